@@ -49,10 +49,10 @@ def test_a_short_sound_as_in_the_pipeline(model: Model) -> None:
 
 def test_a_long_sound_in_overlapping_windows(model: Model) -> None:
     quiet = np.zeros(16_000, np.float32)
-    sound = np.concatenate([part for _ in range(7) for part in (speech_like(9.3), quiet)])
+    sound = np.concatenate([part for _ in range(4) for part in (speech_like(9.3), quiet)])
     recording = model.transcribe(sound, sample_rate_hz=16_000, num_beams=1)
     assert recording.duration == pytest.approx(len(sound) / 16_000)
-    assert recording.segments[-1].end > 60
+    assert recording.segments[-1].end > 35
     assert all(before.end <= after.start + 1e-9 for before, after in pairwise(recording.segments))
 
 

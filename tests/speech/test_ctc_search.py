@@ -10,7 +10,8 @@ import pytest
 
 from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.speech import ctc_search
-from glassformer.speech.ctc_search import FusedWords, force_align, greedy_letters, prefix_beam_search
+from glassformer.speech.ctc_search import force_align, greedy_letters, prefix_beam_search
+from glassformer.speech.word_fusion import FusedWords
 
 PIECES = ["_", "|", "A", "B"]
 PLAIN = FusedWords(None, 0.5, 0.0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
+from glassformer import ConfigError
 from glassformer.speech.results import Segment, TimedWord, Transcription
-from glassformer.speech.subtitles import WRITERS, clock
+from glassformer.speech.subtitles import WRITERS, LineLimits, clock, write
 
 WORDS = (TimedWord(" So", 0.0, 0.4, 0.9), TimedWord(" what?", 0.4, 1.25, 0.8))
 TWO = Transcription(
@@ -44,3 +46,41 @@ def test_nothing_was_said() -> None:
 
 def test_clocks_round_to_milliseconds() -> None:
     assert [clock(s, ",") for s in (59.9996, 3599.9999, -1.0)] == ["00:01:00,000", "01:00:00,000", "00:00:00,000"]
+
+
+SAID = "And so, my fellow Americans, ask not what your country can do for you; ask what you can do for your country."
+
+
+def timed(text: str) -> tuple[TimedWord, ...]:
+    return tuple(TimedWord(f" {word}", i / 2, i / 2 + 0.4, 0.9) for i, word in enumerate(text.split()))
+
+
+@pytest.mark.parametrize("words", [timed(SAID), None], ids=["word times", "none"])
+@pytest.mark.parametrize(("width", "count"), [(42, 2), (42, 1), (20, 2), (10, 3), (4, 1)])
+def test_lines_fit_and_nothing_is_lost(words: tuple[TimedWord, ...] | None, width: int, count: int) -> None:
+    whole = Segment(0.0, 12.0, " " + SAID, words=words)
+    cues = list(LineLimits(width, count).cues([whole]))
+    assert all(len(line) <= width for cue in cues for line in cue.text.split("\n"))
+    assert all(len(cue.text.split("\n")) <= count for cue in cues)
+    assert "".join("".join(cue.text for cue in cues).split()) == "".join(SAID.split())
+    assert cues[0].start == 0.0 and cues[-1].end == 12.0
+    assert all(before.end <= after.start for before, after in pairwise(cues))
+
+
+def test_a_cue_ends_after_punctuation_and_at_a_word() -> None:
+    first, second = LineLimits(42, 2).cues([Segment(0.0, 12.0, SAID, words=timed(SAID))])
+    assert first.text == "And so, my fellow Americans, ask not what\nyour country can do for you;"
+    assert (first.end, second.start) == (6.9, 7.0)
+    spaceless = Segment(0.0, 2.0, "\u4f60\u597d" * 8)
+    assert [cue.text for cue in LineLimits(10, 1).cues([spaceless])] == ["\u4f60\u597d" * 5, "\u4f60\u597d" * 3]
+
+
+def test_limits_are_of_subtitles_alone() -> None:
+    recorded = Transcription(SAID, (Segment(0.0, 12.0, SAID),), 12.0)
+    limits = LineLimits(30, 1)
+    assert write("srt", recorded, limits).count("-->") > 3
+    assert "00:00:00.000 --> " in write("vtt", recorded, limits)
+    assert all(write(kind, recorded, limits) == WRITERS[kind](recorded) for kind in ("txt", "tsv", "json"))
+    assert list(limits.cues([Segment(0.0, 1.0, " ")])) == []
+    with pytest.raises(ConfigError, match="4 or more"):
+        LineLimits(3)

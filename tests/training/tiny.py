@@ -15,9 +15,9 @@ from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.base import Dataset, Examples, Task, text_labels
+from glassformer.tasks.base import Dataset, Examples, Task
 from glassformer.tasks.metrics.metric import Metric
-from glassformer.tasks.microbatch import Example, MicroBatch
+from glassformer.tasks.microbatch import Example, MicroBatch, text_labels
 from glassformer.training.state import seed_all
 from glassformer.training.trainer import Trainer
 

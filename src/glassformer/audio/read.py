@@ -7,10 +7,11 @@ A file is decoded in blocks until it ends, whatever its header claims, so that R
 
 from __future__ import annotations
 
+import io
 import math
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -24,8 +25,8 @@ from glassformer.errors import DataError, import_optional
 from glassformer.files import error_reason, open_regular_file, safe_repr
 
 Samples = NDArray[np.float32]
-AudioInput = str | Path | NDArray[Any] | Tensor
-"""An audio file, or samples [samples]."""
+AudioInput = str | Path | bytes | NDArray[Any] | Tensor
+"""An audio file, its bytes, or samples [samples]."""
 
 MAX_SECONDS = 4 * 3600
 """The longest audio that is read: 0.9 GB at 16 kHz."""
@@ -53,7 +54,7 @@ def read_audio(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None =
     """Read one recording as mono samples.
 
     Args:
-        audio: a file of any common format, or samples [samples]: floats with full scale 1.0, int16 or int32.
+        audio: a file of any common format, its bytes, or samples [samples]: floats with full scale 1.0, int16, int32.
         sample_rate_hz: the target sample rate.
         own_rate_hz: the sample rate of an array; a file states its own.
     Returns: float32 [samples] at the target rate.
@@ -66,7 +67,7 @@ def read_audio(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None =
 def audio_blocks(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None = None) -> Iterator[Samples]:
     """Read one recording block by block, in bounded memory; arguments and errors as in `read_audio`."""
     count = 0
-    with _open_file(Path(audio)) if isinstance(audio, (str, Path)) else _open_array(audio, own_rate_hz) as source:
+    with _open(audio, own_rate_hz) as source:
         _check_rate(source.rate_hz, source.name)
         for block in resample(_mono_blocks(source), sample_rate_hz, source.rate_hz):
             count += len(block)
@@ -80,6 +81,12 @@ def audio_blocks(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None
             "truncated",
             stacklevel=2,
         )
+
+
+def _open(audio: AudioInput, own_rate_hz: int | None) -> AbstractContextManager[_AudioStream]:
+    if isinstance(audio, bytes):
+        return _decode("the audio", io.BytesIO(audio))
+    return _open_file(Path(audio)) if isinstance(audio, (str, Path)) else _open_array(audio, own_rate_hz)
 
 
 def _check_rate(rate_hz: object, what: str) -> None:
@@ -148,26 +155,33 @@ def _samples_of(audio: Any) -> NDArray[Any]:
 
 @contextmanager
 def _open_file(path: Path) -> Iterator[_AudioStream]:
-    """Open a file with the first of the two packages that knows its format; closed at the end."""
-    soundfile = import_optional("soundfile", "soundfile", "audio", f"reading {path.name}")
     stream, _ = open_regular_file(path, DataError)
-    with stream:
-        try:
-            file = soundfile.SoundFile(stream.fileno(), closefd=False)  # by descriptor: no callbacks into Python
-        except soundfile.LibsndfileError as problem:
-            first_error = problem.error_string
-        else:
-            with file:
-                known = 0 < file.frames < 1 << 62  # streams claim 2**63 - 1 frames
-                header_seconds = file.frames / file.samplerate if known else None
-                yield _AudioStream(str(path), file.samplerate, _soundfile_blocks(path, file), header_seconds)
-                return
-        stream.seek(0)
-        with _open_with_av(path, stream, first_error) as source:
-            yield source
+    with stream, _decode(str(path), stream) as source:
+        yield source
 
 
-def _soundfile_blocks(path: Path, file: Any) -> Iterator[NDArray[Any]]:
+@contextmanager
+def _decode(name: str, stream: BinaryIO) -> Iterator[_AudioStream]:
+    """Decode a file with the first of the two packages that knows its format."""
+    soundfile = import_optional("soundfile", "soundfile", "audio", f"reading {Path(name).name}")
+    # By descriptor where there is one: no callbacks into Python.
+    given = stream if isinstance(stream, io.BytesIO) else stream.fileno()
+    try:
+        file = soundfile.SoundFile(given, closefd=False)
+    except soundfile.LibsndfileError as problem:
+        first_error = problem.error_string
+    else:
+        with file:
+            known = 0 < file.frames < 1 << 62  # streams claim 2**63 - 1 frames
+            header_seconds = file.frames / file.samplerate if known else None
+            yield _AudioStream(name, file.samplerate, _soundfile_blocks(name, file), header_seconds)
+            return
+    stream.seek(0)
+    with _open_with_av(name, stream, first_error) as source:
+        yield source
+
+
+def _soundfile_blocks(path: str, file: Any) -> Iterator[NDArray[Any]]:
     import soundfile
 
     while True:
@@ -181,8 +195,8 @@ def _soundfile_blocks(path: Path, file: Any) -> Iterator[NDArray[Any]]:
 
 
 @contextmanager
-def _open_with_av(path: Path, stream: BinaryIO, first_error: str) -> Iterator[_AudioStream]:
-    av = import_optional("av", "av", "audio", f"reading {path.name}, whose format soundfile does not know,")
+def _open_with_av(path: str, stream: BinaryIO, first_error: str) -> Iterator[_AudioStream]:
+    av = import_optional("av", "av", "audio", f"reading {Path(path).name}, whose format soundfile does not know,")
     try:
         container = av.open(stream, options={"format_whitelist": CONTAINERS})
     except (av.FFmpegError, OSError, ValueError) as unknown:
@@ -199,10 +213,10 @@ def _open_with_av(path: Path, stream: BinaryIO, first_error: str) -> Iterator[_A
         if first is None:
             raise DataError(f"{path} holds no audio: not a single sample")
         blocks = (frame.to_ndarray().T for frame in chain([first], frames))
-        yield _AudioStream(str(path), first.sample_rate, blocks)
+        yield _AudioStream(path, first.sample_rate, blocks)
 
 
-def _av_frames(path: Path, container: Any) -> Iterator[Any]:
+def _av_frames(path: str, container: Any) -> Iterator[Any]:
     import av
 
     resampler = av.AudioResampler(format="fltp")  # planar floats, a row per channel; the sample rate stays

@@ -11,7 +11,7 @@ threads at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
 from fnmatch import fnmatchcase
@@ -155,6 +155,10 @@ class EncoderOutput:
 
     states: Tensor
     keep: Tensor | None = None
+
+    def rows(self, indices: Sequence[int] | Tensor) -> EncoderOutput:
+        """The encoder output of some rows."""
+        return EncoderOutput(self.states[indices], None if self.keep is None else self.keep[indices])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

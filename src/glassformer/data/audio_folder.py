@@ -25,7 +25,7 @@ from glassformer.data.sequence import (
 )
 from glassformer.data.tables import TSV_OPTIONS, Table
 from glassformer.errors import DataError
-from glassformer.files import error_reason
+from glassformer.files import error_reason, safe_repr
 
 AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".m4a", ".aac", ".aiff", ".wma")
 METADATA_FORMATS: dict[str, Format] = {".csv": Table(), ".tsv": Table(**TSV_OPTIONS), ".jsonl": JsonLines()}
@@ -46,7 +46,8 @@ class AudioFolderRows(RowView):
     """Rows of an audio folder: `file`, and its label or the columns of the table; audio is decoded elsewhere.
 
     The fingerprint takes in the files' names, sizes and times, not every sample.
-    Raises: DataError: no audio file; a table without a column of files, or that names a missing file.
+    Raises: DataError: no audio file; a table without a column of files, or that names a file that is missing or lies
+        outside the folder.
     """
 
     def __init__(self, folder: Path, columns: ColumnNames, limit: int) -> None:
@@ -63,7 +64,10 @@ class AudioFolderRows(RowView):
             row = self._full_row(self._rows.row(index))
             schema.validate(row, self._rows.where(index))
             try:
+                path_within(folder, row["file"])
                 status = Path(row["file"]).stat()
+            except DataError as problem:
+                raise DataError(f"{self._rows.where(index)}: {problem}") from problem
             except OSError as problem:
                 raise DataError(f"{self._rows.where(index)}: {row['file']}: {error_reason(problem)}") from problem
             digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
@@ -81,6 +85,20 @@ class AudioFolderRows(RowView):
     def _full_row(self, row: Row) -> Row:
         file = str(self._folder / str(row.pop(self._path_column)))
         return {"file": file} | row | {"file": file}
+
+
+def path_within(folder: Path, path: Path | str) -> Path:
+    """A path that a table names, which must lie in the folder of the table, links followed.
+
+    Raises: DataError: it leads out of the folder (path traversal).
+    """
+    try:
+        inside = Path(path).resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError) as problem:  # a null byte; a loop of links
+        raise DataError(f"{safe_repr(str(path))} is no path of a file: {error_reason(problem)}") from problem
+    if not inside:
+        raise DataError(f"{safe_repr(str(path))} lies outside the folder {folder}; put the file into the folder")
+    return Path(path)
 
 
 def is_audio_folder(folder: Path) -> bool:

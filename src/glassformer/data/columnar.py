@@ -10,6 +10,7 @@ import tempfile
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -131,7 +132,7 @@ class ParquetRows(RowSequence):
 
 
 class HuggingFaceRows(RowSequence):
-    """Rows of a Hugging Face `datasets.Dataset`, which is not copied.
+    """Rows of a Hugging Face `datasets.Dataset`, which is not copied; audio is not decoded: {"bytes": …, "path": …}.
 
     Raises: DataError: a column is missing, or has null values.
     """
@@ -139,6 +140,9 @@ class HuggingFaceRows(RowSequence):
     name = "the dataset"
 
     def __init__(self, dataset: Any, columns: ColumnNames) -> None:
+        for name, feature in dataset.features.items():
+            if type(feature).__name__ == "Audio":  # decoded at the model's sample rate, by `audio/read.py`
+                dataset = dataset.cast_column(name, replace(feature, decode=False))
         self._dataset = dataset.with_format(None)
         self._project = Schema(columns).project
         required = ArrowColumns(self.name, dataset.with_format("arrow")[:0].schema, columns)

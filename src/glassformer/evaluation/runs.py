@@ -138,7 +138,7 @@ class TrainedRun:
         task, data = self.task_for_evaluation(**options), self.config.data
         rows = files if isinstance(files, RowSequence) else self.read_rows(files, format=format)
         # a column that the training ignored need not be in another file
-        check_unused_columns(rows, self.task, [*(x for x in data.ignore if x in ("*", *rows.columns)), *self.ignore])
+        check_unused_columns(rows, self.task, [*(x for x in data.unread if x in ("*", *rows.columns)), *self.ignore])
         names = file_names(rows)
         if files is None and isinstance(data.validation, float):
             names = [f"{name}, of which {100 * data.validation:g} % are held out" for name in names]

@@ -34,11 +34,10 @@ ONCE_A_TEXT = (Pooler, NextSentenceHead, SequenceClassifier)
 
 @runtime_checkable
 class Convolution(Protocol):
-    """A module of a family that convolves with a kernel of its own making."""
+    kernel: Tensor  # a module of a family, with a kernel of its own making. [out, in / groups, *sizes]
 
-    @property
-    def kernel(self) -> Tensor:
-        """What is convolved with. [out, in / groups, *sizes]"""
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, Convolution)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -274,11 +273,9 @@ def _stride(module: nn.Module) -> int:
 def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str]:
     """FLOPs of a module itself for one text, and the formula for one token."""
     if isinstance(module, nn.Linear):
-        return (
-            round(2 * module.in_features * module.out_features * rows),
-            f"2 · {module.in_features} · {module.out_features}",
-        )
-    if (weight := _kernel(module)) is not None:
+        return round(2 * module.weight.numel() * rows), f"2 · {module.in_features} · {module.out_features}"
+    if isinstance(module, CONVOLUTIONS):
+        weight = module.kernel if isinstance(module, Convolution) else module.weight
         return round(2 * weight.numel() * rows), " · ".join(map(str, (2, *weight.shape)))
     if isinstance(module, (Attention, CrossAttention)):
         width, pairs = module.spec.heads * module.spec.E, _pairs(module.pattern, tokens)
@@ -302,17 +299,10 @@ def _note(module: nn.Module) -> str:
     return f"{spec.heads} heads × {spec.E}{shared}"
 
 
-def _kernel(module: nn.Module) -> Tensor | None:
-    """What a convolution multiplies with; None for other modules."""
-    if isinstance(module, (nn.Conv1d, nn.Conv2d)):
-        return module.weight
-    return module.kernel if isinstance(module, Convolution) else None
-
-
 def _is_uncounted(module: nn.Module) -> bool:
     """Whether it has a matrix whose FLOPs are not counted here."""
     matrices = any(parameter.dim() > 1 for parameter in module.parameters(recurse=False))
-    return matrices and not isinstance(module, (nn.Linear, nn.Embedding)) and _kernel(module) is None
+    return matrices and not isinstance(module, (nn.Linear, nn.Embedding, *CONVOLUTIONS))
 
 
 def _folded(children: list[ModuleNode]) -> tuple[ModuleNode, ...]:

@@ -45,6 +45,7 @@ class TrainingOptions:
     offload: store what the backward pass needs in the host's RAM, where an accelerator's memory is short
     shuffle: shuffle the examples each epoch · seed: random seed of the order, dropout and new weights
     validate_every, save_every: steps between; None = at the end of each epoch · keep: number of last checkpoints kept
+    training_sample: examples of the training data that each validation scores too, as train_loss, …; 0 = none
     metric, patience: the metric of the best model (None = that of the task), and early stopping after so many
         validations without improvement (None = never)
     log_every: steps between two logged steps
@@ -80,6 +81,7 @@ class TrainingOptions:
     validate_every: int | None = None
     save_every: int | None = None
     keep: int = 2
+    training_sample: int = 0
     metric: str | None = None
     patience: int | None = None
     log_every: int = 10
@@ -95,6 +97,7 @@ class TrainingOptions:
         )
         whole = "a whole number from 1 up"
         self._require(counts, lambda x: x is None or (isinstance(x, int) and x >= 1), whole)
+        self._require("training_sample", lambda x: x >= 0, "a whole number from 0 up")
         self._require("epochs", lambda x: 0 < x < math.inf, "a number above 0")
         self._require("learning_rate", lambda x: 0 < x < math.inf, "a number above 0, such as 5e-5")
         self._require("warmup", lambda x: 0 <= x < math.inf, "a number of steps, or a share of them below 1")
@@ -163,6 +166,7 @@ class DataConfig:
     columns: role → column, where they have other names · ignore: unused columns, or "*": all of them
     format: how files are read: `delimiter`, `names`, … · validation_format: what differs for validation files
     rename: of classes or tags: label → new name, such as {B-MISC: O, I-MISC: O}
+    groups: a column, such as speaker, none of whose values is in both parts where a share is held out
     without_leaks: leave out validation rows whose inputs are in the training data too, whatever their labels
     limit: a random sample of so many training rows, by the seed; smaller samples are subsets of larger ones; a list: of
         each file, null = all
@@ -179,6 +183,7 @@ class DataConfig:
     format: dict[str, Any] = field(default_factory=dict)
     validation_format: dict[str, Any] = field(default_factory=dict)
     rename: dict[str, str] = field(default_factory=dict)
+    groups: str | None = None
     without_leaks: bool = False
     limit: int | list[int | None] | None = None
     cache: bool = False
@@ -191,6 +196,11 @@ class DataConfig:
         from glassformer.hub.data_sets import fetched_folder  # imported late: few runs need it
 
         return fetched_folder(self.fetch)
+
+    @property
+    def unread(self) -> list[str]:
+        """Columns that no task reads: those to ignore, and the one of groups."""
+        return [*self.ignore, *([] if self.groups is None else [self.groups])]
 
     def read(self, files: str | list[str], format: Mapping[str, Any] | None = None) -> RowSequence:
         """Read the rows of files in the folder; `format`: options that override those of `format`."""
@@ -215,8 +225,8 @@ class DataConfig:
 class TokenizerConfig:
     """A tokenizer to train on the training rows, before the model: see `train_tokenizer`."""
 
-    size: int
-    kind: Literal["byte-bpe", "wordpiece", "unigram"] = "byte-bpe"
+    size: int = 8_000
+    kind: Literal["byte-bpe", "wordpiece", "unigram", "characters"] = "byte-bpe"
     family: str | None = None
     lower: bool = False
     strip_accents: bool = False

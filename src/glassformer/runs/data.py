@@ -105,6 +105,10 @@ def _hold_out(config: RunConfig, kind: type[Task], train: RowSequence, share: fl
     data = config.data
     if data.held_out == "last":
         return split_at(train, 1 - share)
+    if data.groups is not None:
+        groups = [str(value) for value in column_values(train, data.groups)]
+        held_in, held_out = split(len(train), (1 - share, share), seed=config.training.seed, groups=groups)
+        return train.select(held_in), train.select(held_out)
     label = data.columns.get("label", kind.COLUMNS.get("label"))
     labels = None if label is None else column_values(train, label, "label")
     if labels is not None and too_many_labels(labels):  # numbers, such as scores, are no strata

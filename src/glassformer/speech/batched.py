@@ -16,7 +16,6 @@ from dataclasses import replace
 
 import torch
 
-from glassformer.core.flow import EncoderOutput
 from glassformer.speech.alignment import WordAligner
 from glassformer.speech.results import Segment, Window
 from glassformer.speech.sequential import Step, split_segments
@@ -54,14 +53,16 @@ def batched_steps(
     for first in range(0, len(windows), size):
         batch = windows[first : first + size]
         frames = [(round(span.start * rate), round(span.end * rate)) for span in batch]
-        memory = decoder.encode(torch.stack([spectrogram.window(begin, end, own_peak=True) for begin, end in frames]))
+        quiet = decoder.quiet_frames
+        features = [spectrogram.window(begin, end, own_peak=True, quiet=quiet) for begin, end in frames]
+        memory = decoder.encode(torch.stack(features), [end - begin for begin, end in frames])
         decoded = decoder.decode(memory, language, previous)
         for row, ((begin, end), each) in enumerate(zip(frames, decoded, strict=True)):
             silent = decoder.is_silent(each)
             window = Window(begin / rate, end / rate, each.no_speech_prob, each.attempts, silent)
             segments = [] if silent else split_segments(decoder, each, begin / rate, end - begin)[0]
             if aligner is not None and segments:
-                one = EncoderOutput(memory.states[row : row + 1], None)
+                one = memory.rows([row])
                 segments = aligner().align(one, segments, end - begin, begin / rate, language)
             yield Step(window, tuple(_within(segments, window)))
 

@@ -9,7 +9,7 @@ language model).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,11 @@ from glassformer.core.flow import Batch, Flow
 from glassformer.engine.batching import eval_mode
 from glassformer.errors import ConfigError
 from glassformer.pretrained import PretrainedModel
-from glassformer.speech.ctc_search import FusedWords, force_align, greedy_letters, prefix_beam_search
+from glassformer.speech.ctc_search import force_align, greedy_letters, prefix_beam_search
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Attempt, Segment, TimedWord, Transcription, Window
 from glassformer.speech.sequential import Step
+from glassformer.speech.word_fusion import FusedWords
 
 WINDOW_SECONDS, OVERLAP_SECONDS = 20, 3
 """Of a long recording: each window is read with so much before and after it, which is thrown away."""
@@ -36,6 +37,41 @@ LONGEST_SECONDS = 30.0
 OF_DECODERS = ("language", "task", "initial_prompt", "batch_size", "voice_filter")
 
 LogProbs = NDArray[np.float64]
+
+
+class LetterDecoder:
+    """CTC decoding with a model's vocabulary: greedy, or prefix beam search with a language model.
+
+    blank, delimiter: ids of the blank and of the letter between words · spelled: the text of each id
+    """
+
+    def __init__(self, model: PretrainedModel, options: TranscriptionOptions) -> None:
+        tokenizer = model.tokenizer
+        self._beams = options.num_beams
+        self._pieces: list[str] = tokenizer.convert_ids_to_tokens(list(range(model.vocabulary)))
+        # Each letter by itself: the tokenizer's decoder would take a double letter for a repeated one.
+        self.spelled = [tokenizer.decode([i], skip_special_tokens=True) for i in range(model.vocabulary)]
+        self.blank: int = int(model.config.get("pad_token_id") or 0)
+        self.delimiter: int = tokenizer("A A", add_special_tokens=False)["input_ids"][1]  # between two words
+        self._words = FusedWords(options.language_model, options.alpha, options.beta)
+
+    def search(self, log_probs: LogProbs) -> tuple[list[int], float]:
+        """Letters, and their log-probability. [frames, V]"""
+        if self._beams == 1:
+            return greedy_letters(log_probs, self.blank)
+        return prefix_beam_search(
+            log_probs,
+            beams=self._beams,
+            blank=self.blank,
+            delimiter=self.delimiter,
+            pieces=self._pieces,
+            words=self._words,
+        )
+
+    def text(self, letters: Sequence[int]) -> str:
+        """Words of letters, with a space between them."""
+        parts = (" " if letter == self.delimiter else self.spelled[letter] for letter in letters)
+        return " ".join("".join(parts).split())
 
 
 class CTCTranscription:
@@ -62,13 +98,7 @@ class CTCTranscription:
         self._rate: int = processor.sample_rate_hz
         self._hop: int = network.features.spec.hop
         self._seconds = self._hop / self._rate  # of a frame
-        tokenizer = model.tokenizer
-        self._pieces: list[str] = tokenizer.convert_ids_to_tokens(list(range(model.vocabulary)))
-        # Each letter by itself: the tokenizer's decoder would take a double letter for a repeated one.
-        self._spelled = [tokenizer.decode([i], skip_special_tokens=True) for i in range(model.vocabulary)]
-        self._blank: int = int(model.config.get("pad_token_id") or 0)
-        self._delimiter: int = tokenizer("A A", add_special_tokens=False)["input_ids"][1]  # between two words
-        self._words = FusedWords(options.language_model, options.alpha, options.beta)
+        self._letters = LetterDecoder(model, options)
         self._samples: int = 0
         self._steps: list[Step] = []
 
@@ -80,7 +110,7 @@ class CTCTranscription:
     def __iter__(self) -> Iterator[Step]:
         """A step for each stretch between two silences."""
         with eval_mode(self.model.network):
-            begin, rest = 0, np.zeros((0, len(self._pieces)))  # frames that wait for their silence
+            begin, rest = 0, np.zeros((0, self.model.vocabulary))  # frames that wait for their silence
             for log_probs in self._log_probs():
                 rest = np.concatenate([rest, log_probs])
                 while (cut := self._cut(rest)) is not None:
@@ -109,7 +139,7 @@ class CTCTranscription:
         """The network on one window; nothing where it is shorter than a frame."""
         network: Any = self.model.network
         if network.features.frames(len(samples)) < 1:
-            return np.zeros((0, len(self._pieces)))
+            return np.zeros((0, self.model.vocabulary))
         inputs = self._processor([samples], self._rate)
         batch = Batch(input_values=inputs["input_values"].to(self.model.device))
         logits = self.model.network(batch, Flow()).logits
@@ -120,7 +150,7 @@ class CTCTranscription:
 
     def _cut(self, log_probs: LogProbs) -> int | None:
         """Where the first segment ends: after its silence; None while it may go on."""
-        quiet = np.isin(log_probs.argmax(-1), [self._blank, self._delimiter])
+        quiet = np.isin(log_probs.argmax(-1), [self._letters.blank, self._letters.delimiter])
         edges = np.flatnonzero(np.diff(np.array([0, *quiet, 0], np.int8)))
         runs = [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
         enough = round(SILENCE_SECONDS / self._seconds)
@@ -136,7 +166,7 @@ class CTCTranscription:
         """The segment of a stretch of frames, where there is speech in it."""
         if not len(log_probs):
             return
-        letters, score = self._search(log_probs)
+        letters, score = self._letters.search(log_probs)
         words = self._word_times(letters, log_probs, begin * self._seconds)
         if not words:
             return
@@ -151,28 +181,15 @@ class CTCTranscription:
         self._steps.append(step)
         yield step
 
-    def _search(self, log_probs: LogProbs) -> tuple[list[int], float]:
-        """Letters, and their log-probability."""
-        if self.options.num_beams == 1:
-            return greedy_letters(log_probs, self._blank)
-        return prefix_beam_search(
-            log_probs,
-            beams=self.options.num_beams,
-            blank=self._blank,
-            delimiter=self._delimiter,
-            pieces=self._pieces,
-            words=self._words,
-        )
-
     def _word_times(self, letters: list[int], log_probs: LogProbs, begin: float) -> list[TimedWord]:
         """Words, from the first frame of their first letter to the last frame of their last one."""
-        spans = force_align(log_probs, letters, self._blank)
+        spans = force_align(log_probs, letters, self._letters.blank)
         words, current = list[TimedWord](), list[int]()
-        for index, letter in enumerate([*letters, self._delimiter]):
-            if letter != self._delimiter and index < len(letters):
+        for index, letter in enumerate([*letters, self._letters.delimiter]):
+            if letter != self._letters.delimiter and index < len(letters):
                 current.append(index)
             elif current:
-                text = "".join(self._spelled[letters[i]] for i in current).strip()
+                text = "".join(self._letters.spelled[letters[i]] for i in current).strip()
                 frames = [frame for i in current for frame in range(*spans[i])]
                 shares = [float(np.exp(log_probs[frame, letters[i]])) for i in current for frame in range(*spans[i])]
                 if text:

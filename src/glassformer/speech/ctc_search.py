@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError
-from glassformer.ngram.model import NgramModel, NgramState
+from glassformer.ngram.model import NgramState
+from glassformer.speech.word_fusion import FusedWords
 
 PRUNED = -9.0
 """Letters whose log-probability in a frame is lower are not tried there, but for the likeliest one."""
@@ -28,30 +28,6 @@ def greedy_letters(log_probs: LogProbs, blank: int) -> tuple[list[int], float]:
     best = log_probs.argmax(-1)
     changes = np.flatnonzero(np.diff(best, prepend=-1))
     return [int(letter) for letter in best[changes] if letter != blank], float(log_probs.max(-1).sum())
-
-
-@dataclass(frozen=True)
-class FusedWords:
-    """N-gram model of words in the search: alpha · ln P(word | words before) + beta for each complete word.
-
-    Raises: ConfigError: none of the most usual words is known, so it is a model of other units.
-    """
-
-    model: NgramModel | None
-    alpha: float
-    beta: float
-
-    def start(self) -> NgramState | None:
-        """The state before the first word."""
-        return None if self.model is None else self.model.state([])
-
-    def add(self, state: NgramState | None, word: str) -> tuple[float, NgramState | None]:
-        """What a word adds to the score, and the state after it."""
-        if self.model is None or state is None or not word:
-            return 0.0, state
-        spelled = word if word in self.model else word.lower()
-        log_prob, after = self.model.step(state, int(self.model.ids([spelled])[0]))
-        return self.alpha * log_prob + self.beta, after
 
 
 class _Beam(NamedTuple):

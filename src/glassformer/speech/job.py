@@ -17,7 +17,7 @@ from glassformer.pretrained import PretrainedModel
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Attempt, Segment, TimedWord, Transcription, Window
 from glassformer.speech.sequential import Step
-from glassformer.speech.subtitles import WRITERS
+from glassformer.speech.subtitles import LineLimits, write
 from glassformer.speech.transcribe import Recording, open_recording
 
 PARTIAL_SUFFIX = ".partial.json"
@@ -27,10 +27,20 @@ VERSION = 1
 class TranscriptionJob:
     """One file that is transcribed to files beside one another in a folder.
 
-    Args: name: of the files, without suffix · formats: of `subtitles.WRITERS` · model_name: to know a partial file's
+    Args: name: of the files, without suffix · formats: of `subtitles.WRITERS` · model_name: to know a partial file's ·
+        limits: of the lines of subtitles
     """
 
-    def __init__(self, sound: Path, folder: Path, name: str, formats: Sequence[str], model_name: str) -> None:
+    def __init__(
+        self,
+        sound: Path,
+        folder: Path,
+        name: str,
+        formats: Sequence[str],
+        model_name: str,
+        limits: LineLimits | None = None,
+    ) -> None:
+        self.limits = limits
         self.sound = sound
         self.outputs = {kind: folder / f"{name}.{kind}" for kind in formats}
         self._partial = folder / (name + PARTIAL_SUFFIX)
@@ -56,7 +66,7 @@ class TranscriptionJob:
         transcription = recording.transcription
         for kind, path in self.outputs.items():
             with atomic_file(path) as file:
-                file.write(WRITERS[kind](transcription).encode("utf-8"))
+                file.write(write(kind, transcription, self.limits).encode("utf-8"))
         self._partial.unlink(missing_ok=True)
         return transcription
 

@@ -10,6 +10,7 @@ from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
 from glassformer.ngram.model import NgramModel
 
+CONTEXTS = ("window", "sound")
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
@@ -54,11 +55,13 @@ class TranscriptionOptions:
     condition_on_previous_text: each window sees the text before · initial_prompt: a text before the first window, for
         names and style
     timestamps: segments within windows · word_timestamps: times of words
+    audio_context: the encoder context: the whole "window", or as long as the "sound" in it, which is faster for short
+        recordings, and for models that were fine-tuned so
     batch_size: windows decoded at once, cut at silences; None = one after another, where timestamps end
     voice_filter: leave out what is not speech; None = where windows are batched
     seed: of sampling
     language_model, alpha, beta: shallow fusion with an n-gram model, its weight, and a bonus for each word. It is one
-        of the tokenizer's tokens for a model with a decoder (without bonus), one of words for CTC
+        of words, or, for a model with a decoder, of its tokenizer's tokens (without bonus)
     Source: Radford et al. 2022, section 4.5; the defaults are those of its released command.
     """
 
@@ -75,6 +78,7 @@ class TranscriptionOptions:
     initial_prompt: str | None = _option(None, "a text", _TEXT)
     timestamps: bool = _option(True, "True or False", _FLAG)
     word_timestamps: bool = _option(False, "True or False", _FLAG)
+    audio_context: str = _option("window", "'window' or 'sound'", CONTEXTS.__contains__)
     batch_size: int | None = _option(None, "a whole number from 1 up, or None", _optional(_whole(1)))
     voice_filter: bool | None = _option(None, "True, False or None", _optional(_FLAG))
     seed: int = _option(0, "a whole number from 0 up", _whole(0))

@@ -73,7 +73,8 @@ class SequentialTranscription:
         spectrogram, progress = self.spectrogram, self.progress
         begin = progress.frame
         size = min(spectrogram.window_frames, spectrogram.frames - begin)
-        memory = self.decoder.encode(spectrogram.window(begin, begin + size)[None])
+        features = spectrogram.window(begin, begin + size, quiet=self.decoder.quiet_frames)
+        memory = self.decoder.encode(features[None], [size])
         decoded = self.decoder.decode(memory, self.language, progress.tokens[progress.seen_from :])[0]
         rate = spectrogram.frames_per_second
         silent = self.decoder.is_silent(decoded)

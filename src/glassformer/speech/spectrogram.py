@@ -19,6 +19,8 @@ from glassformer.audio.processor import AudioProcessor
 from glassformer.audio.read import AudioInput, Samples, audio_blocks
 
 BLOCK_SECONDS = 30
+SILENCE = -10.0
+"""log10 of the power of digital silence, as `LogMel` has it."""
 
 
 class Spectrogram:
@@ -84,13 +86,21 @@ class Spectrogram:
         """In seconds."""
         return self.samples / self.extractor.sample_rate_hz
 
-    def window(self, begin: int, end: int, *, own_peak: bool = False) -> Tensor:
+    def window(self, begin: int, end: int, *, own_peak: bool = False, quiet: int = 0) -> Tensor:
         """The frames from begin to end, scaled, with zeros up to the length of a whole window. [M, window_frames]
 
-        Args: own_peak: scale by the loudest frame of the window, in the place of the recording's
+        Args:
+            own_peak: scale by the loudest frame of the window, in the place of the recording's
+            quiet: so many frames of digital silence before the zeros
         """
         logs = self.logs[:, begin : min(end, self.frames)]
-        cut = self.extractor.scale(logs, logs.amax() if own_peak else self.peak)
+        peak = logs.amax() if own_peak else self.peak
+        if quiet:
+            # The transform's windows around the last frames reach into the silence.
+            fading = self.logs[:, begin:] if end >= self.frames else logs
+            silence = logs.shape[1] + quiet - fading.shape[1]
+            logs = torch.nn.functional.pad(fading, (0, silence), value=SILENCE)[:, : self.window_frames]
+        cut = self.extractor.scale(logs, peak)
         return torch.nn.functional.pad(cut, (0, self.window_frames - cut.shape[1]))
 
 

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,7 +32,11 @@ from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Attempt
 from glassformer.speech.timestamps import TimestampRules
 from glassformer.speech.vocabulary import SpeechVocabulary
+from glassformer.speech.word_fusion import FusedWords, TokenWords
+from glassformer.text.token_bytes import token_bytes
 
+QUIET_FRAMES = 50
+"""Frames of silence after a sound, where the encoder context is as long as the sound."""
 MARKS = '"#()*+/:;<=>@[\\]^_`{|}~「」『』'
 MARK_GROUPS = "<< >> <<< >>> -- --- -( -[ (' (\" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪ ♩ ♪ ♫ ♬ ♭ ♮ ♯".split()
 """What is written and never spoken: banned, so that sounds are not described."""
@@ -54,6 +59,14 @@ class Decoded:
         return self.attempts[-1]
 
 
+class Hypothesis(NamedTuple):
+    """A text of a window: tokens before the end, their score in the search, the sum of their log-probabilities."""
+
+    tokens: tuple[int, ...]
+    score: float
+    logprob: float
+
+
 class WindowDecoder:
     """A speech model with a decoder, and how its windows are decoded."""
 
@@ -62,10 +75,21 @@ class WindowDecoder:
         self.options = options
         self.vocabulary = SpeechVocabulary.of(model)
 
+    @property
+    def quiet_frames(self) -> int:
+        """Frames of silence that a window is to have after its sound."""
+        return QUIET_FRAMES if self.options.audio_context == "sound" else 0
+
     @torch.inference_mode()
-    def encode(self, features: Tensor) -> EncoderOutput:
-        """Encoder states of windows. [N, M, frames] → [N, T, D]"""
-        memory = self.model.network.memory(Batch(input_features=features.to(self.model.device)), Flow())
+    def encode(self, features: Tensor, frames: Sequence[int] = ()) -> EncoderOutput:
+        """Encoder states of windows. [N, M, frames] → [N, T, D]
+
+        Args: frames: of sound in each window, for a short encoder context; none = whole windows
+        """
+        features, flow = features.to(self.model.device), Flow()
+        if frames and self.options.audio_context == "sound":
+            features, flow = short_context(features, [context_positions(count) for count in frames])
+        memory = self.model.network.memory(Batch(input_features=features), flow)
         if memory is None:
             raise UnsupportedError(f"a {self.model.family.model_type!r} model has no encoder of sounds")
         return memory
@@ -90,8 +114,7 @@ class WindowDecoder:
         results = dict[int, Decoded]()
         pending = list(range(len(memory.states)))
         for temperature in self.options.temperatures:
-            rows = EncoderOutput(memory.states[pending], None)
-            fresh = self._decode_at(temperature, rows, prompt)
+            fresh = self._decode_at(temperature, memory.rows(pending), prompt)
             for index, decoded in zip(pending, fresh, strict=True):
                 before = results[index].attempts if index in results else ()
                 results[index] = Decoded(
@@ -131,18 +154,18 @@ class WindowDecoder:
         candidates = self._search(rows, temperature, len(prompt))
         decoded = list[Decoded]()
         for share, hypotheses in zip(silence.tolist(), candidates, strict=True):
-            tokens, total = max(hypotheses, key=lambda each: each[1] / max(1, len(each[0])))
-            text = self.text(tokens).strip()
-            attempt = Attempt(temperature, total / (len(tokens) + 1), compression_ratio(text))
-            decoded.append(Decoded(tokens, text, share, (attempt,)))
+            best = max(hypotheses, key=lambda each: each.score / max(1, len(each.tokens)))
+            text = self.text(best.tokens).strip()
+            attempt = Attempt(temperature, best.logprob / (len(best.tokens) + 1), compression_ratio(text))
+            decoded.append(Decoded(best.tokens, text, share, (attempt,)))
         return decoded
 
-    def _search(self, rows: Rows, temperature: float, begin: int) -> list[list[tuple[tuple[int, ...], float]]]:
-        """Hypotheses of each window: tokens, and the sum of their log-probabilities."""
+    def _search(self, rows: Rows, temperature: float, begin: int) -> list[list[Hypothesis]]:
+        """Hypotheses of each window."""
         count, options, end = len(rows), self.options, self.vocabulary.end
         width = options.num_beams if temperature == 0 else options.best_of
         limit = min(self.vocabulary.context // 2, self.vocabulary.context - begin)
-        filters = self._filters(begin)
+        filters, fusion = self._filters(begin), self._word_fusion(begin)
         if temperature == 0 and width > 1:
             generated = beam_search(
                 rows,
@@ -153,7 +176,7 @@ class WindowDecoder:
                 length_penalty=0.0,
                 patience=options.patience,
                 num_return_sequences=width,
-                filters=[*filters, lambda _, logits: logits.log_softmax(-1)],
+                filters=[*filters, lambda _, logits: logits.log_softmax(-1), *fusion],
             )
             scores = generated.scores
         else:
@@ -164,24 +187,32 @@ class WindowDecoder:
                 choose = lambda logits: draw(logits / temperature)  # noqa: E731
             stop = StoppingCriteria(len(rows), ids=(end,), device=rows.ids.device)
             generated = Decoding(
-                rows, max_new_tokens=limit, stop=stop, pad_id=end, filters=filters, choose=choose, scores=True
+                rows,
+                max_new_tokens=limit,
+                stop=stop,
+                pad_id=end,
+                filters=[*filters, *fusion],
+                choose=choose,
+                scores=True,
             ).run()
             scores = None if generated.filtered_logprobs is None else generated.filtered_logprobs.sum(-1)
         assert scores is not None  # both methods were asked for them
-        pairs = [
-            (_before(row, end), score) for row, score in zip(generated.new_ids.tolist(), scores.tolist(), strict=True)
+        # Thresholds ask how likely the sound makes a text, whatever a model of words says of it.
+        logprobs = scores if not fusion or generated.logprobs is None else generated.logprobs.sum(-1)
+        hypotheses = [
+            Hypothesis(_before(row, end), *both)
+            for row, *both in zip(generated.new_ids.tolist(), scores.tolist(), logprobs.tolist(), strict=True)
         ]
-        each = len(pairs) // count
-        finite = [[pair for pair in pairs[i * each : (i + 1) * each] if pair[1] > -torch.inf] for i in range(count)]
-        return [hypotheses or [((), 0.0)] for hypotheses in finite]
+        each = len(hypotheses) // count
+        finite = [[x for x in hypotheses[i * each : (i + 1) * each] if x.score > -torch.inf] for i in range(count)]
+        return [some or [Hypothesis((), 0.0, 0.0)] for some in finite]
 
     def _filters(self, begin: int) -> list[Filter]:
         """Logit filters: nothing that is not spoken, no empty transcript, timestamps by their rules, fusion."""
         options, vocabulary = self.options, self.vocabulary
         filters: list[Filter] = []
-        if options.language_model is not None and options.alpha:
-            tokens = self.model.tokenizer.convert_ids_to_tokens(list(range(self.model.network.target_vocabulary)))
-            scorer = NgramScorer(options.language_model, tokens, [vocabulary.end])
+        if options.language_model is not None and options.alpha and not self._models_words:
+            scorer = NgramScorer(options.language_model, self._tokens, [vocabulary.end])
             filters.append(shallow_fusion(scorer, options.alpha, prompt_length=begin))
         filters.append(suppress(self._blank, at=begin))
         filters.append(suppress(self._suppressed))
@@ -189,6 +220,32 @@ class WindowDecoder:
             steps = self.model.generation_config.get("max_initial_timestamp_index", 50)
             filters.append(TimestampRules(vocabulary, begin, steps if isinstance(steps, int) else None))
         return filters
+
+    def _word_fusion(self, begin: int) -> list[Filter]:
+        """Fusion with a model of words: after normalization, which would take back what all likely tokens get."""
+        options, vocabulary = self.options, self.vocabulary
+        if options.language_model is None or not self._models_words or not (options.alpha or options.beta):
+            return []
+        words = FusedWords(options.language_model, options.alpha, options.beta)
+        ends = [vocabulary.end, *range(vocabulary.first_timestamp, len(self._tokens))]
+        return [TokenWords(words, self._pieces, ends, begin)]
+
+    @cached_property
+    def _tokens(self) -> list[str]:
+        engine = self.model.tokenizer.engine
+        return [engine.id_to_token(number) or "" for number in range(self.model.network.target_vocabulary)]
+
+    @cached_property
+    def _pieces(self) -> list[bytes]:
+        return token_bytes(self.model.tokenizer, len(self._tokens)).later
+
+    @cached_property
+    def _models_words(self) -> bool:
+        """Whether the language model is one of words: it knows no token that begins with a space."""
+        model = self.options.language_model
+        return model is not None and not any(
+            token in model for token, piece in zip(self._tokens, self._pieces, strict=True) if piece[:1] == b" "
+        )
 
     @cached_property
     def _blank(self) -> list[int]:
@@ -215,6 +272,28 @@ class WindowDecoder:
         """The text of tokens, without timestamps and special tokens."""
         decoded: str = self.model.tokenizer.decode([token for token in tokens if token < self.vocabulary.end])
         return decoded
+
+
+def context_positions(frames: int) -> int:
+    """Encoder states of a short context: of the sound, and of the silence after it."""
+    return -(-frames // 2) + QUIET_FRAMES // 2
+
+
+def short_context(features: Tensor, positions: Sequence[int]) -> tuple[Tensor, Flow]:
+    """Spectrograms cut to the longest encoder context, and the flow by which each has its own.
+
+    The context of a sound does not depend on its neighbours: other positions are masked, and the spectrogram there is
+    0, as the convolution pads it.
+
+    Args: features: [N, M, frames] · positions: encoder states of each, two frames one state
+    """
+    longest = min(max(positions), features.shape[-1] // 2)
+    features = features[..., : 2 * longest].clone()
+    for matrix, count in zip(features, positions, strict=True):
+        matrix[:, 2 * count :] = 0.0
+    order = torch.arange(longest, device=features.device)
+    keep = order < torch.tensor(positions, device=features.device)[:, None]
+    return features, Flow(keep=None if min(positions) >= longest else keep[:, None], positions=order[None])
 
 
 def compression_ratio(text: str) -> float:

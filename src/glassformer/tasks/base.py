@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Output
@@ -158,6 +157,14 @@ class Task(ABC):
         """
         return dict(config)
 
+    @classmethod
+    def corpus(cls, rows: Dataset, columns: Mapping[str, str]) -> Iterator[str]:
+        """The texts of rows that a new tokenizer is trained on; `columns`: role → column, where named."""
+        names = [name for name in {**cls.COLUMNS, **columns}.values() if name in rows.columns]
+        values = (row[name] for row in iter(rows) for name in names)
+        several = (value if isinstance(value, list) else [value] for value in values)
+        return (text for parts in several for text in parts if isinstance(text, str))
+
     def for_evaluation(self, **options: Any) -> Self:
         """The same task with options of evaluation, such as `beams`, checked before the model is asked.
 
@@ -200,6 +207,10 @@ class Task(ABC):
 
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
         """An example as it is shown this time; `draw` depends on (seed, epoch, example) alone."""
+        return example
+
+    def perturb(self, example: Example, draw: np.random.Generator) -> Example:
+        """Data augmentation, in training alone and before `augment`, whose noise is part of the task; same `draw`."""
         return example
 
     def collate_inputs(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
@@ -276,11 +287,6 @@ class Task(ABC):
         return []
 
 
-def text_labels(examples: Sequence[Example], dtype: torch.dtype = torch.int64) -> Tensor:
-    """A label for each example. [examples], or [examples, labels]"""
-    return torch.from_numpy(np.stack([np.asarray(e["labels"]) for e in examples])).to(dtype)
-
-
 def _is_readable(value: object) -> bool:
     """Is an input kept in its prediction? Texts and their parts are; images and waves would be all of the file."""
     parts = value if isinstance(value, list) and value else [value]
@@ -301,6 +307,7 @@ TASKS: dict[str, str | type[Task]] = {
     "denoise": "seq2seq.denoise.Denoising",
     "gap-sentences": "seq2seq.denoise.GapSentences",
     "span-corruption": "seq2seq.denoise.SpanCorruption",
+    "transcribe": "transcribe.task.Transcribe",
 }
 """Name, as in `glassformer train --task`, → a class, or where it stands here, imported on first use."""
 

@@ -64,13 +64,17 @@ class MicroBatch:
             for f in fields(self.batch)
             if (x := getattr(self.batch, f.name)) is not None
         }
-        keep = None if self.flow.keep is None else self.flow.keep.to(device, non_blocking=True)
+        keep, positions = (
+            None if x is None else x.to(device, non_blocking=True) for x in (self.flow.keep, self.flow.positions)
+        )
         labels = (
             {name: x.to(device) for name, x in self.labels.items()}
             if isinstance(self.labels, dict)
             else self.labels.to(device, non_blocking=True)
         )
-        return replace(self, batch=Batch(**batch), flow=replace(self.flow, keep=keep), labels=labels)
+        return replace(
+            self, batch=Batch(**batch), flow=replace(self.flow, keep=keep, positions=positions), labels=labels
+        )
 
 
 def joined(arrays: Sequence[Any], dtype: torch.dtype = torch.int64) -> Tensor:
@@ -143,6 +147,11 @@ def _documents(arrays: Sequence[Any], examples: Sequence[Example]) -> list[Any]:
     """Arrays that lie along the tokens of examples, one for each of their documents."""
     ends = [np.cumsum(example.get("documents", [len(example["input_ids"])])) for example in examples]
     return [part for array, own in zip(arrays, ends, strict=True) for part in np.split(array, own[:-1])]
+
+
+def text_labels(examples: Sequence[Example], dtype: torch.dtype = torch.int64) -> Tensor:
+    """A label for each example. [examples], or [examples, labels]"""
+    return torch.from_numpy(np.stack([np.asarray(e["labels"]) for e in examples])).to(dtype)
 
 
 def _types(examples: Sequence[Example]) -> list[Any] | None:

@@ -20,12 +20,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import tokenizers
 from tokenizers import AddedToken, models, pre_tokenizers, trainers
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.files.atomic import write_json
 from glassformer.text.build import add_post_processor
 from glassformer.text.engine import guarded
 from glassformer.text.sentencepiece import SPACE_MARKER
@@ -57,7 +59,8 @@ def train_tokenizer(
 
     Args:
         texts: iterated twice; an iterator, such as an open file, is read into memory first.
-        kind: "byte-bpe", "wordpiece" or "unigram" · size: vocabulary size in tokens, special ones included.
+        kind: "byte-bpe", "wordpiece", "unigram", or "characters": the letters of the texts, for CTC; no other option
+        size: vocabulary size in tokens, special ones included.
         family: whose special tokens and post-processor it gets: "bert", "t5", … Default: BERT's for wordpiece,
             GPT-2's for byte-bpe, XLM-R's for unigram.
         special: more special tokens · lower: lower-case all text · strip_accents: é as e, as BERT's uncased models do.
@@ -67,6 +70,8 @@ def train_tokenizer(
         ConfigError: options that are unknown or do not fit each other; a size below the alphabet's.
         DataError: no text, or too little for this size; the message gives the largest possible one.
     """
+    if kind == "characters":
+        return _train_characters(texts)
     if like is not None:
         if kind or family or lower or strip_accents:
             raise ConfigError(
@@ -83,6 +88,18 @@ def train_tokenizer(
     )
     corpus = _Corpus(texts, [token.content for token in untrained.added_tokens])
     return _assemble(untrained, _train_model(untrained, corpus, size))
+
+
+def _train_characters(texts: Iterable[str]) -> Tokenizer:
+    """The tokenizer of a speech recogniser: blank, unknown letter, `|` between words, and the letters of the texts."""
+    letters = sorted({letter for text in texts for letter in text if not letter.isspace()} - {"|"})
+    if not letters:
+        raise DataError("the texts hold no letter; a vocabulary of characters is made of those of transcripts")
+    vocabulary = {token: number for number, token in enumerate(["<pad>", "<s>", "</s>", "<unk>", "|", *letters])}
+    with TemporaryDirectory() as folder:
+        write_json(Path(folder) / "vocab.json", vocabulary)
+        write_json(Path(folder) / "tokenizer_config.json", {"tokenizer_class": "Wav2Vec2CTCTokenizer"})
+        return Tokenizer.from_folder(Path(folder), model_type="wav2vec2")
 
 
 @dataclass(frozen=True, slots=True)

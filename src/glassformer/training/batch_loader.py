@@ -116,5 +116,8 @@ class BatchLoader:
     def _load(self, epoch: int, position: int, tokens: int, size: int) -> list[MicroBatch]:
         chosen = self.batch_sampler.batch_indices(epoch, position)[self.rank :: self.world_size]
         seed = self.batch_sampler.options.seed
-        augmented = [self.task.augment(self.examples[int(i)], example_generator(seed, epoch, int(i))) for i in chosen]
-        return micro_batches(self.task, augmented, chosen.tolist(), tokens, size or None)
+        shown = []
+        for index in chosen.tolist():
+            draw = example_generator(seed, epoch, index)
+            shown.append(self.task.augment(self.task.perturb(self.examples[index], draw), draw))
+        return micro_batches(self.task, shown, chosen.tolist(), tokens, size or None)

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.flow import Output
+from glassformer.data.splits import sample
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models import Network
 from glassformer.runs.config import TrainingOptions
@@ -246,10 +247,21 @@ class ValidationLoop:
         self.gradients, self.task, self.tokens = gradients, task, tokens
         self.module, self.distributed = gradients.training_module, gradients.distributed
 
-    def metrics(self, examples: Examples) -> dict[str, float]:
-        """The loss and the other scores of the task's metric, over all examples of all processes."""
+    def metrics(self, examples: Examples, train: Examples | None = None) -> dict[str, float]:
+        """The loss and the other scores of the task's metric, over all examples of all processes.
+
+        Args: train: the training examples, of which a sample is scored too, the same each time: train_loss, …
+        """
+        scores = self._scores(examples, np.arange(len(examples)))
+        if train is None:
+            return scores
+        options = self.gradients.options
+        shown = sample(len(train), min(options.training_sample, len(train)), seed=options.seed)
+        return {**scores, **{f"train_{name}": score for name, score in self._scores(train, shown).items()}}
+
+    def _scores(self, examples: Examples, indices: np.ndarray) -> dict[str, float]:
         metric = self.task.metric()
-        share = np.arange(len(examples))[self.distributed.rank :: self.distributed.world_size]
+        share = indices[self.distributed.rank :: self.distributed.world_size]
         if metric.needs_output:
             for output, batch in self._run(examples, share, self._output):
                 metric.update(output, batch)

@@ -45,7 +45,7 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
     seed_all(config.training.seed)  # of a new head, too
     model = _model(config, kind, train)
     task = kind(model, columns=config.data.columns or None, **config.objective)  # type: ignore[call-arg]
-    check_unused_columns(train, task, config.data.ignore)
+    check_unused_columns(train, task, config.data.unread)
     adapters = None
     if config.adapter is not None:
         # A new head has random weights, and is small: it is trained whole.
@@ -96,7 +96,12 @@ def _model(config: RunConfig, kind: type[Task], rows: RowSequence) -> Model:
     """The model, with a head for the labels that the rows have."""
     if config.model is not None:
         overrides = head_overrides(config, kind, rows)
-        return load(config.model, task=kind.HEAD, overrides=overrides, device=config.device)
+        tokenizer = _new_vocabulary(config, kind, rows)
+        if tokenizer is not None:
+            overrides |= {"vocab_size": tokenizer.largest_id + 1, "pad_token_id": tokenizer.pad_token_id}
+        model = load(config.model, task=kind.HEAD, overrides=overrides, device=config.device).merge_and_unload()
+        model._tokenizer = tokenizer or model._tokenizer
+        return model
     config_json = _scratch_config(config)
     tokenizer = _tokenizer(config, kind, rows, str(config_json.get("model_type")))
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
@@ -106,15 +111,21 @@ def _model(config: RunConfig, kind: type[Task], rows: RowSequence) -> Model:
     return Model.from_config(fitted, task=kind.HEAD, tokenizer=tokenizer, device=config.device)
 
 
+def _new_vocabulary(config: RunConfig, kind: type[Task], rows: RowSequence) -> Tokenizer | None:
+    """The tokenizer of a checkpoint that has none, a self-supervised speech encoder; None where nothing is missing."""
+    if config.tokenizer is None or config.model is None:
+        return None
+    header = load(config.model, task=kind.HEAD, device="meta")
+    if header.family.modality != "sound" or header.has_tokenizer or not header.report.new:
+        return None
+    return _tokenizer(config, kind, rows, header.family.model_type)
+
+
 def _tokenizer(config: RunConfig, kind: type[Task], rows: RowSequence, model_type: str) -> Tokenizer:
     """The tokenizer of a folder, or one that is trained on all texts of the rows."""
     assert config.tokenizer is not None  # checked by RunConfig
     if isinstance(config.tokenizer, TokenizerConfig):
-        columns = [name for name in {**kind.COLUMNS, **config.data.columns}.values() if name in rows.columns]
-        values = (row[name] for row in iter(rows) for name in columns)
-        several = (value if isinstance(value, list) else [value] for value in values)
-        texts = [text for parts in several for text in parts if isinstance(text, str)]
-        return train_tokenizer(texts, **asdict(config.tokenizer))
+        return train_tokenizer(list(kind.corpus(rows, config.data.columns)), **asdict(config.tokenizer))
     tokenizer = Tokenizer.find(Path(config.tokenizer), model_type=model_type)
     if tokenizer is None:
         raise ConfigError(f"{config.tokenizer}: holds no tokenizer; make one with: glassformer tokenizer train")

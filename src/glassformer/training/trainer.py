@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from glassformer.compression.adapters import Adapters
 
 RESUME_MAY_CHANGE = frozenset(
-    "micro_batch_tokens micro_batch_size keep log_every max_skipped max_failed_saves save_every deterministic".split()
+    "micro_batch_tokens micro_batch_size keep log_every max_skipped max_failed_saves save_every deterministic "
+    "training_sample".split()
 )
 """Options that may differ when a run is resumed: they change no weight, but by rounding."""
 
@@ -204,7 +205,8 @@ class Trainer:
         chosen = examples if examples is not None else self.validation_examples
         if chosen is None or not len(chosen):
             raise ConfigError("no validation examples; give some")
-        return self._validation_loop.metrics(chosen)
+        own = examples is None and self.options.training_sample > 0
+        return self._validation_loop.metrics(chosen, self.train_examples if own else None)
 
     def predict(self, examples: Examples) -> Iterator[Any]:
         """What the head gives for each example, in their order, as the task reads it."""

@@ -58,6 +58,7 @@ class SpectrogramStem(Node):
 
     Args:
         features: log-mel, cast to the dtype of the weights. [B, M, 2 T]
+        flow: `positions` [1, T], where the encoder context is shorter than a window (short clips)
     Raises: DataError: another number of bins or frames.
     Taps: out [B T D]
     Source: Radford et al. 2022, section 2.2.
@@ -77,7 +78,8 @@ class SpectrogramStem(Node):
         self.dropout = nn.Dropout(spec.dropout)
 
     def forward(self, features: Float[Tensor, "B M frames"], flow: Flow) -> Float[Tensor, "B T D"]:
-        expected = [self.spec.bins, 2 * self.spec.positions]
+        given = flow.positions
+        expected = [self.spec.bins, 2 * (self.spec.positions if given is None else given.shape[-1])]
         if list(features.shape[1:]) != expected:
             raise DataError(
                 f"input_features has shape {list(features.shape)}; it must be [B, {expected[0]}, {expected[1]}], mel "
@@ -86,7 +88,8 @@ class SpectrogramStem(Node):
             )
         x = F.gelu(self.conv1(features.to(self.conv1.weight.dtype)))
         x = F.gelu(self.conv2(x)).transpose(1, 2)  # [B, T, D]
-        return self.tap(flow, "out", self.dropout(x + self.positions.weight.detach()))
+        positions = self.positions.weight if given is None else self.positions(given)
+        return self.tap(flow, "out", self.dropout(x + positions.detach()))
 
 
 @torch.no_grad()

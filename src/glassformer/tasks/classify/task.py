@@ -27,7 +27,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.tasks.base import Baseline, Dataset, Examples, text_labels
+from glassformer.tasks.base import Baseline, Dataset, Examples
 from glassformer.tasks.classify.kinds import (
     PROBLEMS,
     LabelKind,
@@ -51,7 +51,7 @@ from glassformer.tasks.columns import (
     text_of,
 )
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
-from glassformer.tasks.microbatch import Example
+from glassformer.tasks.microbatch import Example, text_labels
 from glassformer.tasks.predictions import Prediction
 
 

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError, import_optional
+from glassformer.files import safe_repr
 from glassformer.tasks.metrics.metric import RESAMPLES, BootstrapSums, Interval, intervals
 from glassformer.tasks.metrics.text_metric import ScoreTable
 
@@ -134,10 +135,7 @@ def word_errors(
     Raises: DataError: nothing to judge, not one output for each reference, no word was said. ConfigError: another
         normaliser. MissingExtraError: without jiwer.
     """
-    if normaliser not in NORMALISERS:
-        raise ConfigError(f"normaliser is {normaliser!r}; allowed: {', '.join(map(repr, NORMALISERS))}")
-    jiwer = import_optional("jiwer", "jiwer", "evaluate", "word error rates")
-    clean = NORMALISERS[normaliser]
+    clean, jiwer = normaliser_of(normaliser), _jiwer()
     reference_text, hypothesis = ([_text(text) for text in texts] for texts in (references, outputs))
     if len(reference_text) != len(hypothesis):
         raise DataError(
@@ -145,16 +143,14 @@ def word_errors(
         )
     utterances, counts = [], []
     for reference, output in zip(map(clean, reference_text), map(clean, hypothesis), strict=True):
-        words, letters = jiwer.process_words(reference, output), jiwer.process_characters(reference, output)
-        utterances.append(_utterance(reference, output, words))
-        wrong = letters.substitutions + letters.deletions + letters.insertions
-        counts.append([utterances[-1].errors, len(reference.split()), wrong, len(reference)])
+        utterances.append(_utterance(reference, output, jiwer.process_words(reference, output)))
+        counts.append(error_counts(reference, output, normaliser="none"))
     if not any(row[1] for row in counts):
         raise DataError("no reference has a word; there is nothing to divide errors by")
-    rates = intervals(BootstrapSums(np.array(counts, dtype=np.float64), _rates, {}), resamples, seed)
+    rates = intervals(BootstrapSums(np.array(counts, dtype=np.float64), error_rates, {}), resamples, seed)
     return WordErrors(
-        wer=rates["WER"],
-        cer=rates["CER"],
+        wer=rates["wer"],
+        cer=rates["cer"],
         **{name: sum(getattr(u, name) for u in utterances) for name in COUNTS},
         words=sum(row[1] for row in counts),
         normaliser=normaliser,
@@ -163,9 +159,33 @@ def word_errors(
     )
 
 
-def _rates(sums: np.ndarray) -> dict[str, np.ndarray]:
+def normaliser_of(name: str) -> Callable[[str], str]:
+    """A text normaliser by its name. Raises: ConfigError: there is none of this name."""
+    if name not in NORMALISERS:
+        raise ConfigError(f"normaliser is {safe_repr(name)}; allowed: {', '.join(map(repr, NORMALISERS))}")
+    return NORMALISERS[name]
+
+
+def error_counts(reference: str, output: str, *, normaliser: str = "basic") -> list[int]:
+    """Sufficient statistics of one utterance: word errors, words, character errors, characters.
+
+    Raises: ConfigError: another normaliser. MissingExtraError: without jiwer.
+    """
+    jiwer, clean = _jiwer(), normaliser_of(normaliser)
+    reference, output = clean(reference), clean(output)
+    words, letters = jiwer.process_words(reference, output), jiwer.process_characters(reference, output)
+    errors = (each.substitutions + each.deletions + each.insertions for each in (words, letters))
+    return [next(errors), len(reference.split()), next(errors), len(reference)]
+
+
+def error_rates(sums: np.ndarray) -> dict[str, np.ndarray]:
+    """Word and character error rate from sums of `error_counts`. [S, 4] → [S] each"""
     wrong, words, wrong_letters, letters = sums.T
-    return {"WER": wrong / np.maximum(words, 1), "CER": wrong_letters / np.maximum(letters, 1)}
+    return {"wer": wrong / np.maximum(words, 1), "cer": wrong_letters / np.maximum(letters, 1)}
+
+
+def _jiwer() -> Any:
+    return import_optional("jiwer", "jiwer", "evaluate", "word error rates")
 
 
 def _utterance(reference_text: str, hypothesis: str, rates: Any) -> Utterance:

@@ -1,0 +1,106 @@
+"""Quality filters of speech data: recordings that teach nothing, or the wrong thing, are left out, with a report.
+
+shorter or longer than …     a file cut short; more than the model hears at once
+too fast                     a transcript that is longer than anybody speaks: it belongs to another recording
+silent                       nobody is heard
+no transcript                an empty text
+does not fit                 more tokens than are written, or more letters than there are frames
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from glassformer.audio.read import Samples
+from glassformer.errors import ConfigError
+from glassformer.files.atomic import atomic_file
+
+LEVEL_SECONDS = 0.1
+"""The level of a recording is that of its loudest stretch of so long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityFilters:
+    """Limits of recordings that are learnt from; None = none.
+
+    min_seconds, max_seconds: duration; a model that hears windows has its window as the largest one
+    max_characters_per_second: of the transcript
+    min_level_db: of the loudest 0.1 s, in dB below full scale: less is silence
+    skip_unreadable: leave out files that cannot be read, in the place of an error
+    """
+
+    min_seconds: float = 0.1
+    max_seconds: float | None = 30.0
+    max_characters_per_second: float | None = 40.0
+    min_level_db: float | None = -60.0
+    skip_unreadable: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("min_seconds", "max_seconds", "max_characters_per_second"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise ConfigError(f"filters.{name} is {value}; it must be a number from 0 up, or null for no limit")
+
+    def problem(self, samples: Samples, rate_hz: int, text: str) -> tuple[str, str] | None:
+        """Why a recording is left out: a reason, and its figure; None = it is kept."""
+        seconds = len(samples) / rate_hz
+        if not text.strip():
+            return "no transcript", ""
+        if seconds < self.min_seconds:
+            return f"shorter than {self.min_seconds:g} s", f"{seconds:.2f} s"
+        if self.max_seconds is not None and seconds > self.max_seconds:
+            return f"longer than {self.max_seconds:g} s", f"{seconds:.1f} s"
+        rate = len(text.strip()) / seconds
+        if self.max_characters_per_second is not None and rate > self.max_characters_per_second:
+            return f"more than {self.max_characters_per_second:g} characters a second", f"{rate:.0f}"
+        if self.min_level_db is not None and (level := level_db(samples, rate_hz)) < self.min_level_db:
+            return f"silence, below {self.min_level_db:g} dB", f"{level:.0f} dB"
+        return None
+
+
+def level_db(samples: Samples, rate_hz: int) -> float:
+    """The level of the loudest 0.1 s, in dB relative to full scale; -inf for digital silence."""
+    size = max(1, min(len(samples), round(LEVEL_SECONDS * rate_hz)))
+    stretches = samples[: len(samples) // size * size].reshape(-1, size)
+    power = float(np.square(stretches, dtype=np.float64).mean(1).max())
+    return 10 * math.log10(power) if power else -math.inf
+
+
+@dataclass(frozen=True)
+class DroppedRow:
+    """A row that was left out: its file and line, the reason, and the figure that decided."""
+
+    where: str
+    reason: str
+    figure: str = ""
+
+
+@dataclass
+class QualityReport:
+    """How many rows are used, and which were left out and why."""
+
+    used: int
+    dropped: list[DroppedRow]
+
+    def __str__(self) -> str:
+        """One line: how many for each reason, the first of each by its place."""
+        counts = Counter(row.reason for row in self.dropped)
+        first = {row.reason: row for row in reversed(self.dropped)}
+        parts = (
+            f"{count:,} {reason} ({first[reason].where}{': ' * bool(first[reason].figure)}{first[reason].figure})"
+            for reason, count in counts.most_common()
+        )
+        total = self.used + len(self.dropped)
+        return f"{len(self.dropped):,} of {total:,} recordings were left out: {'; '.join(parts)}"
+
+    def save(self, path: Path) -> None:
+        """Write every row that was left out, as JSON Lines."""
+        with atomic_file(path) as stream:
+            for row in self.dropped:
+                stream.write(json.dumps(asdict(row), ensure_ascii=False).encode("utf-8", "replace") + b"\n")

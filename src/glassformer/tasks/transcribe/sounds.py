@@ -1,0 +1,100 @@
+"""Recordings of rows: audio files in a folder, the bytes of such files (Parquet), or samples.
+
+"clips/a.wav"                                    in the folder of the table, or the one that is named
+{"bytes": b"RIFF…", "path": "a.wav"}             as Parquet files of the Hub and Hugging Face `datasets` hold it
+{"array": [0.1, …], "sampling_rate": 16000}      samples, at any sample rate
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.audio.read import AudioInput, Samples, read_audio
+from glassformer.data.audio_folder import path_within
+from glassformer.errors import DataError
+from glassformer.files import safe_repr
+from glassformer.tasks.base import Dataset
+from glassformer.tasks.columns import listed
+
+FULL_SCALE = 32_768
+"""Of 16-bit samples, as examples hold them."""
+
+
+class RowSounds:
+    """The recordings of rows, as mono samples at one sample rate.
+
+    Args:
+        rows: with their column of recordings · folder: of the audio files; None = that of the table
+        rate_hz: the target sample rate
+    """
+
+    def __init__(self, rows: Dataset, column: str, folder: str | None, rate_hz: int) -> None:
+        self.rows, self.column, self.rate_hz = rows, column, rate_hz
+        self._folder = None if folder is None else Path(folder)
+
+    def read(self, index: int) -> Samples:
+        """The samples of one row.
+
+        Raises: DataError: no recording, a file outside the folder, or audio that cannot be read.
+        """
+        sound, own_rate_hz = self.source(index)
+        return read_audio(sound, self.rate_hz, own_rate_hz)
+
+    def source(self, index: int) -> tuple[AudioInput, int | None]:
+        """What is read, and the sample rate of samples."""
+        value = self.rows[index].get(self.column)
+        rate: Any = None
+        if isinstance(value, Mapping):
+            rate = value.get("sampling_rate")
+            value = next((value[name] for name in ("bytes", "array", "path") if value.get(name) is not None), None)
+        if isinstance(value, bytes):
+            return value, None
+        if isinstance(value, str) and value:
+            return self._path(index, value), None
+        try:
+            samples = np.asarray(listed(value), dtype=np.float32)
+        except (TypeError, ValueError):
+            samples = np.zeros((), dtype=np.float32)
+        if samples.ndim != 1 or not isinstance(rate, int):
+            raise DataError(
+                f"{self.column!r} is {safe_repr(value)}; it must be the path of an audio file, its bytes, or samples: "
+                "{'array': …, 'sampling_rate': …}"
+            )
+        return samples, rate
+
+    def digest(self) -> str:
+        """A hash of sizes and times of the files that rows name: other recordings under the same names change it."""
+        digest = hashlib.sha256()
+        for index in range(len(self.rows)):
+            value = self.rows[index].get(self.column)
+            if isinstance(value, str) and (path := self._path(index, value)).is_file():
+                status = path.stat()
+                digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
+        return digest.hexdigest()
+
+    def _path(self, index: int, name: str) -> Path:
+        """The path of a file, within the folder. Raises: DataError: it leads out of it."""
+        file: Any = getattr(self.rows, "file", None)
+        table = Path(file(index)) if file is not None else Path()
+        if self._folder is None and not table.exists():
+            return Path(name)  # of rows in memory, whose paths are the caller's own
+        if self._folder is None and table.is_dir():
+            return path_within(table, name)  # an audio folder gives whole paths
+        folder = self._folder or table.parent
+        return path_within(folder, folder / name)
+
+
+def to_int16(samples: Samples) -> np.ndarray:
+    """Samples as 16-bit integers, clipped at full scale."""
+    return (samples * FULL_SCALE).round().clip(-FULL_SCALE, FULL_SCALE - 1).astype(np.int16)
+
+
+def to_float(samples: np.ndarray) -> Samples:
+    """Samples of an example as floats, full scale 1.0; augmented ones are floats already."""
+    floats: Samples = samples.astype(np.float32)
+    return floats / np.float32(FULL_SCALE) if samples.dtype == np.int16 else floats

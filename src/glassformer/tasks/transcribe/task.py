@@ -1,0 +1,303 @@
+"""Transcribe: speech recognition, learnt from recordings with transcripts, scored by word and character error rate.
+
+    file, text ─ samples, ids ─ quality filters ─> Example ─ augmentation ─ network ─ loss
+                                                                              └─ search ─ transcript ─ WER, CER
+
+Validation and evaluation search for the transcript as `Model.transcribe` does with a window; nothing is judged with the
+true transcript before its eyes, but the loss.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.core.flow import Batch, Flow, Output
+from glassformer.errors import ConfigError, DataError
+from glassformer.files.parsing import parse_dataclass
+from glassformer.model import Model
+from glassformer.speech.options import TranscriptionOptions
+from glassformer.speech.transcribe import transcribe
+from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
+from glassformer.tasks.columns import RowTask, check_columns, head_of, placed, text_of
+from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums, Metric
+from glassformer.tasks.metrics.speech import basic, error_counts, error_rates, normaliser_of
+from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
+from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.transcribe.augmentation import Augmentation
+from glassformer.tasks.transcribe.quality import DroppedRow, QualityFilters, QualityReport
+from glassformer.tasks.transcribe.recognisers import Recogniser, recogniser_of
+from glassformer.tasks.transcribe.scores import SpeechBatch, TranscriptionEvaluation, TranscriptMetric
+from glassformer.tasks.transcribe.sounds import RowSounds, to_float, to_int16
+
+ROWS_AT_ONCE = 128
+"""Recordings that are held at once where rows are predicted."""
+
+
+class Transcribe(RowTask):
+    """Transcripts of recordings.
+
+    dropped: the rows that were left out so far, and why
+
+    Args:
+        columns: `audio`, the recording (a path, bytes or samples), and `text`, its transcript
+        language: of the recordings, for a multilingual model · translate: transcripts are English translations
+        folder: of the audio files; None = that of the table that names them
+        audio_context: the encoder context of a model with windows: the "window", or as long as the "sound"
+        normaliser: of texts before they are scored: "basic" or "none"
+        filters: see `QualityFilters` · report: a JSON Lines file that rows which are left out are written to
+        augmentation: in training, see `Augmentation`
+    Raises: ConfigError: options that the model cannot have. UnsupportedError: it transcribes nothing.
+    """
+
+    HEAD = "automatic-speech-recognition"
+    COLUMNS: ClassVar[Mapping[str, str]] = {"audio": "file", "text": "text"}
+    TARGETS = ("text",)
+    METRIC = VALIDATION_METRIC = "wer"
+    EVALUATION = TranscriptionEvaluation
+    evaluation: TranscriptionEvaluation
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        columns: Mapping[str, str] | None = None,
+        language: str | None = None,
+        translate: bool = False,
+        folder: str | None = None,
+        audio_context: str = "window",
+        normaliser: str = "basic",
+        filters: Mapping[str, Any] | QualityFilters | None = None,
+        report: str | None = None,
+        augmentation: Mapping[str, Any] | Augmentation | None = None,
+    ) -> None:
+        super().__init__(model, columns)
+        normaliser_of(normaliser)
+        self._speech = language, "translate" if translate else "transcribe"
+        self.recogniser: Recogniser = recogniser_of(model, *self._speech, audio_context)
+        self._predicted: Dataset | None = None
+        self.folder, self.normaliser, self.report = folder, normaliser, report
+        self.filters = _parsed(QualityFilters, filters, "objective.filters")
+        self.augmentation = _parsed(Augmentation, augmentation, "objective.augmentation")
+        if self.augmentation.masks and not self.recogniser.masks:
+            raise ConfigError(
+                "a model of waveforms has no spectrogram to mask, and masks its frames by itself: leave time_masks and "
+                "mel_masks out, and say how much: overrides: {mask_time_prob: 0.05, mask_time_length: 10}"
+            )
+        self.dropped: list[DroppedRow] = []
+        self.how = {"speech": self._speech, "context": audio_context, "filters": repr(self.filters)}
+
+    @classmethod
+    def corpus(cls, rows: Dataset, columns: Mapping[str, str]) -> Iterator[str]:
+        """Transcripts in lower case and without punctuation: the letters of a vocabulary that is made of them."""
+        column = {**cls.COLUMNS, **columns}["text"]
+        check_columns(rows, [column])
+        return (basic(text_of(row, column)) for row in iter(rows))
+
+    # ------------------------------------------------------------------------------------------------ examples
+
+    def inputs(self) -> list[str]:
+        return []  # an empty path is an error
+
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
+        check_columns(rows, self.columns_read())
+        if cache is not None:
+            self.how["sounds"] = self._sounds(rows).digest()
+        return super().encode(rows, cache=cache)
+
+    def make_examples(self, rows: Dataset) -> Iterator[Example]:
+        report, sounds = QualityReport(0, []), self._sounds(rows)
+        for index in range(len(rows)):
+            example = self._example(rows, sounds, index, report)
+            if example is not None:
+                report.used += 1
+                yield example
+        for note in self.recogniser.notes():
+            warnings.warn(note, stacklevel=2)
+        self.dropped += report.dropped
+        if self.report is not None:
+            QualityReport(0, self.dropped).save(Path(self.report))
+        if report.dropped and not report.used:
+            raise DataError(f"no recording is left to learn from: {report}")
+        if report.dropped:
+            warnings.warn(str(report), stacklevel=2)
+
+    def _sounds(self, rows: Dataset) -> RowSounds:
+        return RowSounds(rows, self.columns["audio"], self.folder, self.recogniser.rate_hz)
+
+    def _example(self, rows: Dataset, sounds: RowSounds, index: int, report: QualityReport) -> Example | None:
+        """The example of a row; None where it is left out, and the report then says why."""
+        with placed(rows, index):
+            text = text_of(rows[index], self.columns["text"])
+            try:
+                samples = sounds.read(index)
+            except DataError as error:
+                if not self.filters.skip_unreadable:
+                    raise
+                problem: tuple[str, str] | None = "unreadable", str(error)
+            else:
+                labels = self.recogniser.labels(text)
+                problem = self.filters.problem(samples, self.recogniser.rate_hz, text)
+                if problem is None and (misfit := self.recogniser.problem(len(samples), labels)):
+                    problem = misfit, ""
+                if problem is None:
+                    return self._made(to_int16(samples), labels, text)
+        assert problem is not None  # else the example was returned
+        report.dropped.append(DroppedRow(rows.where(index), *problem))
+        return None
+
+    def _made(self, samples: np.ndarray, labels: Sequence[int], text: str) -> dict[str, Any]:
+        return {
+            "samples": samples,
+            "labels": np.array(labels, dtype=np.int32),
+            "text": np.frombuffer(text.encode("utf-8", "replace"), dtype=np.uint8),
+            "length": self.recogniser.positions(len(samples)) + len(labels),
+        }
+
+    def perturb(self, example: Example, draw: np.random.Generator) -> Example:
+        if not self.augmentation:
+            return example
+        samples = self.augmentation.samples(to_float(example["samples"]), draw)
+        if self.recogniser.problem(len(samples), example["labels"]):  # a slower one may not fit any more
+            samples = to_float(example["samples"])
+        length = self.recogniser.positions(len(samples)) + len(example["labels"])
+        changed: dict[str, Any] = {**example, "samples": samples, "length": length}
+        if self.augmentation.masks:
+            changed["spans"] = self.augmentation.spans(*self.recogniser.spectrogram(len(samples)), draw)
+        return changed
+
+    def collate_inputs(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
+        sounds = [torch.from_numpy(to_float(example["samples"])) for example in examples]
+        return self.recogniser.inputs(sounds, [example.get("spans", np.zeros((0, 3), int)) for example in examples])
+
+    def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> SpeechBatch:
+        batch, flow = self.collate_inputs(examples)
+        batch, labels = self.recogniser.batch_labels(batch, [example["labels"] for example in examples])
+        texts = tuple(example["text"].tobytes().decode("utf-8") for example in examples)
+        tokens = sum(int(example["length"]) for example in examples)
+        return SpeechBatch(batch, flow, labels, tuple(indices), tokens, texts=texts)
+
+    def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
+        return self.recogniser.batch_labels(Batch(), [example["labels"] for example in examples])[1]
+
+    # ---------------------------------------------------------------------------------------------- transcripts
+
+    def metric(self) -> Metric:
+        if any(hasattr(parameter, "full_tensor") for parameter in self.model.network.parameters()):
+            # Each process would search for as many tokens as its own rows need, and wait for the others' shards.
+            raise ConfigError("transcripts are searched for in each validation, by whole weights; set sharded: false")
+        options = TranscriptionEvaluation().search()
+        return TranscriptMetric(self.head, partial(self.recogniser.transcripts, options=options), self.normaliser)
+
+    def check_evaluation(self) -> None:
+        error_counts("a", "a")
+        self._search  # noqa: B018 # its language model is read now
+
+    @cached_property
+    def _search(self) -> TranscriptionOptions:
+        return self.evaluation.search()
+
+    def for_evaluation(self, **options: Any) -> Transcribe:
+        task = super().for_evaluation(**options)
+        task.__dict__.pop("_search", None)
+        return task
+
+    def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
+        check_columns(rows, self.columns_read())
+        sounds, self._predicted = self._sounds(rows), rows
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            indices = range(first, min(first + ROWS_AT_ONCE, len(rows)))
+            made = [self._to_predict(rows, sounds, index) for index in indices]
+            fitting = [example for example, fits in made if fits]
+            outputs = iter(run_examples(self, fitting, read=self._read, tokens=self._tokens))
+            for index, (example, fits) in zip(indices, made, strict=True):
+                text, loss = next(outputs) if fits else (self._transcribed(example["samples"]), None)
+                yield self._prediction(rows, index, text, loss)
+                if progress is not None:
+                    progress(1)
+
+    @property
+    def _tokens(self) -> int:
+        """Tokens of a micro-batch; 1 = a sound alone, of a network whose numbers depend on its neighbours' lengths."""
+        return self.evaluation.tokens if self.recogniser.batches_exactly else 1
+
+    def _to_predict(self, rows: Dataset, sounds: RowSounds, index: int) -> tuple[dict[str, Any], bool]:
+        """The example of a row, whatever its quality, and whether it fits the model as it is."""
+        with placed(rows, index):
+            text = text_of(rows[index], self.columns["text"])
+            samples, labels = sounds.read(index), self.recogniser.labels(text)
+        fits = self.recogniser.problem(len(samples), labels) is None
+        return self._made(to_int16(samples), labels, text), fits
+
+    def _transcribed(self, samples: np.ndarray) -> str:
+        """The transcript of a recording that does not fit: longer than a window, or shorter than a frame."""
+        options = replace(self._search, language=self.recogniser.language)
+        return transcribe(self.model, to_float(samples), options, self.recogniser.rate_hz).text
+
+    def _read(self, output: Output, batch: MicroBatch) -> list[tuple[str, float]]:
+        texts = self.recogniser.transcripts(output, batch.flow, self._search)
+        return list(zip(texts, self._losses(output, batch), strict=True))
+
+    def _losses(self, output: Output, batch: MicroBatch) -> Iterator[float]:
+        """The mean loss of each row."""
+        assert isinstance(batch.labels, Tensor) and output.logits is not None
+        for i, labels in enumerate(batch.labels.split(1)):
+            frames = None if output.frames is None else output.frames[i : i + 1]
+            row = Output(logits=output.logits[i : i + 1], frames=frames)
+            total, count = self.head.output_loss_sums(row, labels)["loss"], self.head.label_counts(labels)["loss"]
+            yield float(total) / max(count, 1)
+
+    def _prediction(self, rows: Dataset, index: int, text: str, loss: float | None) -> Prediction:
+        row = rows[index]
+        reference, counts = row[self.columns["text"]], None
+        counts = error_counts(reference, text, normaliser=self.normaliser)
+        sound = row.get(self.columns["audio"])
+        return Prediction(
+            index=index,
+            where=rows.where(index),
+            row={"audio": sound} if isinstance(sound, str) else {},
+            label=reference,
+            predicted=text,
+            correct=counts[0] == 0,
+            loss=loss,
+            details={"counts": counts},
+        )
+
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        counts = [
+            x.details.get("counts") or error_counts(x.label, x.predicted, normaliser=self.normaliser)
+            for x in predictions
+        ]
+        how = f"jiwer {version('jiwer')}, normaliser {self.normaliser!r}, errors of all rows added up"
+        return BootstrapSums(np.array(counts, dtype=np.float64), error_rates, dict.fromkeys(("wer", "cer"), how))
+
+    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        initial = None if self.initial_model is None else self.initial_model()
+        if initial is None or initial.task != self.HEAD or self._predicted is None:
+            return  # it had no letters before the training
+        before = copy(self)
+        before.model, before.head = initial, head_of(initial, self.HEAD)
+        before.recogniser = recogniser_of(initial, *self._speech, "window")
+        about = "the model that training began with, in whole windows, with the same search"
+        yield Baseline("before training", about, list(before.predict(self._predicted)))
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        asked = self.evaluation
+        search = "greedy search" if asked.beams == 1 else f"beam search with {asked.beams} beams"
+        fusion = f", {asked.language_model} with alpha {asked.alpha:g}, beta {asked.beta:g}"
+        return [f"transcripts by {search}{fusion if asked.language_model else ''}"]
+
+
+def _parsed(kind: type[Any], given: Any, path: str) -> Any:
+    """Options of a task as their dataclass."""
+    return given if isinstance(given, kind) else parse_dataclass(kind, given or {}, path)
