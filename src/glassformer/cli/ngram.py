@@ -1,4 +1,4 @@
-"""`glassformer ngram train|perplexity|prune`: n-gram language models."""
+"""`glassformer ngram train|perplexity|prune|tune`: n-gram language models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import Json, Options, columns_of, command, option
-from glassformer.cli.screen import print_facts, print_json
+from glassformer.cli.screen import print_facts, print_json, table_of, terminal
 from glassformer.cli.tokenizer import Corpus, Files
 from glassformer.errors import DataError
 from glassformer.files.atomic import check_output
@@ -151,6 +151,58 @@ def prune(model: ModelFile, *, options: PruneOptions, json: Json = False) -> Non
     smaller = pruned(load_ngram(model), options.threshold)
     save_ngram(smaller, output)
     _report(smaller, output, json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningOptions(Options):
+    """What is searched for weights of shallow fusion."""
+
+    model: str = option(..., "Speech recognition model: folder, or name on the Hub.", "--model", "-m")
+    data: Path = option(..., "Table of validation recordings and their transcripts, or its folder.", "--data", "-d")
+    column: list[str] | None = option(None, "Column mapping, role=column: audio=path, text=sentence.", "--column", "-c")
+    folder: str | None = option(None, "Folder of the recordings. Default: that of the table.")
+    language: str | None = option(None, "Language of the recordings, for a multilingual model.")
+    alpha: list[float] | None = option(None, "Weight to try; repeatable. Default: 0.1, 0.3, 0.6, 1.")
+    beta: list[float] | None = option(None, "Bonus for a word to try; repeatable. Default: 0, 0.5, 1.")
+    beams: int = option(5, "Beam width.", min=1)
+
+
+@ngram.command()
+@command
+def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = False) -> None:
+    """Tune alpha and beta of shallow fusion by word error rate on validation recordings.
+
+    Each pair of weights is a search through all recordings, beside one without the language model. Judge the chosen
+    pair on recordings that were not used here.
+
+    Example:
+
+    [cyan]glassformer ngram tune words.ngram --model openai/whisper-tiny.en --data validation.csv --column audio=file[/]
+    """
+    from glassformer.data.rows import read_rows
+    from glassformer.model import load
+    from glassformer.tasks.transcribe.task import Transcribe
+    from glassformer.tasks.transcribe.tuning import ALPHAS, BETAS, best_fusion, tune_fusion
+
+    rows = read_rows(options.data)
+    model = load(options.model, task=Transcribe.HEAD, dtype="float32")
+    columns = columns_of(options.column, list(Transcribe.COLUMNS))
+    task = Transcribe(model, columns=columns, language=options.language, folder=options.folder)
+    alphas, betas = tuple(options.alpha or ALPHAS), tuple(options.beta or BETAS)
+    scores = []
+    with progress_bar("pairs of weights", 1 + len(alphas) * len(betas)) as advance:
+        for score in tune_fusion(task, rows, str(language_model), alphas=alphas, betas=betas, beams=options.beams):
+            scores.append(score)
+            advance(1)
+    best = best_fusion(scores)
+    if json:
+        print_json({"alpha": best.alpha, "beta": best.beta, "scores": [asdict(score) for score in scores]})
+        return
+    table = [[f"{x.alpha:g}", f"{x.beta:g}", str(x.wer), str(x.cer), "←" if x is best else ""] for x in scores]
+    terminal().print(table_of(["alpha", "beta", "WER", "CER", ""], table, left=0))
+    helps = best is not scores[0]
+    weights = f"--alpha {best.alpha:g} --beta {best.beta:g}" if helps else "no language model: none of these helps"
+    print_facts({"best": weights, "recordings": f"{len(rows):,}"})
 
 
 def _report(model: NgramModel, output: Path, json: bool) -> None:

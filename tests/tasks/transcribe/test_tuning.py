@@ -1,0 +1,63 @@
+"""Weights of shallow fusion, chosen by word error rate on validation recordings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import glassformer
+from glassformer.cli.app import app
+from glassformer.data.rows import read_rows
+from glassformer.errors import DataError
+from glassformer.ngram.kneser_ney import train_ngram
+from glassformer.ngram.store import save_ngram
+from glassformer.tasks.metrics.metric import Interval
+from glassformer.tasks.metrics.speech import word_errors
+from glassformer.tasks.transcribe.task import Transcribe
+from glassformer.tasks.transcribe.tuning import FusionScore, best_fusion, tune_fusion
+from tests.tasks.transcribe.tones import WORDS, write_table
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lm") / "words.arpa"
+    save_ngram(train_ngram([[word] for word in WORDS], 2), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_table(tmp_path_factory.mktemp("validation"), 3, seed=5)
+
+
+def test_each_pair_is_the_search_of_an_evaluation(letters: Path, words: Path, table: Path) -> None:
+    task = Transcribe(glassformer.load(letters, task=Transcribe.HEAD, offline=True))
+    rows = read_rows(table.parent)
+    scores = list(tune_fusion(task, rows, str(words), alphas=[0.0, 0.5], betas=[0.0, 3.0], beams=2))
+    assert [(each.alpha, each.beta) for each in scores] == [(0, 0), (0, 3), (0.5, 0), (0.5, 3)]
+    plain = task.for_evaluation(beams=2)
+    predictions = list(plain.predict(rows))
+    assert scores[0].wer == word_errors([x.label for x in predictions], [x.predicted for x in predictions]).wer
+
+
+def test_equal_scores_take_the_smallest_weights() -> None:
+    scores = [
+        FusionScore(a, b, Interval(w), Interval(0)) for a, b, w in ((0, 0, 2), (1, 0, 1), (0.5, 1, 1), (0.5, 0, 1))
+    ]
+    assert best_fusion(scores) is scores[3]
+    assert best_fusion(scores[:1]) is scores[0]
+
+
+def test_command(letters: Path, words: Path, table: Path, tmp_path: Path) -> None:
+    common = ["ngram", "tune", str(words), "--model", str(letters), "--data", str(table.parent), "--beams", "2"]
+    done = CliRunner().invoke(app, [*common, "--alpha", "0.5", "--beta", "1", "--json"])
+    report = json.loads(done.stdout)
+    assert [(x["alpha"], x["beta"]) for x in report["scores"]] == [(0, 0), (0.5, 1)]
+    assert set(report["scores"][0]["wer"]) == {"value", "low", "high"}
+    assert "best" in CliRunner().invoke(app, [*common, "--alpha", "0.5", "--beta", "1"]).output
+    (tmp_path / "cut.arpa").write_bytes(words.read_bytes()[:90])
+    common[2] = str(tmp_path / "cut.arpa")
+    assert isinstance(CliRunner().invoke(app, common).exception, DataError)
