@@ -9,12 +9,21 @@ import { pairsOf } from "./core/url-state";
 import { Store } from "./core/store";
 import { App } from "./ui/app";
 import { chooseTheme, followTheme } from "./ui/theme";
+import { SoundPage } from "./views/sound";
+import { hasTranscript, openTranscript } from "./views/sound/transcript";
 
 async function open(): Promise<void> {
   const root = document.getElementById("app");
   if (!root) throw new Error("The page has no element #app to draw in.");
   const linkTheme = pairsOf(location.hash).get("theme");
   followTheme();
+  if (hasTranscript()) {
+    const transcript = await openTranscript();
+    document.title = `${transcript.name} · glassformer`;
+    render(<SoundPage transcript={transcript} />, root);
+    if (linkTheme) chooseTheme(linkTheme);
+    return;
+  }
   const store = new Store(hasInline() ? new InlineTransport() : new HttpTransport(await takeToken()));
   render(<App store={store} />, root);
   await store.start();

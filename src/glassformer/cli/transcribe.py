@@ -5,22 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli.options import BEAM_SEARCH, Loading, ModelName, Options, Precision, beam_width, command, option
-from glassformer.cli.screen import note, notes, visible
+from glassformer.cli.screen import byte_amount, note, notes, visible
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files.atomic import disk_errors
+from glassformer.pages import check_html_path
 from glassformer.progress import progress_bar, spinner
 
 if TYPE_CHECKING:
     from glassformer.model import Model
     from glassformer.speech.options import TranscriptionOptions
     from glassformer.speech.results import Segment
+    from glassformer.speech.subtitles import LineLimits
 
 SOUNDS = frozenset(
     """.wav .flac .ogg .oga .opus .mp3 .m4a .aac .aif .aiff .amr .au .caf .wma .webm .mp4 .m4v .mov .mkv .avi .mpg .mpeg
@@ -48,8 +50,27 @@ class OutputOptions(Options):
         None, f"Format: {', '.join(FORMATS)}; repeatable. Default: lines with their times.", "--format", "-f", panel=OUT
     )
     json: bool = option(False, "Print one JSON object per recording.", panel=OUT)
+    line_width: int | None = option(
+        None, "Characters in a line of SRT and VTT. Default: a segment a line.", "--max-line-width", min=4, panel=OUT
+    )
+    line_count: int | None = option(
+        None, "Lines of a subtitle. Default: 2 with --max-line-width.", "--max-line-count", min=1, panel=OUT
+    )
+    html: Path | None = option(
+        None, "HTML page of one recording: its words over the spectrogram, with sound and attention.", panel=OUT
+    )
     overwrite: bool = option(False, "Transcribe again what is finished in the output folder.", panel=OUT)
     follow: bool = option(False, "Live transcription of standard input: raw 16-bit mono PCM at 16 kHz.", panel=OUT)
+
+    def limits(self) -> LineLimits | None:
+        """Of the lines of subtitles. Raises: ConfigError: a number of lines without their width."""
+        from glassformer.speech.subtitles import LineLimits
+
+        if self.line_width is None:
+            if self.line_count is not None:
+                raise ConfigError("--max-line-count limits lines of a width; add --max-line-width 42")
+            return None
+        return LineLimits(self.line_width, self.line_count or 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +82,9 @@ class SpeechOptions(Options):
     words: bool = option(False, "Word timestamps.", key="word_timestamps")
     batch_size: int | None = option(
         None, "Batch size: decode so many windows at once, cut at silences; faster.", min=1, panel=SEARCH
+    )
+    audio_context: str | None = option(
+        None, "Encoder context: window, or as long as the sound, for models that were fine-tuned so.", panel=SEARCH
     )
     beams: int | None = beam_width(None)
     temperature: list[float] | None = option(
@@ -119,10 +143,12 @@ def transcribe(
     [cyan]arecord -f S16_LE -r 16000 | glassformer transcribe openai/whisper-base - --follow[/]
     """
     formats = _formats(output)
+    output.limits()  # an early error
     options = speech.read()
     if output.follow != (list(files) == ["-"]):
         raise ConfigError("--follow transcribes standard input: glassformer transcribe MODEL - --follow")
     sounds = [] if output.follow else list(_sounds(files))
+    _check_page(output, sounds)
     with spinner("loading the model"):
         from glassformer.model import load
 
@@ -152,6 +178,17 @@ def _formats(output: OutputOptions) -> list[str]:
     return formats or (["txt"] if output.output is not None else [])
 
 
+def _check_page(output: OutputOptions, sounds: Sequence[Path]) -> None:
+    """Raises: ConfigError: not one recording, or other output beside the page. DataError: no place for a page."""
+    if output.html is None:
+        return
+    if len(sounds) != 1:
+        raise ConfigError(f"--html is the page of one recording, and there are {len(sounds)}; give one file")
+    if output.output is not None or output.format or output.json:
+        raise ConfigError("--html writes one page; leave out --output, --format and --json")
+    check_html_path(output.html)
+
+
 def _sounds(files: Sequence[str]) -> Iterator[Path]:
     """The files, and those of folders by name. Raises: DataError: none, or standard input beside others."""
     if "-" in files:
@@ -179,8 +216,10 @@ def _transcribe(
     """Transcribe one recording. Returns: whether it could be; else its error was printed. Of one, errors are raised."""
     try:
         with notes():
-            if output.output is None:
-                _print(model, sound, options, formats, title=len(sounds) > 1)
+            if output.html is not None:
+                _write_page(model, sound, options, output.html)
+            elif output.output is None:
+                _print(model, sound, options, formats, output.limits(), title=len(sounds) > 1)
             else:
                 _write(model, model_name, sound, options, output, formats, sounds)
     except GlassformerError as problem:
@@ -208,7 +247,7 @@ def _write(
         output.output.mkdir(parents=True, exist_ok=True)
     twins = [each for each in sounds if each.stem == sound.stem]
     name = sound.stem if len(twins) == 1 else f"{sound.stem}-{1 + twins.index(sound)}"
-    job = TranscriptionJob(sound, output.output, name, formats, model_name)
+    job = TranscriptionJob(sound, output.output, name, formats, model_name, output.limits())
     if job.is_done and not output.overwrite:
         note(f"{sound}: finished before; --overwrite transcribes it again")
         return
@@ -228,16 +267,34 @@ def _write(
         typer.echo(f"saved in {path}")
 
 
-def _print(model: Model, sound: Path, options: TranscriptionOptions, formats: Sequence[str], *, title: bool) -> None:
+def _write_page(model: Model, sound: Path, options: TranscriptionOptions, path: Path) -> None:
+    """Transcribe with word times to the screen and to an HTML page."""
+    from glassformer.speech.sound_page import TranscriptionPage
+
+    page = TranscriptionPage(model, sound, replace(options, word_timestamps=True))
+    for segment in (segment for step in page for segment in step.segments):
+        _show(replace(segment, words=None))
+    typer.echo(f"saved in {path}, {byte_amount(page.save(path))}")
+
+
+def _print(
+    model: Model,
+    sound: Path,
+    options: TranscriptionOptions,
+    formats: Sequence[str],
+    limits: LineLimits | None,
+    *,
+    title: bool,
+) -> None:
     """Transcribe to the screen: segments as they come, or a whole file of a format."""
-    from glassformer.speech.subtitles import WRITERS
+    from glassformer.speech.subtitles import write
     from glassformer.speech.transcribe import open_recording
 
     recording = open_recording(model, sound, options)
     if formats:
         for _ in recording:
             pass
-        typer.echo(WRITERS[formats[0]](recording.transcription), nl=False)
+        typer.echo(write(formats[0], recording.transcription, limits), nl=False)
         return
     if title:
         typer.echo(f"{visible(str(sound))}")

@@ -23,7 +23,17 @@ from torch import Tensor
 from glassformer.errors import DataError
 
 MAGIC, VERSION = b"GLAS", 1
-KINDS = {"overview": 1, "lines": 2, "tile": 3, "row": 4, "neuron": 5, "layer": 6, "distribution": 7}
+KINDS = {
+    "overview": 1,
+    "lines": 2,
+    "tile": 3,
+    "row": 4,
+    "neuron": 5,
+    "layer": 6,
+    "distribution": 7,
+    "spectrogram": 8,
+    "alignment": 9,
+}
 DTYPES = {"u8": "<u1", "u32": "<u4", "f32": "<f4", "f64": "<f8"}
 
 _PREFIX = struct.Struct("<4sHHII")

@@ -58,6 +58,21 @@ def page_files() -> dict[str, bytes]:
     return contents
 
 
+def page_around() -> tuple[str, str]:
+    """The HTML before and after the data of a standalone page: policy and style, and the program.
+
+    Raises: PageMissingError: this installation lacks the page's files.
+    """
+    files = {name: content.decode() for name, content in page_files().items()}
+    for tag in (STYLE, SCRIPT, "<head>", "</head>"):
+        if files["index.html"].count(tag) != 1:
+            raise PageMissingError(f"index.html of the built page should have {tag} once")
+    style, script = files["app.css"], escape_script(files["app.js"])
+    before, _, after = files["index.html"].partition(SCRIPT)
+    before = before.replace("<head>", f"<head>\n{content_security_policy(style, script)}")
+    return before.replace(STYLE, f"<style>{style}</style>"), f"<script>{script}</script>{after}"
+
+
 CAP_BYTES = 25_000_000
 """Default maximum size of the exact layers in the file: compressed, in base64."""
 
@@ -114,28 +129,20 @@ class StandalonePage:
         self.generated = generated
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
-        self._files = {name: content.decode() for name, content in page_files().items()}
-        for tag in (STYLE, SCRIPT, "<head>", "</head>"):
-            if self._files["index.html"].count(tag) != 1:
-                raise PageMissingError(f"index.html of the built page should have {tag} once")
+        self._around = page_around()
 
     def __str__(self) -> str:
         return "".join(self.parts())
 
     def parts(self, progress: Progress = lambda done, of: None) -> Iterator[str]:
         """The HTML in pieces, from its beginning to its end."""
-        style, script = self._files["app.css"], escape_script(self._files["app.js"])
-        head, _, rest = self._files["index.html"].partition("</head>")
-        body, _, end = rest.partition(SCRIPT)
-        yield head.replace("<head>", f"<head>\n{content_security_policy(style, script)}").replace(
-            STYLE, f"<style>{style}</style>"
-        )
-        yield f"</head>{body}"
+        before, after = self._around
+        yield before
         yield from self._frames(progress)
-        yield _json("session", self._description())
+        yield json_block("session", self._description())
         if self.generated is not None:
             yield from _trace_parts(*self.generated, self._command())
-        yield f"<script>{script}</script>{end}"
+        yield after
 
     def save(self, path: str | Path, progress: Progress = lambda done, of: None) -> int:
         """Write the page atomically: an old file stays until the new one is complete.
@@ -163,7 +170,9 @@ class StandalonePage:
         steps = len(layers_and_maps) * 2
         for step, (layer, name) in enumerate(layers_and_maps):
             progress(step, steps)
-            yield _frame(f"overview/{name}/{layer}", views.overview(self.session, map=name, layer=layer, exact=True))
+            yield frame_block(
+                f"overview/{name}/{layer}", views.overview(self.session, map=name, layer=layer, exact=True)
+            )
         self.exact_layers = {attention_map.name: [] for attention_map in maps}
         size = 0
         layers_and_maps.sort(key=lambda pair: pair[0] != self.first)  # stable: the others stay in order
@@ -173,7 +182,7 @@ class StandalonePage:
                 continue
             if self.layers is None and not views.has_distance_based_mask(self.session, map=name, layer=layer):
                 continue
-            frame = _frame(f"layer/{name}/{layer}", views.layer(self.session, map=name, layer=layer))
+            frame = frame_block(f"layer/{name}/{layer}", views.layer(self.session, map=name, layer=layer))
             size += len(frame)
             if self.layers is None and size > self.cap_bytes:
                 break
@@ -233,7 +242,7 @@ def _trace_parts(stored: StoredTrace, node: int, command: str) -> Iterator[str]:
     )  # copies: a job may be adding to them
     known = {0, *(node.id for node in nodes)}
     step = TreeStep(tuple(nodes), tuple(choice for choice in choices if choice.at in known), (), ())
-    yield _json(
+    yield json_block(
         "trace",
         {
             "trace": stored.description,
@@ -247,7 +256,7 @@ def _trace_parts(stored: StoredTrace, node: int, command: str) -> Iterator[str]:
     node_ids = sorted((choice.at for choice in step.choices), key=lambda node_id: (node_id not in path, node_id))
     for node_id in node_ids[:MAX_DISTRIBUTIONS]:
         frame = distribution(stored.trace, w=stored.id, node=node_id, count=MAX_LISTED_TOKENS)
-        yield _frame(f"distribution/{node_id}", frame)
+        yield frame_block(f"distribution/{node_id}", frame)
 
 
 def notebook_iframe(page: str, height: int = 720) -> str:
@@ -266,10 +275,12 @@ def _compressed(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
-def _json(id: str, fields: dict[str, Any]) -> str:
+def json_block(id: str, fields: dict[str, Any]) -> str:
+    """JSON of a standalone page, by its id."""
     content = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     return f'<script type="application/json" id="{id}">{_compressed(content)}</script>\n'
 
 
-def _frame(key: str, frame: bytes) -> str:
+def frame_block(key: str, frame: bytes) -> str:
+    """A binary frame of a standalone page, by its key."""
     return f'<script type="application/octet-stream" class="frame" data-key="{key}">{_compressed(frame)}</script>\n'

@@ -75,7 +75,7 @@ def content_security_policy(style: str, script: str) -> str:
     """Content security policy: this script and this style by hash, and no network."""
     rules = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
-        "connect-src 'none'; worker-src blob:; base-uri 'none'; form-action 'none'"
+        "media-src blob:; connect-src 'none'; worker-src blob:; base-uri 'none'; form-action 'none'"
     )
     return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -40,15 +40,39 @@ GAP_WORDS = 4
 """A pause is a gap of so many words of the median length."""
 
 
+@dataclass(frozen=True)
+class Alignment:
+    """Cross-attention of one window, along which its word times were found.
+
+    begin: of the window, in seconds · heads: (layer, head) of each of the weights
+    weights: normalised, smoothed attention of each token, and of the end. [heads, T + 1, frames]
+    pieces: each word's text and number of tokens; punctuation by itself · segments: with the times of their words
+    """
+
+    begin: float
+    heads: tuple[tuple[int, int], ...]
+    weights: Tensor
+    pieces: tuple[tuple[str, int], ...]
+    segments: tuple[Segment, ...]
+
+
 class WordAligner:
     """Times of words by cross-attention.
 
-    Args: heads: (layer, head) of the decoder's cross-attention, counted from 0
+    Args:
+        heads: (layer, head) of the decoder's cross-attention, counted from 0
+        on_alignment: called with the attention of each window
     """
 
-    def __init__(self, decoder: WindowDecoder, heads: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        decoder: WindowDecoder,
+        heads: Sequence[tuple[int, int]],
+        on_alignment: Callable[[Alignment], None] | None = None,
+    ) -> None:
         self._decoder = decoder
         self._heads = list(heads)
+        self._on_alignment = on_alignment
         self._last_end = 0.0  # of the speech before, in seconds
 
     def align(
@@ -66,7 +90,7 @@ class WordAligner:
             return list(segments)
         matrix, probabilities = self.attention(memory, tokens, size, language)
         starts = [frame / FRAMES_PER_SECOND + begin for frame in token_starts(-matrix.mean(0).double().numpy())]
-        words = list[list[TimedWord]]()
+        words, pieces = list[list[TimedWord]](), list[tuple[str, int]]()
         at = 0
         for text in texts:
             row = list[TimedWord]()
@@ -74,9 +98,13 @@ class WordAligner:
                 span = probabilities[at : at + len(piece)]
                 share = sum(span) / len(span)
                 row.append(TimedWord(self._decoder.text(piece), starts[at], starts[at + len(piece)], share))
+                pieces.append((row[-1].word, len(piece)))
                 at += len(piece)
             words.append(row)
-        return self._timed(segments, words)
+        timed = self._timed(segments, words)
+        if self._on_alignment is not None:
+            self._on_alignment(Alignment(begin, tuple(self._heads), matrix, tuple(pieces), tuple(timed)))
+        return timed
 
     @torch.inference_mode()
     def attention(

@@ -13,7 +13,7 @@ from glassformer.audio.read import AudioInput
 from glassformer.engine.batching import eval_mode
 from glassformer.errors import UnsupportedError
 from glassformer.pretrained import PretrainedModel
-from glassformer.speech.alignment import WordAligner
+from glassformer.speech.alignment import Alignment, WordAligner
 from glassformer.speech.alignment_heads import SCORING, best_heads, published_heads, window_scores
 from glassformer.speech.batched import batched_steps, speech_windows
 from glassformer.speech.ctc import CTCTranscription
@@ -32,7 +32,10 @@ class Recording:
         print(step.segments)
 
     duration: in seconds · language, language_probability: given, or detected; known after the first step
+    on_alignment: called with the attention of each window from which its word times come
     """
+
+    on_alignment: Callable[[Alignment], None] | None = None
 
     def __init__(
         self,
@@ -89,7 +92,9 @@ class Recording:
 
     def _windows(self, language: str) -> Iterator[Step]:
         if self.options.batch_size is None and not self._filters_voice:
-            aligner = WordAligner(self._decoder, self._heads(language)) if self.options.word_timestamps else None
+            aligner = None
+            if self.options.word_timestamps:
+                aligner = WordAligner(self._decoder, self._heads(language), self.on_alignment)
             yield from SequentialTranscription(self._decoder, self.spectrogram, language, aligner, self.progress)
             return
         windows: list[Span] = [
@@ -100,7 +105,7 @@ class Recording:
         aligners = None
         if self.options.word_timestamps and windows:
             heads = self._heads(language)
-            aligners = lambda: WordAligner(self._decoder, heads)  # noqa: E731
+            aligners = lambda: WordAligner(self._decoder, heads, self.on_alignment)  # noqa: E731
         before = prompt_tokens(self._decoder)
         for step in batched_steps(self._decoder, self.spectrogram, windows, language, aligners, before):
             self.progress.frame = round(step.window.end * self.spectrogram.frames_per_second)

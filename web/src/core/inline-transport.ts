@@ -248,7 +248,7 @@ function layerOf(frame: BinaryFrame, map: AttentionMap): Layer {
 }
 
 /** base64(deflate(bytes)) → bytes */
-async function decompress(block: Element): Promise<ArrayBuffer> {
+export async function decompress(block: Element): Promise<ArrayBuffer> {
   const text = atob((block.textContent ?? "").trim());
   const bytes = Uint8Array.from(text, (character) => character.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();

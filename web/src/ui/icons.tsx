@@ -10,10 +10,11 @@ const PATHS = {
   close: "M4 4l8 8M12 4l-8 8",
   run: "M5 3l8 5-8 5z",
   stop: "M4 4h8v8H4z",
+  pause: "M4.5 3h2v10h-2zM9.5 3h2v10h-2z",
 } as const;
 
 export function Icon({ name }: { name: keyof typeof PATHS }) {
-  const filled = name === "run" || name === "stop" || name === "dark";
+  const filled = name === "run" || name === "stop" || name === "pause" || name === "dark";
   return (
     <svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
       <path d={PATHS[name]} fill={filled ? "currentColor" : "none"} stroke="currentColor" stroke-width="1.4" stroke-linecap="round" stroke-linejoin="round" />

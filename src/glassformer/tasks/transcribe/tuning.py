@@ -47,8 +47,8 @@ def tune_fusion(
     """
     pairs = [(0.0, 0.0), *(pair for pair in product(alphas, betas) if any(pair))]
     for alpha, beta in dict.fromkeys(pairs):
-        judge = task.for_evaluation(beams=beams, language_model=language_model, alpha=alpha, beta=beta)
-        predictions = list(judge.predict(rows))
+        fused = task.for_evaluation(beams=beams, language_model=language_model, alpha=alpha, beta=beta)
+        predictions = list(fused.predict(rows))
         texts = [each.predicted for each in predictions]
         errors = word_errors([each.label for each in predictions], texts, normaliser=task.normaliser)
         yield FusionScore(alpha, beta, errors.wer, errors.cer)
