@@ -24,6 +24,7 @@ from glassformer.edge import device_of, dtype_of
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files import check_links, safe_repr
 from glassformer.hub import resolve
+from glassformer.hub.find import is_adapter_folder
 from glassformer.models import FAMILIES
 from glassformer.models._config import IGNORED_KEYS
 from glassformer.models._keys import Keys
@@ -138,11 +139,23 @@ class LoadOptions:
                 )
         return {**config, **self.overrides}
 
+    def locate(self, name_or_folder: str | Path, revision: str | None, *, allow_pickle: bool) -> str | Path:
+        """The folder of a name or path, downloaded where it has to be; another library's file as it is.
+
+        Raises: DataError: there is none.
+        """
+        if foreign.is_foreign(name_or_folder):
+            return name_or_folder
+        return self._resolve(name_or_folder, revision, allow_pickle=allow_pickle)
+
     def find_folder(self, name_or_folder: str | Path, revision: str | None, *, allow_pickle: bool) -> Path:
         """The model folder of a name or path, downloaded where it has to be.
 
         Raises: DataError: there is none. ConfigError: it holds no config.json.
         """
+        return _with_config(self._resolve(name_or_folder, revision, allow_pickle=allow_pickle))
+
+    def _resolve(self, name_or_folder: str | Path, revision: str | None, *, allow_pickle: bool) -> Path:
         if not isinstance(name_or_folder, (str, Path)):
             raise DataError(
                 f"the model is {safe_repr(name_or_folder)}; give a folder, or a name on the Hub such as 'org/name'"
@@ -156,26 +169,36 @@ class LoadOptions:
             token=self.token,
             check=read_file_header,
         )
-        folder = folder / self.subfolder if self.subfolder else folder
-        if not os.path.lexists(folder / "config.json"):
-            raise ConfigError(
-                f"{folder}: holds no config.json; give a model folder in the Hugging Face layout: config.json, "
-                "model.safetensors, and tokenizer.json or vocabulary files"
-            )
-        return folder
+        return folder / self.subfolder if self.subfolder else folder
 
-    @contextmanager
-    def opened(
-        self, name_or_folder: str | Path, revision: str | None, *, allow_pickle: bool
-    ) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
-        """The folder of a model, and what opens its weights; of another library's file, a folder made of it."""
-        if foreign.is_foreign(name_or_folder):
-            with foreign.opened(Path(name_or_folder)) as unpacked:
-                yield unpacked
-            return
-        folder = self.find_folder(name_or_folder, revision, allow_pickle=allow_pickle)
-        check_links(folder, ConfigError)
-        yield folder, partial(open_checkpoint, folder, allow_pickle=allow_pickle)
+
+@contextmanager
+def opened(location: str | Path, *, allow_pickle: bool) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
+    """A located model folder, and what opens its weights; of another library's file, a folder made of it.
+
+    Raises: ConfigError: it holds no config.json.
+    """
+    if foreign.is_foreign(location):
+        with foreign.opened(Path(location)) as unpacked:
+            yield unpacked
+        return
+    folder = _with_config(Path(location))
+    check_links(folder, ConfigError)
+    yield folder, partial(open_checkpoint, folder, allow_pickle=allow_pickle)
+
+
+def _with_config(folder: Path) -> Path:
+    if is_adapter_folder(folder):
+        raise ConfigError(
+            f"{folder}: is a folder of adapters, without a model; glassformer.load(folder) loads them with their base "
+            "model"
+        )
+    if not os.path.lexists(folder / "config.json"):
+        raise ConfigError(
+            f"{folder}: holds no config.json; give a model folder in the Hugging Face layout: config.json, "
+            "model.safetensors, and tokenizer.json or vocabulary files"
+        )
+    return folder
 
 
 def _refuse(rest: dict[str, Any]) -> None:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
+from glassformer.compression.adapted_module import AdaptedModule
+from glassformer.compression.base_model import LABEL_KEYS, LoadSource
 from glassformer.core.heads import Head
 from glassformer.edge import device_of
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
 from glassformer.errors import ConfigError, DataError, GlassformerError, WeightsError
 from glassformer.files import read_json_object
 from glassformer.files.atomic import write_json
-from glassformer.load_options import LoadOptions
+from glassformer.load_options import LoadOptions, opened
 from glassformer.models import ConfigReader, Family, Network
 from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
 from glassformer.models.resolve import (
@@ -30,7 +32,6 @@ from glassformer.models.resolve import (
     text_part,
     weight_names,
 )
-from glassformer.module import NetworkModule
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.carried import carried_tensors, saved_tensors
 from glassformer.weights.load import LoadReport, load_weights
@@ -45,11 +46,9 @@ if TYPE_CHECKING:
     Processor = ImageProcessor | AudioProcessor
 
 ANSWERING_TASKS = ("translation", "automatic-speech-recognition")
-LABEL_KEYS = frozenset({"num_labels", "id2label"})
-"""Config keys that, when overridden, ask for a head with other labels than the checkpoint's."""
 
 
-class PretrainedModel(NetworkModule):
+class PretrainedModel(AdaptedModule):
     """A network and what belongs to it in a model folder in the Hugging Face layout.
 
     network: the PyTorch module · config, generation_config: the content of these files
@@ -98,6 +97,7 @@ class PretrainedModel(NetworkModule):
         overrides: Mapping[str, Any] | None = None,
         dtype: torch.dtype | str | None = None,
         device: torch.device | str | None = None,
+        base: str | Path | None = None,
         revision: str | None = None,
         allow_pickle: bool = False,
         offline: bool = False,
@@ -119,20 +119,24 @@ class PretrainedModel(NetworkModule):
             dtype: None = the checkpoint's own · device: None = the CPU; "auto" = the accelerator if there is one.
             revision: a branch, tag or commit on the Hub · offline: never open a network connection.
             allow_pickle: also read old pickle files, `.bin` and `.pt`, in a sandboxed child process.
-            strict: a tensor of the checkpoint that the model does not use is an error.
+            base: the base model of a folder of adapters; None = as these say · strict: unused tensors are an error.
             reference: keywords of Hugging Face transformers, such as `torch_dtype`, `device_map` and `num_labels` (see
                 `LoadOptions`), and keys of `config.json` to override.
         Returns: the model in eval mode; `model.report` says what became of every tensor.
         Raises: DataError, ConfigError, WeightsError, UnsupportedError: what is wrong with the folder, and what to do.
         """
         options = LoadOptions.read(reference, dtype=dtype, device=device, offline=offline, overrides=overrides)
-        with options.opened(name_or_folder, revision, allow_pickle=allow_pickle) as (folder, open_weights):
+        source = LoadSource.find(name_or_folder, task, options, base, revision, allow_pickle=allow_pickle)
+        task, options = source.task, source.options
+        with opened(source.location, allow_pickle=allow_pickle) as (folder, open_weights):
             stored = text_part(read_json_object(folder / "config.json", ConfigError))
             config, on_meta = options.override(stored, cls.from_pretrained), torch.device("meta")
             model, stored_task = cls._build(config, task, head, on_meta, folder=folder, given=options.overrides)
             with open_weights() as checkpoint:
                 model._load_weights(checkpoint, stored_task, options, strict=strict)
-            model._read_files(folder)
+            model._read_files(folder, source.adapters or folder)
+        if source.adapters is not None:
+            model.load_adapter(source.adapters, allow_pickle=allow_pickle)
         return model
 
     @classmethod
@@ -218,9 +222,10 @@ class PretrainedModel(NetworkModule):
         self.carried = carried_tensors(checkpoint, self._weight_names())
         self.eval()
 
-    def _read_files(self, folder: Path) -> None:
-        """Read what stands in the folder beside config and weights."""
-        self._tokenizer = Tokenizer.find(folder, model_type=self.family.model_type)
+    def _read_files(self, folder: Path, adapters: Path) -> None:
+        """Read what stands in the folder beside config and weights; the tokenizer beside adapters comes first."""
+        tokenizers = (Tokenizer.find(place, model_type=self.family.model_type) for place in (adapters, folder))
+        self._tokenizer = next((tokenizer for tokenizer in tokenizers if tokenizer is not None), None)
         self._processor = _find_processor(self.family, folder)
         if (generation_config := folder / "generation_config.json").is_file():
             self.generation_config = StoredGenerationConfig(read_json_object(generation_config, ConfigError))

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from glassformer import ConfigError, DataError, Model, load
 from glassformer.cli.generate import generate
@@ -35,6 +36,23 @@ def model(stories: str) -> Model:
 def test_it_writes_what_generate_gives(stories: str, model: Model, capsys: Any) -> None:
     generate(stories, PROMPT, max_new_tokens=20)
     assert capsys.readouterr().out == model.generate(PROMPT, max_new_tokens=20) + "\n"
+
+
+def test_adapters_are_a_model(stories: str, command: Command, tmp_path: Path) -> None:
+    """A folder of adapters, with the base model that it names or that is given."""
+    adapted = load(stories)
+    with torch.no_grad():
+        for adapter in adapted.add_adapter().by_target.values():
+            adapter.up.weight.fill_(0.2)
+    adapted.save_adapter(tmp_path)
+    expected = adapted.generate(PROMPT, max_new_tokens=5)
+    assert expected != load(stories).generate(PROMPT, max_new_tokens=5)
+    assert command("generate", tmp_path, PROMPT, "-n", 5).stdout == expected + "\n"
+    config = json.loads((tmp_path / "adapter_config.json").read_text())
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": None}))
+    refused = command("generate", tmp_path, PROMPT)
+    assert refused.returncode == 2 and "--base" in refused.stderr
+    assert command("generate", tmp_path, PROMPT, "-n", 5, "--base", stories).stdout == expected + "\n"
 
 
 def test_in_a_process_of_its_own(stories: str, model: Model) -> None:

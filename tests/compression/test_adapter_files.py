@@ -173,7 +173,7 @@ def test_a_fused_tensor_of_which_a_part_was_trained_in_full_is_saved_whole(tmp_p
         ({"rank_pattern": {"query": 0}}, ConfigError, "r of query is 0"),
         ({"rank_pattern": [4]}, ConfigError, r"rank_pattern is \[4\]"),
         ({"r": "8"}, ConfigError, "r is '8'; it must be a number"),
-        ({"r": 4}, WeightsError, r"lora_A\.weight' is \[2, 32\]; this model needs \[4, 32\]"),
+        ({"r": 4}, WeightsError, r"lora_A\.weight' is \[2, 32\], needed \[4, 32\]"),
         ({"lora_alpha": None}, ConfigError, "lora_alpha is None"),
     ],
 )

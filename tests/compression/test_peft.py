@@ -84,3 +84,62 @@ def test_peft_here(family: str, variant: dict[str, Any], tmp_path: Path) -> None
     save_adapters(load_adapters(fresh, tmp_path / "adapters"), fresh, tmp_path / "ours")
     back = PeftModel.from_pretrained(theirs(tmp_path / "base", model.task), str(tmp_path / "ours")).eval()
     torch.testing.assert_close(logits(back), expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", LAYERS)
+def test_several_adapters_are_those_of_peft(family: str, tmp_path: Path) -> None:
+    """Of different ranks and targets: each alone, added up, combined, taken away; and saved back for PEFT."""
+    from peft import LoraConfig, PeftModel, get_peft_model
+
+    more = {"bert": "attention.output.dense", "gpt2": "c_proj", "phi3": "o_proj", "llama": "down_proj"}[family]
+    task = base(family, tmp_path / "base").task
+    shared = {"lora_alpha": 5, "fan_in_fan_out": family == "gpt2", "init_lora_weights": False}
+    trained = get_peft_model(
+        theirs(tmp_path / "base", task), LoraConfig(r=2, target_modules=LAYERS[family], **shared), "a"
+    )
+    trained.add_adapter("b", LoraConfig(r=3, target_modules=[*LAYERS[family], more], **shared))
+    trained.add_adapter("c", LoraConfig(r=3, target_modules=[*LAYERS[family], more], **shared))
+    trained.eval().save_pretrained(str(tmp_path / "adapters"))
+    model = glassformer.load(tmp_path / "adapters" / "a")
+    assert model.folder == tmp_path / "base" and model.task == task
+    for name in ("b", "c"):
+        model.load_adapter(tmp_path / "adapters" / name, name)
+    both = (["default", "b"], ["a", "b"])
+    combinations = [("cat", *both, [0.7, -0.4]), ("linear", ["b", "c"], ["b", "c"], [0.5, -0.3])]
+    if family in ("bert", "llama"):  # elsewhere PEFT approximates a fused layer as one, we q, k and v apart
+        combinations.append(("svd", *both, [0.7, 0.4]))
+    for kind, ours, names, weights in combinations:
+        trained.add_weighted_adapter(names, weights, kind, combination_type=kind)
+        model.add_weighted_adapter(ours, weights, kind, combination_type=kind)
+    for ours, names in [("default", "a"), ("b", "b"), both, *((kind, kind) for kind, *_ in combinations)]:
+        trained.base_model.set_adapter(names)
+        model.set_adapter(ours)
+        torch.testing.assert_close(logits(model), logits(trained), atol=1e-5, rtol=1e-4)
+    with model.disable_adapter(), trained.disable_adapter():
+        torch.testing.assert_close(logits(model), logits(trained), atol=1e-5, rtol=1e-4)
+    model.save_adapter(tmp_path / "ours", "cat")
+    trained.base_model.set_adapter("cat")
+    back = PeftModel.from_pretrained(theirs(tmp_path / "base", task), str(tmp_path / "ours")).eval()
+    torch.testing.assert_close(logits(back), logits(trained), atol=1e-5, rtol=1e-4)
+    model.delete_adapter("b")
+    trained.delete_adapter("b")
+    trained.base_model.set_adapter("c")
+    model.set_adapter("c")
+    torch.testing.assert_close(logits(model.merge_and_unload()), logits(trained), atol=1e-5, rtol=1e-4)
+
+
+def test_a_head_trained_in_peft_comes_with_its_adapters(tmp_path: Path) -> None:
+    """PEFT saves the new classifier of three labels beside the adapters; the base folder knows of two."""
+    import transformers
+    from peft import LoraConfig, PeftModel, TaskType, get_peft_model
+
+    base("bert", tmp_path / "base")
+    kind = transformers.AutoModelForSequenceClassification
+    three = kind.from_pretrained(tmp_path / "base", num_labels=3, ignore_mismatched_sizes=True)
+    config = LoraConfig(r=2, target_modules=["query"], task_type=TaskType.SEQ_CLS, init_lora_weights=False)
+    trained = get_peft_model(three, config).eval()
+    assert isinstance(trained, PeftModel)
+    trained.save_pretrained(str(tmp_path / "adapters"))
+    model = glassformer.load(tmp_path / "adapters")
+    assert model.num_labels == 3 and not model.report.new
+    torch.testing.assert_close(logits(model), logits(trained), atol=1e-5, rtol=1e-4)

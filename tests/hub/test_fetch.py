@@ -256,6 +256,22 @@ def test_pickles_are_not_fetched_unless_allowed(serve: Serve, tmp_path: Path) ->
     assert (fetch(server, tmp_path, allow_pickle=True) / "pytorch_model.bin").read_bytes() == b"pickled"
 
 
+def test_adapters_are_fetched_without_a_model(serve: Serve, tmp_path: Path) -> None:
+    own = {"adapter_config.json": b"{}", "adapter_model.safetensors": weights(0), "tokenizer.json": b"{}"}
+    server = serve(Repository(own | {"adapter_model.bin": b"pickled", "training_args.bin": b"pickled"}))
+    folder = fetch(server, tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(own)
+    requests = len(server.repository.requests)
+    assert fetch(server, tmp_path) == fetch(server, tmp_path, offline=True) == folder
+    assert len(server.repository.requests) == requests
+    (folder / "adapter_model.safetensors").unlink()
+    assert missing_files(folder) == ["adapter_model.safetensors"]
+    pickled = serve(Repository({"adapter_config.json": b"{}", "adapter_model.bin": b"pickled"}))
+    with pytest.raises(DataError, match=r"only pickled weights \(adapter_model\.bin\).*allow_pickle=True"):
+        fetch(pickled, tmp_path / "pickled")
+    assert (fetch(pickled, tmp_path / "pickled", allow_pickle=True) / "adapter_model.bin").is_file()
+
+
 def test_a_repository_without_a_model_is_a_clear_error(serve: Serve, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"has no config\.json"):
         fetch(serve(Repository({"README.md": b"#"})), tmp_path)

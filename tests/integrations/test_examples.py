@@ -12,7 +12,7 @@ pytestmark = pytest.mark.clients
 
 FOLDER = Path(__file__).parents[2] / "examples" / "clients"
 OTHER_ARGUMENTS = {"peft_adapters"}
-"""It takes a decoder and a folder of adapters: tests/compression has its lines."""
+"""It takes a folder of adapters: tests/compression has its lines."""
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in OTHER_ARGUMENTS))

@@ -155,6 +155,16 @@ def test_adapters_are_merged_into_what_is_saved(values: dict[str, Any], tmp_path
     }
     assert changed_names == {"blocks.0.attn.qkv.weight"}
 
+    # A folder of adapters is a model too: they are merged before the training begins.
+    for adapter in before.add_adapter().by_target.values():
+        adapter.up.weight.data.fill_(0.1)
+    before.save_adapter(tmp_path / "lora")
+    network = make_trainer(
+        parse_config({**changed, "output": str(tmp_path / "on"), "model": str(tmp_path / "lora")})
+    ).network
+    merged = dict(before.merge_and_unload().named_parameters())
+    assert all((x == merged[name]).all() for name, x in network.named_parameters() if ".adapters." not in name)
+
 
 @pytest.mark.parametrize(
     ("place", "value", "message"),

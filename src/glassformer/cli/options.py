@@ -200,6 +200,9 @@ class Loading(Options):
         panel=LOADING,
     )
     offline: bool = option(False, "Offline mode: never open a network connection.", panel=LOADING)
+    base: str | None = option(
+        None, "Base model of a folder of adapters (PEFT), in place of the one that they name.", panel=LOADING
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from glassformer.compression.adapters import LowRank, target_modules
+from glassformer.compression.low_rank import LowRank
+from glassformer.compression.target_modules import target_modules
 from glassformer.models.resolve import weight_names
 from glassformer.weights.load import export_parameters
 from glassformer.weights.names import Rule, Transposed
 
 if TYPE_CHECKING:
-    from glassformer.model import Model
+    from glassformer.pretrained import PretrainedModel
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class CheckpointLayers:
     by_target: name of a target module → where it stands
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: PretrainedModel) -> None:
         self.network, self.model_type = model.network, model.family.model_type
         self._table = weight_names(model.family, model.spec, model.task, model.network, own_head=model.own_head)
         self._prefixed = self._table.prefixed and (model.task != "feature-extraction" or model.own_head)

@@ -9,37 +9,31 @@
     adapters.unmerge()      exactly W again, as it was only set aside
     adapters.remove()       the network as it was
 
-q, k and v are one matrix here. Each that is adapted has an A and a B of its own, which act on its rows alone:
+Each target module (`target_modules.py`) has an A and a B of its own. A network can have adapters of several names; the
+updates of the active ones add up (`set_active`). Files: `adapter_files.py`; methods of a model: `adapted_module.py`.
 
-    blocks.0.attn.qkv   [H·E + 2·K·E, D]      target modules  blocks.0.attn.q · blocks.0.attn.k · blocks.0.attn.v
-
-Files: `adapter_files.py`.
 Source: Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models", sections 4.1 and 4.2; q and v: table 5.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from glassformer.core.attention import Attention
-from glassformer.core.cross_attention import CrossAttention
+from glassformer.compression.low_rank import AdaptedLinear, LowRank, install
+from glassformer.compression.target_modules import INSIDE, TargetModule, repeated_modules, target_modules
 from glassformer.core.flow import pattern_matches
-from glassformer.core.language_heads import TokenPrediction
-from glassformer.core.stack import Stack
 from glassformer.deprecation import former_keywords
 from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import ConfigError, nearest
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+DEFAULT = "default"
+"""PEFT's name of adapters that were given none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,144 +79,12 @@ class AdapterSpec:
 AdapterSpec.__init__ = former_keywords(**AdapterSpec.FORMER_NAMES)(AdapterSpec.__init__)  # type: ignore[method-assign]
 
 
-@dataclass(frozen=True, slots=True)
-class TargetModule:
-    """A linear layer that can be adapted, or one of several matrices that it fuses.
-
-    layer: path of the linear layer · rows: its outputs · number, of: index among the fused matrices, and their count
-    """
-
-    layer: str
-    rows: slice
-    number: int = 0
-    of: int = 1
-
-
-def target_modules(network: nn.Module) -> dict[str, TargetModule]:
-    """All modules that can be adapted, by name: linear layers, with q, k and v each apart.
-
-    Not those over a vocabulary, nor those that share their matrix with another layer, which would change too. A layer
-    with several paths has the name of the first; so has one of blocks that share their parameters, and all of them
-    share its adapter.
-    """
-    modules: dict[str, TargetModule] = {}
-    visited: set[int] = set()
-    repeated = _repeated(network)
-    owners = Counter(id(p) for m in network.modules() if id(m) not in repeated for p in m.parameters(recurse=False))
-    for owner, module in network.named_modules():
-        layers = () if isinstance(module, (TokenPrediction, AdaptedLinear, LowRank)) else module.named_children()
-        for name, layer in layers:
-            if (
-                type(layer) not in (nn.Linear, AdaptedLinear)
-                or owners[id(layer.weight)] > 1
-                or id(layer.weight) in visited
-            ):
-                continue
-            visited.add(id(layer.weight))
-            prefix = f"{owner}." if owner else ""
-            parts = _fused_parts(module, name) or {name: layer.out_features}
-            ends = list(accumulate(parts.values(), initial=0))
-            for number, part in enumerate(parts):
-                rows = slice(ends[number], ends[number + 1])
-                modules[prefix + part] = TargetModule(prefix + name, rows, number, len(parts))
-    return modules
-
-
-def _repeated(network: nn.Module) -> set[int]:
-    """The ids of the modules that are only in blocks with the parameters of an earlier block."""
-    first: set[int] = set()
-    later: set[int] = set()
-    for stack in (module for module in network.modules() if isinstance(module, Stack)):
-        for i, j in enumerate(stack.spec.shared):
-            (first if i == j else later).update(map(id, stack[i].modules()))
-    return later - first
-
-
-def _fused_parts(owner: nn.Module, name: str) -> dict[str, int]:
-    """The matrices that a layer fuses, and their numbers of rows."""
-    if isinstance(owner, Attention) and name == "qkv":
-        spec = owner.spec
-        return {"q": spec.heads * spec.E, "k": spec.K * spec.E, "v": spec.K * spec.E}
-    if isinstance(owner, CrossAttention) and name == "kv":
-        return dict.fromkeys(("k", "v"), owner.spec.K * owner.spec.E)
-    return {}
-
-
-class LowRank(nn.Module):
-    """A low-rank update: delta = α/r · B A dropout(x).
-
-    Differs: the paper initialises A from a normal distribution without its width; here the standard deviation is
-    1/√in, so that the components of A x are about as large as those of x.
-    """
-
-    def __init__(self, base: nn.Linear, rows: slice, rank: int, scale: float, dropout: float) -> None:
-        super().__init__()
-        like = {"device": base.weight.device, "dtype": base.weight.dtype}
-        self.rows, self.scale = rows, scale
-        self.dropout = nn.Dropout(dropout)
-        self.down = nn.Linear(base.in_features, rank, bias=False, **like)
-        self.up = nn.Linear(rank, rows.stop - rows.start, bias=False, **like)
-        nn.init.normal_(self.down.weight, std=base.in_features**-0.5)
-        nn.init.zeros_(self.up.weight)
-
-    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... rows"]:
-        delta: Tensor = self.up(self.down(self.dropout(x))) * self.scale
-        return delta
-
-    def matrix(self) -> Float[Tensor, "rows D"]:
-        """α/r · B A, in at least fp32."""
-        wide = torch.promote_types(self.up.weight.dtype, torch.float32)
-        return self.up.weight.to(wide) @ self.down.weight.to(wide) * self.scale
-
-
-class AdaptedLinear(nn.Linear):
-    """A linear layer with adapters: y = W x + b, plus their updates on some rows.
-
-    `weight` and `bias` are those of the original layer.
-    """
-
-    def __init__(self, base: nn.Linear) -> None:
-        nn.Module.__init__(self)
-        self.in_features, self.out_features = base.in_features, base.out_features
-        self.weight, self.bias = base.weight, base.bias
-        self.adapters = nn.ModuleDict()
-        self.train(base.training)
-
-    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... out"]:
-        y = F.linear(x, self.weight, self.bias)
-        for adapter in self.low_ranks():
-            # In place: y is new, and a sum would copy all of q, k and v.
-            y[..., adapter.rows].add_(adapter(x))
-        return y
-
-    def low_ranks(self) -> Iterator[LowRank]:
-        """Its adapters."""
-        return (adapter for adapter in self.adapters.values() if isinstance(adapter, LowRank))
-
-    @torch.no_grad()
-    def merged(self) -> nn.Linear:
-        """A plain layer with the updates added to its weight; this layer does not change."""
-        plain = self.plain()
-        # summed in fp32 and rounded once: in bf16 most of a small update would be lost
-        wide = self.weight.to(torch.promote_types(self.weight.dtype, torch.float32), copy=True)
-        for adapter in self.low_ranks():
-            wide[adapter.rows] += adapter.matrix()
-        plain.weight = nn.Parameter(wide.to(self.weight.dtype), requires_grad=False)
-        return plain
-
-    def plain(self) -> nn.Linear:
-        """The original layer, with the same tensors."""
-        with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
-            plain = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None)
-        plain.weight, plain.bias = self.weight, self.bias
-        return plain.train(self.training)
-
-
 class Adapters:
-    """The adapters of a network: active, merged, or removed. `adapt` makes them.
+    """The adapters of one name in a network: active or not, merged, or removed. `adapt` makes them.
 
     layers: path of a linear layer → its adapted form · by_target: name of a target module → its adapter
-    full_parameters: name → parameter of the modules that are trained in full
+    full_parameters: name → parameter of the modules that are trained in full; it holds these adapters' values while
+        they are active, else the network's own
     merged: whether plain layers with W + α/r · B A are in the network now
     """
 
@@ -233,19 +95,31 @@ class Adapters:
         layers: dict[str, AdaptedLinear],
         by_target: dict[str, LowRank],
         full_parameters: dict[str, nn.Parameter],
+        name: str = DEFAULT,
     ) -> None:
         self.network, self.spec, self.layers, self.by_target = network, spec, layers, by_target
-        self.full_parameters = full_parameters
-        self.merged = False
-        self._trained = {id(parameter) for parameter in network.parameters() if parameter.requires_grad}
+        self.full_parameters, self.name = full_parameters, name
+        self.active, self.merged = True, False
+        self._aside = {key: parameter.detach().clone() for key, parameter in full_parameters.items()}
+        trained = {key for key, parameter in network.named_parameters() if parameter.requires_grad}
+        self._trained: set[str] = next((other._trained for other in adapters_of(network).values()), trained)
+
+    def full_values(self) -> dict[str, Tensor]:
+        """The values of the modules that are trained in full, whether they are in the network now or aside."""
+        return {key: x.detach() for key, x in self.full_parameters.items()} if self.active else self._aside
 
     def merge(self) -> None:
         """Replace adapted layers by plain ones with merged weights, which cost nothing extra; adapters are kept aside.
 
-        Raises: ConfigError: they are merged already.
+        Raises: ConfigError: they are merged already, or the network has other adapters too.
         """
         self._expect(merged=False)
-        self._install({path: layer.merged() for path, layer in self.layers.items()})
+        if others := [name for name in adapters_of(self.network) if name != self.name]:
+            raise ConfigError(
+                f"the network also has the adapters {names_of(others)}; model.merge_and_unload() merges those that are "
+                "active, and removes all"
+            )
+        install(self.network, {path: layer.merged() for path, layer in self.layers.items()})
         self.merged = True
 
     def unmerge(self) -> None:
@@ -257,22 +131,41 @@ class Adapters:
         for path, layer in self.layers.items():  # the network may have moved since
             current = self.network.get_parameter(f"{path}.weight")
             layer.to(current.device, current.dtype)
-        self._install(dict(self.layers))
+        install(self.network, self.layers)
         self.merged = False
 
     def remove(self) -> None:
-        """Restore the original layers and the `requires_grad` flags of before."""
+        """Restore the network as it was without these adapters: layers, modules trained in full, `requires_grad`."""
         _check_not_prepared(self.network)
-        self._install({path: layer.plain() for path, layer in self.layers.items()})
-        self.merged = False
-        for parameter in self.network.parameters():
-            parameter.requires_grad_(id(parameter) in self._trained)
+        if self.merged:
+            self.unmerge()
+        self.switch(active=False)
+        sets = adapters_of(self.network)
+        sets.pop(self.name, None)
+        for layer in self.layers.values():
+            layer.adapters.pop(self.name) if self.name in layer.adapters else None
+        install(self.network, {path: layer.plain() for path, layer in self.layers.items() if not layer.adapters})
+        if sets:
+            _train_active(self.network)
+        else:
+            self.restore_training()
 
-    def _install(self, layers: dict[str, nn.Linear] | dict[str, AdaptedLinear]) -> None:
-        for path, layer in layers.items():
-            former = self.network.get_submodule(path)
-            assert isinstance(former, nn.Linear)
-            _replace(self.network, former, layer.train(self.network.training))
+    def restore_training(self) -> None:
+        """Restore the `requires_grad` flags from before the network had adapters."""
+        for key, parameter in self.network.named_parameters():
+            parameter.requires_grad_(key in self._trained)
+
+    def switch(self, *, active: bool) -> None:
+        """Take part in what the network computes, or not. Modules that are trained in full change places."""
+        if active == self.active:
+            return
+        for key, parameter in self.full_parameters.items():
+            # The tensor, not the parameter: tied ones stay tied, and an optimizer keeps its parameters.
+            aside, self._aside[key] = self._aside[key], parameter.data
+            parameter.data = aside.to(parameter.device, parameter.dtype)
+        for adapter in self.by_target.values():
+            adapter.active = active
+        self.active = active
 
     def _expect(self, *, merged: bool) -> None:
         _check_not_prepared(self.network)
@@ -280,16 +173,55 @@ class Adapters:
             raise ConfigError(f"the adapters are {'' if self.merged else 'not '}merged")
 
 
-def adapt(network: nn.Module, spec: AdapterSpec | None = None) -> Adapters:
+def adapters_of(network: nn.Module) -> dict[str, Adapters]:
+    """The adapters of a network by name, in the order in which they came."""
+    sets: dict[str, Adapters] = network.__dict__.setdefault("_adapters", {})
+    return sets
+
+
+def adapt(network: nn.Module, spec: AdapterSpec | None = None, name: str = DEFAULT) -> Adapters:
     """Add adapters to a network and freeze everything else but `modules_to_save`.
 
-    Raises: ConfigError: a pattern without a match; a network that is prepared, or has adapters already.
+    The first ones are active at once; those that join others are not, until `set_active`.
+
+    Raises: ConfigError: a pattern without a match; a network that is prepared, or has adapters of this name already.
     """
-    spec = spec or AdapterSpec()
+    spec, sets = spec or AdapterSpec(), adapters_of(network)
+    if not isinstance(spec, AdapterSpec):
+        raise ConfigError(f"the spec is {spec!r}; give AdapterSpec(rank=8, target_modules=('q', 'v'))")
     _check_not_prepared(network)
-    check_not_adapted(network)
-    known, repeated = target_modules(network), _repeated(network)
-    modules = [path for path, module in network.named_modules() if id(module) not in repeated]
+    _check_name(name, sets)
+    known = target_modules(network)
+    chosen, full_parameters = _chosen(network, spec, known)
+    layers: dict[str, AdaptedLinear] = {}
+    by_target: dict[str, LowRank] = {}
+    for target in chosen:
+        path = known[target].layer
+        base = network.get_submodule(path)
+        assert isinstance(base, nn.Linear)  # `target_modules` has no others
+        rank, alpha = spec.of_target(target)
+        by_target[target] = LowRank(base, known[target].rows, rank, alpha / rank, spec.dropout)
+        layers[path] = layer = layers.get(path) or (base if isinstance(base, AdaptedLinear) else AdaptedLinear(base))
+        layer.add(name, target.rpartition(".")[2], by_target[target])
+    adapters = Adapters(network, spec, layers, by_target, full_parameters, name)
+    install(network, {path: layer for path, layer in layers.items() if network.get_submodule(path) is not layer})
+    adapters.switch(active=not sets)
+    sets[name] = adapters
+    _train_active(network)
+    return adapters
+
+
+def _chosen(
+    network: nn.Module, spec: AdapterSpec, known: Mapping[str, TargetModule]
+) -> tuple[list[str], dict[str, nn.Parameter]]:
+    """The target modules that match a spec, and the parameters that are trained in full.
+
+    Raises: ConfigError: a pattern that matches nothing.
+    """
+    repeated = repeated_modules(network)
+    modules = [
+        path for path, module in network.named_modules() if id(module) not in repeated and not INSIDE.search(path)
+    ]
     chosen = [name for name in known if any(pattern_matches(pattern, name) for pattern in spec.target_modules)]
     for patterns, names, what in (
         (spec.target_modules, known, "target module"),
@@ -299,37 +231,93 @@ def adapt(network: nn.Module, spec: AdapterSpec | None = None) -> Adapters:
         for pattern in patterns:
             if not any(pattern_matches(pattern, name) for name in names):
                 raise ConfigError(f"no {what} matches {pattern!r}{nearest(pattern, names)}")
-    layers: dict[str, AdaptedLinear] = {}
-    by_target: dict[str, LowRank] = {}
-    for name in chosen:
-        target = known[name]
-        base = network.get_submodule(target.layer)
-        assert isinstance(base, nn.Linear)  # `target_modules` has no others
-        rank, alpha = spec.of_target(name)
-        by_target[name] = LowRank(base, target.rows, rank, alpha / rank, spec.dropout)
-        layer = layers.setdefault(target.layer, AdaptedLinear(base))
-        layer.adapters[name.rpartition(".")[2]] = by_target[name]
     prefixes = tuple(
         f"{path}." for path in modules if any(pattern_matches(pattern, path) for pattern in spec.modules_to_save)
     )
-    full_parameters = {name: p for name, p in network.named_parameters() if name.startswith(prefixes)}
-    adapters = Adapters(network, spec, layers, by_target, full_parameters)
-    adapters._install(layers)
+    own = {name: p for name, p in network.named_parameters() if name.startswith(prefixes) and not INSIDE.search(name)}
+    return chosen, own
+
+
+def set_active(network: nn.Module, names: Sequence[str]) -> None:
+    """Activate the adapters of these names, whose updates add up, and no others; the active ones can be trained.
+
+    Raises: ConfigError: an unknown name, merged adapters, or two that were trained in full on the same parameter.
+    """
+    sets = adapters_of(network)
+    for name in names:
+        named_adapters(network, name)
+    if any(adapters.merged for adapters in sets.values()):
+        raise ConfigError("the adapters are merged; unmerge() them before others become active")
+    if any(adapters.full_parameters for adapters in sets.values()):
+        _check_not_prepared(network)
+    check_full_parameters(network, names)
+    for adapters in sets.values():  # two of them may have the same parameter: first out, then in
+        adapters.switch(active=adapters.active and adapters.name in names)
+    for name in names:
+        sets[name].switch(active=True)
+    _train_active(network)
+
+
+def check_full_parameters(network: nn.Module, names: Sequence[str]) -> None:
+    """Check that no two of these adapters have trained the same parameter in full. Raises: ConfigError."""
+    owners: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        for key in adapters_of(network)[name].full_parameters:
+            if owners.setdefault(key, name) != name:
+                raise ConfigError(
+                    f"the adapters {owners[key]!r} and {name!r} have both trained {key!r} in full (modules_to_save); "
+                    "only one of them can be used at a time"
+                )
+
+
+@contextmanager
+def active_within(network: nn.Module, names: Sequence[str]) -> Iterator[None]:
+    """Context in which the adapters of these names are active, and no others."""
+    before = [adapters.name for adapters in adapters_of(network).values() if adapters.active]
+    if before == list(names):  # also where they are merged
+        yield
+        return
+    set_active(network, names)
+    try:
+        yield
+    finally:
+        set_active(network, before)
+
+
+def merge_and_remove(network: nn.Module) -> None:
+    """Merge the active adapters into plain layers, for good, and remove the others.
+
+    Raises: ConfigError: the network is prepared.
+    """
+    _check_not_prepared(network)
+    sets = adapters_of(network)
+    layers = {path: layer for a in sets.values() if not a.merged for path, layer in a.layers.items()}
+    install(network, {path: layer.merged() for path, layer in layers.items()})
+    for adapters in sets.values():
+        adapters.restore_training()
+    sets.clear()
+
+
+def _train_active(network: nn.Module) -> None:
+    """Freeze everything but the active adapters."""
     network.requires_grad_(False)
-    for parameter in (
-        *full_parameters.values(),
-        *(p for layer in layers.values() for p in layer.adapters.parameters()),
-    ):
-        parameter.requires_grad_(True)
-    return adapters
+    for adapters in adapters_of(network).values():
+        adapted = [parameter for adapter in adapters.by_target.values() for parameter in adapter.parameters()]
+        for parameter in (*adapted, *adapters.full_parameters.values()) if adapters.active else adapted:
+            parameter.requires_grad_(adapters.active)
 
 
-def _replace(network: nn.Module, old: nn.Linear, new: nn.Linear) -> None:
-    """Replace a layer under all its paths, and all layers that share its matrix: a shared layer stays shared."""
-    for parent in list(network.modules()):
-        for name, child in list(parent._modules.items()):
-            if isinstance(child, nn.Linear) and child.weight is old.weight:
-                setattr(parent, name, new)
+def named_adapters(network: nn.Module, name: str) -> Adapters:
+    """The adapters of a name. Raises: ConfigError: there are none."""
+    sets = adapters_of(network)
+    if not isinstance(name, str) or name not in sets:
+        raise ConfigError(f"no adapter is named {name!r}{nearest(str(name), sets)}; there are: {names_of(sets)}")
+    return sets[name]
+
+
+def names_of(names: Iterable[str]) -> str:
+    """Names as an error lists them."""
+    return ", ".join(map(repr, names)) or "none"
 
 
 def check_not_adapted(network: nn.Module) -> None:
@@ -338,7 +326,21 @@ def check_not_adapted(network: nn.Module) -> None:
     Raises: ConfigError: it has.
     """
     if any(isinstance(module, AdaptedLinear) for module in network.modules()):
-        raise ConfigError("the model has adapters; merge() or remove() them first (save_adapters writes them alone)")
+        raise ConfigError(
+            "the model has adapters; merge() or unload() them first (model.save_adapter writes them alone)"
+        )
+
+
+def _check_name(name: str, sets: Mapping[str, Adapters]) -> None:
+    if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name) or hasattr(nn.ModuleDict(), name):
+        raise ConfigError(f"{name!r} cannot be the name of an adapter; give one of letters, digits, _ and -")
+    if name in sets:
+        raise ConfigError(f"the model has adapters named {name!r} already; give another name, or remove those")
+    if merged := [other for other, adapters in sets.items() if adapters.merged]:
+        raise ConfigError(
+            f"the adapters {names_of(merged)} are merged; unmerge() them, or call model.merge_and_unload() to keep the "
+            "sum, before others come"
+        )
 
 
 def _check_not_prepared(network: nn.Module) -> None:

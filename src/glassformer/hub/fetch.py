@@ -32,7 +32,16 @@ from typing import Any
 from glassformer.errors import DataError, GlassformerError, WeightsError
 from glassformer.files.atomic import atomic_file
 from glassformer.files.digest import file_sha256
-from glassformer.hub.find import INDEX, SINGLE, missing_files, model_files, pickled_weights, similar_models
+from glassformer.hub.find import (
+    ADAPTER_CONFIG,
+    ADAPTERS,
+    INDEX,
+    SINGLE,
+    missing_files,
+    model_files,
+    pickled_weights,
+    similar_models,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +85,11 @@ def _cached_snapshot(request: HubRequest) -> Path | None:
     """The snapshot in the cache, complete or not; makes no request."""
     from huggingface_hub import try_to_load_from_cache
 
-    path = try_to_load_from_cache(
-        request.name, "config.json", cache_dir=request.cache_folder, revision=request.revision
-    )
-    return Path(path).parent if isinstance(path, str) else None
+    for name in ("config.json", ADAPTER_CONFIG):
+        path = try_to_load_from_cache(request.name, name, cache_dir=request.cache_folder, revision=request.revision)
+        if isinstance(path, str):
+            return Path(path).parent
+    return None
 
 
 def _offline_snapshot(request: HubRequest, folder: Path | None) -> Path:
@@ -156,9 +166,9 @@ def _require_weights(request: HubRequest, names: list[str]) -> None:
 
     Raises: DataError: no config, no weights, or pickled ones alone.
     """
-    if "config.json" not in names:
+    if "config.json" not in names and ADAPTER_CONFIG not in names:
         raise DataError(f"{request.name}: has no config.json, so it is not a model that can be loaded")
-    if SINGLE in names or INDEX in names:
+    if SINGLE in names or INDEX in names or {ADAPTER_CONFIG, ADAPTERS} <= set(names):
         return
     pickled = pickled_weights(names)
     if pickled and not request.allow_pickle:

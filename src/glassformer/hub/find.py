@@ -20,7 +20,7 @@ from pathlib import Path
 from glassformer.errors import DataError, GlassformerError
 from glassformer.files import nearest_path, read_json_object, safe_repr
 
-PACKAGE, CONFIG, RUN_CONFIG = "package:", "config.json", "config.yaml"
+PACKAGE, CONFIG, RUN_CONFIG, ADAPTER_CONFIG = "package:", "config.json", "config.yaml", "adapter_config.json"
 # The Hub's own rule: an optional organisation and a name, letters, digits, `-`, `_` and `.`.
 _HUB_NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -108,7 +108,7 @@ def _runs_in(folder: Path) -> list[str]:
 
 def _model_folder(folder: Path) -> Path:
     subfolder = folder / "model"
-    if (folder / CONFIG).exists():
+    if (folder / CONFIG).exists() or is_adapter_folder(folder):
         return folder
     if (subfolder / CONFIG).is_file():
         return subfolder
@@ -116,6 +116,14 @@ def _model_folder(folder: Path) -> Path:
         more = f" and {len(candidates) - 3} more" if len(candidates) > 3 else ""
         raise DataError(f"{folder}: holds no model itself; name one of those in it: {', '.join(candidates[:3])}{more}")
     return folder
+
+
+def is_adapter_folder(folder: str | Path) -> bool:
+    """Whether a folder holds adapters (PEFT), and no model of its own."""
+    weights = (SINGLE, INDEX, PICKLED_SINGLE, PICKLED_INDEX)
+    # os.path takes names that cannot be a path's, such as too long ones: there is nothing.
+    present = [name for name in (ADAPTER_CONFIG, *weights) if os.path.isfile(os.path.join(folder, name))]
+    return present == [ADAPTER_CONFIG]
 
 
 def _package_folder(name: str) -> Path:
@@ -173,10 +181,11 @@ def _is_hub_name(name: str) -> bool:
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED_SINGLE, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+ADAPTERS, PICKLED_ADAPTERS = "adapter_model.safetensors", "adapter_model.bin"
 
 _SMALL_FILES = frozenset(
     """
-    config.json generation_config.json
+    config.json generation_config.json adapter_config.json
     tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json
     vocab.txt vocab.json merges.txt tokenizer.model spiece.model sentencepiece.bpe.model source.spm target.spm
     target_vocab.json target_tokenizer.json
@@ -205,12 +214,16 @@ def _weight_files(present: set[str], allow_pickle: bool) -> set[str]:
         return {SINGLE}
     if INDEX in present:
         return {INDEX} | {name for name in present if _SHARD.fullmatch(name)}
+    if {ADAPTER_CONFIG, ADAPTERS} <= present:
+        return {ADAPTERS}
     if not allow_pickle:
         return set()
     if PICKLED_SINGLE in present:
         return {PICKLED_SINGLE}
     if PICKLED_INDEX in present:
         return {PICKLED_INDEX} | {name for name in present if _PICKLED_SHARD.fullmatch(name)}
+    if {ADAPTER_CONFIG, PICKLED_ADAPTERS} <= present:
+        return {PICKLED_ADAPTERS}
     single = {name for name in present if re.fullmatch(r"[^/]*\.pt", name)}
     return single if len(single) == 1 else set()
 
@@ -221,10 +234,13 @@ def pickled_weights(names: Iterable[str]) -> list[str]:
 
 
 def missing_files(folder: Path, *, allow_pickle: bool = False) -> list[str]:
-    """Files missing in a model folder: its config, its weights, or shards that its index names.
+    """Files missing in a folder of a model or of adapters: its config, its weights, or shards that its index names.
 
     An unreadable index counts as complete: reading the weights reports what is wrong with it.
     """
+    if is_adapter_folder(folder):
+        weights = (ADAPTERS, PICKLED_ADAPTERS)[: 2 if allow_pickle else 1]
+        return [] if any((folder / name).is_file() for name in weights) else [ADAPTERS]
     missing = [] if (folder / "config.json").is_file() else ["config.json"]
     for single, index in [(SINGLE, INDEX), (PICKLED_SINGLE, PICKLED_INDEX)][: 2 if allow_pickle else 1]:
         if (folder / single).is_file():

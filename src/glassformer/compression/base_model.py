@@ -1,0 +1,116 @@
+"""The base model of a folder of adapters (PEFT): found by the name that their config records, or by the caller's.
+
+adapters/adapter_config.json   base_model_name_or_path: "org/name", a folder, or one relative to the adapters'
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from glassformer.compression.adapter_config import CONFIG, AdapterConfig
+from glassformer.compression.adapter_files import open_adapter_weights
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import check_links, read_json_object, safe_repr
+from glassformer.hub.find import is_adapter_folder
+from glassformer.load_options import LoadOptions
+from glassformer.models.model_config import ModelConfig
+from glassformer.models.resolve import LABEL_TASKS, find_family, resolve_task, text_part
+
+LABEL_KEYS = frozenset({"num_labels", "id2label"})
+"""Config keys that, when overridden, ask for a head with other labels than the checkpoint's."""
+OUTPUTS = ("classifier.weight", "score.weight", "out_proj.weight")
+"""What the names of the tensors end with that have a row for each label."""
+
+
+@dataclass(frozen=True)
+class LoadSource:
+    """What is loaded: a model, or the base model of adapters with what these say about its head.
+
+    location: folder or foreign file · adapters: the folder of adapters, None for a model
+    """
+
+    location: str | Path
+    task: str | None
+    options: LoadOptions
+    adapters: Path | None = None
+
+    @classmethod
+    def find(
+        cls,
+        name_or_folder: str | Path,
+        task: str | None,
+        options: LoadOptions,
+        base: str | Path | None,
+        revision: str | None,
+        *,
+        allow_pickle: bool,
+    ) -> LoadSource:
+        """Find a model, or the base model of a folder of adapters.
+
+        Raises: DataError: there is none of this name. ConfigError: the adapters name no base model, or themselves.
+        """
+        location = options.locate(name_or_folder, revision, allow_pickle=allow_pickle)
+        options = replace(options, subfolder="")
+        if not is_adapter_folder(location):
+            if base is not None:
+                raise ConfigError(
+                    f"base = {safe_repr(str(base))} is the base model of a folder of adapters, and {location} holds no "
+                    f"{CONFIG} without weights of a model: leave it out, or call model.load_adapter(folder)"
+                )
+            return cls(location, task, options)
+        folder = Path(location)
+        check_links(folder, ConfigError)
+        config = AdapterConfig.read(folder)
+        base_location = _base_location(folder, config, base, options, allow_pickle=allow_pickle)
+        stored = os.path.join(base_location, "config.json")
+        if os.path.isfile(stored):
+            values = text_part(read_json_object(Path(stored), ConfigError))
+            family = find_family(values, Path(base_location))
+            task = task or (config.task if config.task in family.tasks else None)
+            head = task and resolve_task(family, values, task)[0]
+            count = next(_label_counts(folder, allow_pickle=allow_pickle), None) if head in LABEL_TASKS else None
+            if LABEL_KEYS.isdisjoint(options.overrides) and count not in (None, ModelConfig(values).num_labels):
+                labels = {"num_labels": count, "id2label": None, "label2id": None}
+                options = replace(options, overrides={**options.overrides, **labels})
+        return cls(base_location, task, options, folder)
+
+
+def _base_location(
+    folder: Path, config: AdapterConfig, base: str | Path | None, options: LoadOptions, *, allow_pickle: bool
+) -> str | Path:
+    """Where the base model is: here, beside the adapters, or on the Hub."""
+    name = base or config.base
+    if not (name is None or isinstance(name, (str, Path))):
+        raise DataError(f"base is {safe_repr(name)}; give the folder of a model, or its name on the Hub")
+    if name is None:
+        raise ConfigError(
+            f"{config.path}: names no base model (base_model_name_or_path is null); give it: base='folder or name' "
+            "(--base)"
+        )
+    beside = folder / name
+    try:
+        if base is None and not os.path.isdir(name) and os.path.isdir(beside):
+            name = beside
+        revision = config.values.get("revision") if base is None and isinstance(name, str) else None
+        location = options.locate(name, revision, allow_pickle=allow_pickle)
+    except DataError as problem:
+        raise DataError(
+            f"{folder}: the base model of these adapters cannot be had: {problem}; where it is, or under another name, "
+            "give it: base='folder or name' (--base)"
+        ) from problem
+    if is_adapter_folder(location):
+        raise ConfigError(
+            f"{folder}: its base model {safe_repr(str(name))} is a folder of adapters too; merge those first: "
+            "load(folder).merge_and_unload().save_pretrained(other), and give base=other"
+        )
+    return location
+
+
+def _label_counts(folder: Path, *, allow_pickle: bool) -> Iterator[int]:
+    """The number of labels of a head that was trained in full."""
+    with open_adapter_weights(folder, allow_pickle=allow_pickle) as checkpoint:
+        shapes = {name: info.shape for name, info in checkpoint.tensors.items()}
+    yield from (shape[0] for name, shape in shapes.items() if name.endswith(OUTPUTS) and len(shape) == 2)
