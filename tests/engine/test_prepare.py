@@ -198,6 +198,15 @@ def test_a_step_of_generation_in_int8(bias: bool, dtype: torch.dtype) -> None:
         assert off(many[0].float(), got[:, 0].float()) < BOUNDS["int8"]
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_weights_that_a_file_holds_transposed(precision: str, path: str) -> None:
+    linear, x = nn.Linear(40, 24), torch.randn(2, 5, 40, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        wanted = PackedLinear(linear, precision, inside=True)(x)
+        linear.weight = nn.Parameter(linear.weight.t().contiguous().t())  # as views of GPT-2's files lie in memory
+        assert torch.allclose(PackedLinear(linear, precision, inside=True)(x), wanted, rtol=0, atol=1e-6)
+
+
 @pytest.mark.skipif(not kernels("int8"), reason="needs the packed products of x86")
 def test_steps_take_the_common_product_where_the_faster_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "_has_dynamic_quantisation", lambda: False)

@@ -136,7 +136,9 @@ def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
 
 def _int8_for_many(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
     steps = _steps(weight.float())  # [out, 1]
-    blocks = torch.ops.onednn.qlinear_prepack((weight.float() / steps).round_().to(torch.int8), None)
+    levels = (weight.float() / steps).round_().to(torch.int8)
+    # Files of GPT-2 hold weights transposed, and packing reads memory in order.
+    blocks = torch.ops.onednn.qlinear_prepack(levels.contiguous(), None)
     steps, zeros = steps.flatten(), torch.zeros(len(weight), dtype=torch.int32)
     linear = torch.ops.onednn.qlinear_pointwise.default
     biases = {dtype: None if bias is None else bias.to(dtype) for dtype in (torch.float32, torch.bfloat16)}
