@@ -97,7 +97,7 @@ class TrainingOptions:
         )
         whole = "a whole number from 1 up"
         self._require(counts, lambda x: x is None or (isinstance(x, int) and x >= 1), whole)
-        self._require("training_sample", lambda x: x >= 0, "a whole number from 0 up")
+        self._require("training_sample", lambda x: isinstance(x, int) and x >= 0, "a whole number from 0 up")
         self._require("epochs", lambda x: 0 < x < math.inf, "a number above 0")
         self._require("learning_rate", lambda x: 0 < x < math.inf, "a number above 0, such as 5e-5")
         self._require("warmup", lambda x: 0 <= x < math.inf, "a number of steps, or a share of them below 1")
