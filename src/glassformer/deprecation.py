@@ -80,10 +80,12 @@ MODULES: Mapping[str, str] = {
     "inspect.open_inputs": "inspect.inputs",
     "lessons.blueprint": "lessons.encoder_decoder",
     "core.specs": "core",
+    "core.attention_layout": "core.stack",
     "core.audio_heads": "models._speech",
     "core.spec_augment": "models._speech",
     "core.waveform": "models.wav2vec2.waveform",
     "models.load": "pretrained",
+    "models.resolve": "models",
     "weights.fit": "weights.load",
     "weights.spelling": "weights.load",
 }

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 
 from glassformer.compression.adapted_module import AdaptedModule
-from glassformer.compression.base_model import LABEL_KEYS, LoadSource
+from glassformer.compression.base_model import find_base_model
 from glassformer.core.heads import Head
-from glassformer.edge import device_of
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
 from glassformer.errors import ConfigError, DataError, GlassformerError, WeightsError
 from glassformer.files import read_json_object
 from glassformer.files.atomic import write_json
-from glassformer.load_options import LoadOptions, opened
-from glassformer.models import ConfigReader, Family, Network
-from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
-from glassformer.models.resolve import (
+from glassformer.hub.find import is_adapter_folder
+from glassformer.load_options import LoadOptions, device_of, opened
+from glassformer.models import (
+    LABEL_KEYS,
     LABEL_TASKS,
+    ConfigReader,
+    Family,
+    Network,
     attach_head,
     body_task,
     find_family,
@@ -32,11 +34,12 @@ from glassformer.models.resolve import (
     text_part,
     weight_names,
 )
+from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.carried import carried_tensors, saved_tensors
-from glassformer.weights.load import LoadReport, load_weights
+from glassformer.weights.load import LoadReport, export_weights, load_weights
 from glassformer.weights.names import WeightNames
 from glassformer.weights.read import WeightFiles, open_checkpoint
+from glassformer.weights.renamed_checkpoint import carried_tensors
 from glassformer.weights.write import write_checkpoint
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
     Processor = ImageProcessor | AudioProcessor
 
+META = torch.device("meta")
 ANSWERING_TASKS = ("translation", "automatic-speech-recognition")
 
 
@@ -108,35 +112,35 @@ class PretrainedModel(AdaptedModule):
 
         Args:
             name_or_folder: an existing folder or GGUF file, or a name on the Hub: from the cache, or downloaded.
-            task: the head, by a Hugging Face pipeline name ("fill-mask", "text-classification", …) or a short verb
-                ("fill", "classify", …); None = the head that `architectures` in `config.json` names. The head of
-                another task than the checkpoint's is randomly initialised; so is a token classifier from a checkpoint
-                that classifies texts, although its tensor names would fit.
+            task: the head, by a Hugging Face pipeline name ("fill-mask", …) or a short verb ("fill", "classify", …);
+                None = the one that `architectures` in `config.json` names. The head of another task than that is
+                randomly initialised: a token classifier too, where the tensor names of a text classifier would fit.
             head: a custom head on the bare body: a `core.Head` class, or a function, called with the hidden size D.
                 Its tensors are read from the folder if it was saved with it, else they are randomly initialised.
             overrides: keys of `config.json` to override: {"num_labels": 6, "id2label": None} makes a head for other
                 labels (tensors that do not fit are initialised anew), {"hidden_dropout_prob": 0.0} disables dropout.
             dtype: None = the checkpoint's own · device: None = the CPU; "auto" = the accelerator if there is one.
-            revision: a branch, tag or commit on the Hub · offline: never open a network connection.
-            allow_pickle: also read old pickle files, `.bin` and `.pt`, in a sandboxed child process.
-            base: the base model of a folder of adapters; None = as these say · strict: unused tensors are an error.
+            revision: a branch, tag or commit on the Hub · offline: never open a connection · strict: unused tensors are
+                an error · allow_pickle: also read old pickles, `.bin` and `.pt`, in a sandboxed child process.
+            base: the base model of a folder of adapters; None = as these say.
             reference: keywords of Hugging Face transformers, such as `torch_dtype`, `device_map` and `num_labels` (see
                 `LoadOptions`), and keys of `config.json` to override.
         Returns: the model in eval mode; `model.report` says what became of every tensor.
         Raises: DataError, ConfigError, WeightsError, UnsupportedError: what is wrong with the folder, and what to do.
         """
         options = LoadOptions.read(reference, dtype=dtype, device=device, offline=offline, overrides=overrides)
-        source = LoadSource.find(name_or_folder, task, options, base, revision, allow_pickle=allow_pickle)
-        task, options = source.task, source.options
-        with opened(source.location, allow_pickle=allow_pickle) as (folder, open_weights):
+        location = options.locate(name_or_folder, revision, allow_pickle=allow_pickle)
+        adapters = Path(location) if base is not None or is_adapter_folder(location) else None
+        if adapters is not None:
+            location, task, options = find_base_model(adapters, base, task, options, allow_pickle=allow_pickle)
+        with opened(location, allow_pickle=allow_pickle) as (folder, open_weights):
             stored = text_part(read_json_object(folder / "config.json", ConfigError))
-            config, on_meta = options.override(stored, cls.from_pretrained), torch.device("meta")
-            model, stored_task = cls._build(config, task, head, on_meta, folder=folder, given=options.overrides)
-            with open_weights() as checkpoint:
-                model._load_weights(checkpoint, stored_task, options, strict=strict)
-            model._read_files(folder, source.adapters or folder)
-        if source.adapters is not None:
-            model.load_adapter(source.adapters, allow_pickle=allow_pickle)
+            config = options.override(stored, cls.from_pretrained)
+            model, stored_task = cls._build(config, task, head, folder=folder, given=options.overrides)
+            model._load_weights(open_weights, stored_task, options, strict=strict)
+            model._read_files(folder, adapters or folder)
+        if adapters is not None:
+            model.load_adapter(adapters, allow_pickle=allow_pickle)
         return model
 
     @classmethod
@@ -162,7 +166,7 @@ class PretrainedModel(AdaptedModule):
         config: Mapping[str, Any],
         task: str | None,
         head: Callable[[int], Head] | None,
-        device: torch.device,
+        device: torch.device = META,
         *,
         folder: Path | None = None,
         tokenizer: Tokenizer | None = None,
@@ -194,12 +198,7 @@ class PretrainedModel(AdaptedModule):
         return model, stored
 
     def _load_weights(
-        self,
-        checkpoint: WeightFiles,
-        stored_task: str | None,
-        options: LoadOptions,
-        *,
-        strict: bool,
+        self, open_weights: Callable[[], WeightFiles], stored_task: str | None, options: LoadOptions, *, strict: bool
     ) -> None:
         other_task = self.task != stored_task
         # The names and shapes of one label head often fit another, but its weights mean nothing there.
@@ -207,19 +206,20 @@ class PretrainedModel(AdaptedModule):
         # A body may have been saved without its pooler.
         new_head = other_task or self.task == "feature-extraction" or not LABEL_KEYS.isdisjoint(options.overrides)
         unused_keys = self.report.warnings
-        self.report = load_weights(
-            self.network,
-            checkpoint,
-            self._weight_names(),
-            dtype=options.dtype,
-            device=options.device,
-            strict=strict,
-            may_be_new=lambda name: name.startswith("head.") and new_head,
-            reinitialised=lambda name: name.startswith("head.") and other_labels,
-            initialise=lambda module: self.family.initialise(module, self.spec),
-        )
+        with open_weights() as checkpoint:
+            self.report = load_weights(
+                self.network,
+                checkpoint,
+                self._weight_names(),
+                dtype=options.dtype,
+                device=options.device,
+                strict=strict,
+                may_be_new=lambda name: name.startswith("head.") and new_head,
+                reinitialised=lambda name: name.startswith("head.") and other_labels,
+                initialise=lambda module: self.family.initialise(module, self.spec),
+            )
+            self.carried = carried_tensors(checkpoint, self._weight_names())
         self.report.warnings += unused_keys
-        self.carried = carried_tensors(checkpoint, self._weight_names())
         self.eval()
 
     def _read_files(self, folder: Path, adapters: Path) -> None:
@@ -250,7 +250,8 @@ class PretrainedModel(AdaptedModule):
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise WeightsError(f"{folder}: is a file; give a folder to write the model to")
-        tensors = saved_tensors(self.network, self._weight_names(), self.carried, prefixed=not self._bare)
+        names, prefixed = self._weight_names(), not self._bare
+        tensors = export_weights(self.network, names, prefixed=prefixed, carried=self.carried)
         write_checkpoint(folder, tensors, max_shard_bytes=max_shard_bytes)
         dtype = str(self.dtype).removeprefix("torch.")
         own = {key: value for key, value in self.config.items() if key not in ("torch_dtype", "dtype")}

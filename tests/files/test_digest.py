@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.files.digest import file_sha256
+from glassformer.files import file_sha256
 
 
 @pytest.mark.parametrize("content", [b"", b"abc", b"\0" * 300_000])

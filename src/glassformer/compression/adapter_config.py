@@ -15,7 +15,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import read_json_object, safe_repr
-from glassformer.models.resolve import LABEL_TASKS
+from glassformer.models import LABEL_TASKS
 
 CONFIG = "adapter_config.json"
 

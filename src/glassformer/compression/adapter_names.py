@@ -21,7 +21,7 @@ from torch import Tensor
 
 from glassformer.compression.low_rank import LowRank
 from glassformer.compression.target_modules import target_modules
-from glassformer.models.resolve import weight_names
+from glassformer.models import weight_names
 from glassformer.weights.load import export_parameters
 from glassformer.weights.names import Rule, Transposed
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from glassformer.compression.adapter_config import CONFIG, AdapterConfig
@@ -16,66 +16,47 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import check_links, read_json_object, safe_repr
 from glassformer.hub.find import is_adapter_folder
 from glassformer.load_options import LoadOptions
+from glassformer.models import LABEL_KEYS, LABEL_TASKS, find_family, resolve_task, text_part
 from glassformer.models.model_config import ModelConfig
-from glassformer.models.resolve import LABEL_TASKS, find_family, resolve_task, text_part
 
-LABEL_KEYS = frozenset({"num_labels", "id2label"})
-"""Config keys that, when overridden, ask for a head with other labels than the checkpoint's."""
 OUTPUTS = ("classifier.weight", "score.weight", "out_proj.weight")
 """What the names of the tensors end with that have a row for each label."""
 
 
-@dataclass(frozen=True)
-class LoadSource:
-    """What is loaded: a model, or the base model of adapters with what these say about its head.
+def find_base_model(
+    folder: Path,
+    base: str | Path | None,
+    task: str | None,
+    options: LoadOptions,
+    *,
+    allow_pickle: bool,
+) -> tuple[str | Path, str | None, LoadOptions]:
+    """Find the base model of a folder of adapters, and what these say about its head.
 
-    location: folder or foreign file · adapters: the folder of adapters, None for a model
+    Args: base: a folder, or a name on the Hub, in place of the one that the adapters name
+    Returns: the folder or foreign file of the base model, the task, and the options to load it with.
+    Raises: DataError: there is none of this name. ConfigError: the adapters name no base model, or themselves.
     """
-
-    location: str | Path
-    task: str | None
-    options: LoadOptions
-    adapters: Path | None = None
-
-    @classmethod
-    def find(
-        cls,
-        name_or_folder: str | Path,
-        task: str | None,
-        options: LoadOptions,
-        base: str | Path | None,
-        revision: str | None,
-        *,
-        allow_pickle: bool,
-    ) -> LoadSource:
-        """Find a model, or the base model of a folder of adapters.
-
-        Raises: DataError: there is none of this name. ConfigError: the adapters name no base model, or themselves.
-        """
-        location = options.locate(name_or_folder, revision, allow_pickle=allow_pickle)
-        options = replace(options, subfolder="")
-        if not is_adapter_folder(location):
-            if base is not None:
-                raise ConfigError(
-                    f"base = {safe_repr(str(base))} is the base model of a folder of adapters, and {location} holds no "
-                    f"{CONFIG} without weights of a model: leave it out, or call model.load_adapter(folder)"
-                )
-            return cls(location, task, options)
-        folder = Path(location)
-        check_links(folder, ConfigError)
-        config = AdapterConfig.read(folder)
-        base_location = _base_location(folder, config, base, options, allow_pickle=allow_pickle)
-        stored = os.path.join(base_location, "config.json")
-        if os.path.isfile(stored):
-            values = text_part(read_json_object(Path(stored), ConfigError))
-            family = find_family(values, Path(base_location))
-            task = task or (config.task if config.task in family.tasks else None)
-            head = task and resolve_task(family, values, task)[0]
-            count = next(_label_counts(folder, allow_pickle=allow_pickle), None) if head in LABEL_TASKS else None
-            if LABEL_KEYS.isdisjoint(options.overrides) and count not in (None, ModelConfig(values).num_labels):
-                labels = {"num_labels": count, "id2label": None, "label2id": None}
-                options = replace(options, overrides={**options.overrides, **labels})
-        return cls(base_location, task, options, folder)
+    if not is_adapter_folder(folder):
+        raise ConfigError(
+            f"base = {safe_repr(str(base))} is the base model of a folder of adapters, and {folder} holds no "
+            f"{CONFIG} without weights of a model: leave it out, or call model.load_adapter(folder)"
+        )
+    options = replace(options, subfolder="")
+    check_links(folder, ConfigError)
+    config = AdapterConfig.read(folder)
+    location = _base_location(folder, config, base, options, allow_pickle=allow_pickle)
+    stored = os.path.join(location, "config.json")
+    if os.path.isfile(stored):
+        values = text_part(read_json_object(Path(stored), ConfigError))
+        family = find_family(values, Path(location))
+        task = task or (config.task if config.task in family.tasks else None)
+        head = task and resolve_task(family, values, task)[0]
+        count = next(_label_counts(folder, allow_pickle=allow_pickle), None) if head in LABEL_TASKS else None
+        if LABEL_KEYS.isdisjoint(options.overrides) and count not in (None, ModelConfig(values).num_labels):
+            labels = {"num_labels": count, "id2label": None, "label2id": None}
+            options = replace(options, overrides={**options.overrides, **labels})
+    return location, task, options
 
 
 def _base_location(

@@ -27,8 +27,7 @@ from glassformer.data.sequence import (
     null_value,
 )
 from glassformer.errors import DataError, import_optional
-from glassformer.files import error_reason, max_unpacked_bytes, open_regular_file
-from glassformer.files.digest import file_sha256
+from glassformer.files import error_reason, file_sha256, max_unpacked_bytes, open_regular_file
 
 ARROW_BATCH_ROWS = 1_000  # held in memory at once; a row of the Arrow file is found by its batch
 

@@ -27,8 +27,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.files import error_reason, safe_repr
-from glassformer.files.digest import file_sha256
+from glassformer.files import error_reason, file_sha256, safe_repr
 
 VERSION = 1
 METADATA = "store.json"

@@ -9,10 +9,7 @@ a nearly empty last one would waste what the others saved.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TypeVar
-
-from torch import nn
 
 from glassformer.errors import ConfigError
 
@@ -67,15 +64,3 @@ def run_planned(
         # Outside the `except`: its traceback holds the tensors of the batch that did not fit.
         parts = plan_batches([lengths[i] for i in batch], fewer)
         yield from run_planned([[batch[i] for i in part] for part in parts], lengths, run, on_out_of_memory)
-
-
-@contextmanager
-def eval_mode(network: nn.Module) -> Iterator[None]:
-    """Put a network into evaluation mode; afterwards each module has its own mode again, also where they differ."""
-    training = [module for module in network.modules() if module.training]
-    network.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True

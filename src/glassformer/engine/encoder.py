@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,12 +23,12 @@ from torch import Tensor
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.masks import Packing
 from glassformer.deprecation import warn_former
-from glassformer.engine.batching import eval_mode, plan_batches, run_planned
+from glassformer.engine.batching import plan_batches, run_planned
 from glassformer.engine.pooling import PoolingSettings, check_pooling, read_pooling_settings
 from glassformer.engine.prepare import prepare_plain, prepared_copy
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.models import Network
+from glassformer.models import Network, eval_mode
 from glassformer.progress import progress_bar
 
 Result = TypeVar("Result")
@@ -86,7 +87,9 @@ def encode(
     elif len(texts) >= MIN_TEXTS_TO_PREPARE:
         prepare_plain(network)
     shown = progress if len(texts) > MIN_TEXTS_FOR_A_BAR else bool(progress)
-    with eval_mode(network), progress_bar("encoding", len(texts), shown=shown) as advance:
+    silent = nullcontext(lambda done: None)
+    bar = silent if shown is False else progress_bar("encoding", len(texts), shown=shown)
+    with eval_mode(network), bar as advance:
         vectors, truncated = _encode_windows(network, tokenise, texts, settings, batch_tokens, advance)
     _warn_of_cut(truncated, len(texts), settings)
     return vectors

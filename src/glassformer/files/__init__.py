@@ -13,6 +13,7 @@ of `[[[[`). Here the size is bounded before parsing, and every violation is an e
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -22,7 +23,7 @@ from difflib import get_close_matches
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from glassformer.errors import GlassformerError, WeightsError
 
@@ -126,6 +127,21 @@ def read_bytes(path: Path, error: type[GlassformerError] = WeightsError, max_byt
     if max(file_bytes, len(data)) > max_bytes:
         raise error(f"{path}: has {file_bytes} bytes; a file of this kind may have {max_bytes}")
     return data
+
+
+def file_sha256(file: Path | BinaryIO, *more: bytes) -> str:
+    """SHA-256 of a file in hexadecimal, as `sha256sum` prints it, read in blocks.
+
+    Args: file: a path, or a file open for reading in binary mode, from where it stands · more: bytes hashed after it
+    Raises: OSError: it cannot be read.
+    """
+    if isinstance(file, Path):
+        with file.open("rb") as stream:
+            return file_sha256(stream, *more)
+    digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
+    for part in more:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def read_text(path: Path, error: type[GlassformerError] = WeightsError) -> str:

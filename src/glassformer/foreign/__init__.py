@@ -54,9 +54,11 @@ STATE_DICTS = (
 
 def is_foreign(name: object) -> bool:
     """Whether a name is that of another library's file, or of a folder with nothing else in it."""
-    if not isinstance(name, (str, Path)) or gguf.is_gguf(name):
-        return gguf.is_gguf(name)
+    if not isinstance(name, (str, Path)):
+        return False
     path = _expanded(Path(name))
+    if _is_gguf(path):
+        return True
     if path.suffix in PICKLES - {".bin"} and not _exists(path):
         return True  # which says what is missing; no model of the Hub has such a name
     if _is_file(path):
@@ -74,11 +76,11 @@ def opened(path: Path) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
     The folder is there until the end of the context.
     Raises: WeightsError, ConfigError, DataError: what is wrong with the file. UnsupportedError: another architecture.
     """
-    if gguf.is_gguf(path):
+    path = _expanded(path)
+    if _is_gguf(path):
         with gguf.opened(path) as unpacked:
             yield unpacked
         return
-    path = _expanded(path)
     with TemporaryDirectory(prefix="glassformer-foreign-") as name:
         folder = Path(name)
         try:
@@ -112,6 +114,10 @@ def _open(path: Path, folder: Path) -> RenamedWeights:
         f"{path}: its tensors ({names}, …) are named as in no file that is read by itself "
         f"({', '.join(kind.title for kind in STATE_DICTS)}); give the model folder that it belongs to, with config.json"
     )
+
+
+def _is_gguf(path: Path) -> bool:
+    return path.suffix == ".gguf" and not _is_dir(path)
 
 
 def _is_ctranslate2(path: Path) -> bool:

@@ -26,11 +26,6 @@ from glassformer.gguf.weights import GGUFWeights
 from glassformer.weights.read import WeightFiles
 
 
-def is_gguf(name: object) -> bool:
-    """Whether a name is that of a GGUF file."""
-    return isinstance(name, (str, Path)) and Path(name).suffix == ".gguf" and not Path(name).is_dir()
-
-
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
     """A folder with the config and the tokenizer of a GGUF file, and what opens its weights.

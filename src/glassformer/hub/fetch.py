@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import DataError, GlassformerError, WeightsError
+from glassformer.files import file_sha256
 from glassformer.files.atomic import atomic_file
-from glassformer.files.digest import file_sha256
 from glassformer.hub.find import (
     ADAPTER_CONFIG,
     ADAPTERS,

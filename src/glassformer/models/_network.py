@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import hashlib
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from glassformer.core.attention_layout import AttentionGroup, self_attention, stream_taps
 from glassformer.core.checks import Positive, Spec
 from glassformer.core.classification_heads import Problem
 from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output
 from glassformer.core.heads import Head, Labels
 from glassformer.core.norms import NormSpec
-from glassformer.core.stack import Stack, StackSpec
+from glassformer.core.stack import AttentionGroup, Stack, StackSpec, self_attention, stream_taps
 from glassformer.deprecation import warn_former
 from glassformer.errors import ConfigError, UnsupportedError
+
+FINGERPRINT_SAMPLES = 256
+"""Values of each parameter that go into the fingerprint."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,6 +145,32 @@ class Network(Node):
         """Labels of the tokens of each stream that is not text: row and column of a patch, time of a frame."""
         return {}
 
+    def check_reads(self, batch: Batch, family: str) -> None:
+        """Raises: ConfigError: the batch has inputs that the network does not read."""
+        masks = {"decoder_keep", "visual_keep"}
+        given = {field.name for field in fields(batch) if getattr(batch, field.name) is not None}
+        if surplus := given - set(self.READS) - masks:
+            raise ConfigError(
+                f"a {family!r} model reads {', '.join(self.READS)}; it takes no {', '.join(sorted(surplus))}"
+            )
+
+    def fingerprint(self, names: Container[str] | None = None, *, dtypes: bool = True) -> str:
+        """Fingerprint of the weights in memory: ten hex digits that tell two fine-tunings of one model apart.
+
+        A hash of every parameter's name, shape and dtype, and of numbers picked evenly from it. It is no proof that
+        every number is the same; a change of a few numbers only can escape it.
+        Args: names: of these parameters alone · dtypes: those of two dtypes differ, even if they are equal
+        """
+        digest = hashlib.sha256()
+        for name, parameter in self.named_parameters():
+            if names is None or name in names:
+                flat = parameter.detach().flatten()
+                sample = flat[:: max(1, len(flat) // FINGERPRINT_SAMPLES)]
+                dtype = parameter.dtype if dtypes else ""
+                digest.update(f"{name} {list(parameter.shape)} {dtype}\n".encode())
+                digest.update(sample.to("cpu", torch.float64).numpy().tobytes())
+        return digest.hexdigest()[:10]
+
     def own_taps(self) -> tuple[str, ...]:
         return ("final", *(self.head.FIELDS if self.head is not None else ()))
 
@@ -198,6 +230,18 @@ class Network(Node):
 def require_ids(batch: Batch) -> Tensor:
     """The batch's `input_ids`. [B, T]
 
+    Raises: ConfigError: it has none. UnsupportedError: vectors in their place.
+    """
+    if (ids := require_tokens(batch)).is_floating_point():
+        raise UnsupportedError(
+            "this model reads the numbers of its tokens too; give input_ids instead of inputs_embeds"
+        )
+    return ids
+
+
+def require_tokens(batch: Batch) -> Tensor:
+    """The batch's `input_ids` [B, T], or the vectors in their place [B, T, width], of a model that embeds them alone.
+
     Raises: ConfigError: it has none.
     """
     return require(batch.input_ids, "input_ids [B, T]")
@@ -211,3 +255,15 @@ def require(x: Tensor | None, what: str) -> Tensor:
     if x is None:
         raise ConfigError(f"this model reads {what}; got none")
     return x
+
+
+@contextmanager
+def eval_mode(network: nn.Module) -> Iterator[None]:
+    """Put a network into evaluation mode; afterwards each module has its own mode again, also where they differ."""
+    training = [module for module in network.modules() if module.training]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

@@ -34,9 +34,8 @@ import torch
 
 import glassformer
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.files import MAX_FILE_BYTES, error_reason, open_regular_file, parse_json_object, safe_repr
+from glassformer.files import MAX_FILE_BYTES, error_reason, file_sha256, open_regular_file, parse_json_object, safe_repr
 from glassformer.files.atomic import flush_folder
-from glassformer.files.digest import file_sha256
 from glassformer.runs.folder import RunLock
 
 MANIFEST = "manifest.json"

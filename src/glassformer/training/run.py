@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.compression.adapters import adapt
+from glassformer.compression.adapters import adapt, adapters_of
 from glassformer.data.rows import RowSequence
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import read_json_object
@@ -99,7 +99,9 @@ def _model(config: RunConfig, kind: type[Task], rows: RowSequence) -> Model:
         tokenizer = _new_vocabulary(config, kind, rows)
         if tokenizer is not None:
             overrides |= {"vocab_size": tokenizer.largest_id + 1, "pad_token_id": tokenizer.pad_token_id}
-        model = load(config.model, task=kind.HEAD, overrides=overrides, device=config.device).merge_and_unload()
+        model = load(config.model, task=kind.HEAD, overrides=overrides, device=config.device)
+        if adapters_of(model.network):
+            model.merge_and_unload()
         model._tokenizer = tokenizer or model._tokenizer
         return model
     config_json = _scratch_config(config)

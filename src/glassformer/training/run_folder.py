@@ -21,9 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.files import error_reason, safe_repr
+from glassformer.files import error_reason, file_sha256, safe_repr
 from glassformer.files.atomic import atomic_file
-from glassformer.files.digest import file_sha256
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
 from glassformer.runs.digest import update_digest
@@ -42,7 +41,6 @@ from glassformer.training.state import (
     seed_all,
     write_state,
 )
-from glassformer.weights.fingerprint import weights_fingerprint
 
 SUMS = "SHA256SUMS"
 """Digests of the files of the best model, in its folder, as `sha256sum --check` reads them."""
@@ -58,8 +56,7 @@ def model_identity(model: Model) -> dict[str, Any]:
     New weights are drawn by the run's seed, and are no part of the digest.
     """
     loaded = set(model.report.loaded)
-    parameters = ((name, x) for name, x in model.network.named_parameters() if name in loaded)
-    digest = weights_fingerprint(parameters, dtypes=False)  # a run may go on in another one
+    digest = model.network.fingerprint(loaded, dtypes=False)  # a run may go on in another one
     config = {f"config.{key}": value for key, value in model.config.items() if key not in UNREAD_KEYS}
     known: dict[str, Any] = json.loads(json.dumps(config, default=str))  # as it comes back from a checkpoint
     size = sum(parameter.numel() for parameter in model.network.parameters())

@@ -261,14 +261,20 @@ def _read_parameter(
     return tensor.to(device=device, dtype=dtype) if tensor.is_floating_point() else tensor.to(device)
 
 
-def export_weights(network: nn.Module, names: WeightNames, *, prefixed: bool) -> dict[str, Tensor]:
+def export_weights(
+    network: nn.Module, names: WeightNames, *, prefixed: bool, carried: Mapping[str, Tensor] | None = None
+) -> dict[str, Tensor]:
     """The inverse of `load_weights`: every parameter as tensors under the checkpoint's names and in its layout.
 
     Args:
         prefixed: names begin with the family's prefix, as those of models with a head do.
+        carried: what is saved beside the parameters, by its name without a prefix: see `carried_tensors`.
     """
-    distinct = {ours: parameter for ours, (parameter, _) in _distinct_parameters(network).items()}
-    return export_parameters(distinct, names, prefixed=prefixed and names.prefixed)
+    parameters = {ours: parameter for ours, (parameter, _) in _distinct_parameters(network).items()}
+    prefixed = prefixed and names.prefixed
+    prefix = f"{names.prefix}." if prefixed and names.prefix else ""
+    beside = {f"{prefix}{name}": x.to(next(network.parameters()).dtype) for name, x in (carried or {}).items()}
+    return {**beside, **export_parameters(parameters, names, prefixed=prefixed)}
 
 
 def export_parameters(parameters: Mapping[str, Tensor], names: WeightNames, *, prefixed: bool) -> dict[str, Tensor]:

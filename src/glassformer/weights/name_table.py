@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -30,12 +30,12 @@ from torch import nn
 
 from glassformer.errors import UnsupportedError
 from glassformer.weights.names import (
+    FileNames,
     Fused,
     FusedNoKeyBias,
     HeadByHead,
     Rule,
     Slice,
-    StackedExperts,
     Tied,
     TiedUnlessStored,
     Transposed,
@@ -47,20 +47,13 @@ PLACEHOLDERS = {"{side}": ("encoder", "decoder"), "{norm}": ("before", "on_resid
 
 
 @dataclass(frozen=True)
-class NameTable:
-    """A family's weight names; called with a spec and a task, it is their `WeightNames`, whose other fields it shares.
+class NameTable(FileNames):
+    """A family's weight names; called with a spec and a task, it is their `WeightNames`.
 
     lines: the table · unprefixed: tasks whose files do not write the prefix · prefixes: of tasks that have another
     """
 
     lines: str
-    prefix: str = ""
-    ignored: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
-    computed: Mapping[str, str] = field(default_factory=dict)
-    renamed: Mapping[str, str | StackedExperts] = field(default_factory=dict)
-    nested: Mapping[str, str] = field(default_factory=dict)
-    zero_if_missing: tuple[str, ...] = ()
     unprefixed: tuple[str, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=dict)
 
@@ -82,18 +75,9 @@ class NameTable:
                         table.pop(ours, None)
                     else:
                         table[ours] = _rule(theirs, mark, spec)
-        return WeightNames(
-            body=body,
-            head=head,
-            prefix=self.prefixes.get(task, self.prefix),
-            ignored=self.ignored,
-            unread=self.unread,
-            computed=self.computed,
-            renamed=self.renamed,
-            nested=self.nested,
-            zero_if_missing=self.zero_if_missing,
-            prefixed=task not in self.unprefixed,
-        )
+        shared = {one.name: getattr(self, one.name) for one in fields(FileNames)}
+        shared["prefix"] = self.prefixes.get(task, self.prefix)
+        return WeightNames(body=body, head=head, prefixed=task not in self.unprefixed, **shared)
 
 
 Read = Callable[[str], torch.Tensor]

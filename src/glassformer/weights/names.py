@@ -13,9 +13,8 @@ bias follow. `{i}` and `{j}` are placeholders for the numbers in a path; a line 
     "head.decoder": TiedUnlessStored("lm_head", "embed.tokens")                            the same, or else shared
     "head.constant.values": Unsqueezed("final_logits_bias")                                a vector, a matrix there
 
-A recipe writes its table as text (`name_table.py`). In this package `ours` is the name of a parameter or module,
-`theirs` that of a tensor in the checkpoint. As every rule can be inverted, saving gives back the very bytes that were
-loaded.
+A recipe writes its table as text (`name_table.py`). Here `ours` is the name of a parameter or module, `theirs` that of
+a tensor in the checkpoint. As every rule can be inverted, saving gives back the very bytes that were loaded.
 """
 
 from __future__ import annotations
@@ -225,26 +224,22 @@ MAX_EXPERTS = 1024
 """Limit on experts in a layer. No published model has more; each costs time before the first tensor is read."""
 
 Rule = Same | Transposed | Fused | Slice | Tied
-NameTable = Mapping[str, "str | Rule"]
+Rules = Mapping[str, "str | Rule"]
 
 
-@dataclass(frozen=True)
-class WeightNames:
-    """The weight names of a family: parameter or module → the rule for its tensors in a checkpoint.
+@dataclass(frozen=True, kw_only=True)
+class FileNames:
+    """What a family's files have beside a tensor for each parameter.
 
-    body: ours → theirs, below `prefix`, which files of a model with a head write and files of a bare body do not
-    head: ours → theirs, by full name
+    prefix: of the body's names in files of a model with a head; files of a bare body do not write it
     ignored: names in files that are no parameters (buffers of old releases), by full name, `{i}` for numbers
     unread: names in files, without the prefix, of parameters that this head has not and the files have (a pooler)
     computed: names in files of tables that a module of ours computes, by full name → that module
     renamed: full names below `prefix` that newer files have → the older ones in the rest of the table
     nested: beginnings of full names in files of multimodal models, whose text part this is → in its own files
     zero_if_missing: parameters, by full name, that files may leave out because they are 0
-    prefixed: files of a model with this head write the prefix; a table may know it only to read files of other heads
     """
 
-    body: NameTable
-    head: NameTable = field(default_factory=dict)
     prefix: str = ""
     ignored: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
@@ -252,13 +247,24 @@ class WeightNames:
     renamed: Mapping[str, str | StackedExperts] = field(default_factory=dict)
     nested: Mapping[str, str] = field(default_factory=dict)
     zero_if_missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightNames(FileNames):
+    """The weight names of a family: parameter or module → the rule for its tensors in a checkpoint.
+
+    body: ours → theirs, below `prefix` · head: ours → theirs, by full name
+    prefixed: files of a model with this head write the prefix; a table may know it only to read files of other heads
+    """
+
+    body: Rules
+    head: Rules = field(default_factory=dict)
     prefixed: bool = True
 
     def with_head(self, parameters: Iterable[str]) -> WeightNames:
         """The table of this body with a custom head, whose parameters have the same names in files.
 
-        Args:
-            parameters: the full names of the head's parameters, all below `head`.
+        Args: parameters: the full names of the head's parameters, all below `head`
         """
         body = {ours: theirs for ours, theirs in self.body.items() if not ours.startswith("head.")}
         patterns = (_with_placeholders(name)[0] for name in parameters)
@@ -299,7 +305,7 @@ class WeightNames:
             if theirs.startswith(outer):
                 theirs = own + theirs.removeprefix(outer)
                 break
-        bare = theirs.removeprefix(f"{self.prefix}.") if self.prefix else theirs
+        bare = self.without_prefix(theirs)
         pattern, numbers = _with_placeholders(bare)
         entry = self.renamed.get(pattern)
         prefix = theirs.removesuffix(bare)

@@ -61,3 +61,15 @@ class RenamedCheckpoint:
             self._checkpoint.read_into(stored, target)
         else:
             target.copy_(self.read(name, transient=True))
+
+
+def carried_tensors(checkpoint: WeightFiles, names: WeightNames) -> dict[str, Tensor]:
+    """The tensors that are no parameters of the network, and that other readers of its files expect, mapped.
+
+    They go from the file that was loaded to the one that is saved: the pooler of a tagger, which no head of ours reads,
+    or a table of sinusoidal positions, which the network computes.
+    Returns: name without the family's prefix → tensor.
+    """
+    tensors = RenamedCheckpoint(checkpoint, names)
+    bare = {name: names.without_prefix(name) for name in tensors.tensors}
+    return {own: tensors.read(name) for name, own in bare.items() if names.is_carried(own)}

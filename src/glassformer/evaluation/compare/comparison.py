@@ -211,7 +211,7 @@ def comparison_page(comparison: Comparison) -> str:
     body = [
         f"<main><h1>{escape(comparison.title)}</h1><p class='dim'>{escape(comparison.caption)}.</p>",
         f'<p class="dim">A dot is the value, the line its 95 % interval{apart}.</p>',
-        f'<div class="charts">{"".join(_metric_chart(name, comparison) for name in comparison.shown)}</div>',
+        f'<div class="charts">{"".join(metric_chart(name, comparison) for name in comparison.shown)}</div>',
         "<h2>Metrics</h2>" + scroll_region("metrics", _metrics_table(comparison)),
         "<h2>What they cost</h2>" + scroll_region("costs", html_table(*comparison.costs())),
         *(f'<p class="dim">{escape(note)}</p>' for note in comparison.notes),
@@ -225,7 +225,7 @@ def comparison_page(comparison: Comparison) -> str:
     return chart_page(comparison.title, [*body, "</main>"], style=STYLE)
 
 
-def _metric_chart(name: str, comparison: Comparison) -> str:
+def metric_chart(name: str, comparison: Comparison) -> str:
     """A chart of a metric: a dot and an interval for each system, on one scale."""
     systems = comparison.systems_with(name)
     low, high = interval_range(one.metrics[name] for one in systems)

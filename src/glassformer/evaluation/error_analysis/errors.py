@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from glassformer.deprecation import former_names
 from glassformer.pages import html_table, text_table
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
 
 Kind = Literal["classes", "labels", "number", "tags", "texts"]
 
@@ -132,23 +132,6 @@ def label_kind(records: Sequence[Prediction]) -> Kind:
     if isinstance(first.label, int | float):
         return "number"
     return "classes" if isinstance(first.label, str) and "source" not in first.row else "texts"
-
-
-def total_loss(record: Prediction) -> float | None:
-    """The loss of a row; where tokens are tagged, the sum of theirs."""
-    losses = record.details.get("losses")
-    return record.loss if losses is None else sum(x for x in losses if x is not None)
-
-
-def sort_by_loss(records: Iterable[Prediction]) -> list[Prediction]:
-    """Sort rows by loss, the highest first, without those that have none; texts by their metric, the lowest first."""
-    all_rows = list(records)
-    with_loss = [x for x in all_rows if total_loss(x) is not None]
-    if not with_loss:
-        with_metric = [x for x in all_rows if x.details.get("figures")]
-        # generated texts have no loss: the worst are those of the lowest metric
-        return sorted(with_metric, key=lambda x: next(iter(x.details["figures"].values())))
-    return sorted(with_loss, key=lambda x: -(total_loss(x) or 0.0))
 
 
 def confidence(record: Prediction) -> float | None:

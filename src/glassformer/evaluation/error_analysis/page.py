@@ -28,14 +28,12 @@ from glassformer.evaluation.error_analysis.errors import (
     ErrorGroup,
     analyse_errors,
     label_kind,
-    sort_by_loss,
-    total_loss,
 )
 from glassformer.evaluation.evaluate import EvaluationReport, null_for_nan
 from glassformer.pages import html_table, json_script, page, scroll_region, shown_path, write_page
 from glassformer.runs.curves import STATIC as PAGE
 from glassformer.tasks.metrics.metric import Interval
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
 
 STATIC = Path(__file__).parent / "static"
 MAX_ROWS = 5_000

@@ -31,11 +31,9 @@ from glassformer.evaluation.error_analysis.errors import (
     Kind,
     confidence,
     label_kind,
-    sort_by_loss,
-    total_loss,
 )
 from glassformer.files import error_reason, open_regular_file, safe_repr
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
 
 DEFAULT_ROWS = 100
 DELETE = "delete"
