@@ -64,6 +64,7 @@ PARALLEL = ParallelBlockSpec(
     feed_forward=FeedForwardSpec(width=WIDTH, hidden=48),
     norm=NORM,
 )
+TWO_NORMS = replace(PARALLEL, feed_forward_norm=NORM)
 
 
 def windowed(block: BlockSpec, window: int) -> BlockSpec:
@@ -92,6 +93,7 @@ STACKS = {
     "experts": StackSpec(blocks=(turning(MIXTRAL, 8),) * 2),
     "rotary in part": StackSpec(blocks=(turning(PRE, 4),) * 2),
     "side by side": StackSpec(blocks=(turning(PARALLEL, 4),) * 2),
+    "side by side, two norms": StackSpec(blocks=(turning(TWO_NORMS, 4),) * 2),
     "alternating windows": StackSpec(blocks=(turning(windowed(PRE, 3), 8), turning(PRE, 8))),
     "two bases, one layer without": StackSpec(
         blocks=(turning(windowed(LLAMA, 3), 8), turning(LLAMA, 8, theta=50.0), LLAMA)

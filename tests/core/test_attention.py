@@ -25,6 +25,7 @@ from glassformer.core import (
 )
 from glassformer.core.attention import SCORES_AT_ONCE
 from glassformer.core.dot_product import softmax
+from glassformer.core.masks import Mask
 from glassformer.errors import ConfigError
 from tests.core.small import (
     Largest,
@@ -294,6 +295,16 @@ def test_listening_to_anything_but_scores_and_probs_stays_fused(monkeypatch: pyt
         assert len(calls) == count, names
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_single_query_in_bfloat16_is_that_of_several(hidden: bool) -> None:
+    layer = perturbed(Attention(SPEC)).bfloat16()
+    q, k, v = torch.randn(1, 4, 3, 8), torch.randn(2, 4, 9, 8), torch.randn(2, 4, 9, 8)
+    q, k, v = (part.bfloat16() for part in (q.expand(2, -1, -1, -1), k, v))
+    mask = Mask(keeps([9, 6], 9)[:, None] if hidden else None)
+    single = torch.cat([layer.attend(part, k, v, mask, None, Flow()) for part in q.split(1, dim=2)], dim=2)
+    assert_close(single, layer.attend(q, k, v, mask, None, Flow()), 1e-2)
+
+
 # ── dropout ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -372,6 +383,15 @@ def test_cl_09_keys_and_values_of_a_memory_are_computed_once_and_equal_recomputa
     assert len(computed) == 1
     assert_close(torch.cat(steps, dim=1), layer(x, Flow(memory=memory)), 1e-6)
     assert len(computed) == 2
+
+
+def test_kept_keys_and_values_are_as_wide_as_the_memory_and_lie_head_after_head() -> None:
+    layer, cache = perturbed(CrossAttention(CROSS)), KeyValueCache()
+    layer.kv.register_forward_hook(lambda module, args, out: out.bfloat16())  # as a layer prepared in bf16 gives them
+    for _ in range(2):
+        _, k, v = layer.project(torch.randn(2, 1, 32), Flow(memory=EncoderOutput(torch.randn(2, 7, 24)), cache=cache))
+        assert (k.dtype, v.dtype) == (torch.float32, torch.float32)
+        assert k.is_contiguous() and v.is_contiguous()
 
 
 @pytest.mark.parametrize("path", PATHS)

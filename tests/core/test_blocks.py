@@ -29,6 +29,7 @@ from tests.core.small import (
     POST,
     PRE,
     SANDWICH,
+    TWO_NORMS,
     assert_close,
     keeps,
     perturbed,
@@ -217,6 +218,15 @@ def test_a_parallel_block_is_its_formula(path: str) -> None:
     assert [name for name, _ in block.named_parameters() if "norm" in name] == ["norm.weight", "norm.bias"]
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_the_feed_forward_layer_of_a_parallel_block_may_have_a_norm_of_its_own(path: str) -> None:
+    block = perturbed(ParallelBlock(TWO_NORMS))
+    assert not torch.equal(block.norm.weight, block.ffn_norm.weight)
+    expected = X + block.attn(block.norm(X), Flow()) + block.ffn(block.ffn_norm(X), Flow())
+    assert_close(block(X, recording(block, *PATHS[path])), expected, 1e-6)
+    assert ParallelBlock(PARALLEL).ffn_norm is None
+
+
 def test_sub_layers_side_by_side_do_not_hear_each_other() -> None:
     parallel, serial = perturbed(ParallelBlock(PARALLEL)), perturbed(Block(PRE))
     for block, hears in ((parallel, False), (serial, True)):
@@ -268,7 +278,7 @@ def test_the_two_answers_of_a_parallel_block_are_dropped_at_different_places() -
     assert abs(gone.float().mean() - 0.25) < 0.02, "both answers are gone at a quarter of the places"
 
 
-@pytest.mark.parametrize("spec", [POST, PRE, LLAMA, SANDWICH, PARALLEL])
+@pytest.mark.parametrize("spec", [POST, PRE, LLAMA, SANDWICH, PARALLEL, TWO_NORMS])
 def test_every_block_says_what_its_attention_reads(spec: BlockSpec | ParallelBlockSpec) -> None:
     block = perturbed(spec.make())
     read: list[Tensor] = []

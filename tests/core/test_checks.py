@@ -112,6 +112,10 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: replace(PARALLEL, norm=LayerNormSpec(width=16)),
         ("ParallelBlockSpec.norm", "16", "32"),
     ),
+    "second parallel norm of another width": (
+        lambda: replace(PARALLEL, feed_forward_norm=LayerNormSpec(width=16)),
+        ("ParallelBlockSpec.feed_forward_norm", "16", "32"),
+    ),
     "parallel dropout": (lambda: replace(PARALLEL, dropout=1.0), ("ParallelBlockSpec.dropout", "1.0")),
     "bias for other heads": (
         lambda: StackSpec(blocks=(POST,), bias=BucketedBiasSpec(heads=6)),

@@ -32,6 +32,7 @@ def test_only_the_table_is_rewritten() -> None:
         ("gpt2", "norms", "LayerNorm before"),
         ("llama", "norms", "RMSNorm before"),
         ("phi", "norms", "one LayerNorm before both"),
+        ("gpt_neox", "norms", "LayerNorm before each"),
         ("bert", "attention", "both ways"),
         ("llama", "attention", "causal, shared keys, no bias"),
         ("bart", "attention", "source: both ways; target: causal, cross"),

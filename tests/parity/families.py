@@ -1287,6 +1287,38 @@ ROWS = (
         by_longest=frozenset({"dynamic rotary"}),
     ),
     Row(
+        family="gpt_neox",
+        variations={
+            "serial": {"use_parallel_residual": False},
+            "serial, no biases": {"use_parallel_residual": False, "attention_bias": False},
+            "no biases": {"attention_bias": False},
+            "tied": {"tie_word_embeddings": True},
+            "one head": {"num_attention_heads": 1},
+            "gelu_new": {"hidden_act": "gelu_new"},
+            "large eps": {"layer_norm_eps": 1e-2},
+            "one layer": {"num_hidden_layers": 1},
+            "a quarter turns, old": {"rotary_pct": 0.25},
+            "all turns, old": {"rotary_pct": 1.0, "rotary_emb_base": 100.0},
+            "share in the section": {
+                "rope_parameters": {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.75}
+            },
+            "share beside the section": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}},
+            "linear rotary, old": {"rotary_emb_base": 100.0, "rope_scaling": {"type": "linear", "factor": 2.0}},
+            "dynamic rotary": {
+                "max_position_embeddings": 8,
+                "rope_parameters": {
+                    **{"rope_type": "dynamic", "rope_theta": 100.0, "factor": 4.0},
+                    "partial_rotary_factor": 0.5,
+                },
+            },
+            "as published": {"is_decoder": True, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+            "rotary keys of other families": {"rope_theta": 100.0, "partial_rotary_factor": 1.0},
+        },
+        inert=frozenset({"as published", "rotary keys of other families"}),
+        by_longest=frozenset({"dynamic rotary"}),
+        no_dropout={"classifier_dropout": 0.0, "hidden_dropout": 0.0},
+    ),
+    Row(
         family="stablelm",
         variations={
             "parallel": {"use_parallel_residual": True},

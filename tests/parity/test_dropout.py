@@ -40,6 +40,7 @@ DROPOUT: dict[str, dict[str, Any]] = {
     },
     "gemma2": {"attention_dropout": 0.3, "classifier_dropout": 0.4},
     "gpt2": {"embd_pdrop": 0.1, "resid_pdrop": 0.2, "attn_pdrop": 0.3, "classifier_dropout": 0.4},
+    "gpt_neox": {"hidden_dropout": 0.2, "attention_dropout": 0.3, "classifier_dropout": 0.4},
     "granite": {"attention_dropout": 0.3, "residual_multiplier": 0.5},
     "hubert": SOUND,
     "imagegpt": {"embd_pdrop": 0.1, "resid_pdrop": 0.2, "attn_pdrop": 0.3},

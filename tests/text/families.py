@@ -124,6 +124,10 @@ def marian(folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps(numbers), encoding="utf-8")
 
 
+def gpt_neox(folder: Path) -> None:
+    train_merges(folder, pre_tokenizers.ByteLevel(add_prefix_space=False), ("<|endoftext|>", "<|padding|>"))
+
+
 def roberta(folder: Path) -> None:
     special = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
     train_merges(folder, pre_tokenizers.ByteLevel(add_prefix_space=False), special)
@@ -181,6 +185,7 @@ FAMILIES: dict[str, Callable[[Path], None]] = {
     "clip": clip,
     "deberta": deberta,
     "deberta-v2": deberta_v2,
+    "gpt_neox": gpt_neox,
     "llama": llama,
     "marian": marian,
     "mbart": mbart,

@@ -51,6 +51,15 @@ def test_the_class_that_the_files_name_decides(tmp_path: Path) -> None:
     assert Tokenizer.from_folder(tmp_path).encode("low") == [9]
 
 
+def test_gpt_neox_composes_accents_first(tmp_path: Path) -> None:
+    tokens = [*"Ã©e", "Ã©", "<|endoftext|>", "<|padding|>"]
+    ours = Tokenizer.from_folder(write(tmp_path, "gpt_neox", tokens, "Ã ©\n"))
+    assert ours.encode("é") == ours.encode("e\N{COMBINING ACUTE ACCENT}") == [3]
+    assert ours.special_tokens == {**dict.fromkeys(("bos", "eos", "unk"), "<|endoftext|>"), "pad": "<|padding|>"}
+    write(tmp_path, "gpt_neox", tokens, "Ã ©\n", add_bos_token=True)
+    assert Tokenizer.from_folder(tmp_path).encode("e") == [4, 2]
+
+
 def test_clip_closes_words(tmp_path: Path) -> None:
     """Lower case, no spaces, `</w>` at the end of a word, digits one by one, English endings apart."""
     letters = [*"lows2'", *(f"{letter}</w>" for letter in "lows2'")]

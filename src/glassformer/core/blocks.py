@@ -78,20 +78,21 @@ class BlockSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParallelBlockSpec(Spec):
-    """Parallel transformer block: attention and feed-forward read the stream through the same norm.
+    """Parallel transformer block: attention and feed-forward read the stream through the same norm, or each its own.
 
         x → x + dropout(attention(norm(x))) + dropout(feed_forward(norm(x)))
 
-    GPT-J and Phi have these.
+    GPT-J and Phi have one norm. feed_forward_norm: that of the feed-forward layer, where it has its own: GPT-NeoX.
     """
 
     attention: AttentionSpec
     feed_forward: FeedForwardSpec | GatedFeedForwardSpec
     norm: NormSpec
+    feed_forward_norm: NormSpec | None = None
     dropout: Probability = 0.0
 
     def validate(self) -> None:
-        check_widths(self, "its attention", self.attention.width, "feed_forward", "norm")
+        check_widths(self, "its attention", self.attention.width, "feed_forward", "norm", "feed_forward_norm")
 
     def make(self) -> ParallelBlock:
         """The block that this spec describes."""
@@ -176,11 +177,12 @@ class ParallelBlock(Node):
            │        └ feed-forward ─ dropout ─┤
            └──────────────────────────────────┘
 
-        out = x + dropout(attn(y)) + dropout(ffn(y)),   y = norm(x)
+        out = x + dropout(attn(y)) + dropout(ffn(z)),   y = norm(x),   z = y, or ffn_norm(x) where there is one
 
     Taps: before, out [B T D]: the residual stream at entry and at exit. There is no `mid`: the stream has no state
     between the two sub-layers.
-    Source: Wang and Komatsuzaki 2021 (GPT-J); Chowdhery et al. 2022, section 2.
+    Source: Wang and Komatsuzaki 2021 (GPT-J); Chowdhery et al. 2022, section 2; two norms: Black et al. 2022,
+    "GPT-NeoX-20B", section 2.1.
     Differs: in a `Block` the feed-forward layer reads what attention has added, through a norm of its own.
     """
 
@@ -191,6 +193,7 @@ class ParallelBlock(Node):
     def __init__(self, spec: ParallelBlockSpec) -> None:
         super().__init__()
         self.norm = make_norm(spec.norm)
+        self.ffn_norm = make_norm(spec.feed_forward_norm) if spec.feed_forward_norm else None
         self.attn = spec.attention.make()
         self.ffn = make_feed_forward(spec.feed_forward)
         self.dropout = nn.Dropout(spec.dropout)
@@ -198,11 +201,12 @@ class ParallelBlock(Node):
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
         x = self.tap(flow, "before", x)
         y = self.attention_input(x)
-        x = x + self.dropout(self.attn(y, flow)) + self.dropout(self.ffn(y, flow))
+        z = y if self.ffn_norm is None else self.ffn_norm(x)
+        x = x + self.dropout(self.attn(y, flow)) + self.dropout(self.ffn(z, flow))
         return self.tap(flow, "out", x)
 
     def attention_input(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """The input of self-attention and of the feed-forward layer, from the stream at `before`."""
+        """The input of self-attention, from the stream at `before`; the feed-forward layer's too, if it has no norm."""
         normed: Tensor = self.norm(x)
         return normed
 

@@ -97,6 +97,8 @@ def _positions(network: Network) -> Iterable[str]:
 
 def _norms(block: BlockSpec | ParallelBlockSpec) -> str:
     if isinstance(block, ParallelBlockSpec):
+        if block.feed_forward_norm is not None:
+            return f"{_norm(block.norm)} before each"
         return f"one {_norm(block.norm)} before both"
     residual = block.residual
     slots = {"before": residual.before, "after": residual.after, "on the stream": residual.on_residual}

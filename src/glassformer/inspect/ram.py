@@ -202,8 +202,8 @@ def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
         case GatedFeedForward():
             return module.up.out_features * (2 + saved_by_activation(module.activation)), 0
         case ParallelBlock():
-            # Its sub-layers share one input, which each of them has counted.
-            return -module.attn.spec.width, 0
+            # Where its sub-layers share one input, each of them has counted it.
+            return -module.attn.spec.width * (module.ffn_norm is None), 0
         case Stack():
             specs = [block.attn.spec for block in module]
             return sum(spec.heads * tokens for spec in specs) if module.bias is not None else 0, 0

@@ -37,6 +37,8 @@ def rotary_spec(
     original: int | None = None,
     aliases: Mapping[str, str] = NO_ALIASES,
     rope: ConfigReader | None = None,
+    share_key: str = "partial_rotary_factor",
+    theta_key: str = "rope_theta",
 ) -> RotarySpec:
     """Rotary positions of whole heads, or of a part of each.
 
@@ -47,6 +49,7 @@ def rotary_spec(
             in it; None: the one in it, then `max_position_embeddings`
         aliases: the family's own names of kinds of scaling → kind
         rope: the section of one kind of layers, where the config has several: see `rotary_specs`
+        share_key, theta_key: the family's own names of share and base beside the section
     Raises: ConfigError: a factor out of range, a part that is odd or wider than a head.
         UnsupportedError: another kind of scaling.
     """
@@ -58,21 +61,28 @@ def rotary_spec(
         for section in (reader, rope):
             section.fixed("partial_rotary_factor", 1.0)
     else:
-        share = rope.number("partial_rotary_factor", default=reader.number("partial_rotary_factor", default=share))
-        width = int(share * head_width)
-        if not 2 <= width <= head_width or width % 2:
-            raise ConfigError(
-                f"{rope.location}partial_rotary_factor {share} turns {width} of the {head_width} numbers of a head; "
-                f"it must be an even number of them, from 2 to {head_width}"
-            )
+        share = rope.number("partial_rotary_factor", default=reader.number(share_key, default=share))
+        source, key = (rope, "partial_rotary_factor") if "partial_rotary_factor" in rope.config else (reader, share_key)
+        width = _turned(share, head_width, f"{source.location}{key}")
     # The length in training, which limits nothing: no position table ends there.
     trained = reader.integer("max_position_embeddings", default=longest, maximum=MAX_ROWS)
     beside = original
     if shared and reader.get("original_max_position_embeddings", default=original) is not None:
         beside = reader.integer("original_max_position_embeddings", default=original, maximum=MAX_ROWS)
-    theta = _positive(rope, "rope_theta", reader.number("rope_theta", default=theta) if shared else theta)
+    theta = _positive(rope, "rope_theta", reader.number(theta_key, default=theta) if shared else theta)
     scaling = _scaling(rope, aliases, width, trained, beside)
     return RotarySpec(width=width, theta=theta, scaling=scaling)
+
+
+def _turned(share: float, head_width: int, key: str) -> int:
+    """How many numbers of a head a share of it is."""
+    width = int(share * head_width)
+    if not 2 <= width <= head_width or width % 2:
+        raise ConfigError(
+            f"{key} {share} turns {width} of the {head_width} numbers of a head; "
+            f"it must be an even number of them, from 2 to {head_width}"
+        )
+    return width
 
 
 def rotary_specs(

@@ -4,7 +4,7 @@
 
 Three variants are in use:
 
-    byte-level    GPT-2, RoBERTa, BART, Whisper: words keep the space before them; nothing is ever unknown
+    byte-level    GPT-2, GPT-NeoX, RoBERTa, BART, Whisper: words keep the space before them; nothing is ever unknown
     CLIP          byte-level, lower-cased, spaces dropped, the last subword of a word ends in `</w>`
     OpenAI GPT    BERT's words, in characters instead of bytes, ending in `</w>`
 
@@ -25,12 +25,15 @@ from glassformer.text.engine import OUTER_WHITESPACE, check_ids, check_unique_id
 from glassformer.text.settings import CLIP_ROLES, GPT_ROLES, TokenizerSettings, option
 
 FILES = ("vocab.json",)
-BYTE_LEVEL_FAMILIES = frozenset("bart data2vectext deberta gpt2 led longformer roberta whisper".split())
+BYTE_LEVEL_FAMILIES = frozenset("bart data2vectext deberta gpt2 gptneox led longformer roberta whisper".split())
 CLIP_FAMILIES = frozenset(("clip", "clipseg"))
 OPENAI_GPT_FAMILIES = frozenset(("openaigpt",))
 FAMILIES = BYTE_LEVEL_FAMILIES | CLIP_FAMILIES | OPENAI_GPT_FAMILIES
 
-TRIMS_OFFSETS = BYTE_LEVEL_FAMILIES - {"deberta", "gpt2", "whisper"}
+COMPOSED_FAMILIES = frozenset(("gptneox",))
+"""Byte-level families that compose characters and their accents first (NFC)."""
+
+TRIMS_OFFSETS = BYTE_LEVEL_FAMILIES - {"deberta", "gpt2", "gptneox", "whisper"}
 """Families whose token offsets leave out the space before a word."""
 
 END_OF_WORD = "</w>"
@@ -68,6 +71,8 @@ def _byte_level(
 def byte_level_pipeline(model: models.BPE, family: str, *, prefix: bool) -> tokenizers.Tokenizer:
     """A byte-level BPE engine; `prefix` puts a space before each text, so that its first word is as any other."""
     engine = tokenizers.Tokenizer(model)
+    if family in COMPOSED_FAMILIES:
+        engine.normalizer = normalizers.NFC()
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     engine.decoder = decoders.ByteLevel()
     engine.post_processor = processors.ByteLevel(add_prefix_space=prefix, trim_offsets=family in TRIMS_OFFSETS)

@@ -1,7 +1,7 @@
 """Build a tokenizer engine from a model folder: from `tokenizer.json`, which holds everything, or vocabulary files:
 
 vocab.txt                     build_wordpiece   BERT and its kin
-vocab.json + merges.txt       bpe.py            GPT-2, RoBERTa, BART, DeBERTa v1, Whisper, CLIP, the first GPT
+vocab.json + merges.txt       bpe.py            GPT-2, GPT-NeoX, RoBERTa, BART, DeBERTa v1, Whisper, CLIP, the first GPT
 vocab.json                    characters.py     wav2vec 2.0 and its kin
 spiece.model and other names  sentencepiece.py  T5, PEGASUS, XLM-R, mBART, Llama, BigBird, ALBERT, DeBERTa v2 and v3
 source.spm + vocab.json       sentencepiece.py  Marian; target.spm in place of source.spm for the target language
@@ -264,7 +264,7 @@ TEMPLATES = {
 }
 """Templates of one text and of a pair: roles of special tokens, A and B for the texts; `:1` marks token type 1."""
 
-BOS_BY_DEFAULT = {"llama": True, "mistral": True, "mixtral": True, "phi3": True, "gpt2": False}
+BOS_BY_DEFAULT = {"llama": True, "mistral": True, "mixtral": True, "phi3": True, "gpt2": False, "gptneox": False}
 """Whether a family's texts begin with its bos token where `add_bos_token` does not say."""
 
 

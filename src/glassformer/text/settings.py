@@ -197,6 +197,7 @@ SPEECH_FAMILIES = frozenset(
 BERT_ROLES = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 GPT_ROLES = {"unk": "<unk>"}
 GPT2_ROLES = {"bos": "<|endoftext|>", "eos": "<|endoftext|>", "unk": "<|endoftext|>"}
+GPT_NEOX_ROLES = {**GPT2_ROLES, "pad": "<|padding|>"}
 LLAMA_ROLES = {"bos": "<s>", "eos": "</s>", "unk": "<unk>"}
 ROBERTA_ROLES = {**LLAMA_ROLES, "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>"}
 ALBERT_ROLES = {**BERT_ROLES, "bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "pad": "<pad>"}
@@ -219,6 +220,7 @@ DEFAULT_SPECIAL_TOKENS = {
     "albert": ALBERT_ROLES,
     **dict.fromkeys(("deberta", "debertav2"), DEBERTA_ROLES),
     "bigbird": BIGBIRD_ROLES,
+    "gptneox": GPT_NEOX_ROLES,
     "openaigpt": GPT_ROLES,
     "pegasus": PEGASUS_ROLES,
 }
