@@ -11,7 +11,6 @@ Every method delegates to a package below.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,7 +31,6 @@ from glassformer.files import safe_repr
 from glassformer.load_options import shard_bytes
 from glassformer.sentence_embeddings import SentenceEncoder
 from glassformer.text.chat import Chat
-from glassformer.weights.load import name_list, nan_parameters
 
 if TYPE_CHECKING:
     from glassformer.explorer import Look
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 
 class Model(SentenceEncoder):
     """A network with its tokenizer and config, as `load` makes it: call it, encode, generate, inspect, save."""
-
-    _nan_seen = False
 
     def forward(
         self,
@@ -109,21 +105,10 @@ class Model(SentenceEncoder):
             )
         return self.network.head.loss(output, labels)
 
-    def _check_nan(self, output: Tensor | None) -> None:
-        """Warn of NaN, once; names the parameters with NaN, if there are any."""
-        if self._nan_seen or output is None or not output.numel() or output.is_meta:
-            return
-        self._nan_seen = bool(output.max().isnan())
-        if self._nan_seen and (broken := nan_parameters(self.network)):
-            warnings.warn(
-                f"the output holds NaN, because {len(broken)} parameters of the model do: {name_list(broken)}; "
-                "the checkpoint is damaged, or its training diverged",
-                stacklevel=3,
-            )
-
     def generate(
         self,
         prompt: Any = None,
+        generation_config: Any = None,
         *,
         attention_mask: Tensor | None = None,
         **options: Any,
@@ -150,10 +135,11 @@ class Model(SentenceEncoder):
         Args:
             prompt: one text or conversation, several, or token ids, padded on the left. [B, T] Audio: a file, samples,
                 or `input_features`. By name, too: `inputs`, `input_ids`, `input_features`
+            generation_config: options in an object; those of the call win
             attention_mask: 0 where ids are padding. [B, T]
             options: `max_new_tokens`, `do_sample`, `temperature`, `top_p`, `num_beams`, `stop_strings`, …, all of them
                 in `glassformer.generation.options.GenerationOptions`, under their names in Hugging Face transformers;
-                `generation_config`, `streamer`, `return_dict_in_generate`, … (`glassformer.generation.arguments`)
+                `streamer`, `return_dict_in_generate`, … (`glassformer.generation.arguments`)
         Returns: a text for a text, a list for several, ids [B, T + new] for ids; with `num_return_sequences` n, the n
             answers to a prompt are adjacent; with `return_scores`, a `Generated`.
         Raises: DataError: an empty prompt, padding on the right, or no room for so many tokens.
@@ -163,7 +149,7 @@ class Model(SentenceEncoder):
         """
         from glassformer.generation.generate import generate
 
-        return generate(self, prompt, attention_mask, options)
+        return generate(self, prompt, attention_mask, {"generation_config": generation_config, **options})
 
     def stream(
         self, prompt: str | Chat | Tensor, *, attention_mask: Tensor | None = None, **options: Any
@@ -254,7 +240,7 @@ class Model(SentenceEncoder):
         Args:
             port: None = a free one · browser: open one; None = if there is a display
             html: write the page to this file (self-contained) instead of serving it · truncation: cut long texts
-            view: "model", "head", "matrix", "neuron" or "generate" · layer, heads: the initial ones, counted from 0
+            view: "model", "head", "matrix", "neuron", "generate" or "sound" · layer, heads: the initial ones, from 0
             options: with view="generate", which shows text generation: as in `generate`
             theme: "light" or "dark"; None = the system's · block: wait for Ctrl-C; None = in a script
         Returns: a `Look`: `.url`, `.session`, `.save(path)`, `.close()`.
@@ -269,9 +255,11 @@ class Model(SentenceEncoder):
         """Facts about the model, and what makes its sessions: all that the attention explorer knows of it."""
         from glassformer.explorer.describe import model_facts
         from glassformer.explorer.session_runs import SessionFactory
+        from glassformer.speech.transcription_trace import transcriber
 
         options: Any = {"truncation": True} if truncation else {}
-        return SessionFactory(model_facts(self), partial(self.inspect, **options), partial(self.writing, **options))
+        facts, inspect, trace = model_facts(self), partial(self.inspect, **options), partial(self.writing, **options)
+        return SessionFactory(facts, inspect, trace, transcriber(self))
 
     def prepare(self, precision: str = "fp32") -> Self:
         """Pack the weights for fast inference, in a precision: "fp32", "fp16", "bf16" or "int8" (quantization)."""

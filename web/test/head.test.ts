@@ -14,7 +14,7 @@ const token = (text: string, segment: number | null): Token => ({ text, piece: t
 const tokens = [token("[CLS]", null), token("time", 0), token("<script>", 0), token("[SEP]", null), token("fruit", 1), token("[SEP]", null)];
 const session: Session = {
   id: "s", texts: ["a", "b"], text_hash: "t", fields: ["text"], nbytes: 0, seconds: 0, command: "look",
-  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, is_encoder_decoder: false },
+  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, is_encoder_decoder: false },
   streams: { text: tokens },
   opening: { view: "model", map: null, layer: 0, head: 0, sentence: "" },
   maps: [{ name: "self", title: "self-attention", layers: 2, heads: 3, kv_heads: 3, head_width: 1, queries: "text", keys: "text", causal: false, windows: [], rotary_bases: [], biased: false }],
@@ -45,7 +45,7 @@ function answer(query: LinesQuery): Lines {
 
 const start: State = {
   view: "head", map: "self", layers: [0, 0], heads: [0], mix: "each", query: null, key: null, from: "", to: "", special: true, sort: "layer", companding: "linear",
-  generation: { options: {}, path: [], at: null, shades: "chance" },
+  generation: { options: {}, path: [], at: null, shades: "chance" }, sound: { word: null, head: 0 },
 };
 
 function picture(change: Partial<State> = {}, transport: Partial<Transport> = {}) {

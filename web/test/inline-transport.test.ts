@@ -9,7 +9,7 @@ const T = 6;
 const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 0, segment, special: segment === null, continues: false });
 const session: Session = {
   id: "s", texts: ["a b", "c"], text_hash: "t", fields: ["text"], nbytes: 0, seconds: 0, command: "glassformer look m 'a b' c",
-  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, is_encoder_decoder: false },
+  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, is_encoder_decoder: false },
   streams: { text: [token("[CLS]", null), token("a", 0), token("b", 0), token("[SEP]", null), token("c", 1), token("[SEP]", null)] },
   maps: [
     { name: "self", title: "self-attention", layers: 2, heads: 2, kv_heads: 1, head_width: 1, queries: "text", keys: "text", causal: true, windows: [], rotary_bases: [], biased: false },
@@ -185,4 +185,10 @@ test("its pass serves the nodes on the path that it read, and its distributions 
   const found = await writer(written, { "distribution/1": block }).distribution("w", 1);
   assert.deepEqual([found.node, found.vocabulary, found.logprobs[0], found.rest_logprobs[0], found.tokens], [1, 9, -0.5, -3, [["a", "a"]]]);
   await assert.rejects(writer().distribution("w", 1), refused("absent", /holds one writing/));
+});
+
+test("what was said is on a page of its own, whose command is told", async () => {
+  const sound = { ...session, command: "glassformer look m clip.wav --html page.html" };
+  await assert.rejects(page().transcribe(sound), refused("absent", /glassformer transcribe m clip\.wav --html page\.html$/));
+  await assert.rejects(page().recording(), refused("absent", /no sound/));
 });

@@ -46,20 +46,24 @@ class PageOptions(Serving):
     )
     cap_mb: float = option(25, "Size limit in MB of exact layers in the HTML file.", "--cap-mb", min=0)
     view: str | None = option(
-        None, "Initial view: model, head, matrix, neuron, or generate (watch a text being generated)."
+        None,
+        "Initial view: model, head, matrix, neuron, generate (watch a text being generated), or sound (a transcript).",
     )
     layer: int | None = option(None, "Initial layer, from 0.", min=0)
     head: list[int] | None = option(None, "Initial attention head, from 0; repeatable.", min=0)
     theme: str | None = option(None, "Colour theme: light or dark. Default: the system's.")
 
     def exact_layers(self) -> list[int] | None:
-        """The layers whose exact numbers the file holds. Raises: ConfigError: no layers, or no file."""
+        """The layers whose exact numbers the file holds. Raises: ConfigError: no layers, no file, or no view of one."""
 
         layers = _parse_layers(self.layers)
         if self.html is None and layers is not None:
             raise ConfigError("--layers says what the file of --html holds; a served page has all layers")
         if self.html is not None:
+            from glassformer.explorer.look import InitialView
+
             check_html_path(self.html)
+            InitialView(view=self.view).check_saved()
         return layers
 
 
@@ -122,9 +126,9 @@ def look_at_run(run: Path, options: PageOptions, json: bool) -> None:
     Raises: ConfigError: an option of the explorer's page, which goes with a text.
     """
     from glassformer.cli.errors import evaluated_rows, page_path
-    from glassformer.evaluation.error_analysis.errors import sort_by_loss
     from glassformer.evaluation.error_analysis.served import ServedErrors, write_explorer_pages
     from glassformer.evaluation.run_page import MAX_LINKED_ROWS, RunPage
+    from glassformer.tasks.predictions import sort_by_loss
 
     for name in ("layers", "view", "layer", "head", "theme"):
         if getattr(options, name) is not None:

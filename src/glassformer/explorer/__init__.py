@@ -3,8 +3,9 @@
     look.py              model.look(…)                    server.py             page server: port, token, browser
     app.py               HTTP routes                      http.py               access control, queries, streams, errors
     session_runs.py      forward passes, session cache    describe.py           a session as JSON
-    traces.py            generation jobs, trace store     standalone_page.py    one HTML file; the files built by web/
+    traces.py            generation jobs, trace store     sound.py              transcription job, its routes and page
     views.py             view functions: session → frame  binary_frames.py      binary frame format
+    standalone_page.py   one HTML file; the files built by web/
 
 The numbers come from `glassformer.inspect`; nothing here computes attention.
 """

@@ -33,7 +33,6 @@ from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.standalone_page import MEDIA_TYPES, StandalonePage, generation_page, page_files
 from glassformer.explorer.traces import OPTION_LIMITS, StoredTrace, TraceJob, TraceStore, check_options
 from glassformer.explorer.views import distribution
-from glassformer.files import safe_repr
 
 View = tuple[Callable[..., bytes], Callable[[Query], dict[str, Any]]]
 
@@ -159,7 +158,9 @@ def _runs(runs: SessionRuns, default_texts: tuple[str, ...]) -> Endpoint:
                 f"this page looks at one {runs.facts.modality}; for another, run glassformer look with its file"
             )
         run = runs.begin(texts)
-        return http.stream(request, http.progress(run, lambda: describe(run.result(), runs.facts, run.texts)))
+        return http.stream(
+            request, http.progress(run, lambda: run.blocks_done, lambda: describe(run.result(), runs.facts, run.texts))
+        )
 
     return endpoint
 
@@ -194,11 +195,11 @@ def generation_routes(runs: SessionRuns, traces: TraceStore, default_text: str) 
         return http.stream(request, _lines(stored, job))
 
     async def stop(request: Request) -> Response:
-        fields = _check_fields(await http.body(request), w=str)
+        fields = http.check_fields(await http.body(request), w=str)
         return JSONResponse({"stopped": traces.stop(fields["w"])})
 
     async def attention(request: Request) -> Response:
-        fields = _check_fields(await http.body(request), w=str, node=int)
+        fields = http.check_fields(await http.body(request), w=str, node=int)
         stored, node = traces.get(fields["w"]), fields["node"]
         run = await run_in_threadpool(runs.attend, stored.trace, node)
 
@@ -206,7 +207,7 @@ def generation_routes(runs: SessionRuns, traces: TraceStore, default_text: str) 
             session = describe(run.result(), runs.facts, run.texts, run.id)
             return {**session, "generated": stored.location(node)}
 
-        return http.stream(request, http.progress(run, describe_session))
+        return http.stream(request, http.progress(run, lambda: run.blocks_done, describe_session))
 
     async def distribution_frame(request: Request) -> Response:
         query = Query(request.query_params.multi_items())
@@ -231,7 +232,7 @@ def _begin(
 
     Raises: DataError: an invalid request, or a prompt that would have a file read.
     """
-    fields = _check_fields(fields, prompt=(str, type(None)), options=dict)
+    fields = http.check_fields(fields, prompt=(str, type(None)), options=dict)
     prompt = default_text if fields["prompt"] is None else fields["prompt"]
     http.check_characters(prompt)
     if modality is not None and prompt != default_text:
@@ -243,7 +244,7 @@ def _begin(
 
 def _branch(traces: TraceStore, fields: dict[str, Any]) -> tuple[StoredTrace, TraceJob]:
     """Start generation from a node of a stored trace, with forced tokens first."""
-    fields = _check_fields({"options": None, **fields}, w=str, node=int, tokens=list, options=(dict, type(None)))
+    fields = http.check_fields({"options": None, **fields}, w=str, node=int, tokens=list, options=(dict, type(None)))
     stored = traces.get(fields["w"])
     after, tokens = fields["node"], fields["tokens"]
     options = stored.options
@@ -268,18 +269,3 @@ async def _lines(stored: StoredTrace, job: TraceJob) -> Lines:
             await asyncio.sleep(http.POLL_SECONDS)
     finally:
         job.stop()
-
-
-def _check_fields(fields: dict[str, Any], **kinds: Any) -> dict[str, Any]:
-    """Validate the fields of a request: all present, none unknown, each of its type.
-
-    Raises: DataError: a field is missing, unknown, or of another type.
-    """
-    for name in fields.keys() - kinds.keys():
-        raise DataError(f"the request names {safe_repr(name)}; it takes {', '.join(kinds)}")
-    for name, kind in kinds.items():
-        if name not in fields:
-            raise DataError(f"the request lacks {name!r}; it takes {', '.join(kinds)}")
-        if not isinstance(fields[name], kind) or isinstance(fields[name], bool):
-            raise DataError(f"{name} is {safe_repr(fields[name])}, which has the wrong type")
-    return fields

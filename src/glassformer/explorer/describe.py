@@ -14,7 +14,6 @@ from typing import Any
 from glassformer.inspect.opening import opening
 from glassformer.inspect.session import AttentionMap, Session
 from glassformer.pretrained import PretrainedModel
-from glassformer.weights.fingerprint import weights_fingerprint
 
 TITLES = {
     "self": "self-attention",
@@ -45,6 +44,7 @@ class ModelFacts:
     max_tokens: int | None
     modality: str | None  # "picture" or "sound": the kind of file that the first text names
     can_generate: bool
+    can_transcribe: bool
     is_encoder_decoder: bool
     layers: int  # of the deepest group of attention layers
     heads: int
@@ -59,12 +59,13 @@ def model_facts(model: PretrainedModel) -> ModelFacts:
         cli_arguments=cli_arguments,
         family=model.family.model_type,
         task=model.task,
-        revision=weights_fingerprint(model.network.named_parameters()),
+        revision=model.network.fingerprint(),
         dtype=str(model.dtype).removeprefix("torch."),
         parameters=sum(parameter.numel() for parameter in model.network.parameters()),
         max_tokens=model.network.max_tokens,
         modality=model.family.modality,
         can_generate=model.writes,
+        can_transcribe=model.task == "automatic-speech-recognition",
         is_encoder_decoder="decoder_input_ids" in model.network.READS,
         layers=max(map(len, groups), default=0),
         heads=max((layer.attention.spec.heads for group in groups for layer in group), default=0),

@@ -21,12 +21,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glassformer.errors import DataError, GlassformerError, nearest
-from glassformer.explorer.session_runs import SessionGone, SessionRun
+from glassformer.explorer.session_runs import Job, SessionGone
 from glassformer.files import safe_repr
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; worker-src 'self' blob:; img-src 'self' blob: data:; "
-    "object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'",
+    "media-src 'self' blob:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
@@ -181,12 +181,12 @@ def stream(request: Request, lines: Lines) -> Response:
     return StreamingResponse(_json_lines(lines), media_type=kind)
 
 
-async def progress(run: SessionRun, describe: Callable[[], dict[str, Any]]) -> Lines:
-    """Progress of a forward pass as lines, and at last its session, or its error."""
+async def progress(run: Job[Any], done: Callable[[], tuple[int, int]], describe: Callable[[], dict[str, Any]]) -> Lines:
+    """Progress of a job as lines, and at last what it gave, or its error. Args: done: how much of it is, and of what"""
     reported = (0, 0)
     while not run.finished:
-        if run.blocks_done != reported:
-            reported = run.blocks_done
+        if done() != reported:
+            reported = done()
             yield {"done": reported[0], "of": reported[1]}
         await asyncio.sleep(POLL_SECONDS)
     try:
@@ -240,6 +240,21 @@ async def body(request: Request) -> dict[str, Any]:
         raise DataError(f"the request is invalid JSON: {error}") from error
     if not isinstance(fields, dict):
         raise DataError("the request must be a JSON object, such as {}")
+    return fields
+
+
+def check_fields(fields: dict[str, Any], **kinds: Any) -> dict[str, Any]:
+    """Validate the fields of a request: all present, none unknown, each of its type.
+
+    Raises: DataError: a field is missing, unknown, or of another type.
+    """
+    for name in fields.keys() - kinds.keys():
+        raise DataError(f"the request names {safe_repr(name)}; it takes {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        if name not in fields:
+            raise DataError(f"the request lacks {name!r}; it takes {', '.join(kinds)}")
+        if not isinstance(fields[name], kind) or isinstance(fields[name], bool):
+            raise DataError(f"{name} is {safe_repr(fields[name])}, which has the wrong type")
     return fields
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.explorer.describe import ModelFacts
 from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
@@ -27,7 +27,7 @@ from glassformer.files import safe_repr
 from glassformer.inspect.session import Session
 from glassformer.pages import check_html_path
 
-VIEWS = ("model", "head", "matrix", "neuron", "generate")
+VIEWS = ("model", "head", "matrix", "neuron", "generate", "sound")
 THEMES = ("light", "dark")
 NOTEBOOK_BYTES = 600_000
 """Maximum size of the exact layers of a page inside a notebook, which is saved with it."""
@@ -53,6 +53,7 @@ def look(
     start = InitialView(view=view, layer=layer, heads=heads, theme=theme, options=options)
     if html is not None:
         check_html_path(html)
+        start.check_saved()
     page = Look(SessionRuns(factory), _text_list(texts), start)
     if html is not None:
         with page:
@@ -100,6 +101,14 @@ class InitialView:
             if numbers and max(numbers) >= count:
                 raise ConfigError(f"{name} is {max(numbers)}; the model has {count}, counted from 0 to {count - 1}")
 
+    def check_saved(self) -> None:
+        """Raises: ConfigError: the view is another page where it is a file."""
+        if self.view == "sound":
+            raise ConfigError(
+                "the view 'sound' as a file is the page of a transcription: glassformer transcribe MODEL FILE --html "
+                "page.html"
+            )
+
     @property
     def fragment(self) -> str:
         """URL fragment: `v=1&view=head&l=4&h=11`."""
@@ -137,6 +146,8 @@ class Look(PageServer):
         self._generated: tuple[StoredTrace, int] | None = None
         if self.start.view == "generate":
             self._check_can_generate()
+        if self.start.view == "sound" and runs.factory.transcribe is None:
+            raise UnsupportedError(f"view is 'sound', and this {runs.facts.family!r} model does not transcribe speech")
         self.run: SessionRun = runs.begin(self.texts)
 
     @property
@@ -165,6 +176,7 @@ class Look(PageServer):
 
     def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int = CAP_BYTES) -> StandalonePage:
         """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap."""
+        self.start.check_saved()
         first, start = self.start.layer, self.start.fragment
         if self.start.view == "generate":
             stored, node = self._write()

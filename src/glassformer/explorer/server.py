@@ -27,6 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from glassformer.errors import ConfigError
 from glassformer.explorer.app import build
 from glassformer.explorer.session_runs import SessionRuns
+from glassformer.explorer.sound import TranscriptionStore, sound_routes
 from glassformer.explorer.traces import TraceStore
 
 HOST = "127.0.0.1"
@@ -175,6 +176,7 @@ class PageServer(ABC):
 
     def __init__(self, runs: SessionRuns) -> None:
         self._runs, self._traces = runs, TraceStore(runs.factory.trace)
+        self._sounds = TranscriptionStore(runs.factory.transcribe)
         self._token = secrets.token_urlsafe(24)
         self._server: Server | None = None
 
@@ -199,7 +201,8 @@ class PageServer(ABC):
         Args: texts: the initial texts of the page · port: None = a free one
         Raises: ConfigError: the port is taken.
         """
-        app = build(self._runs, self._traces, self._token, texts, routes)
+        sound = sound_routes(self._runs, self._sounds, texts[0])
+        app = build(self._runs, self._traces, self._token, texts, [*sound, *routes])
         self._server = Server(app, bind(port))
         atexit.register(self.close)
 
@@ -226,12 +229,13 @@ class PageServer(ABC):
             self.close()
 
     def close(self) -> None:
-        """Stop the server, and cancel running passes and generation. Finished sessions can still be saved."""
+        """Stop the server, and cancel what runs in its threads. Finished sessions can still be saved."""
         atexit.unregister(self.close)
         if self._server is not None:
             self._server.close()
             self._server = None
         self._traces.close()
+        self._sounds.close()
         self._runs.stop()
 
     def __enter__(self) -> Self:

@@ -12,7 +12,8 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 from glassformer.errors import DataError
 from glassformer.explorer.describe import ModelFacts, session_id
@@ -127,16 +128,44 @@ class Jobs:
             thread.join(JOIN_SECONDS)
 
 
+class TranscribedSound(Protocol):
+    """A recording that is transcribed for the page; `speech`, which stands above this package, has what does it.
+
+    sound: its file · alignments: frames with the attention of windows, along which their words got their times
+    """
+
+    sound: Path
+    alignments: list[bytes]
+
+    @property
+    def duration(self) -> float:
+        """In seconds."""
+
+    def run(self, progress: Callable[[float], None], check: Callable[[], None]) -> None:
+        """Transcribe; `progress` is told the seconds that are done, `check` is called often and may raise."""
+
+    def description(self, *, playable: bool) -> dict[str, Any]:
+        """Words, windows, heads: JSON. Args: playable: whether the page has the sound"""
+
+    def spectrogram(self) -> bytes:
+        """A frame."""
+
+    def session(self, window: int, *, progress: Progress | None = None) -> Session:
+        """The pass over a window and its text. Raises: DataError: there is no such window."""
+
+
 @dataclass(frozen=True)
 class SessionFactory:
     """What the explorer shows: facts about a model, and what makes its sessions and its generation traces.
 
     inspect: (texts …, progress=…) → session, as `Model.inspect` · trace: prompt → trace, as `Model.writing`
+    transcribe: a file → its transcription, not begun; None = the model does not transcribe
     """
 
     facts: ModelFacts
     inspect: Callable[..., Session]
     trace: Callable[[str], GenerationTrace]
+    transcribe: Callable[[str], TranscribedSound] | None = None
 
 
 class SessionRun(Job[Session]):
@@ -203,6 +232,15 @@ class SessionRuns:
         tokens = [str(token) for token in trace.tree.tokens(node)]
         id = session_id(self.facts.revision, ["written", trace.prompt, *tokens])
         return self._begin(id, texts, lambda progress: trace.session(node, progress=progress))
+
+    def listen(self, sound: str, transcribed: Callable[[], TranscribedSound], window: int) -> SessionRun:
+        """The run over a window of a recording, and the text that was heard there.
+
+        Args: transcribed: gives the transcription, or waits for it
+        Raises: as `begin`.
+        """
+        id = session_id(self.facts.revision, ["heard", sound, str(window)])
+        return self._begin(id, [sound], lambda progress: transcribed().session(window, progress=progress))
 
     def _begin(self, id: str, texts: Sequence[str], make: Callable[[Progress], Session]) -> SessionRun:
         with self._lock:

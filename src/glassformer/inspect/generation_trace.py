@@ -11,9 +11,8 @@ The numbers are those of `generate`: the same methods run, with a `LogitsProbe` 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -25,12 +24,13 @@ from glassformer.deprecation import former_names
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation.detokenizer import decode_continuation
-from glassformer.generation.filters import sampling_filters
+from glassformer.generation.filter_chain import sampling_filters
 from glassformer.generation.generator import Generator
 from glassformer.generation.options import GenerationOptions
 from glassformer.generation.rows import GenerationInputs
 from glassformer.generation.stopping_criteria import StopReason
 from glassformer.inspect.inputs import SessionInput
+from glassformer.inspect.interruption import before_each_block
 from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.token_tree import Leaf, TokenDistribution, TokenNode, TokenTree, best_first
 from glassformer.inspect.tokens import Token, special_token
@@ -164,22 +164,9 @@ class GenerationTrace:
         ended = recorder.search(node, lambda on_beams: self._generator.search(inputs, all_beams, on_step=on_beams))
         return self._result(ended[: settings.num_return_sequences], began, ended)
 
-    @contextmanager
-    def before_each_block(self, call: Callable[[], None]) -> Iterator[None]:
+    def before_each_block(self, call: Callable[[], None]) -> AbstractContextManager[None]:
         """Call something before each block of each forward pass in this thread: to stop within a long one."""
-        own = threading.get_ident()
-
-        def hook(*_: Any) -> None:
-            if threading.get_ident() == own:  # several threads share the network
-                call()
-
-        stacks = self._generator.network.stacks().values()
-        handles = [block.register_forward_pre_hook(hook) for stack in stacks for block in stack]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        return before_each_block(self._generator.network, call)
 
     def _inputs_at(self, node: int, options: GenerationOptions) -> tuple[GenerationInputs, LogitsProbe]:
         """Rows that hold the path to a node, with a probe among their filters."""

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch
-from glassformer.edge import check_read
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.generation.generate import greedy_ids, target_prefix
@@ -66,7 +65,7 @@ def open_inputs(
         opened = text_input(model.tokenizer, texts, token_types=types, limit=limit, truncation=truncation)
     if fields:
         opened = with_fields(opened, fields, model.network)
-    check_read(opened.batch, model.network.READS, model.family.model_type)
+    model.network.check_reads(opened.batch, model.family.model_type)
     return opened
 
 

@@ -18,17 +18,16 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from glassformer.core.attention_layout import AttentionGroup, AttentionLayer
 from glassformer.core.flow import Batch, Flow, Tape
+from glassformer.core.stack import AttentionGroup, AttentionLayer
 from glassformer.deprecation import former_attributes
-from glassformer.engine.batching import eval_mode
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
 from glassformer.inspect.inputs import SessionInput
 from glassformer.inspect.overview import Overview, overview
 from glassformer.inspect.tokens import Token
 from glassformer.inspect.trace import TapRow, trace
-from glassformer.models import Network
+from glassformer.models import Network, eval_mode
 
 LIMIT_BYTES = 2**30
 """Default RAM limit of a session, without the weights."""

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Node, Tape
-from glassformer.engine.batching import eval_mode
-from glassformer.models import Network
+from glassformer.models import Network, eval_mode
 
 SLOW = ("scores", "probs")
 """Taps that are computed only for a tape that listens to them, on the explicit path; T × S numbers per head."""

@@ -47,6 +47,9 @@ class Alignment:
     begin: of the window, in seconds · heads: (layer, head) of each of the weights
     weights: normalised, smoothed attention of each token, and of the end. [heads, T + 1, frames]
     pieces: each word's text and number of tokens; punctuation by itself · segments: with the times of their words
+    size: of the recording in the window, in frames of the spectrogram
+    ids: what the decoder reads: a prompt of `prompt_length` tokens, the text, its end. Each token is predicted, and
+        looks for its sound, at the one before it
     """
 
     begin: float
@@ -54,6 +57,9 @@ class Alignment:
     weights: Tensor
     pieces: tuple[tuple[str, int], ...]
     segments: tuple[Segment, ...]
+    size: int
+    ids: tuple[int, ...]
+    prompt_length: int
 
 
 class WordAligner:
@@ -103,8 +109,23 @@ class WordAligner:
             words.append(row)
         timed = self._timed(segments, words)
         if self._on_alignment is not None:
-            self._on_alignment(Alignment(begin, tuple(self._heads), matrix, tuple(pieces), tuple(timed)))
+            prompt = self._prompt(language)
+            self._on_alignment(
+                Alignment(
+                    begin=begin,
+                    heads=tuple(self._heads),
+                    weights=matrix,
+                    pieces=tuple(pieces),
+                    segments=tuple(timed),
+                    size=size,
+                    ids=(*prompt, *tokens, self._decoder.vocabulary.end),
+                    prompt_length=len(prompt),
+                )
+            )
         return timed
+
+    def _prompt(self, language: str) -> list[int]:
+        return self._decoder.vocabulary.sequence(language, self._decoder.options.task, timestamps=False)
 
     @torch.inference_mode()
     def attention(
@@ -115,7 +136,7 @@ class WordAligner:
         Returns: [heads, T + 1, frames], and the probability of each token.
         """
         decoder, vocabulary = self._decoder, self._decoder.vocabulary
-        prompt = vocabulary.sequence(language, decoder.options.task, timestamps=False)
+        prompt = self._prompt(language)
         ids = torch.tensor([[*prompt, *tokens, vocabulary.end]], device=memory.states.device)
         layers = sorted({layer for layer, _ in self._heads})
         names = {layer: f"decoder.blocks.{layer}.cross.probs" for layer in layers}

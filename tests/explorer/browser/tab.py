@@ -23,6 +23,7 @@ VIEW_READY = {
     "matrix": "document.querySelector('.matrix-strongest li') !== null",
     "neuron": "document.querySelector('.neuron-z canvas')?.height > 0",
     "generate": "!document.querySelector('.gen[data-busy]') && document.querySelector('.gen-facts') !== null",
+    "sound": "document.querySelector('.sound-mel')?.width > 0",
 }
 """When a view has its numbers."""
 

@@ -1,6 +1,7 @@
 /** HTTP transport to the local server: binary frames by GET, forward passes by POST, each with the access token. */
 
 import { distributionOf, type BinaryFrame, type FrameKind, overviewOf, readFrame } from "./binary-frame";
+import { type Description, type Transcript, transcriptOf } from "./transcript";
 import { UserError, nullToMinusInfinity } from "./types";
 import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport, TraceLine, GenerationRequest, TraceLocation } from "./types";
 
@@ -75,16 +76,33 @@ export class HttpTransport implements Transport {
     return this.pass("/api/attend", { w, node }, progress, signal);
   }
 
-  async page(session: Session, location?: TraceLocation): Promise<Blob> {
+  async transcribe(_: Session, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Transcript> {
+    const about = await this.pass<Description>("/api/transcribe", {}, progress, signal);
+    return transcriptOf(about, async (kind, window) => {
+      const answer = await this.call(`/api/${kind}${kind === "alignment" ? `?window=${window}` : ""}`, { signal });
+      return readFrame(await answer.arrayBuffer().catch(unreachable), kind);
+    });
+  }
+
+  async recording(): Promise<Blob> {
+    return (await this.call("/api/recording")).blob();
+  }
+
+  async listen(window: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
+    return this.pass("/api/listen", { window }, progress, signal);
+  }
+
+  async page(session: Session, location?: TraceLocation | "transcript"): Promise<Blob> {
+    if (location === "transcript") return (await this.call("/api/transcript")).blob();
     const parameters: Record<string, string> = location ? { w: location.w, node: String(location.node) } : { s: session.id };
     return (await this.call(`/api/page?${new URLSearchParams(parameters)}`)).blob();
   }
 
-  /** Run a forward pass: progress line by line, and its session in the end. */
-  private async pass(path: string, parameters: object, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
-    let ready: Session | undefined;
+  /** Run a forward pass, or a transcription: progress line by line, and what it gave in the end. */
+  private async pass<T = Session>(path: string, parameters: object, progress: (at: Progress) => void, signal?: AbortSignal): Promise<T> {
+    let ready: T | undefined;
     for await (const line of lines(await this.post(path, parameters, signal))) {
-      const message = JSON.parse(line) as Partial<Progress> & { ready?: Session; error?: string };
+      const message = JSON.parse(line) as Partial<Progress> & { ready?: T; error?: string };
       if (message.error) throw new UserError(message.error, "request");
       if (message.ready) ready = message.ready; // and read on: a stream left before its end counts as a failed call
       else progress({ done: message.done ?? 0, of: message.of ?? 1 });

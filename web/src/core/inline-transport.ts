@@ -14,6 +14,7 @@ import { maskOf } from "./mask";
 import type { Options } from "./generation-options";
 import { mapOf } from "./url-state";
 import { typeOf } from "./tokens";
+import type { Transcript } from "./transcript";
 import {
   type AttentionMap, type Distribution, type Lines, type LinesQuery, type Neuron, type Overview, UserError, type Row, type Session, type Tile, type TileQuery, type Transport,
   nullToMinusInfinity, type GenerationTrace, type TraceLine, type GenerationRequest, type TraceResult, type TraceStep,
@@ -153,6 +154,18 @@ export class InlineTransport implements Transport {
     const data = await this.storedTrace();
     if (!session.generated || !onPath(data, node)) throw await this.cannotGenerate();
     return session;
+  }
+
+  async transcribe(session: Session): Promise<Transcript> {
+    throw new UserError(`This page holds no transcript. A page of its own does: ${session.command.replace("glassformer look", "glassformer transcribe")}`, "absent");
+  }
+
+  recording(): Promise<Blob> {
+    return Promise.reject(new UserError("This page holds no sound.", "absent"));
+  }
+
+  async listen(): Promise<Session> {
+    return this.run(null);
   }
 
   private storedTrace(): Promise<StoredTrace> {

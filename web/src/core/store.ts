@@ -2,7 +2,7 @@
 
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { setFragment } from "./browser";
-import { mapOf, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState } from "./url-state";
+import { mapOf, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState, windowOf } from "./url-state";
 import { type Overview, type Progress, UserError, type Session, type State, type Transport } from "./types";
 
 /** An error message that stays until it is dealt with. */
@@ -44,24 +44,28 @@ export class Store {
   /** Run the model on what the address asks for, or on the text that the program was started with. */
   async start(): Promise<void> {
     window.addEventListener("popstate", () => void this.follow());
-    await this.runLink(pairsOf(location.hash).get("x"));
+    await this.runLink(pairsOf(location.hash));
   }
 
-  /** Run the model on the texts that a link carries; on none: the text that the program was started with. */
-  private async runLink(packed: string | null): Promise<void> {
+  /** Run the model on the texts that a link carries, or the part of a recording; on none: what the program was started with. */
+  private async runLink(pairs: URLSearchParams): Promise<void> {
+    const packed = pairs.get("x");
     const texts = packed ? await unpackTexts(packed) : null;
-    await this.run(texts);
+    await this.run(texts, windowOf(pairs));
     if (packed && !texts) this.tell(["the text in this link cannot be read: showing the text the program was started with"]);
   }
 
-  /** Run the model on texts; what is on screen stays until the new pass is ready. */
-  async run(texts: string[] | null): Promise<void> {
+  /** Run the model on texts, or on a window of their recording; what is on screen stays until the new pass is ready. */
+  async run(texts: string[] | null, window: number | null = null): Promise<void> {
     this.running.abort();
     const { signal } = (this.running = new AbortController());
     this.progress.value = { done: 0, of: 0 };
     try {
-      const session = await this.transport.run(texts, (at) => !signal.aborted && (this.progress.value = at), signal);
+      const tell = (at: Progress) => !signal.aborted && (this.progress.value = at);
+      const opened = await this.transport.run(texts, tell, signal);
+      const part = window !== null && opened.model.can_transcribe ? await this.part(window, tell, signal) : null;
       if (signal.aborted) return;
+      const session = part ?? opened;
       const location = JSON.stringify(session.texts);
       if (texts === null) this.openedWith = location;
       const packed = location === this.openedWith || this.transport.host === "page" ? null : await packTexts(session.texts);
@@ -70,6 +74,16 @@ export class Store {
       if (!signal.aborted) this.refuse(error);
     } finally {
       if (!signal.aborted) this.progress.value = null;
+    }
+  }
+
+  /** The session of a window of the recording; null, and a notice, where there is none. */
+  private async part(window: number, tell: (at: Progress) => void, signal: AbortSignal): Promise<Session | null> {
+    try {
+      return await this.transport.listen(window, tell, signal);
+    } catch (error) {
+      if (!signal.aborted) setTimeout(() => this.refuse(error)); // after the session in its place is on screen
+      return null;
     }
   }
 
@@ -119,7 +133,7 @@ export class Store {
 
   /** The link to this state, without the access token. */
   link(): string {
-    return `${location.origin === "null" || location.protocol === "file:" ? location.href.split("#")[0] : location.origin + location.pathname}#${formatState(this.state.value, this.packed)}`;
+    return `${location.origin === "null" || location.protocol === "file:" ? location.href.split("#")[0] : location.origin + location.pathname}#${this.fragment}`;
   }
 
   private open(session: Session, packed: string | null): void {
@@ -151,7 +165,8 @@ export class Store {
     const pairs = pairsOf(location.hash);
     const packed = pairs.get("x");
     this.notice.value = null;
-    if (packed !== this.packed && this.transport.host === "server") await this.runLink(packed);
+    const moved = packed !== this.packed || windowOf(pairs) !== (session.heard?.window ?? null);
+    if (moved && this.transport.host === "server") await this.runLink(pairs);
     const { state, notices } = parseState(pairs, this.session.value ?? session);
     const map = this.current.value?.map;
     batch(() => {
@@ -169,7 +184,11 @@ export class Store {
   }
 
   private address(how: "replaceState" | "pushState"): void {
-    setFragment(how, formatState(this.state.value, this.packed));
+    setFragment(how, this.fragment);
+  }
+
+  private get fragment(): string {
+    return formatState(this.state.value, this.packed, this.session.value?.heard?.window);
   }
 
   /** Fetch the overviews of the map on screen, the layers on screen first; `exact`: those that are samples, with every row. */

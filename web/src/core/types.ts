@@ -2,6 +2,7 @@
 
 import type { ReadonlySignal } from "@preact/signals";
 import type { Options, GenerationState } from "./generation-options";
+import type { Transcript } from "./transcript";
 
 /** A token of the input. */
 export interface Token {
@@ -65,6 +66,7 @@ export interface Session {
     modality: "picture" | "sound" | null;
     /** Has it a language modelling head? Is it an encoder-decoder, which answers its input instead of continuing it? */
     can_generate: boolean;
+    can_transcribe: boolean;
     is_encoder_decoder: boolean;
   };
   texts: string[];
@@ -86,6 +88,8 @@ export interface Session {
   start?: string;
   /** Of a session over generated text: its trace, last node, token stream, and number of tokens before the first generated one. */
   generated?: { w: string; node: number; stream: string; prefix_length: number };
+  /** Of a session over a part of a recording and what was heard there: the number of its window. */
+  heard?: { window: number };
 }
 
 /** Overview of one layer: every head as a thumbnail of at most 64 × 64, max-pooled. */
@@ -325,11 +329,17 @@ export interface Transport {
   distribution(w: string, node: number, signal?: AbortSignal): Promise<Distribution>;
   /** A session over the prompt and the generated text up to a node. */
   attend(w: string, node: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session>;
-  /** The session, and a generation trace, as one HTML file; absent in a page that is one already. */
-  page?(session: Session, location?: TraceLocation): Promise<Blob>;
+  /** Transcribe the recording that the page was opened with, or wait for that; progress is in seconds. */
+  transcribe(session: Session, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Transcript>;
+  /** The recording, to be played. */
+  recording(): Promise<Blob>;
+  /** A session over a window of the recording, and what was heard there. */
+  listen(window: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session>;
+  /** The session, and a generation trace, as one HTML file, or the transcript; absent in a page that is one already. */
+  page?(session: Session, location?: TraceLocation | "transcript"): Promise<Blob>;
 }
 
-export type ViewName = "model" | "head" | "matrix" | "neuron" | "generate";
+export type ViewName = "model" | "head" | "matrix" | "neuron" | "generate" | "sound";
 
 /** View state; serialised as the URL fragment. */
 export interface State {
@@ -352,6 +362,8 @@ export interface State {
   companding: Companding;
   /** Generation options, branch, and selected step. */
   generation: GenerationState;
+  /** The word that is chosen in a transcript, and the alignment head on screen: 0 = the mean of all. */
+  sound: { word: number | null; head: number };
 }
 
 /** Props of every view. */
@@ -385,8 +397,8 @@ export interface TraceLocation {
 export interface Exports {
   /** For file names: "head-layer4-head11". */
   readonly name: string;
-  /** The generated text to save with the page; only the generation view has it. */
-  readonly location?: TraceLocation;
+  /** What to save with the page, or in its place: a generated text, or a transcript. */
+  readonly location?: TraceLocation | "transcript";
   /** What the picture shows, in a sentence; without it, what the head in focus does. */
   finding?(): string;
   /** Drawn at twice the size. */

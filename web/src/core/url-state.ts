@@ -5,7 +5,7 @@ import { typeOf } from "./tokens";
 import type { AttentionMap, Companding, Mix, Session, State, ViewName } from "./types";
 
 export const VERSION = "1";
-export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate"];
+export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate", "sound"];
 export const SORTS = ["layer", "entropy_bits", "previous", "first", "special", "distance"] as const;
 const MIXES: readonly Mix[] = ["each", "mean", "max"];
 const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
@@ -23,12 +23,16 @@ export function initialState({ maps, opening: { view, map, layer, head } }: Sess
   return {
     view, map: map ?? maps[0].name, layers: [layer, layer], heads: [head], mix: "each", query: null, key: null,
     from: "", to: "", special: true, sort: "layer", companding: "linear",
-    generation: initialGeneration(),
+    generation: initialGeneration(), sound: { word: null, head: 0 },
   };
 }
 
-/** Serialise the state as a fragment without "#"; defaults are left out, but for the view, the map, the layers and the heads. */
-export function formatState(state: State, texts: string | null): string {
+/**
+ * Serialise the state as a fragment without "#"; defaults are left out, but for the view, the map, the layers and the heads.
+ *
+ * @param window Of a session over a part of a recording, its number.
+ */
+export function formatState(state: State, texts: string | null, window: number | null = null): string {
   const pairs: [string, string][] = [
     ["v", VERSION],
     ["view", state.view],
@@ -45,6 +49,9 @@ export function formatState(state: State, texts: string | null): string {
   if (state.sort !== "layer") pairs.push(["sort", state.sort]);
   if (state.companding !== "linear") pairs.push(["comp", state.companding]);
   pairs.push(...formatPairs(state.generation));
+  if (state.sound.word !== null) pairs.push(["word", String(state.sound.word)]);
+  if (state.sound.head) pairs.push(["aligned", String(state.sound.head)]);
+  if (window !== null) pairs.push(["win", String(window)]);
   if (texts) pairs.push(["x", texts]);
   return pairs.map(([name, value]) => `${name}=${encodeURIComponent(value).replace(/%2C/g, ",")}`).join("&");
 }
@@ -80,11 +87,13 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   state.query = token(pairs.get("q"), session.streams[map.queries].length, notices);
   state.key = token(pairs.get("k"), session.streams[map.keys].length, notices);
   state.generation = readPairs(pairs, notices);
+  state.sound = { word: wholeNumber(pairs.get("word")), head: wholeNumber(pairs.get("aligned")) ?? 0 };
   return { state, notices: [...new Set(notices)] };
 }
 
-/** The views of a model: one that cannot generate has no generation view. */
-export const viewsOf = (session: Session): readonly ViewName[] => (session.model.can_generate ? VIEWS : VIEWS.filter((view) => view !== "generate"));
+/** The views of a model: one that cannot generate, or transcribe, has no view of that. */
+export const viewsOf = ({ model }: Session): readonly ViewName[] =>
+  VIEWS.filter((view) => (view === "generate" ? model.can_generate : view === "sound" ? model.can_transcribe : true));
 
 export function mapOf(session: Session, name: string): AttentionMap {
   return session.maps.find((map) => map.name === name) ?? session.maps[0];
@@ -118,6 +127,12 @@ const NAMES: Record<string, string> = {
   view: "the view", map: "the attention map", mix: "the mix", sort: "the order", comp: "the scale", from: "tokens from text", to: "tokens of text",
 };
 const SHOWN: Record<string, string> = { "": "all tokens", layer: "heads by layer" };
+
+/** The window of a recording whose session a link shows; null = it shows that of its texts. */
+export const windowOf = (pairs: Pairs): number | null => wholeNumber(pairs.get("win"));
+
+/** A number of a transcript, which is not there yet to say whether it has so many words or windows; null = none. */
+const wholeNumber = (text: string | null) => (text !== null && /^\d{1,6}$/.test(text) ? Number(text) : null);
 
 function nearest(text: string, size: number, what: string, where: string, notices: string[]): number {
   const requested = /^\d+$/.test(text) ? Number(text) : NaN;

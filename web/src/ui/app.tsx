@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Store } from "../core/store";
+import { VIEWS, viewsOf } from "../core/url-state";
 import type { Exports, Session, ViewProps } from "../core/types";
 import { GenerateView } from "../views/generate";
 import { GenerationStore } from "../views/generate/generation-store";
@@ -10,6 +11,8 @@ import { HeadView } from "../views/head";
 import { MatrixView } from "../views/matrix";
 import { ModelView } from "../views/model";
 import { NeuronView } from "../views/neuron";
+import { SoundStore } from "../views/sound/sound-store";
+import { SoundView } from "../views/sound/view";
 import { Banners, Running } from "./banners";
 import { Intro } from "./intro";
 import { KeysDialog, useKeys } from "./keyboard-shortcuts";
@@ -47,7 +50,7 @@ export function App({ store }: { store: Store }) {
           <Banners store={store} />
         </div>
       )}
-      <KeysDialog open={help} close={() => setHelp(false)} />
+      <KeysDialog views={session ? viewsOf(session) : VIEWS} open={help} close={() => setHelp(false)} />
     </>
   );
 }
@@ -67,7 +70,8 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
     exports,
   }), [store, session]);
   const generation = useGenerationStore(props);
-  const alone = view === "model" || view === "generate";
+  const sound = useSoundStore(props);
+  const alone = view === "model" || view === "generate" || view === "sound";
   return (
     <main class="work" data-view={view} data-alone={alone ? "" : undefined}>
       {!alone && <Navigator store={store} session={session} />}
@@ -83,10 +87,19 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
         {view === "head" && <HeadView {...props} />}
         {view === "matrix" && <MatrixView {...props} />}
         {view === "neuron" && <NeuronView {...props} />}
+        {view === "sound" && sound && <SoundView {...props} sound={sound} />}
         {view === "generate" && generation && <GenerateView key={generation.session.id} {...props} generation={generation} />}
       </section>
     </main>
   );
+}
+
+/** The transcript is of the file that the page was opened with, whatever pass is on screen. */
+function useSoundStore(props: ViewProps): SoundStore | null {
+  const reference = useRef<SoundStore | null>(null);
+  if (props.session.model.can_transcribe) reference.current ??= new SoundStore(props);
+  useEffect(() => () => reference.current?.close(), []);
+  return reference.current;
 }
 
 /** What was written stays while other views look at it, and while its own pass is on screen; another text begins anew. */
@@ -94,7 +107,7 @@ function useGenerationStore(props: ViewProps): GenerationStore | null {
   const { session, state, adopt } = props;
   const reference = useRef<GenerationStore | null>(null);
   const here = state.value.view === "generate";
-  const same = reference.current && (session.id === reference.current.session.id || (session.generated && session.generated.w === reference.current.trace.peek()?.id));
+  const same = reference.current && (session.id === reference.current.session.id || session.heard || (session.generated && session.generated.w === reference.current.trace.peek()?.id));
   if (!same) {
     reference.current?.close();
     reference.current = session.model.can_generate ? new GenerationStore(props, session, reference.current === null) : null;

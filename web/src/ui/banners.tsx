@@ -21,7 +21,7 @@ export function Banners({ store }: { store: Store }) {
 
 function ErrorBanner({ store, obstacle }: { store: Store; obstacle: ErrorNotice }) {
   const session = store.session.value;
-  const again = () => void store.run(session?.texts ?? null);
+  const again = () => void store.run(session?.texts ?? null, session?.heard?.window);
   const label = { gone: "Run it again", unreachable: "Try again", token: null, absent: null, request: null }[obstacle.kind];
   return (
     <div class="banner" data-kind={obstacle.kind}>

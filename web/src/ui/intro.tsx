@@ -10,6 +10,7 @@ const SENTENCES: Record<ViewName, string> = {
   matrix: "Each row is a word that looks, each column a word it looks at; stronger = more. Point for the exact value, click to pin it.",
   neuron: "How one word's attention comes about: its query meets every key, and the scores become shares. Choose a word, then a cell.",
   generate: "Token by token as the model writes; stronger shade = less likely. Point at one for what else could have come; choose that to branch off.",
+  sound: "Words, sound and attention on one axis of time. Click a word to hear it, a cell of the attention to look into a head.",
 };
 
 export function Intro({ view }: { view: ViewName }) {
@@ -47,6 +48,10 @@ const READINGS: Record<ViewName, ComponentChildren> = {
   generate: <>
     At every step the model gives each token it knows a share of 100%. Greedy takes the largest; sampling draws one, and temperature, top-k and top-p say how
     freely; a beam search carries several texts on and keeps those whose shares, multiplied, are largest. A bar is as long as the share that the settings leave, its outline as long as the model's own; so is the line below a word.
+  </>,
+  sound: <>
+    The model reads thirty seconds at a time and writes their words one after another. Some heads look, at each word, to where it sounds: their mean is a staircase
+    through time, and the path along it says when each word begins. A cell of it is attention like any other: its arithmetic is one click away.
   </>,
 };
 
@@ -104,6 +109,20 @@ const DRAWINGS: Record<ViewName, ComponentChildren> = {
       <Note x={200} y={54}>pair by pair,</Note>
       <Note x={200} y={68}>then added up</Note>
       <Note x={128} y={106}>41%</Note>
+    </svg>
+  ),
+  sound: (
+    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+      {["time", "flies", "by"].map((word, row) => (
+        <g key={word}>
+          {Array.from({ length: 6 }, (_, column) => <rect key={column} x={62 + column * 20} y={22 + row * 22} width="19" height="21" class={column >> 1 === row ? "bright" : "dim"} />)}
+          <Note x={54} y={37 + row * 22} end>{word}</Note>
+        </g>
+      ))}
+      <path class="line strong" d="M62 33H102V55H142V77H182" />
+      <Note x={194} y={40}>the path says</Note>
+      <Note x={194} y={54}>when each begins</Note>
+      <Note x={62} y={108}>time →</Note>
     </svg>
   ),
   generate: (

@@ -1,13 +1,15 @@
 /** Global keyboard shortcuts, and the dialog that lists them. */
 
 import { useEffect, useRef } from "preact/hooks";
-import { mapOf, VIEWS, viewsOf } from "../core/url-state";
+import { mapOf, viewsOf } from "../core/url-state";
 import type { Store } from "../core/store";
+import type { ViewName } from "../core/types";
 import { VIEW_NAMES } from "./topbar";
 import { headName } from "./head-stats";
 
-const KEYS: readonly [string[], string][] = [
-  [["1", "2", "3", "4", "5"], VIEWS.map((view) => VIEW_NAMES[view]).join(", ")],
+const keysOf = (views: readonly ViewName[]): readonly [string[], string][] => [
+  [views.map((_, at) => String(at + 1)), views.map((view) => VIEW_NAMES[view]).join(", ")],
+  ...(views.includes("sound") ? SOUND : []),
   [["[", "]"], "previous, next layer"],
   [[",", "."], "previous, next head"],
   [["/"], "find a token and pin it"],
@@ -16,6 +18,12 @@ const KEYS: readonly [string[], string][] = [
   [["Enter"], "select what has the focus"],
   [["Shift", "click"], "add a head to those on screen, or take it away"],
   [["?"], "this list"],
+];
+
+/** What some keys mean while a transcript is on screen. */
+const SOUND: [string[], string][] = [
+  [["Space"], "in the view Sound: play, pause"],
+  [["[", "]", ",", "."], "in the view Sound: window, alignment head"],
 ];
 
 interface Handlers {
@@ -63,13 +71,13 @@ function actions(store: Store, { help, search }: Handlers): Record<string, () =>
   return { ...views, "[": layer(-1), "]": layer(1), ",": next(-1), ".": next(1), "/": search, "?": help, Escape: unpin };
 }
 
-export function KeysDialog({ open, close }: { open: boolean; close(): void }) {
+export function KeysDialog({ views, open, close }: { views: readonly ViewName[]; open: boolean; close(): void }) {
   const dialog = useDialog(open);
   return (
     <dialog ref={dialog} onClose={close} aria-labelledby="keys-title" class="keys">
       <h2 id="keys-title">Keys</h2>
       <dl>
-        {KEYS.map(([keys, what]) => (
+        {keysOf(views).map(([keys, what]) => (
           <div key={what}>
             <dt>{keys.map((key) => <kbd key={key}>{key}</kbd>)}</dt>
             <dd>{what}</dd>

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { initialState, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState } from "../../src/core/url-state";
-import type { State } from "../../src/core/types";
+import { initialState, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState, viewsOf, windowOf } from "../../src/core/url-state";
+import type { Session, State } from "../../src/core/types";
 import { pair, two } from "../sessions";
 
 const session = pair();
@@ -14,6 +14,26 @@ test("a state survives being written and read", () => {
   const text = formatState(state, null);
   assert.equal(text, "v=1&view=head&map=self&l=1-3&h=3,1&mix=mean&q=4&k=0&from=0&to=1&sp=0&sort=previous&comp=sqrt");
   assert.deepEqual(parseState(pairsOf(`#${text}`), session), { state, notices: [] });
+});
+
+test("a link holds the word and the head of a transcript, and the window whose pass is on screen", () => {
+  const state = at({ view: "matrix", sound: { word: 9, head: 2 } });
+  const text = formatState(state, null, 3);
+  assert.equal(text, "v=1&view=matrix&map=self&l=0&h=0&word=9&aligned=2&win=3");
+  assert.deepEqual(parseState(pairsOf(text), session), { state, notices: [] });
+  assert.equal(windowOf(pairsOf(text)), 3);
+  for (const other of ["v=1", "v=1&win=-1", "v=1&win=x", "v=1&win="]) assert.equal(windowOf(pairsOf(other)), null, other);
+  assert.deepEqual(parseState(pairsOf("v=1&view=model&word=x&aligned=1e9"), session).state.sound, { word: null, head: 0 });
+});
+
+test("only what generates, or transcribes, has a view of that", () => {
+  const views = (change: Partial<Session["model"]>) => viewsOf({ ...session, model: { ...session.model, can_generate: false, ...change } }).slice(4);
+  assert.deepEqual(views({}), []);
+  assert.deepEqual(views({ can_transcribe: true }), ["sound"]);
+  assert.deepEqual(views({ can_generate: true, can_transcribe: true }), ["generate", "sound"]);
+  const { state, notices } = parseState(pairsOf("v=1&view=sound"), session);
+  assert.equal(state.view, "model");
+  assert.match(notices[0], /the view “sound”, which is not here/);
 });
 
 test("an empty fragment opens the model view, and says nothing", () => {

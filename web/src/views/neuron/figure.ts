@@ -5,7 +5,7 @@ import { largest, products, sum, whyHidden } from "./arithmetic";
 import { cells, heightOf, type Rect } from "./strip";
 import type { Numbers, NeuronController } from "./neuron-controller";
 
-type Shape = ({ kind: "rect" } & Rect) | { kind: "path"; d: string; x: number; y: number; colour: string } | { kind: "text"; x: number; y: number; text: string; colour: string; end?: boolean; strong?: boolean };
+type Shape = ({ kind: "rect" } & Rect) | { kind: "image"; x: number; y: number; width: number; height: number; canvas: HTMLCanvasElement; colour?: string } | { kind: "path"; d: string; x: number; y: number; colour: string } | { kind: "text"; x: number; y: number; text: string; colour: string; end?: boolean; strong?: boolean };
 
 export interface NeuronFigure {
   width: number;
@@ -87,6 +87,8 @@ export function toSvg({ width, height, shapes }: NeuronFigure, paper: string, fo
   const elements = shapes.map((shape) =>
     shape.kind === "rect"
       ? `<rect x="${at(shape.x)}" y="${at(shape.y)}" width="${at(shape.width)}" height="${at(shape.height)}" fill="${escaped(shape.colour)}"/>`
+      : shape.kind === "image"
+      ? `<image x="${at(shape.x)}" y="${at(shape.y)}" width="${at(shape.width)}" height="${at(shape.height)}" preserveAspectRatio="none" href="${shape.canvas.toDataURL()}"/>`
       : shape.kind === "path"
       ? `<path d="${shape.d}" transform="translate(${at(shape.x)} ${at(shape.y)})" fill="none" stroke="${escaped(shape.colour)}" shape-rendering="auto"/>`
       : `<text x="${at(shape.x)}" y="${at(shape.y)}" dy="0.35em" fill="${escaped(shape.colour)}"${shape.end ? ' text-anchor="end"' : ""}${shape.strong ? ' font-weight="600"' : ""}>${escaped(shape.text)}</text>`,
@@ -107,6 +109,10 @@ export function toPng({ width, height, shapes }: NeuronFigure, paper: string, fo
   pen.fillRect(0, 0, width, height);
   pen.textBaseline = "middle";
   for (const shape of shapes) {
+    if (shape.kind === "image") {
+      pen.drawImage(shape.canvas, shape.x, shape.y, shape.width, shape.height);
+      continue;
+    }
     pen.fillStyle = pen.strokeStyle = shape.colour;
     if (shape.kind === "path") {
       pen.translate(shape.x, shape.y);

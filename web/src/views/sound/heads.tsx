@@ -1,7 +1,8 @@
 /** The decoder's heads of cross-attention: those that align are marked, and one of them, or their mean, is shown. */
 
 import { clock } from "./transcript";
-import type { Player } from "./player";
+import { Icon } from "../../ui/icons";
+import type { Inside, Player } from "./player";
 import type { Transcript } from "./transcript";
 
 type HeadTable = NonNullable<Transcript["heads"]>;
@@ -59,19 +60,31 @@ function Hearing({ player, pairs }: { player: Player; pairs: [number, number][] 
   if (word === null || place === null) return <p class="hint">Choose a word to see where each head hears it begin.</p>;
   const { paths, piece } = place;
   const mean = paths[0][piece];
+  const { inside } = player;
+  const cell = player.cell.value;
   return (
     <table class="sound-table sound-hearing">
       <caption>Where each head hears “{player.transcript.words[word].word.trim()}” begin</caption>
-      <thead><tr><th scope="col">head</th><th scope="col">begins</th><th scope="col">from the mean</th></tr></thead>
+      <thead><tr><th scope="col">head</th><th scope="col">begins</th><th scope="col">from the mean</th>{inside && <th scope="col"><span class="unseen">look inside</span></th>}</tr></thead>
       <tbody>
-        <tr data-chosen={player.head.value === 0 ? "" : undefined}><th scope="row">mean</th><td>{clock(mean)}</td><td>–</td></tr>
+        <tr data-chosen={player.head.value === 0 ? "" : undefined}><th scope="row">mean</th><td>{clock(mean)}</td><td>–</td>{inside && <td />}</tr>
         {pairs.map((pair, at) => (
           <tr key={at} data-chosen={player.head.value === at + 1 ? "" : undefined}>
             <th scope="row">{headName(pair)}</th><td>{clock(paths[at + 1][piece])}</td><td>{signed(paths[at + 1][piece] - mean)}</td>
+            {inside && <td><Arithmetic inside={inside} pair={at} name={headName(pair)} row={piece} time={cell?.row === piece ? cell.time : null} /></td>}
           </tr>
         ))}
       </tbody>
     </table>
+  );
+}
+
+/** The way to the numbers behind a cell: of a time, or of where the head hears the word. */
+export function Arithmetic({ inside, pair, name, row, time, named = false }: { inside: Inside; pair: number; name: string; row: number; time: number | null; named?: boolean }) {
+  return (
+    <button class="sound-inside" disabled={inside.busy.value} aria-label={`Arithmetic of ${name}`} title="Query, keys, scores and shares, number by number" onClick={() => inside.open(pair, row, time)}>
+      Arithmetic{named && ` of ${name}`} <Icon name="next" />
+    </button>
   );
 }
 

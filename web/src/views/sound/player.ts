@@ -1,7 +1,7 @@
 /** Playback of the recording, and what is chosen on its page: time, word, window, head. */
 
-import { batch, computed, signal } from "@preact/signals";
-import { embeddedSound, lastBefore, type Transcript } from "./transcript";
+import { batch, computed, type ReadonlySignal, signal } from "@preact/signals";
+import { type Alignment, lastBefore, type Transcript } from "./transcript";
 
 /** Longest part of the recording that is on screen at once, in seconds, where a model has no windows of its own. */
 const STRETCH = 30;
@@ -9,6 +9,22 @@ const STRETCH = 30;
 export interface Stretch {
   start: number;
   end: number;
+}
+
+/** A place in the attention of the window on screen: a word, and a time in seconds. */
+export interface Cell {
+  row: number;
+  time: number;
+}
+
+/** What lies behind the attention: the head view, the matrix and the arithmetic of a head, where a program serves the page. */
+export interface Inside {
+  /** Open the arithmetic of an alignment head, counted from 0, at a word's row; at a time, or where the head hears the word. */
+  open(pair: number, row: number, time: number | null): void;
+  /** Open the head view at the frame of a time, in a model without a decoder. */
+  openFrame(time: number): void;
+  /** Is it on its way? */
+  readonly busy: ReadonlySignal<boolean>;
 }
 
 export class Player {
@@ -21,6 +37,9 @@ export class Player {
   readonly word = signal<number | null>(null);
   /** 0 = the mean of the alignment heads, 1 = the first of them, … */
   readonly head = signal(0);
+  /** The cell of the attention that is chosen, and the one pointed at. */
+  readonly cell = signal<Cell | null>(null);
+  readonly pointed = signal<Cell | null>(null);
   /** Parts of the recording, of which one is on screen. */
   readonly stretches: Stretch[];
   readonly stretch = signal(0);
@@ -30,12 +49,17 @@ export class Player {
     const at = lastBefore(this.starts, this.time.value);
     return this.playing.value && at >= 0 && this.time.value < words[at].end ? at : null;
   });
+  /** The attention of the part on screen; null where there is none. */
+  readonly alignment: ReadonlySignal<Alignment | null> = computed(() => {
+    const { start } = this.stretches[this.stretch.value];
+    return this.transcript.attention.find(({ begin }) => Math.abs(begin - start) < 0.015) ?? null;
+  });
   private readonly starts: number[];
   private readonly audio = new Audio();
   private until = Infinity;
   private address = "";
 
-  constructor(readonly transcript: Transcript) {
+  constructor(readonly transcript: Transcript, readonly inside: Inside | null = null) {
     this.starts = transcript.words.map(({ start }) => start);
     this.stretches = stretches(transcript);
     this.audio.preload = "auto";
@@ -49,8 +73,6 @@ export class Player {
       this.trouble.value = "This browser cannot play the recording.";
     });
     this.audio.onended = () => this.pause();
-    const sound = embeddedSound();
-    if (sound) this.load(sound);
   }
 
   /** Play this sound: the page's own, or the recording's file that somebody has chosen. */
@@ -92,11 +114,36 @@ export class Player {
     this.speed.value = this.audio.playbackRate = speed;
   }
 
+  /** Choose a word, and go to where it was heard. */
+  point(at: number): void {
+    batch(() => {
+      this.cell.value = null;
+      this.word.value = at;
+      this.seek(this.transcript.words[at].start);
+    });
+  }
+
   /** Choose a word: see where it was heard, and hear it. */
   choose(at: number): void {
     const word = this.transcript.words[at];
-    this.word.value = at;
+    this.point(at);
     this.play(word.start, Math.max(word.end, word.start + 0.15));
+  }
+
+  /** Choose a cell of the attention: go to its time, without playing. */
+  chooseCell(cell: Cell): void {
+    batch(() => {
+      const word = this.alignment.value?.words[cell.row] ?? -1;
+      this.pause();
+      this.word.value = word < 0 ? null : word;
+      this.cell.value = cell;
+      this.seek(cell.time);
+    });
+  }
+
+  /** Choose nothing. */
+  release(): void {
+    batch(() => (this.word.value = this.cell.value = null));
   }
 
   /** Put a part of the recording on screen, without a word of another. */
@@ -105,7 +152,7 @@ export class Player {
     if (at === this.stretch.value) return;
     batch(() => {
       this.pause();
-      this.word.value = null;
+      this.release();
       this.seek(this.stretches[at].start);
       this.stretch.value = at;
     });

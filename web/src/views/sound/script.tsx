@@ -4,6 +4,7 @@ import { useSignalEffect } from "@preact/signals";
 import { memo } from "preact/compat";
 import { useRef, useState } from "preact/hooks";
 import { number, percent } from "../../core/format";
+import { Icon } from "../../ui/icons";
 import { moveFocus } from "../../ui/roving-tabindex";
 import type { Player } from "./player";
 import { clock, sureness, type Segment, type Transcript } from "./transcript";
@@ -105,12 +106,18 @@ function scrollInto(list: HTMLElement, word: HTMLElement): void {
 function Chosen({ player }: { player: Player }) {
   const at = player.word.value;
   const word = at === null ? null : player.transcript.words[at];
+  const { inside, transcript } = player;
   return (
-    <p class="sound-chosen" role="status">
-      {word
-        ? <><b>{word.word.trim()}</b> <span>{clock(word.start)} – {clock(word.end)}</span> <span>probability {number(word.probability, 3)}</span></>
-        : <span class="hint">No word is chosen.</span>}
-    </p>
+    <div class="sound-chosen">
+      <p role="status">
+        {word
+          ? <><b>{word.word.trim()}</b> <span>{clock(word.start)} – {clock(word.end)}</span> <span>probability {number(word.probability, 3)}</span></>
+          : <span class="hint">No word is chosen.</span>}
+      </p>
+      {inside && word && !transcript.heads && (
+        <button class="sound-inside" title="Lines from this frame of sound to the frames it looks at" onClick={() => inside.openFrame(word.start)}>Where its first frame looks <Icon name="next" /></button>
+      )}
+    </div>
   );
 }
 

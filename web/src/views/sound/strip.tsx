@@ -9,12 +9,12 @@
 
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { plural } from "../../core/format";
+import { percent, plural } from "../../core/format";
 import { paintMap, type Bytes } from "../../core/heatmap";
 import { Icon } from "../../ui/icons";
 import { dark } from "../../ui/theme";
-import { headName } from "./heads";
-import type { Player, Stretch } from "./player";
+import { Arithmetic, headName } from "./heads";
+import type { Cell, Player, Stretch } from "./player";
 import { clock, cut, sureness, type Alignment, type Transcript, type Word } from "./transcript";
 
 /** Fewest pixels of a second; of short recordings it has as many as there is room for. */
@@ -32,11 +32,11 @@ export function Strip({ player }: { player: Player }) {
   const seconds = Math.max(stretch.end - stretch.start, 0.1);
   const width = Math.max(available, seconds * SECOND);
   const scale = width / seconds;
-  const alignment = transcript.attention.find(({ begin }) => Math.abs(begin - stretch.start) < 0.015);
+  const alignment = player.alignment.value;
   useFollowing(player, room, stretch, scale);
   const seek = (event: MouseEvent) => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
-    player.word.value = null;
+    player.release();
     player.seek(stretch.start + (event.clientX - box.left) / scale);
   };
   return (
@@ -62,6 +62,7 @@ export function Strip({ player }: { player: Player }) {
           <Cursor player={player} stretch={stretch} scale={scale} />
         </div>
       </div>
+      {alignment && <CellLine player={player} alignment={alignment} />}
       {alignment && <Caption player={player} alignment={alignment} />}
       {transcript.heads && !alignment && <p class="hint">{notHeld(player, at)}</p>}
     </>
@@ -79,6 +80,36 @@ function Caption({ player, alignment }: { player: Player; alignment: Alignment }
       sees it (normalised over words, smoothed over time). <span class="sound-line-key" /> The path gives each word its beginning{!head && alignment.heads.length > 1 && <>; <span class="sound-line-key dashed" /> the path of each head by itself</>}.
     </p>
   );
+}
+
+/** The cell pointed at or chosen, and the way into a head there. */
+function CellLine({ player, alignment }: { player: Player; alignment: Alignment }) {
+  const { inside, transcript } = player;
+  const shown = Math.min(player.head.value, alignment.heads.length - 1);
+  const word = alignment.words.indexOf(player.word.value ?? -2);
+  const chosen = player.cell.value ?? (word < 0 ? null : { row: word, time: alignment.paths[shown][word] });
+  const cell = player.pointed.value ?? chosen;
+  const share = (head: number, { row, time }: Cell) => {
+    const { values, width } = alignment.heads[head];
+    return values[row * width + Math.min(Math.max(Math.floor((time - alignment.begin) * alignment.rate), 0), width - 1)] / 255;
+  };
+  const best = chosen && alignment.heads.length > 1 ? strongestHead((head) => share(head, chosen), alignment.heads.length) : 1;
+  const pair = (shown || best) - 1;
+  return (
+    <p class="sound-cell">
+      {cell
+        ? <><b>“{alignment.texts[cell.row]}”</b> <span>at {clock(cell.time)}</span> <span>{percent(share(shown, cell))} of the strongest weight of {shown ? "this head" : "their mean"}</span></>
+        : <span class="hint">Point at a cell of the attention for its weight; click it, or a word, to choose it.</span>}
+      {inside && chosen && <Arithmetic inside={inside} pair={pair} name={headName(transcript.heads!.pairs[pair])} row={chosen.row} time={player.cell.value?.time ?? null} named />}
+    </p>
+  );
+}
+
+/** Of all heads but their mean, the one with the largest weight. */
+function strongestHead(weight: (head: number) => number, count: number): number {
+  let best = 1;
+  for (let head = 2; head < count; head++) if (weight(head) > weight(best)) best = head;
+  return best;
 }
 
 interface Placed {
@@ -164,8 +195,22 @@ function Attention({ player, alignment, stretch, scale, width }: Placed & { play
   const height = texts.length * row;
   const x = (time: number) => (time - stretch.start) * scale;
   const chosen = player.word.value;
+  const cell = player.cell.value;
+  const cellAt = (event: MouseEvent): Cell => {
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    const column = Math.floor(((event.clientX - box.left) / scale + stretch.start - begin) * rate); // to the beginning of a cell
+    const inside = (at: number, size: number) => Math.min(Math.max(at, 0), size - 1);
+    return { row: inside(Math.floor((event.clientY - box.top) / row), texts.length), time: begin + inside(column, map.width) / rate };
+  };
+  const choose = (event: MouseEvent) => {
+    event.stopPropagation();
+    player.chooseCell(cellAt(event));
+  };
   return (
-    <div class="sound-attention" style={{ height: `${height}px` }}>
+    <div
+      class="sound-attention" style={{ height: `${height}px` }} onClick={choose}
+      onPointerMove={(event) => (player.pointed.value = cellAt(event))} onPointerLeave={() => (player.pointed.value = null)}
+    >
       <Picture
         map={map} companding="sqrt" class="sound-weights" label={`Cross-attention of ${plural(texts.length, "word")}; the words' times say the same as its path`}
         style={{ left: `${x(begin)}px`, width: `${(map.width / rate) * scale}px`, height: `${height}px` }}
@@ -182,6 +227,7 @@ function Attention({ player, alignment, stretch, scale, width }: Placed & { play
             <text key={at} x={before ? start - 6 : x(paths[head][at + 1]) + 6} y={(at + 0.5) * row} text-anchor={before ? "end" : "start"} class={words[at] === chosen ? "chosen" : undefined}>{text}</text>
           );
         })}
+        {cell && <rect class="cell" x={x(cell.time + 0.5 / rate) - row / 2} y={cell.row * row} width={row} height={row} rx="4" />}
       </svg>
     </div>
   );
