@@ -96,10 +96,11 @@ def test_a_cache_in_and_out(folders: Callable[..., Path]) -> None:
     [
         ("gpt2", {"past_key_values": ((1,),)}, ConfigError, "KeyValueCache"),
         ("gpt2", {"past_key_values": KeyValueCache(), "cache": KeyValueCache()}, ConfigError, "two names of one thing"),
-        ("gpt2", {"inputs_embeds": torch.ones(1)}, ConfigError, r"no 'inputs_embeds'; give input_ids.*embed\.out"),
+        ("gpt2", {"inputs_embeds": torch.ones(1, 2, 8)}, ConfigError, "two forms of one input"),
         ("gpt2", {"head_mask": torch.ones(1)}, ConfigError, "no 'head_mask'; replace.*Tape"),
         ("gpt2", {"output_attentions": True, "tape": Tape("final")}, ConfigError, "leave them out, and name"),
-        ("bart", {"encoder_outputs": (1,)}, ConfigError, "give the source"),
+        ("bart", {"encoder_outputs": (1,)}, DataError, r"it must hold states \[B, S, "),
+        ("gpt2", {"encoder_outputs": (1,)}, ConfigError, "those of an encoder-decoder"),
         ("bart", {"labels": torch.ones(3)}, DataError, "int64 of shape"),
         ("lxmert", {"output_hidden_states": True}, UnsupportedError, "record what you want with a tape"),
     ],

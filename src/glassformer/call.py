@@ -11,7 +11,7 @@ for by flags. Either a tape is given or a flag, not both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from glassformer.core.cache import KeyValueCache
-from glassformer.core.flow import Output, Tape
-from glassformer.edge import ModelInputs, read_call
+from glassformer.core.flow import Flow, Output, Tape
+from glassformer.core.heads import Pooler
+from glassformer.edge import TOKEN_INPUTS, ModelInputs, keep_of, read_call
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.models import Network
@@ -204,14 +205,46 @@ def encoder_of(network: Network, family: str) -> Callable[..., Output]:
     if not isinstance(network, EncoderDecoder):
         raise UnsupportedError(f"a {family!r} model has no encoder beside a decoder; call the model itself")
 
-    def encode(input_ids: Any = None, attention_mask: Tensor | None = None, **inputs: Any) -> Output:
+    def encode(input_ids: Any = None, attention_mask: Tensor | None = None, **inputs: Any) -> Any:
         first = network.READS[0]
         given = {first: input_ids, "attention_mask": attention_mask, **inputs}
-        rows = len(given[first]) if isinstance(given[first], Tensor) else 1
+        call = CallOptions.take(network, {}, given, None, None)
+        source = next((x for x in (given[first], given.get("inputs_embeds")) if isinstance(x, Tensor)), None)
         # The decoder's ids are not read; the check of a call asks for them.
-        batch, flow = read_call(
-            network, family, {**given, "decoder_input_ids": torch.zeros(rows, 1).long()}, cache=None, tape=None
-        )
-        return Output(last_hidden_state=network.memory(batch, flow).states)
+        target = torch.zeros(1 if source is None else len(source), 1).long()
+        taps = {name: its for name, its in call.layers.items() if name.startswith("encoder_")}
+        tape = Tape(*dict.fromkeys(tap for its in taps.values() for tap in its)) if taps else None
+        batch, flow = read_call(network, family, {**given, "decoder_input_ids": target}, cache=None, tape=tape)
+        states = network.memory(batch, flow).states
+        recorded = {} if tape is None else {name: tuple(tape.taps[tap] for tap in its) for name, its in taps.items()}
+        output = Output({name.removeprefix("encoder_"): x for name, x in recorded.items()}, last_hidden_state=states)
+        return output.to_tuple() if call.as_tuple else output
 
     return encode
+
+
+def run_part(model: Any, path: str, parameters: Collection[str], *args: Any, **inputs: Any) -> Any:
+    """The output of a part of a model that is called by itself: of its body, or of its encoder.
+
+    Args: path: in the reference library's model · parameters: those of ours that it holds · inputs: as of the model
+    Raises: UnsupportedError: another part.
+    """
+    network: Network = model.network
+    if isinstance(network, EncoderDecoder) and path.rpartition(".")[2] == "encoder":
+        return encoder_of(network, model.family.model_type)(*args, **inputs)
+    body = {name for name, _ in network.named_parameters() if not name.startswith("head.")}
+    if not body <= {*parameters}:
+        raise UnsupportedError(
+            f"{path} is a view of its parameters; call the model: model(…, output_hidden_states=True), or "
+            "model(…, tape=Tape('blocks.*.out')) for any activation"
+        )
+    inputs = {**dict(zip(TOKEN_INPUTS, args, strict=False)), **inputs}
+    as_tuple = inputs.pop("return_dict", None) is False
+    output: Output = model(**inputs)
+    if (head := network.head) is not None and (states := output.last_hidden_state) is not None:
+        flow = Flow(keep=keep_of("attention_mask", inputs.get("attention_mask"), states, None))
+        poolers = (node for at, node in head.named_nodes() if f"head.{at}.dense.weight" in parameters)
+        pooled = next((node.pooled(states, flow) for node in poolers if isinstance(node, Pooler)), None)
+        fields: dict[str, Any] = {**dict.fromkeys(head.FIELDS), "pooler_output": pooled}
+        output = replace(output, **fields)
+    return output.to_tuple() if as_tuple else output

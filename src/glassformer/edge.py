@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 import torch
@@ -12,64 +11,17 @@ from torch import Tensor
 
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.checks import any_true
-from glassformer.core.flow import Batch, Flow, Tape
+from glassformer.core.flow import Batch, EncoderOutput, Flow, Tape
 from glassformer.core.heads import first_token
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.models import Network
-from glassformer.text.chat import is_chat
 from glassformer.text.tokenizer import Tokenizer
 
-DTYPES = {
-    "float32": torch.float32,
-    "float64": torch.float64,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-}
-
-
-def dtype_of(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    """Resolve a floating-point dtype, also by name; None stays None."""
-    resolved = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
-    if dtype is not None and resolved not in DTYPES.values():
-        raise ConfigError(f"dtype is {safe_repr(dtype)}; allowed: {', '.join(DTYPES)}")
-    return resolved
-
-
-def device_of(device: torch.device | str | None) -> torch.device:
-    """Resolve an available device; None = the CPU, "auto" = the accelerator if there is one."""
-    if device == "auto":
-        accelerator = torch.accelerator.current_accelerator()
-        available = accelerator is not None and torch.accelerator.is_available()
-        return accelerator if accelerator is not None and available else torch.device("cpu")
-    try:
-        resolved = torch.device("cpu" if device is None else device)
-        torch.empty(0, device=resolved)  # torch.device accepts devices that this machine does not have
-    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
-        raise ConfigError(
-            f"device is {safe_repr(device)}, which this machine or this build of torch does not have; "
-            "'auto' takes the accelerator if there is one, 'cpu' is everywhere"
-        ) from error
-    return resolved
-
-
-def prompts_of(prompt: Any) -> list[Any]:
-    """Prompts as a list, of one text or conversation or of several; the tokenizer checks each of them."""
-    if isinstance(prompt, str) or is_chat(prompt):
-        return [prompt]
-    if isinstance(prompt, (bytes, Mapping)) or not isinstance(prompt, Iterable):
-        raise DataError(
-            f"the prompt is {safe_repr(prompt)}; it must be a text or a conversation, several of them, or a tensor of "
-            "token ids [B, T]"
-        )
-    return list(prompt)
-
-
 INSTEAD = {
-    "inputs_embeds": "; give input_ids, and replace what the first block reads with a tape: "
-    "tape=Tape(edit={'embed.out': vectors})",
+    "decoder_inputs_embeds": "; give decoder_input_ids, and replace what the decoder's first block reads with a tape: "
+    "tape=Tape(edit={'decoder.embed.out': vectors})",
     "head_mask": "; replace what a head gives with a tape: tape=Tape(edit={'blocks.0.attn.probs': lambda x: …})",
-    "encoder_outputs": "; give the source: the encoder runs with each call, and once in generate(…)",
 }
 """Arguments of the reference library that are not taken → what to write instead."""
 
@@ -94,7 +46,7 @@ def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = N
     if like is None and ids.shape[1] == 0:
         raise DataError(f"{name} has shape {list(ids.shape)}, which holds no token; give at least one")
     if like is not None and (ids.shape[1] != like.shape[1] or ids.shape[0] not in (1, like.shape[0])):
-        raise DataError(f"{name} has shape {list(ids.shape)}; it must be that of input_ids, {list(like.shape)}")
+        raise DataError(f"{name} has shape {list(ids.shape)}; it must be that of input_ids, {list(like.shape[:2])}")
     if not torch.compiler.is_exporting() and ids.numel():
         smallest, largest = map(int, ids.aminmax())
         if smallest < 0 or (count is not None and largest >= count):
@@ -121,14 +73,6 @@ def check_numbers(name: str, x: Tensor, shape: str) -> None:
         raise DataError(f"{name} is {got}; it must be a tensor of floats {shape}; model.processor(…) makes it")
     if not x.numel():
         raise DataError(f"{name} has shape {list(x.shape)}, which is empty; give at least one")
-
-
-def check_read(batch: Batch, read: tuple[str, ...], family: str) -> None:
-    """Raises: ConfigError: the batch has inputs that the model does not read."""
-    masks = {"decoder_keep", "visual_keep"}
-    given = [field.name for field in fields(batch) if getattr(batch, field.name) is not None]
-    if surplus := set(given) - set(read) - masks:
-        raise ConfigError(f"a {family!r} model reads {', '.join(read)}; it takes no {', '.join(sorted(surplus))}")
 
 
 def keep_of(name: str, mask: Tensor | None, ids: Tensor | None, cache: KeyValueCache | None) -> Tensor | None:
@@ -164,8 +108,14 @@ TOKEN_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 
 
 class ModelInputs(TypedDict, total=False):
-    """The tensors that networks read beside `TOKEN_INPUTS`, by the names of Hugging Face transformers."""
+    """The tensors that networks read beside `TOKEN_INPUTS`, by the names of Hugging Face transformers.
 
+    inputs_embeds: in the place of input_ids, what `get_input_embeddings()` makes of them, or vectors like these.
+    [B, T, width] · encoder_outputs: in the place of the source, an encoder's output, or its states first in a tuple
+    """
+
+    inputs_embeds: Tensor | None
+    encoder_outputs: Any
     bbox: Tensor | None
     decoder_input_ids: Tensor | None
     decoder_attention_mask: Tensor | None
@@ -195,6 +145,7 @@ def read_call(
         given = {**given, "input_ids": None, first: given["input_ids"]}
     known = {*TOKEN_INPUTS, *ModelInputs.__annotations__}
     reject_arguments("model", {name: x for name, x in given.items() if name not in known})
+    given = _with_vectors(network, given)
     _check_inputs(network, family, given)
     if tape is not None and not isinstance(tape, Tape):
         raise ConfigError(f"tape is {safe_repr(tape)}; it must be a Tape, such as Tape('attn.probs')")
@@ -209,21 +160,65 @@ def read_call(
         visual_keep=keep_of("visual_attention_mask", regions_mask, regions, None),
         **{name: given.get(name) for name in FEATURES},
     )
-    check_read(batch, network.READS, family)
-    masked = given.get("input_values") if ids is None else ids
+    network.check_reads(batch, family)
+    states = encoder_states(network, given.get("encoder_outputs"), family)
+    masked = next((x for x in (states, ids, given.get("input_values")) if x is not None), None)
     past = cache if decoder_ids is None else None  # with a decoder, the cache holds its tokens, not the encoder's
+    keep = keep_of("attention_mask", given.get("attention_mask"), masked, past)
     return batch, Flow(
-        keep=keep_of("attention_mask", given.get("attention_mask"), masked, past),
+        keep=keep,
         positions=given.get("position_ids"),
         cache=cache,
         tape=tape and tape.attach(network),
+        memory=None if states is None else EncoderOutput(states, keep),
     )
+
+
+def _with_vectors(network: Network, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The inputs with vectors of tokens as input_ids, where they are given. [B, T, width]"""
+    if (vectors := given.get("inputs_embeds")) is None:
+        return given
+    if given.get("input_ids") is not None:
+        raise ConfigError("input_ids and inputs_embeds are two forms of one input; give one of them")
+    check_vectors(network, vectors)
+    return {**given, "input_ids": vectors}
+
+
+def check_vectors(network: Network, vectors: Any) -> None:
+    """Raises: DataError: no vectors as wide as those of the network's token embedding. [B, T, width]"""
+    width = network.embedding.tokens.embedding_dim
+    floats = isinstance(vectors, Tensor) and vectors.is_floating_point()
+    if not floats or vectors.dim() != 3 or vectors.shape[-1] != width or not vectors.numel():
+        got = f"{vectors.dtype} of shape {list(vectors.shape)}" if isinstance(vectors, Tensor) else safe_repr(vectors)
+        raise DataError(
+            f"inputs_embeds is {got}; it must be a tensor of floats [B, T, {width}], as "
+            "model.get_input_embeddings()(input_ids) is"
+        )
+
+
+def encoder_states(network: Network, outputs: Any, family: str) -> Tensor | None:
+    """The states of an encoder's output that is given in the place of the source. [B, S, D]
+
+    Args: outputs: an output, the states first in a tuple, or the states; None = none is given
+    Raises: ConfigError: the network has no encoder. DataError: no states, or of another width.
+    """
+    if outputs is None:
+        return None
+    if "decoder_input_ids" not in network.READS:
+        raise ConfigError(f"encoder_outputs are those of an encoder-decoder; a {family!r} model is none")
+    states = outputs if isinstance(outputs, Tensor) else outputs[0] if isinstance(outputs, (Mapping, Sequence)) else 0
+    if not isinstance(states, Tensor) or states.dim() != 3 or states.shape[-1] != network.width:
+        got = f"{list(states.shape)}" if isinstance(states, Tensor) else safe_repr(outputs)
+        raise DataError(
+            f"encoder_outputs is {got}; it must hold states [B, S, {network.width}], as model.get_encoder()(…) makes"
+        )
+    return states
 
 
 def _check_inputs(network: Network, family: str, given: Mapping[str, Any]) -> None:
     vocabularies = {"input_ids": network.vocabulary, "decoder_input_ids": network.target_vocabulary}
     for name, vocabulary in vocabularies.items():
-        if (x := given.get(name)) is not None:
+        if (x := given.get(name)) is not None and x is not given.get("inputs_embeds"):
             check_ids(name, x, vocabulary or None)
     for name, shape in FEATURES.items():
         if (x := given.get(name)) is not None:

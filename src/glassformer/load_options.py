@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from glassformer import foreign
-from glassformer.edge import device_of, dtype_of
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files import check_links, safe_repr
 from glassformer.hub import resolve
@@ -55,6 +54,12 @@ REFUSED: Mapping[str, str] = {
 }
 """Keyword → why it is refused, or what to write instead; None and False are taken."""
 
+DTYPES = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
 
 SAVED_ANYWAY = frozenset("is_main_process save_function push_to_hub variant token save_peft_format".split())
 """Keywords of `save_pretrained` whose usual values change nothing here."""
@@ -185,6 +190,31 @@ def opened(location: str | Path, *, allow_pickle: bool) -> Iterator[tuple[Path, 
     folder = _with_config(Path(location))
     check_links(folder, ConfigError)
     yield folder, partial(open_checkpoint, folder, allow_pickle=allow_pickle)
+
+
+def dtype_of(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    """Resolve a floating-point dtype, also by name; None stays None."""
+    resolved = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    if dtype is not None and resolved not in DTYPES.values():
+        raise ConfigError(f"dtype is {safe_repr(dtype)}; allowed: {', '.join(DTYPES)}")
+    return resolved
+
+
+def device_of(device: torch.device | str | None) -> torch.device:
+    """Resolve an available device; None = the CPU, "auto" = the accelerator if there is one."""
+    if device == "auto":
+        accelerator = torch.accelerator.current_accelerator()
+        available = accelerator is not None and torch.accelerator.is_available()
+        return accelerator if accelerator is not None and available else torch.device("cpu")
+    try:
+        resolved = torch.device("cpu" if device is None else device)
+        torch.empty(0, device=resolved)  # torch.device accepts devices that this machine does not have
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
+        raise ConfigError(
+            f"device is {safe_repr(device)}, which this machine or this build of torch does not have; "
+            "'auto' takes the accelerator if there is one, 'cpu' is everywhere"
+        ) from error
+    return resolved
 
 
 def _with_config(folder: Path) -> Path:

@@ -12,18 +12,28 @@ parameters by the paths of the reference library (`models.reference_modules`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from glassformer.call import run_part
 from glassformer.engine.prepare import unprepare
-from glassformer.errors import UnsupportedError
+from glassformer.errors import DataError, UnsupportedError
 from glassformer.models import Family, Network
 from glassformer.models.model_config import ModelConfig
-from glassformer.models.reference_modules import Entry, ReferenceModule, reference_entries, reference_module
+from glassformer.models.reference_modules import (
+    Entry,
+    Overlay,
+    ReferenceModule,
+    reference_entries,
+    reference_module,
+)
 from glassformer.models.resize import resize_vocabulary, vocabulary_key
+from glassformer.weights.load import name_list, nan_parameters
 from glassformer.weights.names import WeightNames
 
 INNER = "network."
@@ -41,6 +51,7 @@ class NetworkModule(nn.Module):
     config: ModelConfig
     task: str
     recompute = False
+    _nan_seen = False
 
     def __init__(self, network: Network) -> None:
         super().__init__()
@@ -54,9 +65,11 @@ class NetworkModule(nn.Module):
         network = modules.get("network")
         if network is None or name == "network" or name.startswith("_"):
             return super().__getattr__(name)
-        if name in network._modules:
-            return network._modules[name]
-        at = reference_module(network, self._reference_entries(), name) if "own_head" in self.__dict__ else None
+        ours = network._modules.get(name)
+        built = "own_head" in self.__dict__
+        at = reference_module(network, self._reference_entries(), name, partial(run_part, self)) if built else None
+        if ours is not None:
+            return Overlay(ours, at) if isinstance(at, ReferenceModule) else ours
         return super().__getattr__(name) if at is None else at
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -99,6 +112,44 @@ class NetworkModule(nn.Module):
             x.numel() for x in self.parameters() if id(x) not in embedded and (x.requires_grad or not only_trainable)
         )
 
+    @property
+    def name_or_path(self) -> str:
+        """The folder that the model was loaded from; "" = none."""
+        folder = getattr(self, "folder", None)
+        return "" if folder is None else str(folder)
+
+    @property
+    def dummy_inputs(self) -> dict[str, Tensor]:
+        """Any inputs of the right shape, of a model of text."""
+        ids = torch.tensor([[7, 6, 0, 0, 1], [1, 2, 3, 0, 0], [0, 0, 0, 4, 5]], device=self.device)
+        return {"input_ids": ids % self.get_input_embeddings().num_embeddings}
+
+    def init_weights(self) -> None:
+        """Nothing to do: what no file has given is initialised when a model is made, and the rest stays."""
+
+    def _shift_right(self, labels: Tensor) -> Tensor:
+        """As `prepare_decoder_input_ids_from_labels`."""
+        shifted: Tensor = self.prepare_decoder_input_ids_from_labels(labels)
+        return shifted
+
+    def set_input_embeddings(self, table: nn.Embedding) -> None:
+        """Put other token embeddings in the place of the model's; a layer that is tied to them follows.
+
+        Raises: DataError: another shape.
+        """
+        before = self.get_input_embeddings().weight
+        weight = getattr(table, "weight", None)
+        if not isinstance(weight, nn.Parameter) or weight.shape != before.shape:
+            got = list(weight.shape) if isinstance(weight, Tensor) else type(table).__name__
+            raise DataError(
+                f"the table of embeddings is {got}; it must be nn.Embedding{tuple(before.shape)}; "
+                "resize_token_embeddings(rows) gives the model another number of rows"
+            )
+        for module in self.network.modules():
+            for name, parameter in list(module._parameters.items()):
+                if parameter is before:
+                    setattr(module, name, weight)
+
     def get_input_embeddings(self) -> nn.Embedding:
         """The table of token embeddings.
 
@@ -123,6 +174,18 @@ class NetworkModule(nn.Module):
             self.config[key] = rows
         return self.get_input_embeddings()
 
+    def _check_nan(self, output: Tensor | None) -> None:
+        """Warn of NaN, once; names the parameters with NaN, if there are any."""
+        if self._nan_seen or output is None or not output.numel() or output.is_meta:
+            return
+        self._nan_seen = bool(output.max().isnan())
+        if self._nan_seen and (broken := nan_parameters(self.network)):
+            warnings.warn(
+                f"the output holds NaN, because {len(broken)} parameters of the model do: {name_list(broken)}; "
+                "the checkpoint is damaged, or its training diverged",
+                stacklevel=3,
+            )
+
     def gradient_checkpointing_enable(self, *_: Any, **__: Any) -> None:
         """Activation checkpointing in training mode: calls store each block's input, and compute the rest again."""
         self.recompute = True
@@ -138,9 +201,12 @@ class NetworkModule(nn.Module):
 
     @property
     def base_model(self) -> ReferenceModule:
-        """The body: everything but the head, such as to freeze it."""
+        """The body: everything but the head, such as to freeze it; where files keep a pooler in it, that too."""
         entries = self._reference_entries()
-        return ReferenceModule(self.network, {n: e for n, e in entries.items() if not e[0].startswith("head.")}, "")
+        prefix = f"{self.base_model_prefix}."
+        body = {name: entry for name, entry in entries.items() if name.startswith(prefix)}
+        rest = {name: entry for name, entry in entries.items() if self._bare or not entry[0].startswith("head.")}
+        return ReferenceModule(self.network, body or rest, prefix[:-1] if body else "", partial(run_part, self))
 
     @property
     def base_model_prefix(self) -> str:

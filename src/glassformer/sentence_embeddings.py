@@ -111,9 +111,6 @@ class SentenceEncoder(PretrainedModel):
         self._check_nan(torch.from_numpy(vectors))
         return vectors
 
-    def _check_nan(self, output: Tensor | None) -> None:
-        """Overridden by what warns of NaN."""
-
     def _token_embeddings(
         self, texts: Iterable[str], settings: PoolingSettings, prompt: str | None, prompt_name: str | None
     ) -> list[Tensor]:

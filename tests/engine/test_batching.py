@@ -8,9 +8,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
-from glassformer.engine.batching import eval_mode, plan_batches, run_planned
+from glassformer.engine.batching import plan_batches, run_planned
 from glassformer.errors import ConfigError
 
 LENGTHS = st.lists(st.integers(1, 300), max_size=200)
@@ -83,12 +82,3 @@ def test_an_error_that_splitting_does_not_help_is_raised(
 
     with pytest.raises(MemoryError):
         list(run_planned(plan_batches(lengths, 20), lengths, run, split))
-
-
-def test_eval_mode_restores_each_module() -> None:
-    network = nn.Sequential(nn.Linear(1, 1), nn.Dropout())
-    network[0].eval()
-    with pytest.raises(ValueError), eval_mode(network):
-        assert not any(module.training for module in network.modules())
-        raise ValueError
-    assert [module.training for module in network.modules()] == [True, False, True]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers.generation import logits_process as reference
 
-from glassformer.generation import filters
+from glassformer.generation import cutoffs, filters
 from glassformer.generation.filters import STEPS_BACK, Filter, PrefixStates, allow_only, suppress
 
 IDS, LOGITS = torch.tensor([[5, 6], [7, 8]]), torch.arange(10.0).reshape(2, 5)
@@ -143,6 +143,12 @@ def test_temperature() -> None:
     assert filters.temperature(1e-4)(NONE, probs.log()).softmax(-1).max() == 1  # ever colder: greedy search
 
 
+def test_a_banned_end_is_not_favoured() -> None:
+    """The reference computes NaN there."""
+    both = filters.favour_end([1, 2], 1.5, begin=0)(torch.zeros(1, 3), torch.tensor([[0.5, -torch.inf, -2.0]]))
+    torch.testing.assert_close(both, torch.tensor([[0.5, -torch.inf, -2.0 + 2.0 * (1.5**3 - 1)]]))
+
+
 # ------------------------------------------------------------------------------------------------------ the reference
 
 PAIRS: dict[str, tuple[Filter, Any]] = {
@@ -156,6 +162,19 @@ PAIRS: dict[str, tuple[Filter, Any]] = {
     "typical, at least 3": (
         filters.typical_p(0.01, min_keep=3),
         reference.TypicalLogitsWarper(0.01, min_tokens_to_keep=3),
+    ),
+    **{f"epsilon {p}": (cutoffs.epsilon_cutoff(p), reference.EpsilonLogitsWarper(p)) for p in (0.001, 0.02, 0.9)},
+    **{f"eta {p}": (cutoffs.eta_cutoff(p), reference.EtaLogitsWarper(p)) for p in (0.0003, 0.02, 0.9)},
+    "epsilon, at least 3": (
+        cutoffs.epsilon_cutoff(0.9, min_keep=3), reference.EpsilonLogitsWarper(0.9, min_tokens_to_keep=3)
+    ),
+    "eta, at least 3": (cutoffs.eta_cutoff(0.9, min_keep=3), reference.EtaLogitsWarper(0.9, min_tokens_to_keep=3)),
+    "biases": (
+        filters.bias_words({(3,): 1.5, (4, 5): -2.0, (1, 6, 5): 0.5}),
+        reference.SequenceBiasLogitsProcessor({(3,): 1.5, (4, 5): -2.0, (1, 6, 5): 0.5}),
+    ),
+    "end": (
+        filters.favour_end([7, 9], 1.4, begin=4), reference.ExponentialDecayLengthPenalty((1, 1.4), [7, 9], 3)
     ),
     "temperature": (filters.temperature(0.7), reference.TemperatureLogitsWarper(0.7)),
     "repetition": (filters.repetition_penalty(1.3), reference.RepetitionPenaltyLogitsProcessor(1.3)),

@@ -17,6 +17,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 from glassformer.audio import read_audio
 from glassformer.errors import GlassformerError
 from tests.e2e.tiny_models import WORDS, make_folder
+from tests.hf.guide_lines import GUIDES
 from tests.hf.lines import CHAPTERS, Line
 from tests.hf.more_lines import MORE
 
@@ -33,6 +34,11 @@ CHECKPOINTS: dict[str, tuple[str, str | None, dict[str, Any]]] = {
     "CHAT": ("llama", "text-generation", {}),
     "T5": ("t5", "translation", {}),
     "BART": ("bart", "translation", {}),
+    "LAYOUT": (
+        "layoutlm",
+        "question-answering",
+        {"max_2d_position_embeddings": 1024, "max_position_embeddings": 40},
+    ),
     "NLI": (
         "bert",
         "text-classification",
@@ -56,7 +62,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
                for name, (family, task, changes) in CHECKPOINTS.items()}  # fmt: skip
     for name, folder in folders.items():
         settings = {"pad_token": "[PAD]", "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 40}
-        if name in ("MASK", "BERT", "NER", "QA", "SENTIMENT", "NLI"):
+        if name in ("MASK", "BERT", "NER", "QA", "SENTIMENT", "NLI", "LAYOUT"):
             settings |= {"cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
             settings |= {"mask_token": "[MASK]"} if name == "MASK" else {}
             if name != "SENTIMENT":
@@ -138,7 +144,7 @@ def same(ours: Any, theirs: Any) -> None:
 
 @pytest.mark.parametrize(
     "line", [pytest.param(line, id=f"{chapter}-{number}")
-             for chapter, lines in {**CHAPTERS, "more": [Line(code) for code in MORE]}.items()
+             for chapter, lines in {**CHAPTERS, "more": [Line(code) for code in MORE], **GUIDES}.items()
              for number, line in enumerate(lines, 1)]
 )  # fmt: skip
 def test_the_same_as_the_reference(line: Line, names: dict[str, Any], tmp_path: Path) -> None:

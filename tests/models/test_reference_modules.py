@@ -67,15 +67,43 @@ def test_parts_are_frozen_and_trained(tmp_path: Path) -> None:
         p.numel() for part in (theirs.classifier, theirs.bert.encoder.layer[-1]) for p in part.parameters()
     )
     body = {name for name, _ in ours.base_model.named_parameters()}
-    assert body == {name for name, _ in ours.named_parameters() if not name.startswith("head.")}
+    assert body == {name for name, _ in ours.named_parameters() if not name.startswith("head.classifier")}
     assert set(ours.bert.encoder.state_dict()) == set(theirs.bert.encoder.state_dict())
+
+
+def test_a_part_that_both_libraries_call_so_is_both(tmp_path: Path) -> None:
+    ours, theirs = both("T5ForConditionalGeneration", tmp_path)
+    ids = torch.tensor([[4, 5, 6]])
+    seen: list[str] = []
+    ours.encoder.register_forward_hook(lambda *_: seen.append("encoder"))
+    torch.testing.assert_close(ours.encoder(input_ids=ids)[0], theirs.encoder(input_ids=ids)[0])
+    assert seen == ["encoder"], "a hook on it is one on our module"
+    assert ours.encoder.blocks is ours.network.encoder.blocks and len(ours.encoder.block) == len(theirs.encoder.block)
+    assert ours.get_submodule("encoder.blocks.0") is ours.network.encoder.blocks[0]
+    with pytest.raises(UnsupportedError, match="decoder is a view"):
+        ours.decoder(input_ids=ids)
+    with pytest.raises(AttributeError, match="encoder has no 'layers'; it has: block"):
+        attrgetter("encoder.layers")(ours)
+
+
+def test_a_body_and_an_encoder_are_called(tmp_path: Path) -> None:
+    ours, theirs = both("BertForSequenceClassification", tmp_path / "bert")
+    ids, mask = torch.tensor([[4, 5, 6], [1, 4, 0]]), torch.tensor([[1, 1, 1], [1, 1, 0]])
+    for one, other in ((ours.bert, theirs.bert), (ours.base_model, theirs.base_model)):
+        body, expected = one(ids, attention_mask=mask), other(ids, attention_mask=mask)
+        assert list(body) == list(expected)
+        torch.testing.assert_close(body.pooler_output, expected.pooler_output)
+        torch.testing.assert_close(body[0][mask.bool()], expected[0][mask.bool()])
+    assert len(ours.bert(ids, return_dict=False)) == 2
+    ours, theirs = both("BartForConditionalGeneration", tmp_path / "bart")
+    torch.testing.assert_close(ours.model.encoder(ids)[0], theirs.model.encoder(ids)[0])
 
 
 def test_what_a_view_cannot_do(tmp_path: Path) -> None:
     ours, _ = both("BertForSequenceClassification", tmp_path)
     assert isinstance(ours.bert, ReferenceModule) and "embeddings, encoder" in repr(ours.bert)
     with pytest.raises(UnsupportedError, match="call the model"):
-        ours.bert(torch.tensor([[1]]))
+        ours.bert.encoder.layer[0](torch.tensor([[1]]))
     with pytest.raises(AttributeError, match="bert has no 'decoder'; it has: embeddings, encoder, pooler"):
         attrgetter("bert.decoder")(ours)
     with pytest.raises(UnsupportedError, match=r"model\.classifier = … would change nothing"):

@@ -10,7 +10,7 @@ import torch
 
 import glassformer
 from glassformer import ConfigError, DataError, UnsupportedError
-from glassformer.models._family import TASK_ALIASES
+from glassformer.models import TASK_ALIASES
 from glassformer.tasks import PIPELINES, Pipeline, pipeline
 from tests.e2e.tiny_models import make_folder
 
@@ -21,8 +21,8 @@ def test_one_function_under_two_names() -> None:
     assert glassformer.pipeline is pipeline
     writing = {"text-generation", "summarization", "translation", "text2text-generation"}
     reading = {"fill-mask", "text-classification", "token-classification", "feature-extraction"}
-    reading |= {"question-answering", "zero-shot-classification"}
-    looking = {"image-classification", "zero-shot-image-classification"}
+    reading |= {"question-answering", "zero-shot-classification", "document-question-answering"}
+    looking = {"image-classification", "image-feature-extraction", "zero-shot-image-classification"}
     listening = {"audio-classification", "automatic-speech-recognition"}
     assert set(PIPELINES) == writing | reading | looking | listening
     with pytest.raises(AttributeError):

@@ -71,9 +71,9 @@ def page_path(html: Path, name: str = "errors.html") -> Path:
 
 
 def _write(part: EvaluatedSplit, path: Path, look: int) -> None:
-    from glassformer.evaluation.error_analysis.errors import sort_by_loss
     from glassformer.evaluation.error_analysis.page import ErrorsPage
     from glassformer.evaluation.error_analysis.served import write_explorer_pages
+    from glassformer.tasks.predictions import sort_by_loss
 
     pages = {}
     if look:

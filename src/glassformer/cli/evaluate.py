@@ -116,8 +116,8 @@ def evaluate(
 
 def _next_commands(model: str, evaluation: Evaluation, saved: Path | None) -> list[str]:
     """Attention on the text of the highest loss; and, of an evaluation that is saved in its run, the errors."""
-    from glassformer.evaluation.error_analysis.errors import sort_by_loss
     from glassformer.evaluation.runs import VALIDATION
+    from glassformer.tasks.predictions import sort_by_loss
 
     quoted, commands = shlex.quote(model), []
     worst = next(iter(sort_by_loss(evaluation.predictions)), None)

@@ -110,7 +110,7 @@ def _config_alone(path: Path) -> Path | None:
 
 def _without_weights(config: Mapping[str, Any], folder: Path | None, task: str | None, dtype: str | None) -> Model:
     """A model from a config alone, on the meta device: shapes without weights."""
-    from glassformer.edge import dtype_of
+    from glassformer.load_options import dtype_of
     from glassformer.model import Model
     from glassformer.text import Tokenizer
 

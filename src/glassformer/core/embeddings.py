@@ -52,7 +52,7 @@ class Embedding(Node):
     Looking a row up equals multiplying a one-hot row by the table, without the multiplication.
 
     Args:
-        ids: token ids. [B, T]
+        ids: token ids [B, T]; or vectors in the place of rows of the table [B, T, width]
         flow: position ids, or how to count them (`Flow.token_positions`).
         token_types: token type ids (segment ids). [B, T]; None = all 0
         extra: embeddings from a recipe's own tables, added to the sum; None = nothing. [B, T, D]
@@ -82,7 +82,7 @@ class Embedding(Node):
         token_types: Int[Tensor, "B T"] | None = None,
         extra: Float[Tensor, "B T D"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        x: Tensor = self.tokens(ids)
+        x: Tensor = ids if ids.is_floating_point() else self.tokens(ids)
         if self.spec.scale != 1.0:
             x = x * self.scale(x.dtype)
         if self.positions is not None:

@@ -35,8 +35,9 @@ Edit = Tensor | Callable[[Tensor], Tensor]
 class Batch:
     """Model inputs, by the names of the reference library; a family reads the fields it knows.
 
-    text    input_ids [B, T] · token_type_ids [B, T], or [B, T, columns] for tables · bbox [B, T, 4], boxes of words on
-            a page · decoder_input_ids [B, T] · decoder_keep [B, 1, T] bool
+    text    input_ids [B, T], or vectors in the place of tokens [B, T, width] · token_type_ids [B, T], or [B, T,
+            columns] for tables · bbox [B, T, 4], boxes of words on a page · decoder_input_ids [B, T] · decoder_keep
+            [B, 1, T] bool
     sound   input_values [B, samples], a waveform · input_features [B, M, frames], a log-mel spectrogram
     images  pixel_values [B, channels, height, width] · visual_feats [B, R, width] and visual_pos [B, R, 4], of detected
             regions · visual_keep [B, 1, R] bool

@@ -4,6 +4,8 @@ generate(**tokenizer(text, return_tensors="pt"))      input_ids, attention_mask;
 generate(ids, generation_config=GenerationConfig(…))  options in an object; those of the call win
 generate(ids, streamer=TextStreamer(tokenizer))       each token as it is chosen
 generate(ids, return_dict_in_generate=True)           a `GenerateOutput`
+generate(inputs_embeds=vectors)                       vectors of tokens in the place of ids; the answer is what is new
+generate(encoder_outputs=model.get_encoder()(ids))    an encoder-decoder's source, encoded before
 """
 
 from __future__ import annotations
@@ -15,16 +17,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.call import encoder_of, layer_taps
+from glassformer.core.flow import Tape
+from glassformer.edge import check_ids, check_vectors, encoder_states
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation.decoding import DecodingStep, Generated
 from glassformer.generation.defaults import GenerationDefaults
 from glassformer.generation.filters import Filter
 from glassformer.generation.options import BEAMS, SAMPLING, GenerationOptions
+from glassformer.generation.rows import Rows
+from glassformer.models import Network
 
 PROMPTS = ("inputs", "input_ids", "input_features", "input_values")
 """Names under which the prompt may be given."""
-OUTPUT = ("return_dict_in_generate", "output_scores", "output_logits")
+LAYERS = ("output_hidden_states", "output_attentions")
+OUTPUT = ("return_dict_in_generate", "output_scores", "output_logits", *LAYERS)
 SAME_LENGTHS = (("max_new_tokens", "max_length"), ("min_new_tokens", "min_length"))
 """Two names of one length: of what is new, or of all."""
 
@@ -35,6 +43,7 @@ class GenerateArguments:
 
     prompt: texts, conversations, sounds, token ids or features · decoder_input_ids: with which answers begin. [R, T]
     sample_rate_hz: of sounds that are arrays
+    vectors, encoded: in the place of the prompt, vectors of its tokens, or an encoder's output
     streamer: an object with put(ids) and end() · recorder: records what a `GenerateOutput` holds; None = not asked for
     """
 
@@ -43,6 +52,8 @@ class GenerateArguments:
     decoder_input_ids: Tensor | None
     sample_rate_hz: int | None
     options: Mapping[str, Any]
+    vectors: Tensor | None = None
+    encoded: Any = None
     streamer: Any = None
     recorder: ScoreRecorder | None = None
 
@@ -76,19 +87,31 @@ class GenerateArguments:
         for name, value in asked.items():
             if value is not None and not isinstance(value, bool):
                 raise ConfigError(f"{name} is {safe_repr(value)}; it must be True or False")
-        recorder = ScoreRecorder(bool(asked["output_scores"]), bool(asked["output_logits"]))
+        flags = {name.removeprefix("output_"): bool(value) for name, value in asked.items() if name in LAYERS}
+        recorder = ScoreRecorder(bool(asked["output_scores"]), bool(asked["output_logits"]), **flags)
         prompt = next(iter(named.values()), prompt)
-        if prompt is None:
+        vectors, encoded = options.pop("inputs_embeds", None), options.pop("encoder_outputs", None)
+        if prompt is None and vectors is None and encoded is None:
             prompt = _begin(defaults(), options.get("bos_token_id"))
         wanted = recorder if asked["return_dict_in_generate"] else None
-        return cls(prompt, attention_mask, decoder_ids, rate, options, streamer, wanted)
+        return cls(prompt, attention_mask, decoder_ids, rate, options, vectors, encoded, streamer, wanted)
+
+    def check_stream(self, options: GenerationOptions) -> None:
+        """Raises: ConfigError: tokens that are asked for one by one do not go with what else is asked for."""
+        if options.num_beams > 1 or options.return_scores or options.top or self.recorder or self.streamer:
+            raise ConfigError(
+                "stream(…) gives tokens as they are chosen, without scores and without beams; use generate(…)"
+            )
+        if self.vectors is not None or self.encoded is not None:
+            raise ConfigError("stream(…) reads a text or ids; inputs_embeds and encoder_outputs go to generate(…)")
 
     def check(self, options: GenerationOptions) -> None:
         """Check what is asked for beside the options against them.
 
         Raises: ConfigError, UnsupportedError: they do not go together.
         """
-        rows = self.prompt.shape[0] if isinstance(self.prompt, Tensor) and self.prompt.dim() > 1 else 1
+        inputs = [x for x in (self.prompt, self.vectors) if isinstance(x, Tensor) and x.dim() > 1]
+        rows = max((x.shape[0] for x in inputs), default=1)
         if self.streamer is not None and (options.num_beams > 1 or options.num_return_sequences * rows > 1):
             raise ConfigError(
                 "a streamer takes the tokens of one row as they are chosen: one prompt, num_beams=1 and "
@@ -102,6 +125,15 @@ class GenerateArguments:
             raise UnsupportedError(
                 "output_logits does not go with num_beams: beams compare log-probabilities; say output_scores=True"
             )
+        names = ("num_beams", "assistant_model", "prompt_lookup_num_tokens", "penalty_alpha")
+        methods = [name for name in names if getattr(options, name) not in (None, 1)]
+        if methods and self.recorder is not None and any(self.recorder.flags.values()):
+            raise UnsupportedError(
+                f"output_hidden_states and output_attentions do not go with {methods[0]}, whose steps read other "
+                "tokens than are chosen; call the model with the sequences: model(ids, output_hidden_states=True)"
+            )
+        if self.vectors is not None and methods and methods != ["num_beams"]:
+            raise UnsupportedError(f"inputs_embeds does not go with {methods[0]}, which reads the ids of the prompt")
 
 
 def _check_token_types(types: Any) -> None:
@@ -170,20 +202,34 @@ class ScoreRecorder:
     """Records logits on their way through the filters, and changes nothing.
 
     scores: after the filters, raw: before them; one tensor [R, V] a step; None = not recorded
+    flags: which tensors of each layer are wanted too, "hidden_states" or "attentions"
     """
 
-    def __init__(self, scores: bool, raw: bool) -> None:
+    def __init__(self, scores: bool, raw: bool, **flags: bool) -> None:
         self.scores: list[Tensor] | None = [] if scores else None
         self.raw: list[Tensor] | None = [] if raw else None
+        self.flags = flags
+        self._layers: dict[str, tuple[str, ...]] = {}
+
+    def tape(self, network: Network) -> Tape | None:
+        """What records the layers of a network; None = nothing of them is wanted."""
+        self._layers = layer_taps(network, **self.flags) if any(self.flags.values()) else {}
+        return Tape(*dict.fromkeys(tap for taps in self._layers.values() for tap in taps)) if self._layers else None
 
     def around(self, filters: list[Filter]) -> list[Filter]:
         """The filters, between those that record."""
         return [*_recording(self.raw), *filters, *_recording(self.scores)]
 
-    def output(self, generated: Generated) -> GenerateOutput:
+    def output(self, generated: Generated, rows: Rows) -> GenerateOutput:
         """What the reference library returns."""
         beams = generated.scores if generated.beams is not None else None
-        return GenerateOutput(generated.ids, beams, _steps(self.scores), _steps(self.raw))
+        layers: dict[str, Any] = {}
+        for name, taps in self._layers.items():
+            encoder = name.startswith("encoder_")
+            passes = [rows.encoded] * bool(rows.encoded) if encoder else rows.steps
+            steps = tuple(tuple(each[tap].clone() for tap in taps) for each in passes)
+            layers[name] = (steps[0] if steps else None) if encoder else steps
+        return GenerateOutput(generated.ids, beams, _steps(self.scores), _steps(self.raw), **layers)
 
 
 def _steps(recorded: list[Tensor] | None) -> tuple[Tensor, ...] | None:
@@ -206,13 +252,21 @@ class GenerateOutput(Mapping[str, Any]):
 
     sequences: prompts, or an encoder-decoder's start tokens, and the new tokens. [R, T + new]
     sequences_scores: scores of beams. [R] · scores: logits of each step after the filters, of beams log-probabilities;
-    logits: before them. [R, V] a step
+    logits: before them. [R, V] a step · the others: of each step, the tensors of each layer, as a model's call has
+    them; of the encoder, those of its one pass
     """
 
     sequences: Tensor
     sequences_scores: Tensor | None = None
     scores: tuple[Tensor, ...] | None = None
     logits: tuple[Tensor, ...] | None = None
+    encoder_attentions: tuple[Tensor, ...] | None = None
+    encoder_hidden_states: tuple[Tensor, ...] | None = None
+    decoder_attentions: tuple[tuple[Tensor, ...], ...] | None = None
+    cross_attentions: tuple[tuple[Tensor, ...], ...] | None = None
+    decoder_hidden_states: tuple[tuple[Tensor, ...], ...] | None = None
+    attentions: tuple[tuple[Tensor, ...], ...] | None = None
+    hidden_states: tuple[tuple[Tensor, ...], ...] | None = None
 
     def _present(self) -> dict[str, Any]:
         return {x.name: value for x in fields(self) if (value := getattr(self, x.name)) is not None}
@@ -243,6 +297,36 @@ def transition_scores(
         raise DataError(f"sequences are {list(sequences.shape)}, scores {list(steps.shape)}; give those of one call")
     steps = steps.log_softmax(-1) if normalize else steps
     return steps.gather(-1, sequences[:, -steps.shape[1] :, None])[..., 0]
+
+
+def stand_in(model: Any, call: GenerateArguments) -> Tensor | None:
+    """What stands for the prompt's ids: vectors of tokens, or an encoder's states; None = nothing does. [R, T, width]
+
+    Raises: ConfigError: both, or states for a model without encoder. DataError: another shape.
+    """
+    network, family = model.network, model.family.model_type
+    if (vectors := call.vectors) is None:
+        return encoder_states(network, call.encoded, family)
+    if call.encoded is not None:
+        raise ConfigError("inputs_embeds and encoder_outputs are two forms of one input; give one of them")
+    check_vectors(network, vectors)
+    if not model.is_encoder_decoder:
+        return vectors
+    with torch.no_grad():
+        states: Tensor = encoder_of(network, family)(inputs_embeds=vectors, attention_mask=call.attention_mask)[0]
+    return states
+
+
+def placeholders(given: Tensor, ids: Any) -> Tensor:
+    """The ids of a prompt that something stands for; -1 where nobody knows them. [R, T]
+
+    Raises: DataError: ids of another shape.
+    """
+    if ids is None:
+        return torch.full(given.shape[:2], -1, device=given.device)
+    check_ids("input_ids", ids, None, like=given)
+    checked: Tensor = ids
+    return checked
 
 
 def feed(streamer: Any, prompt: Tensor) -> Callable[[DecodingStep], None]:

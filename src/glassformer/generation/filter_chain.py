@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from glassformer.errors import ConfigError
-from glassformer.generation import filters
+from glassformer.generation import cutoffs, filters
+from glassformer.generation import option_values as values
 from glassformer.generation.constrain import Constraint, grammar_of
 from glassformer.generation.filters import Filter
 from glassformer.generation.options import GenerationOptions, as_texts
@@ -36,6 +37,11 @@ def logit_filters(
         for scorer, weight in options.scorers or ()
         if weight
     ]
+    if options.sequence_bias:
+        result.append(filters.bias_words(dict(values.as_biases(options.sequence_bias))))
+    if options.encoder_repetition_penalty not in (None, 1):
+        reward = 1 / float(options.encoder_repetition_penalty or 1)
+        result.append(filters.repetition_penalty(reward, source=prompts if source is None else source))
     result += _rules(generator, len(prompts), source, options)
     _, minimum = options.new_tokens(prompt_length, defaults, new_tokens)
     if minimum and stop_ids:
@@ -48,10 +54,14 @@ def logit_filters(
     # A forced end would contradict a grammar, which allows the end only where the text matches.
     if (last := defaults.token_ids("forced_eos_token_id")) and grammar is None:
         result.append(filters.allow_only(last, at=prompt_length + new_tokens - 1))
+    if (decay := options.exponential_decay_length_penalty) is not None and stop_ids:
+        result.append(filters.favour_end(stop_ids, float(decay[1]), begin=prompt_length + int(decay[0])))
     result += [filters.of_caller(own, defaults.pad_id) for own in options.logits_processor or ()]
     if options.do_sample:
         # Beam sampling needs a candidate that is not a stop token.
-        result += filters.sampling_filters(options, 1 + len(stop_ids) if options.num_beams > 1 else 1)
+        result += sampling_filters(options, 1 + len(stop_ids) if options.num_beams > 1 else 1)
+    elif options.renormalize_logits:
+        result.append(_log_probabilities)
     return result
 
 
@@ -78,3 +88,29 @@ def _rules(generator: Generator, prompts: int, source: Tensor | None, options: G
         by_prompt = filters.allow_by(options.prefix_allowed_tokens_fn, prompts)
         rules.append(filters.of_caller(by_prompt, generator.defaults.with_options(options).pad_id))
     return rules
+
+
+def sampling_filters(options: GenerationOptions, min_keep: int = 1) -> list[Filter]:
+    """The filters of the sampling distribution, which keep at least so many tokens; they come after all rules."""
+    result: list[Filter] = []
+    if options.temperature not in (None, 1):
+        result.append(filters.temperature(float(options.temperature or 1)))
+    if options.top_k:
+        result.append(filters.top_k(options.top_k, min_keep=min_keep))
+    if options.top_p is not None and options.top_p < 1:
+        result.append(filters.top_p(options.top_p, min_keep=min_keep))
+    if options.min_p:
+        result.append(filters.min_p(options.min_p, min_keep=min_keep))
+    if options.typical_p is not None and options.typical_p < 1:
+        result.append(filters.typical_p(options.typical_p, min_keep=min_keep))
+    if options.epsilon_cutoff:
+        result.append(cutoffs.epsilon_cutoff(options.epsilon_cutoff, min_keep=min_keep))
+    if options.eta_cutoff:
+        result.append(cutoffs.eta_cutoff(options.eta_cutoff, min_keep=min_keep))
+    if options.renormalize_logits:
+        result.append(_log_probabilities)
+    return result
+
+
+def _log_probabilities(ids: Tensor, logits: Tensor) -> Tensor:
+    return logits.log_softmax(-1)

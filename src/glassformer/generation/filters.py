@@ -8,8 +8,8 @@ Rules ban tokens; the others change the sampling distribution. The logit of a ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,9 +17,6 @@ from torch import Tensor
 from glassformer.deprecation import former_keywords, former_names
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
-
-if TYPE_CHECKING:
-    from glassformer.generation.options import GenerationOptions
 
 Filter = Callable[[Tensor, Tensor], Tensor]
 State = TypeVar("State")
@@ -145,15 +142,54 @@ def of_caller(processor: Filter, pad_id: int) -> Filter:
     return apply
 
 
-def repetition_penalty(penalty: float) -> Filter:
+def repetition_penalty(penalty: float, *, source: Tensor | None = None) -> Filter:
     """Repetition penalty: logits of tokens in the row are divided by the penalty, or multiplied where negative.
 
+    Args: source: of its tokens instead; as in `no_repeat_ngrams`. [R, S]
     Source: Keskar et al. 2019 (CTRL), section 4.1; multiplying negative logits comes from the reference library.
     """
 
     def apply(ids: Tensor, logits: Tensor) -> Tensor:
         lower = torch.where(logits < 0, logits * penalty, logits / penalty)
-        return torch.where(_vocabulary_mask(ids, logits), lower, logits)
+        text = ids if source is None else source.repeat_interleave(len(ids) // len(source), dim=0)
+        return torch.where(_vocabulary_mask(text, logits), lower, logits)
+
+    return apply
+
+
+def bias_words(biases: Mapping[Sequence[int], float]) -> Filter:
+    """Add a bias to the last token of a word, a sequence of token ids, where its others come directly before.
+
+    Biases of one token count always; where several words end with the same token, their biases add up.
+    """
+
+    def apply(ids: Tensor, logits: Tensor) -> Tensor:
+        added = torch.zeros_like(logits)
+        for word, bias in biases.items():
+            *before, last = word
+            if len(before) <= ids.shape[1]:
+                end = ids[:, ids.shape[1] - len(before) :]
+                added[:, last] += bias * (end == torch.tensor(before, device=ids.device).long()).all(-1)
+        return logits + added
+
+    return apply
+
+
+def favour_end(stop_ids: Sequence[int], factor: float, *, begin: int) -> Filter:
+    """Exponential length penalty: from the position `begin` of a row on, its end becomes more likely at each step.
+
+    logit += |logit| · (factor^steps - 1)
+
+    Source: the reference library, `exponential_decay_length_penalty`.
+    """
+
+    def apply(ids: Tensor, logits: Tensor) -> Tensor:
+        if (steps := ids.shape[1] - begin) <= 0:
+            return logits
+        stop = torch.tensor(stop_ids, device=logits.device)
+        ends = logits[:, stop]
+        raised = ends + ends.abs() * (factor**steps - 1)
+        return logits.index_copy(-1, stop, raised.where(ends.isfinite(), ends))  # a banned end stays banned
 
     return apply
 
@@ -240,22 +276,6 @@ def typical_p(p: float, *, min_keep: int = 1) -> Filter:
         return logits.masked_fill(cut.scatter(1, order, cut), -torch.inf)
 
     return apply
-
-
-def sampling_filters(options: GenerationOptions, min_keep: int = 1) -> list[Filter]:
-    """The filters of the sampling distribution, which keep at least so many tokens; they come after all rules."""
-    result: list[Filter] = []
-    if options.temperature not in (None, 1):
-        result.append(temperature(float(options.temperature or 1)))
-    if options.top_k:
-        result.append(top_k(options.top_k, min_keep=min_keep))
-    if options.top_p is not None and options.top_p < 1:
-        result.append(top_p(options.top_p, min_keep=min_keep))
-    if options.min_p:
-        result.append(min_p(options.min_p, min_keep=min_keep))
-    if options.typical_p is not None and options.typical_p < 1:
-        result.append(typical_p(options.typical_p, min_keep=min_keep))
-    return result
 
 
 # ------------------------------------------------------------------------------------------------- filters with a state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,11 +11,9 @@ from typing import Any
 from torch import Tensor
 
 from glassformer.core.flow import Batch
-from glassformer.edge import prompts_of
-from glassformer.engine.batching import eval_mode
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.generation.arguments import GenerateArguments, feed
+from glassformer.generation.arguments import GenerateArguments, feed, placeholders, stand_in
 from glassformer.generation.decoding import Decoding, Generated, Interrupted
 from glassformer.generation.defaults import GenerationDefaults
 from glassformer.generation.detokenizer import IncrementalDetokenizer, decode_continuation
@@ -24,7 +22,7 @@ from glassformer.generation.generator import Generator
 from glassformer.generation.options import CONSTRAINTS, GenerationOptions
 from glassformer.generation.rows import Rows
 from glassformer.generation.stopping_criteria import StoppingCriteria
-from glassformer.models import Network
+from glassformer.models import Network, eval_mode
 from glassformer.pretrained import PretrainedModel
 from glassformer.text.chat import as_prompt, is_chat
 
@@ -47,13 +45,13 @@ def generate(model: PretrainedModel, prompt: Any, attention_mask: Tensor | None,
     call = GenerateArguments.read(prompt, attention_mask, given, lambda: generation_defaults(model))
     resolved = resolve_options(model, call.options)
     call.check(resolved)
-    prompts = prompts_for(model, call.prompt)
+    prompts = None if call.prompt is None else prompts_for(model, call.prompt)
     if prompts is not None and not prompts:
         return []
     with _evaluating(model, resolved):
-        generated = _run(model, call, prompts, resolved)
+        generated, rows = _run(model, call, prompts, resolved)
     if call.recorder is not None:
-        return call.recorder.output(generated)
+        return call.recorder.output(generated, rows)
     if resolved.return_scores or resolved.top:
         return generated
     if generated.texts is None:
@@ -63,15 +61,20 @@ def generate(model: PretrainedModel, prompt: Any, attention_mask: Tensor | None,
 
 def _run(
     model: PretrainedModel, call: GenerateArguments, prompts: list[Any] | None, resolved: GenerationOptions
-) -> Generated:
+) -> tuple[Generated, Rows]:
     """Encode the prompts, generate, and decode the texts; a streamer learns of the end whatever happens."""
     try:
         generator = make_generator(model, resolved)
-        inputs, mask = encode_prompts(model, prompts or call.prompt, call.attention_mask, call.sample_rate_hz)
-        prepared = generator.prepare(inputs, mask, resolved, call.decoder_input_ids)
+        if (given := stand_in(model, call)) is not None:
+            inputs, mask = placeholders(given, call.prompt), call.attention_mask
+        else:
+            inputs, mask = encode_prompts(model, prompts or call.prompt, call.attention_mask, call.sample_rate_hz)
+        tape = None if call.recorder is None else call.recorder.tape(model.network)
+        prepared = generator.prepare(inputs, mask, resolved, call.decoder_input_ids, given=given, tape=tape)
         if call.recorder is not None:
             prepared = replace(prepared, filters=call.recorder.around(prepared.filters))
-        on_step = None if call.streamer is None else feed(call.streamer, prepared.rows.ids)
+        begun = prepared.rows.ids[:, int((prepared.rows.ids < 0).sum()) :]  # vectors have no ids to show
+        on_step = None if call.streamer is None else feed(call.streamer, begun)
         generated = generator.run(prepared, resolved, on_step)
     except Interrupted as interrupt:
         if prompts is not None:
@@ -83,7 +86,9 @@ def _run(
     _warn_of_cut(resolved, generated.reasons)
     if prompts is not None:
         generated.texts = decode_texts(model, generated, resolved)
-    return generated
+    if call.prompt is None and not model.is_encoder_decoder:  # nobody knows the ids of the prompt
+        generated.ids, generated.prompt_length = generated.new_ids, 0
+    return generated, prepared.rows
 
 
 def stream(
@@ -92,10 +97,7 @@ def stream(
     """Generate one token at a time, as pieces of text or as ids; `Model.stream` documents it."""
     call = GenerateArguments.read(prompt, attention_mask, given, lambda: generation_defaults(model))
     resolved = resolve_options(model, call.options)
-    if resolved.num_beams > 1 or resolved.return_scores or resolved.top or call.recorder or call.streamer:
-        raise ConfigError(
-            "stream(…) gives tokens as they are chosen, without scores and without beams; use generate(…)"
-        )
+    call.check_stream(resolved)
     if not _is_one(call.prompt) and not isinstance(call.prompt, Tensor):
         raise DataError(
             f"the prompt is {safe_repr(call.prompt)}; stream(…) takes one text or conversation, or token ids [B, T]"
@@ -159,7 +161,14 @@ def prompts_for(model: PretrainedModel, prompt: Any) -> list[Any] | None:
             f"the prompt is an array {safe_repr(prompt)}; token ids are a tensor, torch.tensor(ids) [B, T], and texts "
             "a list"
         )
-    return prompts_of(prompt)
+    if isinstance(prompt, str) or is_chat(prompt):
+        return [prompt]
+    if isinstance(prompt, (bytes, Mapping)) or not isinstance(prompt, Iterable):
+        raise DataError(
+            f"the prompt is {safe_repr(prompt)}; it must be a text or a conversation, several of them, or a tensor of "
+            "token ids [B, T]"
+        )
+    return list(prompt)  # the tokenizer checks each of them
 
 
 def _is_one(prompt: Any) -> bool:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from glassformer.core.flow import Batch
+from glassformer.core.flow import Batch, EncoderOutput, Tape
 from glassformer.edge import check_ids, check_numbers, check_prompts_end, check_room, keep_of
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError
-from glassformer.generation import filters
 from glassformer.generation.beam import beam_search, seeded_generators
 from glassformer.generation.contrastive import ContrastiveSearch
 from glassformer.generation.decoding import (
@@ -32,7 +32,7 @@ from glassformer.generation.decoding import (
     greedy,
 )
 from glassformer.generation.detokenizer import StopStringMatcher
-from glassformer.generation.filter_chain import logit_filters
+from glassformer.generation.filter_chain import logit_filters, sampling_filters
 from glassformer.generation.options import GenerationOptions, as_texts
 from glassformer.generation.rows import GenerationInputs, LookaheadRows, Rows, truncate
 from glassformer.generation.speculative import (
@@ -106,6 +106,9 @@ class Generator:
         mask: Tensor | None,
         options: GenerationOptions,
         decoder_ids: Tensor | None = None,
+        *,
+        given: Tensor | None = None,
+        tape: Tape | None = None,
     ) -> GenerationInputs:
         """Validate the inputs, truncate them where the options say so, and make rows.
 
@@ -113,16 +116,12 @@ class Generator:
             inputs: token ids, padded on the left [R, T], or audio features [R, M, frames].
             mask: attention mask, 0 where ids are padding. [R, T]
             decoder_ids: tokens with which an encoder-decoder's answers begin. [R, T]; None = its start token
+            given: what stands for the inputs, whose ids may be -1: vectors of the tokens, or of an encoder-decoder what
+                its encoder made of them. [R, T, width]
+            tape: records the passes of the network
         Raises: DataError: an empty prompt, padding on the right, no room.
         """
-        ids, keep = inputs, None  # keep: [B, 1, T]
-        if inputs.is_floating_point() and "input_features" in self.network.READS:
-            check_numbers("input_features", inputs, "[B, mel bins, frames]")
-            encoder_batch, source = Batch(input_features=inputs), None
-        else:
-            ids, keep = self._checked_ids(inputs, mask, options)
-            encoder_batch = Batch(input_ids=ids)
-            source = ids if keep is None else ids.masked_fill(~keep[:, 0], -1)
+        ids, keep, encoder_batch, source = self._checked_inputs(inputs, mask, options, given)
         if self.is_encoder_decoder:
             ids = self._decoder_start(ids, decoder_ids, options)
         elif decoder_ids is not None:
@@ -130,19 +129,36 @@ class Generator:
                 "decoder_input_ids begin the answers of an encoder-decoder, and this model has no encoder"
             )
         new_tokens = self._new_tokens(ids.shape[1], options)
-        source = source if self.is_encoder_decoder else None
         filters = logit_filters(self, ids, new_tokens, source, options)
 
-        def rows(network: Network) -> Rows:
+        def rows(network: Network, tape: Tape | None = None) -> Rows:
             if new_tokens >= MIN_STEPS_TO_PACK and options.use_cache:
                 prepare_plain(network)
-            if self.is_encoder_decoder:
-                batch, cached = encoder_batch, options.use_cache
-                return Rows(network, ids, encoder_batch=batch, encoder_keep=keep, cached=cached)
-            return Rows(network, ids, keep=None if keep is None else keep[:, 0], cached=options.use_cache)
+            make = partial(Rows, network, ids, tape=tape, cached=options.use_cache)
+            if not self.is_encoder_decoder:
+                return make(keep=None if keep is None else keep[:, 0], vectors=given)
+            memory = None if given is None else EncoderOutput(given, keep)
+            return make(encoder_batch=encoder_batch, encoder_keep=keep, memory=memory)
 
         draft = None if self.draft is None else rows(self.draft.network)
-        return GenerationInputs(rows(self.network), new_tokens, filters, source, draft)
+        return GenerationInputs(rows(self.network, tape), new_tokens, filters, source, draft)
+
+    def _checked_inputs(
+        self, inputs: Tensor, mask: Tensor | None, options: GenerationOptions, given: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Batch | None, Tensor | None]:
+        """Ids or features, their mask [R, 1, T], what an encoder reads, and its ids, -1 where they are padding."""
+        if given is not None:
+            keep = keep_of("attention_mask", mask, inputs, None)
+            if keep is not None and not self.is_encoder_decoder:
+                check_prompts_end(keep)
+            return inputs, keep, None, None
+        if inputs.is_floating_point() and "input_features" in self.network.READS:
+            check_numbers("input_features", inputs, "[B, mel bins, frames]")
+            return inputs, None, Batch(input_features=inputs), None
+        ids, keep = self._checked_ids(inputs, mask, options)
+        if not self.is_encoder_decoder:
+            return ids, keep, None, None
+        return ids, keep, Batch(input_ids=ids), ids if keep is None else ids.masked_fill(~keep[:, 0], -1)
 
     def _decoder_start(self, inputs: Tensor, decoder_ids: Tensor | None, options: GenerationOptions) -> Tensor:
         """The tokens with which answers begin: the start token, then those that are given. [R, T]"""
@@ -273,7 +289,7 @@ class Generator:
         if not options.do_sample:
             return speculative(DraftModel(inputs.draft), num_tokens), choose
         uniforms = SeededUniforms(len(rows), seed)
-        lookahead = speculative(DraftModel(inputs.draft, uniforms, filters.sampling_filters(options)), num_tokens)
+        lookahead = speculative(DraftModel(inputs.draft, uniforms, sampling_filters(options)), num_tokens)
         return lookahead, RejectionSampler(lookahead, uniforms)
 
     def search(

@@ -14,8 +14,7 @@ from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation import option_values as values
 from glassformer.generation.filters import Filter
-from glassformer.generation.foreign_options import without_foreign
-from glassformer.generation.option_values import option
+from glassformer.generation.option_values import option, without_foreign
 from glassformer.generation.scorer import Scorer
 from glassformer.models import Network
 
@@ -24,8 +23,11 @@ if TYPE_CHECKING:
 
 NEW_TOKENS = 20
 
-RULES = ("repetition_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids")
-SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
+RULES = (
+    *("repetition_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids"),
+    "exponential_decay_length_penalty",
+)
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
 CONSTRAINTS = ("regex", "json_schema", "choices")
 BEAMS = ("length_penalty", "early_stopping", "diversity_penalty")
 
@@ -54,15 +56,19 @@ class GenerationOptions:
     Rules
         repetition_penalty: above 1, tokens in the row become less likely · no_repeat_ngram_size: no n-gram twice
         encoder_no_repeat_ngram_size: no n-gram of the encoder input · bad_words_ids: banned words, as rows of token ids
+        encoder_repetition_penalty: above 1, tokens of the input become likelier · sequence_bias: biases of words' ids
+        renormalize_logits: log-probabilities are what is left at the end
         bad_words: the same as texts, each encoded alone and after a space
         suppress_tokens, begin_suppress_tokens: tokens that are banned always, or as the first of an answer
+        exponential_decay_length_penalty: (start, factor): after so many new tokens, the end gets likelier at each step
         prefix_allowed_tokens_fn: a function (number of the prompt, ids [T]) → token ids that are allowed next
         logits_processor: filters of one's own: functions (ids [R, T], logits [R, V]) → logits (`generation.filters`)
         regex, json_schema, choices: constrained decoding: the text matches an expression, or a schema (a dict, or
             JSON), or is one of these; it needs the package llguidance (`generation.constrain`)
         scorers: shallow fusion: pairs (scorer, weight) (`generation.scorer`)
     Sampling
-        do_sample: sample · temperature, top_k, top_p, min_p, typical_p: filters of the distribution, in this order
+        do_sample: sample · temperature, top_k, top_p, min_p, typical_p, epsilon_cutoff, eta_cutoff: filters of the
+            distribution, in this order
         seed: random seed; None = from torch's own generator
     Beam search
         num_beams: number of beams · length_penalty: above 0 favours long texts · early_stopping: True, False, "never"
@@ -110,6 +116,10 @@ class GenerationOptions:
         values.are_words,
     )
     bad_words: str | Sequence[str] | None = values.texts()
+    encoder_repetition_penalty: float | None = values.number("a number above 0", lambda x: x >= 1e-30)
+    sequence_bias: Any = option("words with a bias each: {(token, …): number}", values.are_biases)
+    renormalize_logits: bool = values.boolean(False)
+    exponential_decay_length_penalty: Sequence[float] | None = option("a pair (start, factor)", values.is_decay)
     suppress_tokens: Sequence[int] | None = option("a list of token ids", values.are_ids)
     begin_suppress_tokens: Sequence[int] | None = option("a list of token ids", values.are_ids)
     logits_processor: Sequence[Filter] | None = values.callables("(ids, logits) → logits")
@@ -137,6 +147,8 @@ class GenerationOptions:
     top_p: float | None = values.probability()
     min_p: float | None = values.number("a number from 0 to 1; 0 keeps all tokens", lambda x: 0 <= x <= 1)
     typical_p: float | None = values.probability()
+    epsilon_cutoff: float | None = values.cutoff()
+    eta_cutoff: float | None = values.cutoff()
     seed: int | None = option("a whole number", lambda x: values.is_integer(x, -(2**63), 2**63))
 
     num_beams: int = values.integer_from(1, 1)
@@ -242,8 +254,7 @@ def check_value(name: str, value: Any, vocabulary: int, where: str = "") -> None
     rule = GenerationOptions.__dataclass_fields__[name].metadata
     if not rule["test"](value):
         raise ConfigError(f"{where}{name} is {safe_repr(value)}; it must be {rule['allowed']}")
-    words = value if name == "bad_words_ids" else [value] if name.endswith(("_token_id", "suppress_tokens")) else []
-    for token in (token for word in words for token in ([word] if isinstance(word, int) else word)):
+    for token in values.tokens_in(name, value):
         if token >= vocabulary:
             raise ConfigError(f"{where}{name} names the token {token}; allowed: 0 to {vocabulary - 1}")
 

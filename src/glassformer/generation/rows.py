@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.core.cache import KeyValueCache
-from glassformer.core.flow import Batch, EncoderOutput, Flow, Output
+from glassformer.core.flow import Batch, EncoderOutput, Flow, Output, Tape
 from glassformer.generation.filters import Filter
 from glassformer.models import Network
 
@@ -31,6 +31,8 @@ class Rows:
         keep: prompt attention mask, False where the prompt is padding. [R, T] bool
         encoder_batch, encoder_keep: encoder input of an encoder-decoder, and its mask [R, 1, S]; it is encoded once.
         memory: encoder output in its place, for searches that share one.
+        vectors: of the prompts' tokens, in the place of their embeddings. [R, T, width]
+        tape: records each pass of the network, in `steps`, and that of the encoder, in `encoded`
         cached: cache keys and values, so that each step computes one position; the numbers are the same either way.
     """
 
@@ -44,14 +46,20 @@ class Rows:
         encoder_batch: Batch | None = None,
         encoder_keep: Tensor | None = None,
         memory: EncoderOutput | None = None,
+        vectors: Tensor | None = None,
+        tape: Tape | None = None,
         cached: bool = True,
     ) -> None:
         self.network = network
         self.ids = ids
         # None = no prompt is padded. [R, columns of the prompts]
         self._keep = None if keep is None or bool(keep.all()) else keep
+        self._vectors, self._tape = vectors, tape
+        self.steps: list[dict[str, Tensor]] = []
+        self.encoded: dict[str, Tensor] = {}
         if encoder_batch is not None:
-            memory = network.memory(encoder_batch, Flow(keep=encoder_keep))
+            memory = network.memory(encoder_batch, Flow(keep=encoder_keep, tape=tape and tape.attach(network)))
+            self.encoded = {} if tape is None else tape.taps
         self._memory = memory
         self._prompt_logits: Tensor | None = None  # of the next token, where the prompts were read before. [R, V]
         self._cache = KeyValueCache() if cached else None
@@ -96,17 +104,27 @@ class Rows:
         """
         if self._switches and self._cache is not None:
             self._forget_other_angles()
-        unread, keep = self.ids[:, self._read :], self.keep
+        unread, keep, tape = self._unread(), self.keep, self._tape and self._tape.attach(self.network)
         mask = None if keep is None else keep[:, None]  # [R, 1, S]
         if self._memory is None:
-            batch, flow = Batch(input_ids=unread), Flow(keep=mask, cache=self._cache, last=last)
+            batch, flow = Batch(input_ids=unread), Flow(keep=mask, cache=self._cache, last=last, tape=tape)
         else:  # the prompt is the decoder's, so is its mask; the encoder's mask lies in the memory
             batch = Batch(decoder_input_ids=unread, decoder_keep=mask)
-            flow = Flow(memory=self._memory, cache=self._cache, last=last)
+            flow = Flow(memory=self._memory, cache=self._cache, last=last, tape=tape)
         output: Output = self.network(batch, flow)
+        if tape is not None:
+            self.steps.append(tape.taps)
         if self._cache is not None:
             self._read = self.ids.shape[1]
         return output
+
+    def _unread(self) -> Tensor:
+        """The tokens that are not in the cache; as vectors [R, T, width] where the prompts are vectors. [R, T]"""
+        unread = self.ids[:, self._read :]
+        if self._vectors is None or self._read >= self._vectors.shape[1]:
+            return unread
+        given = self._vectors[self._prompt][:, self._read :]
+        return torch.cat([given, self.network.embedding.tokens(unread[:, given.shape[1] :])], dim=1)
 
     def _forget_other_angles(self) -> None:
         """Empty the cache when RoPE scaling turns the keys of a row by other angles than when they were cached."""

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from glassformer.core.heads import not_none
 from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError
 from glassformer.generation.decoding import Generated
@@ -125,17 +126,27 @@ def rescore(
             f"rescore was given {len(generated.ids)} rows {'without' if generated.scores is None else 'with'} scores, "
             f"{answers} a prompt; generate them with return_scores=True and num_return_sequences={answers}"
         )
-    ids, scores = generated.ids.clone(), generated.scores.clone()
-    if attention_mask is not None:
-        hidden = (attention_mask == 0).repeat_interleave(answers, dim=0)
-        ids[:, : generated.prompt_length].masked_fill_(hidden, -1)
-    start = generated.prompt_length
-    for column in range(start, ids.shape[1]):
-        added = scorer(ids[:, :column], start).gather(1, generated.ids[:, column, None])[:, 0]
-        scores += weight * added.masked_fill(~generated.active[:, column - start], 0.0)
+    scores = generated.scores + weight * text_scores(generated, scorer, attention_mask, answers)
     order = scores.unflatten(0, (-1, answers)).argsort(dim=1, descending=True, stable=True)
     first = torch.arange(0, len(scores), answers, device=scores.device)[:, None]
     return _reordered(replace(generated, scores=scores), (first + order).flatten())
+
+
+def text_scores(generated: Generated, scorer: Scorer, attention_mask: Tensor | None = None, answers: int = 1) -> Tensor:
+    """The sum of a scorer's scores of each row's new tokens, up to the end of the row. [R]
+
+    Args: as of `rescore`; `generated` was made with return_scores=True
+    """
+    ids, start = generated.ids.clone(), generated.prompt_length
+    sums = torch.zeros_like(not_none(generated.scores))
+    if attention_mask is not None:
+        hidden = (attention_mask == 0).repeat_interleave(answers, dim=0)
+        ids[:, :start].masked_fill_(hidden, -1)
+    for column in range(start, ids.shape[1]):
+        active = not_none(generated.active)[:, column - start]
+        added = scorer(ids[:, :column], start).gather(1, generated.ids[:, column, None])[:, 0]
+        sums += added.to(sums).masked_fill(~active, 0.0)
+    return sums
 
 
 def _reordered(generated: Generated, order: Tensor) -> Generated:

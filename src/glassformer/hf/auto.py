@@ -13,8 +13,7 @@ from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import read_json_object, safe_repr
 from glassformer.hf.configs import options_of
 from glassformer.model import Model, load
-from glassformer.models import FAMILIES
-from glassformer.models.resolve import find_family, text_part
+from glassformer.models import FAMILIES, find_family, text_part
 from glassformer.text.tokenizer import Tokenizer
 
 AUTO_TASKS: Mapping[str, tuple[str, ...]] = {
@@ -59,9 +58,11 @@ class AutoModel:
         return cls.from_config(config)
 
     @classmethod
-    def from_pretrained(cls, name_or_folder: str | Path, *unnamed: Any, **keywords: Any) -> Model:
+    def from_pretrained(cls, name_or_folder: str | Path, *unnamed: Any, **keywords: Any) -> Any:
         """Load a model folder, or a model of the Hub by name; keywords as those of `glassformer.load`.
 
+        Returns: the model; with output_loading_info=True, and which of its tensors are new, and which of the files are
+        unused.
         Raises: UnsupportedError: the family has no head for this class. Else as `glassformer.load`.
         """
         if unnamed:
@@ -74,8 +75,9 @@ class AutoModel:
         config = text_part(read_json_object(folder / "config.json", ConfigError))
         for name in finding:
             keywords.pop(name)
+        informed = keywords.pop("output_loading_info", False)
         model: Model = load(folder, task=cls._task(config, folder), **keywords)
-        return model
+        return (model, _loading_info(model)) if informed else model
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **keywords: Any) -> Model:
@@ -106,6 +108,13 @@ class AutoModel:
         )
 
 
+def _loading_info(model: Model) -> dict[str, Any]:
+    """What became of the tensors, by their names in files: `output_loading_info=True`."""
+    names = model._weight_names()
+    new = {name for ours in model.report.new for name in names.find(ours, prefixed=names.prefixed)[1]}
+    return {"missing_keys": new, "unexpected_keys": {*model.report.unused}, "mismatched_keys": set(), "error_msgs": []}
+
+
 _FINDING = ("local_files_only", "cache_dir", "subfolder", "token", "use_auth_token", "force_download", "offline")
 
 
@@ -124,7 +133,8 @@ class AutoTokenizer:
         folder = _tokenizer_folder(name_or_folder, keywords.pop("revision", None), finding)
         config = folder / "config.json"
         kind = read_json_object(config, ConfigError).get("model_type") if config.is_file() else None
-        return set_attributes(Tokenizer.from_folder(folder, model_type=kind if kind in FAMILIES else None), keywords)
+        tokenizer = Tokenizer.from_folder(folder, model_type=kind if kind in FAMILIES else None)
+        return set_attributes(tokenizer, {"name_or_path": str(name_or_folder), **keywords})
 
 
 def set_attributes(tokenizer: Tokenizer, values: Mapping[str, Any]) -> Tokenizer:

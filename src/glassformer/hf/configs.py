@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,12 +11,14 @@ import yaml
 
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import read_json_object, safe_repr
+from glassformer.generation.options import GenerationOptions
 from glassformer.load_options import LoadOptions
-from glassformer.models import FAMILIES
+from glassformer.models import FAMILIES, text_part
 from glassformer.models._keys import Keys
 from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
-from glassformer.models.resolve import text_part
 
+GENERATION_KEYS = {x.name for x in fields(GenerationOptions)} | {"forced_decoder_ids", "no_timestamps_token_id"}
+"""Keys of a config that are options of generation."""
 SIZES = Path(__file__).with_name("config_defaults.yaml")
 
 
@@ -73,6 +76,11 @@ class GenerationConfig(StoredGenerationConfig):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(options)
+
+    @classmethod
+    def from_model_config(cls, config: ModelConfig) -> Self:
+        """The options of generation that a model's config holds, as older folders have them."""
+        return cls(**{name: value for name, value in config.items() if name in GENERATION_KEYS})
 
     @classmethod
     def from_pretrained(cls, name_or_folder: str | Path, revision: str | None = None, **options: Any) -> Self:

@@ -17,7 +17,7 @@ from glassformer.hf.auto import AUTO_TASKS, AutoModel, AutoTokenizer, set_attrib
 from glassformer.hf.configs import AutoConfig
 from glassformer.hf.pipelines import pipeline
 from glassformer.hf.processors import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
-from glassformer.hf.rules import OwnLogitsProcessor, OwnStoppingCriterion, RuleList
+from glassformer.hf.rules import READY, OwnLogitsProcessor, OwnStoppingCriterion, RuleList
 from glassformer.model import Model
 from glassformer.models import FAMILIES
 from glassformer.text.encoding import Encoding
@@ -43,7 +43,14 @@ REFUSED = {
         ("Trainer", "TrainingArguments", "Seq2SeqTrainer", "Seq2SeqTrainingArguments", "EarlyStoppingCallback"),
         TRAINING,
     ),
+    **dict.fromkeys(
+        ("EncoderDecoderModel", "VisionEncoderDecoderModel", "SpeechEncoderDecoderModel"),
+        "{} is not there: an encoder-decoder is one network with a checkpoint of its own: AutoModelForSeq2SeqLM of a "
+        "BART or T5 (Whisper for speech); two models of which one reads the states of the other are a network of your "
+        "own (docs/adding-a-family.md)",
+    ),
     "BitsAndBytesConfig": "{} is not there: call model.prepare('int8') on the loaded model",
+    "enable_full_determinism": "{} is not there: call set_seed(…) and torch.use_deterministic_algorithms(True)",
     "AdamW": "{} is not there: use torch.optim.AdamW",
     "AutoModelForMultipleChoice": "{} is not there: no family has such a head; score each choice as a pair of texts",
     "AutoBackbone": "{} is not there: model(…, output_hidden_states=True) gives the features of each block",
@@ -71,6 +78,8 @@ def class_of(name: str) -> Any:
         return _refusal(name, REFUSED[name])
     if name in RULES:
         return RULES[name]
+    if name in READY:
+        return READY[name]
     if RULE.search(name):
         return _refusal(name, OPTION_INSTEAD)
     if name in ("PreTrainedTokenizerFast", "PreTrainedTokenizerBase", "PreTrainedTokenizer"):
@@ -96,7 +105,7 @@ def class_of(name: str) -> Any:
         prefix = name.removesuffix(ending)
         if name.endswith(ending) and prefix in _prefixes():
             return _config_class(name, _prefixes()[prefix]) if kind is AutoConfig else kind
-    known = (*AUTO_NAMES, *REFUSED, *RULES, *(x for family in FAMILIES.values() for x in family.architectures))
+    known = (*AUTO_NAMES, *REFUSED, *RULES, *READY, *(x for family in FAMILIES.values() for x in family.architectures))
     raise UnsupportedError(f"glassformer.hf has no {name!r}{nearest(name, known)}")
 
 
@@ -159,7 +168,16 @@ def _refusal(name: str, why: str) -> type:
     def refuse(self: Any, *args: Any, **options: Any) -> None:
         raise UnsupportedError(why.format(name))
 
-    return type(name, (), {"__init__": refuse, "from_pretrained": classmethod(refuse), "__doc__": why})
+    return _Refused(name, (), {"__init__": refuse, "from_pretrained": classmethod(refuse), "__doc__": why})
+
+
+class _Refused(type):
+    """A class that says what to write instead, whatever is asked of it."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnsupportedError(str(cls.__doc__).format(cls.__name__))
 
 
 class _Kind(type):

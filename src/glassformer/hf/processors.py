@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,10 +14,11 @@ from glassformer.audio.features import LogMel
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import read_json_object
 from glassformer.hf.configs import options_of
-from glassformer.models.resolve import find_family, text_part
+from glassformer.models import find_family, text_part
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.vision import ImageProcessor
+from glassformer.vision.settings import PreprocessorSettings
 
 
 def _encoding(tensors: dict[str, Any], kind: Any = None) -> Encoding:
@@ -36,11 +38,27 @@ def _setting(inner: ImageProcessor | AudioProcessor, name: str) -> Any:
     return settings[name]
 
 
+STEPS: Mapping[str, Callable[[PreprocessorSettings], Any]] = {
+    "image_mean": lambda settings: list(settings.mean or ()),
+    "image_std": lambda settings: list(settings.std or ()),
+    "do_normalize": lambda settings: settings.mean is not None,
+    "do_rescale": lambda settings: settings.scale is not None,
+    "rescale_factor": lambda settings: settings.scale,
+    "do_resize": lambda settings: settings.size is not None,
+    "resample": lambda settings: settings.resample,
+}
+"""Names of the reference library → what is read of the settings, which hold defaults too."""
+
+
 class ImageReader:
     """An image processor, called as one of the reference library."""
 
     def __init__(self, inner: ImageProcessor) -> None:
         self.inner = inner
+
+    def preprocess(self, images: Any, return_tensors: Any = None) -> Encoding:
+        """As a call."""
+        return self(images, return_tensors)
 
     def __call__(self, images: Any, return_tensors: Any = None) -> Encoding:
         """Images to `pixel_values` [N, channels, H, W]."""
@@ -53,7 +71,7 @@ class ImageReader:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "inner":
             raise AttributeError(name)
-        return _setting(self.inner, name)
+        return STEPS[name](self.inner.settings) if name in STEPS else _setting(self.inner, name)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write preprocessor_config.json."""
@@ -171,11 +189,18 @@ class Processor:
 
 
 def _senses(folder: Path) -> ImageReader | SoundReader | None:
-    """What reads the pictures or sounds of the folder's family; None where it reads text alone."""
-    family = find_family(text_part(read_json_object(folder / "config.json", ConfigError)), folder)
-    if family.modality == "picture" and (images := ImageProcessor.find(folder)) is not None:
+    """What reads the pictures or sounds of the folder's family; None where it reads text alone.
+
+    A folder without a model, as `save_pretrained` of a processor makes it, holds what its own file says.
+    """
+    if (folder / "config.json").is_file():
+        modality = find_family(text_part(read_json_object(folder / "config.json", ConfigError)), folder).modality
+    else:
+        settings = read_json_object(folder / "preprocessor_config.json", ConfigError)
+        modality = "picture" if "image_processor_type" in settings else "sound"
+    if modality == "picture" and (images := ImageProcessor.find(folder)) is not None:
         return ImageReader(images)
-    if family.modality == "sound" and (sounds := AudioProcessor.find(folder)) is not None:
+    if modality == "sound" and (sounds := AudioProcessor.find(folder)) is not None:
         return SoundReader(sounds)
     return None
 
@@ -183,6 +208,8 @@ def _senses(folder: Path) -> ImageReader | SoundReader | None:
 def _folder(name_or_folder: str | Path, keywords: dict[str, Any]) -> Path:
     keywords.pop("use_fast", None)
     revision = keywords.pop("revision", None)
+    if isinstance(name_or_folder, (str, Path)) and (Path(name_or_folder) / "preprocessor_config.json").is_file():
+        return Path(name_or_folder)
     return options_of(keywords).find_folder(name_or_folder, revision, allow_pickle=False)
 
 

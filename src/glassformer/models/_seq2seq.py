@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.attention import AttentionSpec
-from glassformer.core.attention_layout import AttentionGroup, cross_attention, self_attention
 from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.classification_heads import Problem
 from glassformer.core.cross_attention import CrossAttentionSpec
@@ -28,10 +27,10 @@ from glassformer.core.heads import Head, Labels, not_none
 from glassformer.core.language_heads import CausalLMHead
 from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
 from glassformer.core.positions import BucketedBiasSpec
-from glassformer.core.stack import Stack, StackSpec
+from glassformer.core.stack import AttentionGroup, Stack, StackSpec, cross_attention, self_attention
 from glassformer.errors import ConfigError
 from glassformer.models._keys import Values
-from glassformer.models._network import Network, Sizes, require_ids
+from glassformer.models._network import Network, Sizes, require_tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -261,7 +260,7 @@ class EncoderDecoder(Network):
 
     def encoder_input(self, batch: Batch) -> Tensor:
         """The field of a batch that the encoder reads."""
-        return require_ids(batch)
+        return require_tokens(batch)
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
         batch, flow = self.run_encoder(batch, flow)

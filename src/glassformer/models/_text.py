@@ -20,7 +20,7 @@ from glassformer.core.language_heads import (
 from glassformer.core.norms import make_norm
 from glassformer.core.stack import Stack
 from glassformer.models._keys import flag
-from glassformer.models._network import Network, Sizes, TextSpec, require_ids
+from glassformer.models._network import Network, Sizes, TextSpec, require_tokens
 
 
 class TextModel(Network):
@@ -48,7 +48,7 @@ class TextModel(Network):
         raise NotImplementedError(f"{type(self).__name__} does not implement make_head(spec, task)")
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x = self.blocks(self.embed(require_ids(batch), flow, batch.token_type_ids), flow)
+        x = self.blocks(self.embed(require_tokens(batch), flow, batch.token_type_ids), flow)
         normed: Tensor = self.final_norm(x)
         return normed
 

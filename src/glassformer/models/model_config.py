@@ -44,6 +44,7 @@ DEFAULTS: Mapping[str, Any] = {
     **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "task_specific_params")),
     **dict.fromkeys(("output_attentions", "output_hidden_states", "is_decoder", "add_cross_attention"), False),
     **{"return_dict": True, "use_cache": True, "tie_word_embeddings": True, "name_or_path": ""},
+    **{"use_return_dict": True, "_attn_implementation": "sdpa", "_name_or_path": ""},
 }
 """Keys that every config of the reference library has."""
 

@@ -4,24 +4,26 @@
     model.bert.embeddings.word_embeddings.weight       our parameter
     model.bert.encoder.layer[0].attention.self.query   a ReferenceModule: its weight is rows of our fused parameter
     model.bert                                         a ReferenceModule with the parameters below it
+    model.encoder.block[0], model.encoder.blocks[0]    theirs and ours, where both call a part so: an `Overlay`
 
 The family's table of weight names is read backwards, so that each family has its paths without a line of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
-from glassformer.errors import UnsupportedError
 from glassformer.weights.names import Rule, Same, Tied, TiedUnlessStored, WeightNames
 
 AS_IT_IS = (Same, Tied, TiedUnlessStored)
 """Rules of parameters that files hold as they are."""
 Entry = tuple[str, Rule, int]
 """Our parameter, its rule, and the number of a tensor among those that the rule makes of it."""
+Run = Callable[..., Any]
+"""(a part's path, the names of our parameters in it, what it is called with) → its output."""
 
 
 def reference_entries(network: nn.Module, names: WeightNames, *, prefixed: bool) -> dict[str, Entry]:
@@ -33,8 +35,11 @@ def reference_entries(network: nn.Module, names: WeightNames, *, prefixed: bool)
     return entries
 
 
-def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str) -> Any:
-    """What stands at a path of the reference library's model: a module, a tensor, or None."""
+def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str, run: Run) -> Any:
+    """What stands at a path of the reference library's model: a module, a tensor, or None.
+
+    Args: run: what a call of a part does
+    """
     if path in entries:
         ours, rule, number = entries[path]
         parameter = network.get_parameter(ours)
@@ -49,22 +54,23 @@ def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str
     )
     if alike and len(stems) == 1:
         return network.get_submodule(stems.pop())
-    return ReferenceModule(network, below, path)
+    return ReferenceModule(network, below, path, run)
 
 
 class ReferenceModule:
-    """A part of the reference library's model, by its path: its modules, tensors and parameters; it is not called.
+    """A part of the reference library's model, by its path: its modules, tensors and parameters.
 
-    Args: network: ours · entries: of the tensors below the path · path: "" = all of them
+    Args: network: ours · entries: of the tensors below the path · path: "" = all of them · run: what a call of it does
     """
 
-    def __init__(self, network: nn.Module, entries: Mapping[str, Entry], path: str) -> None:
-        self._network, self._entries, self._path = network, entries, path
+    def __init__(self, network: nn.Module, entries: Mapping[str, Entry], path: str, run: Run) -> None:
+        self._network, self._entries, self._path, self._run = network, entries, path, run
 
     def __getattr__(self, name: str) -> Any:
         at = None
         if not name.startswith("_"):
-            at = reference_module(self._network, self._entries, f"{self._path}.{name}" if self._path else name)
+            path = f"{self._path}.{name}" if self._path else name
+            at = reference_module(self._network, self._entries, path, self._run)
         if at is None:
             raise AttributeError(f"{self._path} has no {name!r}; it has: {', '.join(self._children())}")
         return at
@@ -97,6 +103,11 @@ class ReferenceModule:
         """Our parameters that hold its tensors, such as to freeze them: those of fused modules whole."""
         return (parameter for _, parameter in self.named_parameters())
 
+    @property
+    def training(self) -> bool:
+        """Whether the model is in training mode."""
+        return self._network.training
+
     def requires_grad_(self, requires_grad: bool = True) -> ReferenceModule:
         """Freeze or unfreeze this part."""
         for parameter in self.parameters():
@@ -106,15 +117,32 @@ class ReferenceModule:
     def state_dict(self) -> dict[str, Tensor]:
         """Its tensors, by the reference library's names below the path."""
         start = len(self._path) + 1 if self._path else 0
-        return {name[start:]: reference_module(self._network, self._entries, name).detach() for name in self._entries}
+        at = {name: reference_module(self._network, self._entries, name, self._run) for name in self._entries}
+        return {name[start:]: tensor.detach() for name, tensor in at.items()}
 
-    def __call__(self, *args: Any, **options: Any) -> None:
-        """Refused: parts do not compute by themselves. Raises: UnsupportedError: always."""
-        raise UnsupportedError(
-            f"{self._path or 'the body'} is a view of its parameters; call the model: model(…, "
-            "output_hidden_states=True), load(…, task='feature-extraction') for the body alone, or "
-            "model(…, tape=Tape('blocks.*.out')) for any activation"
-        )
+    def __call__(self, *args: Any, **inputs: Any) -> Any:
+        """The output of the body, or of an encoder. Raises: UnsupportedError: another part, which is a view."""
+        return self._run(self._path, {ours for ours, _, _ in self._entries.values()}, *args, **inputs)
 
     def __repr__(self) -> str:
         return f"ReferenceModule({self._path!r}: {', '.join(self._children())})"
+
+
+class Overlay(nn.Module):
+    """One of our modules whose name the reference library has too: with the children of both, called as theirs.
+
+    It shares our module's attributes, so that parameters, hooks and paths of the one are those of the other.
+    """
+
+    __slots__ = ("_theirs",)
+
+    def __init__(self, ours: nn.Module, theirs: ReferenceModule) -> None:
+        object.__setattr__(self, "__dict__", ours.__dict__)
+        object.__setattr__(self, "_theirs", theirs)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._modules[name] if name in self._modules else getattr(self._theirs, name)
+
+    def __call__(self, *args: Any, **inputs: Any) -> Any:
+        """As of `ReferenceModule`."""
+        return self._theirs(*args, **inputs)

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from glassformer.engine.scores import ACTIVATIONS
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
+from glassformer.model import Model
 from glassformer.tasks.classify.task import label_names
 from glassformer.tasks.label_options import candidate_labels, check_activation, check_candidates, ranked
 from glassformer.tasks.pipelines import Pipeline
@@ -90,6 +91,36 @@ class ImageClassification(MediaClassification):
 
     HEAD = "image-classification"
     WHY = "it has no head that gives labels to a picture; a ViT has one, once it is trained for that"
+
+
+class ImageFeatureExtraction(MediaPipeline):
+    """image-feature-extraction pipeline: the vectors of a picture's patches, an array [patches, D] a picture.
+
+    pool: one vector of them, [D], as the model's pooler makes it
+    """
+
+    HEAD = "feature-extraction"
+    WHY = "it has no stack for pictures alone; a ViT has one"
+    BODY = True
+    OWN = ("pool",)
+
+    def __init__(self, model: Model, task: str, **options: Any) -> None:
+        if model.network.READS != ("pixel_values",):
+            raise UnsupportedError(f"a {model.family.model_type!r} model cannot do {task!r}: {self.WHY}")
+        super().__init__(model, task, **options)
+
+    def in_words(self, answer: Any) -> str:
+        return " × ".join(map(str, answer.shape)) + " numbers"
+
+    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        with torch.inference_mode():
+            output = self.model.base_model(**self.read(batch))
+        states = output.pooler_output if options.get("pool") else output.last_hidden_state
+        if states is None:
+            raise ConfigError(
+                "pool=True asks for a vector of a pooler, and this model was loaded without; leave it out"
+            )
+        return [vectors.float().cpu().numpy() for vectors in states]
 
 
 class AudioClassification(SoundInputs, MediaClassification):

@@ -27,8 +27,9 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Labels
 from glassformer.core.masks import Packing
 from glassformer.data.order import example_generator
-from glassformer.engine.batching import eval_mode, plan_batches, run_planned
+from glassformer.engine.batching import plan_batches, run_planned
 from glassformer.errors import ConfigError
+from glassformer.models import eval_mode
 
 if TYPE_CHECKING:
     from glassformer.tasks.base import Examples, Task

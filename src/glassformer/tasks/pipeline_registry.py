@@ -9,11 +9,10 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError, Weights
 from glassformer.files import read_json_object, safe_repr
 from glassformer.hub import resolve
 from glassformer.model import Model, load
-from glassformer.models import FAMILIES
-from glassformer.models._family import TASK_ALIASES
-from glassformer.models.resolve import find_family, text_part
+from glassformer.models import FAMILIES, TASK_ALIASES, find_family, text_part
 from glassformer.tasks.classify.pipeline import TextClassification
 from glassformer.tasks.classify.zero_shot import ZeroShotClassification
+from glassformer.tasks.documents import DocumentQuestionAnswering
 from glassformer.tasks.generate.pipeline import (
     Summarization,
     Text2TextGeneration,
@@ -25,6 +24,7 @@ from glassformer.tasks.masked import FillMask
 from glassformer.tasks.media import (
     AudioClassification,
     ImageClassification,
+    ImageFeatureExtraction,
     MediaPipeline,
     SpeechRecognition,
     ZeroShotImageClassification,
@@ -46,7 +46,9 @@ PIPELINES: dict[str, type[Pipeline]] = {
     "feature-extraction": FeatureExtraction,
     "question-answering": QuestionAnswering,
     "zero-shot-classification": ZeroShotClassification,
+    "document-question-answering": DocumentQuestionAnswering,
     "image-classification": ImageClassification,
+    "image-feature-extraction": ImageFeatureExtraction,
     "zero-shot-image-classification": ZeroShotImageClassification,
     "audio-classification": AudioClassification,
     "automatic-speech-recognition": SpeechRecognition,
@@ -66,7 +68,9 @@ EXAMPLES = {
     "feature-extraction": "sentence-transformers/all-MiniLM-L6-v2",
     "question-answering": "distilbert/distilbert-base-cased-distilled-squad",
     "zero-shot-classification": "facebook/bart-large-mnli",
+    "document-question-answering": "impira/layoutlm-document-qa",
     "image-classification": "google/vit-base-patch16-224",
+    "image-feature-extraction": "google/vit-base-patch16-224",
     "zero-shot-image-classification": "openai/clip-vit-base-patch32",
     "audio-classification": "superb/wav2vec2-base-superb-ks",
     "automatic-speech-recognition": "openai/whisper-tiny",
@@ -85,7 +89,8 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
     Args:
         task: "text-generation", "text2text-generation", "summarization", "translation" or "translation_en_to_de",
             "fill-mask", "text-classification", "token-classification", "question-answering",
-            "zero-shot-classification", "feature-extraction", "image-classification",
+            "zero-shot-classification", "feature-extraction", "document-question-answering", "image-classification",
+            "image-feature-extraction",
             "zero-shot-image-classification", "audio-classification", "automatic-speech-recognition"; or a short verb:
             "generate", "summarise", "translate", "fill", "classify", "tag", "answer", "features".
         model: a folder, a name on the Hub, or a model that was loaded for this task.

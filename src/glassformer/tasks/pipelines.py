@@ -22,13 +22,13 @@ import torch
 from torch import Tensor
 
 from glassformer.core.masks import Packing
-from glassformer.engine.batching import eval_mode
 from glassformer.engine.encoder import BATCH_TOKENS, MIN_TEXTS_TO_PREPARE, column_as_list, run_final_states
 from glassformer.engine.pooling import POOLINGS
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.model import Model
+from glassformer.models import eval_mode
 from glassformer.progress import with_bar
 from glassformer.tasks.base import Task
 from glassformer.tasks.columns import limit_of, tell_cut

@@ -55,6 +55,22 @@ class Prediction:
 Prediction.__init__ = former_keywords(**FORMER_KEYS)(Prediction.__init__)  # type: ignore[method-assign]
 
 
+def total_loss(prediction: Prediction) -> float | None:
+    """The loss of a prediction; where tokens are tagged, the sum of theirs."""
+    losses = prediction.details.get("losses")
+    return prediction.loss if losses is None else sum(x for x in losses if x is not None)
+
+
+def sort_by_loss(predictions: Iterable[Prediction]) -> list[Prediction]:
+    """Sort by loss, the highest first, without those that have none; generated texts by metric, the lowest first."""
+    all_rows = list(predictions)
+    with_loss = [x for x in all_rows if total_loss(x) is not None]
+    if not with_loss:
+        with_metric = [x for x in all_rows if x.details.get("figures")]
+        return sorted(with_metric, key=lambda x: next(iter(x.details["figures"].values())))
+    return sorted(with_loss, key=lambda x: -(total_loss(x) or 0.0))
+
+
 def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:
     """Write predictions as JSON Lines, one line each."""
     with atomic_file(path) as stream:

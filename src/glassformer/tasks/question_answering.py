@@ -51,8 +51,8 @@ class QuestionAnswering(Pipeline):
     def __init__(self, model: Model, task: str, **options: Any) -> None:
         if "bbox" in model.network.READS:
             raise UnsupportedError(
-                "this model reads words with their places on a page; call it with input_ids and bbox, or give a model "
-                "that reads text alone"
+                "this model reads words with their places on a page: pipeline('document-question-answering', …) does; "
+                "or give a model that reads text alone"
             )
         super().__init__(model, task, **options)
 

@@ -181,6 +181,18 @@ class ExtractedAnswer(Result):
 
 
 @dataclass(eq=False)
+class PageAnswer(Result):
+    """Of "document-question-answering": the words from the number `start` to `end` of a page, and how likely it is."""
+
+    ANSWER, SHARES = "answer", ("score",)
+
+    score: float
+    start: int
+    end: int
+    answer: str
+
+
+@dataclass(eq=False)
 class RankedLabels(Result):
     """Of "zero-shot-classification": the labels of a text, best first, and how likely each is."""
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import tokenizers
 
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
+from glassformer.files import safe_repr
 from glassformer.text.engine import EncodedRow, call_engine, sharing_copy
 from glassformer.text.long_text import (
     MAX_UNSPLIT_CHARS,
@@ -134,6 +135,18 @@ class EncodeRequest:
                 direction=self.truncation_side,
             )
         return copy
+
+
+def former_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a call with those that former keywords of the reference library mean; `verbose` means none.
+
+    Raises: ConfigError: a keyword that never was one.
+    """
+    for name in given:
+        if name not in ("pad_to_max_length", "verbose"):
+            raise ConfigError(f"a tokenizer takes no {safe_repr(name)}{nearest(name, [*options])}")
+    padding = "longest" if options["max_length"] is None else "max_length"
+    return {**options, "padding": padding if given.get("pad_to_max_length") else options["padding"]}
 
 
 def _check_window(max_length: int, stride: int, special_count: int) -> None:

@@ -52,6 +52,7 @@ class TokenizerSurface(TokenizerVocabulary):
     """The compatible names of a tokenizer; `Tokenizer` has what they stand on."""
 
     _chat_templates: ChatTemplates
+    name_or_path = ""
 
     if TYPE_CHECKING:
 

@@ -18,7 +18,7 @@ from glassformer.text.batches import (
     encode_batch_words,
 )
 from glassformer.text.build import TOKENIZER_FILES, build_engine, build_target_engine
-from glassformer.text.encode import EncodeRequest, Texts, encode_rows, pad_rows, refuse_special_ids
+from glassformer.text.encode import EncodeRequest, Texts, encode_rows, former_options, pad_rows, refuse_special_ids
 from glassformer.text.encoding import Encoding, to_encoding
 from glassformer.text.engine import (
     as_ids,
@@ -35,7 +35,8 @@ from glassformer.text.settings import ChatTemplates, TokenizerSettings, read_set
 from glassformer.text.stages import Stages, stages_of
 from glassformer.text.surface import TokenizerSurface
 
-TEXTS = ("text", "text_pair", "text_target")
+NO_OPTIONS = ("self", "text", "text_pair", "text_target", "reference")
+"""Arguments of a call that are no options."""
 
 
 class Tokenizer(TokenizerSurface):
@@ -141,6 +142,7 @@ class Tokenizer(TokenizerSurface):
         return_offsets_mapping: bool = False,
         return_overflowing_tokens: bool = False,
         return_length: bool = False,
+        **reference: Any,
     ) -> Encoding:
         """Encode a text, a batch of texts, or pairs of texts.
 
@@ -150,22 +152,21 @@ class Tokenizer(TokenizerSurface):
             add_special_tokens: add special tokens as in the model's training ([CLS] text [SEP]).
             padding: True or "longest" to the longest of the batch, "max_length" to `max_length`.
             padding_side: "right" or "left"; None is the tokenizer's own · pad_to_multiple_of: of the padded length.
-            truncation: True or "longest_first" shortens the longer text of a pair first, "only_first" and
-                "only_second" one of them alone.
+            truncation: True or "longest_first": of the longer text of a pair; "only_first", "only_second": of one.
             max_length: in tokens, special ones included; None is the tokenizer's `model_max_length`.
             is_split_into_words: each text is a list of words, to which `word_ids` and offsets refer.
             special_tokens_as_text: special tokens written in the text are ordinary characters.
             return_tensors: "np" or "pt" for int64 tensors [B, T], else lists.
             return_overflowing_tokens: what truncation cuts off as further rows (windows), which share `stride` tokens.
             return_…: more keys, or fewer: "token_type_ids" (None: where the model has them), "special_tokens_mask", …
+            reference: former keywords of the reference library, such as `pad_to_max_length`; others are refused
         Returns: An `Encoding`; lists are flat for a single string.
         Raises: DataError: no text, or invalid Unicode. ConfigError: options unknown or at odds.
         """
-        options = {name: value for name, value in locals().items() if name not in ("self", *TEXTS)}
+        options = former_options(reference, {x: value for x, value in locals().items() if x not in NO_OPTIONS})
         if text is None and text_target is not None:
             return self.target(text_target, **options)
-        request = EncodeRequest.of_call(options, self._settings)
-        encoding = self._encode(text, text_pair, request)
+        encoding = self._encode(text, text_pair, EncodeRequest.of_call(options, self._settings))
         if text_target is not None:
             encoding["labels"] = self.target(text_target, **options)["input_ids"]
         return encoding

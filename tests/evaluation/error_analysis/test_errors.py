@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from glassformer.evaluation.error_analysis.errors import ErrorGroup, analyse_errors, total_loss
-from glassformer.tasks.predictions import Prediction
+from glassformer.evaluation.error_analysis.errors import ErrorGroup, analyse_errors
+from glassformer.tasks.predictions import Prediction, total_loss
 from tests.evaluation.judged_run import EVIL, classified, tagged
 
 

@@ -30,9 +30,13 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {"token-classification": {"aggregati
 
 WITHOUT_EFFECT = frozenset(
     "framework use_fast num_workers padding clean_up_tokenization_spaces feature_extractor image_processor processor "
-    "use_auth_token pin_memory tokenizer_kwargs binary_output".split()
+    "use_auth_token pin_memory tokenizer_kwargs binary_output chunk_length_s stride_length_s".split()
 )
-"""Arguments that change nothing here: texts are never padded, and a model comes with its processor."""
+"""Arguments that change nothing here: texts are never padded, a model comes with its processor, and long sounds are
+read in windows of its own."""
+
+BY_NAME = ("question", "context", "word_boxes", "image")
+"""Inputs that are given by name."""
 
 ONE_RESULT = ("summarization", "translation", "text2text-generation")
 """Tasks that give one result a text, which is not in a list of its own within a list of texts."""
@@ -119,7 +123,10 @@ class CompatiblePipeline:
         """Answer one input, a list, or a stream of them."""
         if isinstance(inputs, Sequence) and not isinstance(inputs, (str, list, tuple)):
             inputs = list(inputs)  # a column of a data set
-        if further:  # candidate labels of zero-shot-classification
+        if self._name == "document-question-answering":
+            options |= dict(zip(("question", "word_boxes"), further, strict=False))
+            inputs = None if "question" in options else inputs  # the picture, which is not read
+        elif further:  # candidate labels of zero-shot-classification
             options["candidate_labels"] = further[0]
         named = _inputs_by_name(options)
         given = {key: value for key, value in options.items() if key not in WITHOUT_EFFECT}
@@ -144,7 +151,7 @@ class CompatiblePipeline:
             return [result] if alone and "top_k" not in call else result
         if self._name in ONE_RESULT and not alone and len(answer) == 1:
             return answer[0]
-        if self._name == "feature-extraction":
+        if self._name in ("feature-extraction", "image-feature-extraction"):
             states = np.asarray(answer)[None]
             wanted = call.get("return_tensors", self._options.get("return_tensors"))
             return torch.from_numpy(states) if wanted in (True, "pt") else states.tolist()
@@ -159,7 +166,7 @@ class CompatiblePipeline:
 
 
 def _inputs_by_name(options: dict[str, Any]) -> dict[str, Any]:
-    return {key: options.pop(key) for key in ("question", "context") if key in options}
+    return {key: options.pop(key) for key in BY_NAME if key in options}
 
 
 def _renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from glassformer.core.heads import Head, last_token
 from glassformer.core.language_heads import CausalLMHead
 from glassformer.core.stack import StackSpec
 from glassformer.errors import DataError
-from glassformer.models._network import Network, Sizes, require_ids
+from glassformer.models._network import Network, Sizes, require_ids, require_tokens
 from glassformer.models._seq2seq import EncoderDecoderSpec, Seq2SeqModel, make_stream
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class BartDecoder(Network):
         self.name_nodes()
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.decoder(require_ids(batch), flow)
+        x: Tensor = self.decoder(require_tokens(batch), flow)
         return x
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from glassformer.core import Block, BlockSpec, Embedding, Flow, Node, Stack, StackSpec
-from glassformer.core.attention_layout import AttentionGroup, AttentionLayer, self_attention
-from glassformer.core.stack import share_parameters
+from glassformer.core.stack import AttentionGroup, AttentionLayer, self_attention, share_parameters
 from glassformer.models.lxmert.regions import RegionEmbedding
 
 if TYPE_CHECKING:

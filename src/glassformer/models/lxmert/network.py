@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from glassformer.core.attention_layout import AttentionGroup
 from glassformer.core.blocks import BlockSpec, run_block
 from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Output
 from glassformer.core.language_heads import MaskedLMHead
 from glassformer.core.norms import LayerNormSpec
-from glassformer.core.stack import Stack, StackSpec
+from glassformer.core.stack import AttentionGroup, Stack, StackSpec
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.models._network import Network, Sizes, require, require_ids
 from glassformer.models.lxmert.cross_modality import ModalityEncoder

@@ -13,7 +13,7 @@ from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Head
 from glassformer.core.positions import BucketedBias
-from glassformer.models._network import Network, Sizes, require_ids
+from glassformer.models._network import Network, Sizes, require_tokens
 from glassformer.models._seq2seq import EncoderDecoderSpec, Seq2SeqLMHead, make_stream
 from glassformer.models.bart.network import Bart
 
@@ -49,7 +49,7 @@ class T5Encoder(Network):
         self.name_nodes()
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.encoder(require_ids(batch), flow)
+        x: Tensor = self.encoder(require_tokens(batch), flow)
         return x
 
 

@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 from glassformer.generation.arguments import override, without_unused
 from glassformer.generation.detokenizer import decode_continuation
-from glassformer.generation.foreign_options import INSTEAD
+from glassformer.generation.option_values import INSTEAD
 from glassformer.generation.options import GenerationOptions
 from glassformer.model import Model
 from glassformer.tasks.generate.settings import (
