@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -150,10 +151,23 @@ def test_half_a_file_is_refused_or_read_as_far_as_it_goes(tmp_path: Path) -> Non
     for name in ("a.wav", "a.flac", "a.m4a"):
         content = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(content[: len(content) // 2])
-    assert len(read_audio(tmp_path / "a.wav", RATE_HZ)) == pytest.approx(2 * RATE_HZ, abs=30)
+    with pytest.warns(UserWarning, match=r"its header claims 4\.0 s, and it holds 2\.0 s; it may be truncated"):
+        assert len(read_audio(tmp_path / "a.wav", RATE_HZ)) == pytest.approx(2 * RATE_HZ, abs=30)
+    samples = (sound * 2**14).astype(np.int16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a stream that ended, from a writer that could not know its size
+        assert len(read_audio(wav_bytes(samples, claimed_bytes=2**32 - 1), RATE_HZ)) == len(sound)
     for name in ("a.flac", "a.m4a"):  # they end with what a reader needs
         with pytest.raises(DataError, match="damaged"):
             read_audio(tmp_path / name, RATE_HZ)
+
+
+@pytest.mark.parametrize("name", ["a.mp3", "a.wav", "a.txt", "a"])
+def test_the_content_counts_not_the_name(tmp_path: Path, name: str) -> None:
+    sound = speech_like(1.0)
+    soundfile.write(tmp_path / "a.flac", sound, RATE_HZ, subtype="PCM_24")
+    (tmp_path / "a.flac").rename(tmp_path / name)
+    assert np.abs(read_audio(tmp_path / name, RATE_HZ) - sound).max() < 1e-6
 
 
 def test_mp3_that_is_cut_off_says_so(tmp_path: Path) -> None:

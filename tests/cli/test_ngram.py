@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from glassformer.cli.app import app
-from glassformer.errors import DataError, GlassformerError
+from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.ngram.store import load_ngram
 from tests.ngram.test_kneser_ney import TEXTS
 
@@ -52,3 +52,11 @@ def test_train_measure_and_prune() -> None:
 def test_tokens_of_a_model(minilm: Path) -> None:
     run("train", "t.txt", "--tokenizer", str(minilm), "--output", "m.ngram", "--min-count", "2", "--max-words", "9")
     assert len(load_ngram("m.ngram").words) == 12
+
+
+def test_words_for_speech(minilm: Path) -> None:
+    Path("p.txt").write_text("“The cat,” it said: semi-dry!\n…\n")
+    run("train", "p.txt", "--for-speech", "--order", "1", "--output", "m.ngram")
+    assert {"the", "cat", "it", "said", "semi", "dry"} <= set(load_ngram("m.ngram").words)
+    with pytest.raises(ConfigError, match="give one of the two"):
+        run("train", "p.txt", "--for-speech", "--tokenizer", str(minilm), "--output", "m.ngram")

@@ -14,6 +14,13 @@ import numpy as np
 import pytest
 
 from glassformer.audio import read_audio
+from glassformer.cli.transcribe import SpeechOptions
+from glassformer.cli.transcribe_screen import follow
+from glassformer.ngram.kneser_ney import train_ngram
+from glassformer.ngram.store import save_ngram
+from glassformer.speech.live import Update
+from glassformer.speech.options import TranscriptionOptions
+from glassformer.speech.results import TimedWord
 from tests.cli.conftest import Command
 
 
@@ -66,6 +73,61 @@ def test_standard_input(command: Command, tiny: Path, kennedy: Path, monkeypatch
     assert "fellow Americans" in done.stdout
 
 
+class Microphone:
+    """Two blocks of sound, and then its end: None = the stream's, or an error."""
+
+    def __init__(self, blocks: int, end: type[BaseException] | None) -> None:
+        self.blocks, self.end = blocks, end
+
+    def read1(self, size: int) -> bytes:
+        self.blocks -= 1
+        if self.blocks < 0 and self.end is not None:
+            raise self.end
+        return b"" if self.blocks < 0 else bytes(3)  # a sample and a half
+
+
+class Hearing:
+    """In the place of a live transcription: a word, once the sound has ended, where there was any."""
+
+    def __init__(self, model: object, options: object) -> None:
+        self.samples = 0
+
+    def feed(self, block: np.ndarray) -> list[Update]:
+        self.samples += len(block)
+        return []
+
+    def finish(self) -> Update:
+        return Update(
+            tuple(TimedWord(f" heard {self.samples}", 0.0, 1.0, 1.0) for _ in range(min(1, self.samples))), ()
+        )
+
+
+@pytest.mark.parametrize(
+    ("blocks", "end", "out", "error"),
+    [
+        (2, None, " heard 3\n", ""),
+        (2, KeyboardInterrupt, " heard 3\n", ""),
+        (2, OSError, " heard 3\n", "the sound ended"),
+        (0, None, "\n", "no speech was heard"),
+        (0, KeyboardInterrupt, "\n", "no speech was heard"),
+    ],
+)
+def test_a_microphone_that_stops(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    blocks: int,
+    end: type[BaseException] | None,
+    out: str,
+    error: str,
+) -> None:
+    """Whatever ends the sound, what was heard until then is printed."""
+    monkeypatch.setattr("glassformer.speech.live.LiveTranscription", Hearing)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Microphone(blocks, end)))
+    follow(None, TranscriptionOptions())  # type: ignore[arg-type] # no model is asked
+    shown = capsys.readouterr()
+    assert shown.out == out and error in shown.err and bool(shown.err) == bool(error)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -78,6 +140,7 @@ def test_standard_input(command: Command, tiny: Path, kennedy: Path, monkeypatch
         (["a.wav", "--json", "--html", "page.html"], "--html writes one page"),
         (["a.wav", "--html", "page.txt"], "page.txt"),
         (["a.wav", "--alpha", "1"], "add --lm FILE"),
+        (["a.wav", "--rescore"], "add --lm FILE"),
         (["a.wav", "--lm", "none.arpa"], "none.arpa"),
         (["nowhere.wav"], "nowhere.wav"),
         (["."], "holds no audio or video file"),
@@ -92,3 +155,13 @@ def test_mistakes(
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_a_language_model_of_a_file(command: Command, tmp_path: Path) -> None:
+    words = tmp_path / "words.arpa"
+    save_ngram(train_ngram([["my", "fellow"], ["my", "country"]], 2), words)
+    options = SpeechOptions(lm=words, rescore=True, alpha=0.3).read()
+    assert options.rescore and options.alpha == 0.3 and "fellow" in (options.language_model or ())
+    words.write_bytes(words.read_bytes()[:-20])
+    done = command("transcribe", "no-model", "a.wav", "--lm", words)
+    assert done.returncode == 2 and "words.arpa" in done.stderr and "no-model" not in done.stderr

@@ -74,3 +74,9 @@ def test_nothing_to_hear(model: Model) -> None:
 def test_options_of_models_with_a_decoder_are_refused(model: Model) -> None:
     with pytest.raises(glassformer.ConfigError, match="language"):
         model.transcribe(speech_like(1.0), sample_rate_hz=16_000, language="de")
+
+
+def test_a_language_model_needs_beams(model: Model) -> None:
+    words = train_ngram([["a", "word"]], 2)
+    with pytest.raises(glassformer.ConfigError, match="takes part in a beam search, and num_beams is 1"):
+        model.transcribe(speech_like(1.0), sample_rate_hz=16_000, num_beams=1, language_model=words)

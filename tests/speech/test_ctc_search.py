@@ -27,8 +27,12 @@ def spelled(path: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(letter for letter, _ in itertools.groupby(path) if letter != 0)
 
 
-def search(table: np.ndarray, beams: int, words: FusedWords = PLAIN) -> tuple[list[int], float]:
+def n_best(table: np.ndarray, beams: int, words: FusedWords = PLAIN) -> list[tuple[list[int], float]]:
     return prefix_beam_search(table, beams=beams, blank=0, delimiter=1, pieces=PIECES, words=words)
+
+
+def search(table: np.ndarray, beams: int, words: FusedWords = PLAIN) -> tuple[list[int], float]:
+    return n_best(table, beams, words)[0]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -78,3 +82,16 @@ def test_a_language_model_decides_between_words_that_sound_alike() -> None:
     assert [PIECES[i] for i in search(table, 8, FusedWords(model, 2.0, 0.0))[0]] == ["A", "B"]
     plain, fused = search(table, 8), search(table, 8, FusedWords(model, 0.0, 0.0))
     assert plain == fused  # alpha 0 is the plain search, exactly
+
+
+def test_rescoring_all_texts_is_fusion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that gives nothing up finds each text; what the language model adds is the same within it and after."""
+    monkeypatch.setattr(ctc_search, "PRUNED", -np.inf)
+    words = FusedWords(train_ngram([["ab", "a"], ["b"]], 2), 0.8, 0.3)
+    table = log_probs(5, 3)
+    fused = {tuple(letters): score for letters, score in n_best(table, 10_000, words)}
+    plain = n_best(table, 10_000)
+    assert [score for _, score in plain] == sorted((score for _, score in plain), reverse=True)
+    for letters, score in plain:
+        text = "".join(PIECES[i].replace("|", " ") for i in letters)
+        assert score + words.of_text(text.split()) == pytest.approx(fused[tuple(letters)])

@@ -27,6 +27,7 @@ from tests.audio.sounds import encoded, speech_like
 GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("openai_whisper_tiny_en.json").read_text("utf-8"))
 """Recording → what openai-whisper says of it, with the same weights: segments, greedy and with five beams; words."""
 QUICK = {"jfk.flac", "ljspeech/LJ001-0002.flac", "fleurs/fleurs-en-004.ogg"}
+CHORD = sum(np.sin(np.arange(48_000) * hertz / 2_546) for hertz in (262, 330, 392)).astype(np.float32) / 5  # type: ignore[union-attr]
 GREEDY = TranscriptionOptions(num_beams=1, temperature=0.0)
 ASKED = "what you can do for your country"
 
@@ -152,8 +153,14 @@ def test_live_text_settles_as_it_is_in_the_end(model: Model, kennedy: Path) -> N
 
 @pytest.mark.parametrize(
     "sound",
-    [np.zeros(32_000, np.float32), np.zeros(1, np.float32), np.full(40, 0.5, np.float32)],
-    ids=["silence", "one sample", "less than a frame"],
+    [
+        np.zeros(32_000, np.float32),
+        np.zeros(1, np.float32),
+        np.full(40, 0.5, np.float32),
+        np.random.default_rng(0).normal(0, 0.1, 32_000).astype(np.float32),
+        pytest.param(CHORD, marks=pytest.mark.soak),
+    ],
+    ids=["silence", "one sample", "less than a frame", "noise", "music"],
 )
 def test_nobody_speaks(model: Model, sound: np.ndarray) -> None:
     for options in ({"num_beams": 1}, {"num_beams": 1, "batch_size": 2, "word_timestamps": True}):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from glassformer.ngram.kneser_ney import train_ngram
-from glassformer.speech.word_fusion import FusedWords, TokenWords
+from glassformer.speech.word_fusion import FusedWords, TokenWords, words_of
 
 PIECES = [b"", b" the", b" The", b" ca", b"t", b".", b" sat", b"\xc3", b"\xa9", b"", b""]
 TIME, END = 9, 10
@@ -27,8 +27,8 @@ def test_a_word_counts_once_it_is_complete(alpha: float, beta: float) -> None:
     for word in ("the", "cat", "sat"):
         log_prob, state = WORDS.step(state, int(WORDS.ids([word])[0]))
         expected.append(alpha * log_prob + beta)
-    # At " ca", which ends "The"; at " sat", which ends "cat."; at the timestamp.
-    assert scores == pytest.approx([0, 0, expected[0], 0, 0, expected[1], expected[2], 0], abs=1e-6)
+    # At " ca", which ends "The"; at ".", which ends "cat"; at the timestamp.
+    assert scores == pytest.approx([0, 0, expected[0], 0, expected[1], 0, expected[2], 0], abs=1e-6)
 
 
 def test_a_letter_may_be_two_tokens() -> None:
@@ -38,3 +38,12 @@ def test_a_letter_may_be_two_tokens() -> None:
 
 def test_nothing_is_added_at_weight_0() -> None:
     assert added([1, 3, 4, END], FusedWords(WORDS, 0.0, 0.0)) == [0, 0, 0, 0]
+
+
+def test_a_word_without_end_is_paid_for() -> None:
+    loop = added([3, 4, 5, 4, 5, 4, 5], FusedWords(WORDS, 1.0, 0.0))  # cat.t.t.
+    assert loop[2] < 0 and loop[4] < 0 and loop[6] < 0
+
+
+def test_the_words_of_a_text() -> None:
+    assert words_of("“It’s semi-dry,” Dr. O'Neil said: 3.5 – U.S.!") == "it’s semi dry dr o'neil said 3 5 u s".split()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -34,6 +35,8 @@ RATES_HZ = (1_000, 384_000)
 """Accepted sample rates; the resampling filter grows with the ratio of two rates."""
 BLOCK_SAMPLES = 1 << 18
 """How many samples are read and resampled at a time."""
+STREAM_BYTES = (1 << 31) - 4096
+"""Writers that cannot know the size of a wav claim so much, or more."""
 FULL_SCALE = {"int16": 1 << 15, "int32": 1 << 31}
 """Integer sample formats, and the value that becomes 1.0, full scale."""
 CONTAINERS = "mov,matroska,aac,mp3,asf,avi,flv,mpegts,mpeg,ogg,wav,aiff,caf,amr,flac"
@@ -172,13 +175,22 @@ def _decode(name: str, stream: BinaryIO) -> Iterator[_AudioStream]:
         first_error = problem.error_string
     else:
         with file:
-            known = 0 < file.frames < 1 << 62  # streams claim 2**63 - 1 frames
-            header_seconds = file.frames / file.samplerate if known else None
-            yield _AudioStream(name, file.samplerate, _soundfile_blocks(name, file), header_seconds)
+            yield _AudioStream(name, file.samplerate, _soundfile_blocks(name, file), _claimed_seconds(file))
             return
     stream.seek(0)
     with _open_with_av(name, stream, first_error) as source:
         yield source
+
+
+def _claimed_seconds(file: Any) -> float | None:
+    """The duration that a header claims; None where it does not know: a stream's."""
+    if not 0 < file.frames < 1 << 62:  # streams claim 2**63 - 1 frames
+        return None
+    # Of a wav that was cut off, libsndfile counts the frames that are there, and notes what its header says.
+    cut = re.search(r"^data : (\d+) \(should be (\d+)\)", file.extra_info, re.MULTILINE)
+    claimed, held = (int(cut[1]), int(cut[2])) if cut else (1, 1)
+    more = claimed / held if 0 < held < claimed < STREAM_BYTES else 1.0
+    return float(more * file.frames / file.samplerate)
 
 
 def _soundfile_blocks(path: str, file: Any) -> Iterator[NDArray[Any]]:

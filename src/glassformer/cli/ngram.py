@@ -12,7 +12,7 @@ import typer
 from glassformer.cli.options import Json, Options, columns_of, command, option
 from glassformer.cli.screen import print_facts, print_json, table_of, terminal
 from glassformer.cli.tokenizer import Corpus, Files
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import check_output
 from glassformer.progress import progress_bar
 
@@ -33,6 +33,9 @@ class WordOptions(Options):
         None, "Column mapping of files with columns, role=column: text=body.", "--column", "-c"
     )
     lower: bool = option(False, "Lowercase the texts.")
+    for_speech: bool = option(
+        False, "Words in lower case without punctuation, as speech recognition looks them up.", "--for-speech"
+    )
     tokenizer: str | None = option(
         None, "Model whose tokenizer splits the texts; for fusion with this model. Default: white space splits."
     )
@@ -56,6 +59,12 @@ class Words:
         self._texts = Corpus(files, columns_of(options.column, ["text"]).get("text", "text"))
         self._lower = options.lower
         self._split: Callable[[str], list[str]] = str.split
+        if options.for_speech and options.tokenizer is not None:
+            raise ConfigError("--for-speech makes words, and --tokenizer tokens; give one of the two")
+        if options.for_speech:
+            from glassformer.speech.word_fusion import words_of
+
+            self._split = words_of
         if options.tokenizer is not None:
             from glassformer.hub import resolve
             from glassformer.text import Tokenizer
@@ -64,8 +73,8 @@ class Words:
 
     def __iter__(self) -> Iterator[list[str]]:
         for text in self._texts:
-            if text.strip():
-                yield self._split(text.lower() if self._lower else text)
+            if words := self._split(text.lower() if self._lower else text):
+                yield words
 
 
 @ngram.command()
@@ -79,7 +88,7 @@ def train(files: Files, *, options: NgramOptions, json: Json = False) -> None:
 
     [cyan]glassformer ngram train talks.txt --order 4 --output talks.arpa[/]
 
-    [cyan]glassformer ngram train train.csv --column text=transcript --lower --output transcripts.ngram[/]
+    [cyan]glassformer ngram train train.csv --column text=transcript --for-speech --output words.ngram[/]
 
     [cyan]glassformer ngram train talks.txt --tokenizer whisper-tiny --order 5 --output tokens.ngram[/]
     """
@@ -155,7 +164,7 @@ def prune(model: ModelFile, *, options: PruneOptions, json: Json = False) -> Non
 
 @dataclass(frozen=True, kw_only=True)
 class TuningOptions(Options):
-    """What is searched for weights of shallow fusion."""
+    """What is searched for weights of the language model."""
 
     model: str = option(..., "Speech recognition model: folder, or name on the Hub.", "--model", "-m")
     data: Path = option(..., "Table of validation recordings and their transcripts, or its folder.", "--data", "-d")
@@ -165,12 +174,13 @@ class TuningOptions(Options):
     alpha: list[float] | None = option(None, "Weight to try; repeatable. Default: 0.1, 0.3, 0.6, 1.")
     beta: list[float] | None = option(None, "Bonus for a word to try; repeatable. Default: 0, 0.5, 1.")
     beams: int = option(5, "Beam width.", min=1)
+    rescore: bool = option(False, "Rescore the texts of the beam search, in the place of shallow fusion.")
 
 
 @ngram.command()
 @command
 def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = False) -> None:
-    """Tune alpha and beta of shallow fusion by word error rate on validation recordings.
+    """Tune alpha and beta of shallow fusion, or of rescoring, by word error rate on validation recordings.
 
     Each pair of weights is a search through all recordings, beside one without the language model. Judge the chosen
     pair on recordings that were not used here.
@@ -191,7 +201,8 @@ def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = Fals
     alphas, betas = tuple(options.alpha or ALPHAS), tuple(options.beta or BETAS)
     scores = []
     with progress_bar("pairs of weights", 1 + len(alphas) * len(betas)) as advance:
-        for score in tune_fusion(task, rows, str(language_model), alphas=alphas, betas=betas, beams=options.beams):
+        search: dict[str, Any] = {"alphas": alphas, "betas": betas, "beams": options.beams, "rescore": options.rescore}
+        for score in tune_fusion(task, rows, str(language_model), **search):
             scores.append(score)
             advance(1)
     best = best_fusion(scores)
@@ -201,7 +212,8 @@ def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = Fals
     table = [[f"{x.alpha:g}", f"{x.beta:g}", str(x.wer), str(x.cer), "←" if x is best else ""] for x in scores]
     terminal().print(table_of(["alpha", "beta", "WER", "CER", ""], table, left=0))
     helps = best is not scores[0]
-    weights = f"--alpha {best.alpha:g} --beta {best.beta:g}" if helps else "no language model: none of these helps"
+    how = "--rescore " * options.rescore
+    weights = f"{how}--alpha {best.alpha:g} --beta {best.beta:g}" if helps else "no language model: none of these helps"
     print_facts({"best": weights, "recordings": f"{len(rows):,}"})
 
 

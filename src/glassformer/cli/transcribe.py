@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli.options import BEAM_SEARCH, Loading, ModelName, Options, Precision, beam_width, command, option
-from glassformer.cli.screen import byte_amount, note, notes, visible
+from glassformer.cli.screen import note, notes
+from glassformer.cli.transcribe_screen import follow, print_transcript, write_page
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files.atomic import disk_errors
 from glassformer.pages import check_html_path
@@ -21,7 +21,6 @@ from glassformer.progress import progress_bar, spinner
 if TYPE_CHECKING:
     from glassformer.model import Model
     from glassformer.speech.options import TranscriptionOptions
-    from glassformer.speech.results import Segment
     from glassformer.speech.subtitles import LineLimits
 
 SOUNDS = frozenset(
@@ -97,12 +96,17 @@ class SpeechOptions(Options):
         "--previous-text/--no-previous-text",
         panel=SEARCH,
     )
-    lm: Path | None = option(None, "N-gram language model (.arpa, .ngram) for shallow fusion.", panel=BEAM_SEARCH)
+    lm: Path | None = option(
+        None, "N-gram language model (.arpa, .ngram) for shallow fusion, or --rescore.", panel=BEAM_SEARCH
+    )
     alpha: float | None = option(None, "Weight of the language model. Default: 0.5.", min=0, panel=BEAM_SEARCH)
     beta: float | None = option(None, "Bonus for each word, with a model of words.", panel=BEAM_SEARCH)
+    rescore: bool = option(
+        False, "Let the language model order the texts of the beam search, in the place of fusion.", panel=BEAM_SEARCH
+    )
 
     def read(self) -> TranscriptionOptions:
-        """As the library has them. Raises: ConfigError: out of range, or --alpha without --lm."""
+        """As the library has them. Raises: ConfigError: out of range, or --alpha or --rescore without --lm."""
         from glassformer.speech.options import TranscriptionOptions
 
         given = self.given()
@@ -112,8 +116,8 @@ class SpeechOptions(Options):
             from glassformer.ngram.store import load_ngram
 
             given["language_model"] = load_ngram(path)
-        elif {"alpha", "beta"} & given.keys():
-            raise ConfigError("--alpha and --beta weigh a language model; add --lm FILE")
+        elif {"alpha", "beta", "rescore"} & given.keys():
+            raise ConfigError("--alpha, --beta and --rescore are of a language model; add --lm FILE")
         return TranscriptionOptions.read(given)
 
 
@@ -159,7 +163,7 @@ def transcribe(
         if precision.precision is not None:
             loaded.prepare(precision.precision)
     if output.follow:
-        _follow(loaded, options)
+        follow(loaded, options)
         return
     failed = [sound for sound in sounds if not _transcribe(loaded, model, sound, options, output, formats, sounds)]
     if failed:
@@ -217,9 +221,9 @@ def _transcribe(
     try:
         with notes():
             if output.html is not None:
-                _write_page(model, sound, options, output.html)
+                write_page(model, sound, options, output.html)
             elif output.output is None:
-                _print(model, sound, options, formats, output.limits(), title=len(sounds) > 1)
+                print_transcript(model, sound, options, formats, output.limits(), title=len(sounds) > 1)
             else:
                 _write(model, model_name, sound, options, output, formats, sounds)
     except GlassformerError as problem:
@@ -265,86 +269,3 @@ def _write(
         job.run(model, options, on_step)
     for path in job.outputs.values():
         typer.echo(f"saved in {path}")
-
-
-def _write_page(model: Model, sound: Path, options: TranscriptionOptions, path: Path) -> None:
-    """Transcribe with word times to the screen and to an HTML page."""
-    from glassformer.speech.sound_page import TranscriptionPage
-
-    page = TranscriptionPage(model, sound, replace(options, word_timestamps=True))
-    for segment in (segment for step in page for segment in step.segments):
-        _show(replace(segment, words=None))
-    typer.echo(f"saved in {path}, {byte_amount(page.save(path))}")
-
-
-def _print(
-    model: Model,
-    sound: Path,
-    options: TranscriptionOptions,
-    formats: Sequence[str],
-    limits: LineLimits | None,
-    *,
-    title: bool,
-) -> None:
-    """Transcribe to the screen: segments as they come, or a whole file of a format."""
-    from glassformer.speech.subtitles import write
-    from glassformer.speech.transcribe import open_recording
-
-    recording = open_recording(model, sound, options)
-    if formats:
-        for _ in recording:
-            pass
-        typer.echo(write(formats[0], recording.transcription, limits), nl=False)
-        return
-    if title:
-        typer.echo(f"{visible(str(sound))}")
-    for step in recording:
-        for segment in step.segments:
-            _show(segment)
-    if not recording.transcription.segments:
-        note(f"{sound}: no speech was heard")
-
-
-def _show(segment: Segment) -> None:
-    """One line of a segment, or of each of its words."""
-    lines = [(word.start, word.end, f"{word.word}  {word.probability:.0%}") for word in segment.words or ()]
-    for start, end, text in lines or [(segment.start, segment.end, segment.text)]:
-        typer.echo(f"[{_clock(start)} → {_clock(end)}] {visible(text.strip())}")
-    sys.stdout.flush()
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(max(0.0, seconds), 60)
-    return f"{int(minutes):02}:{rest:05.2f}"
-
-
-def _follow(model: Model, options: TranscriptionOptions) -> None:
-    """Live transcription: settled words are printed; on a terminal, tentative ones are shown after them."""
-    import numpy as np
-
-    from glassformer.speech.live import LiveTranscription
-
-    live = LiveTranscription(model, options)
-    shown = sys.stderr.isatty()
-    stream: Any = sys.stdin.buffer
-    rest = b""
-
-    def show(update: Any) -> None:
-        if shown:
-            sys.stderr.write("\r\x1b[K")
-        text = "".join(word.word for word in update.settled)
-        if text:
-            sys.stdout.write(visible(text))
-            sys.stdout.flush()
-        if shown:
-            sys.stderr.write("\x1b[2m" + visible("".join(word.word for word in update.tentative))[-70:] + "\x1b[0m")
-            sys.stderr.flush()
-
-    while chunk := stream.read1(1 << 14):
-        data = rest + chunk
-        whole = len(data) // 2 * 2
-        samples, rest = np.frombuffer(data[:whole], "<i2"), data[whole:]
-        for update in live.feed(samples.astype(np.float32) / np.float32(32768)):
-            show(update)
-    show(live.finish())
-    typer.echo()

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from glassformer.audio.read import AudioInput, audio_blocks
 from glassformer.core.flow import Batch, Flow
-from glassformer.engine.batching import eval_mode
 from glassformer.errors import ConfigError
+from glassformer.models import eval_mode
 from glassformer.pretrained import PretrainedModel
 from glassformer.speech.ctc_search import force_align, greedy_letters, prefix_beam_search
 from glassformer.speech.options import TranscriptionOptions
@@ -40,7 +40,7 @@ LogProbs = NDArray[np.float64]
 
 
 class LetterDecoder:
-    """CTC decoding with a model's vocabulary: greedy, or prefix beam search with a language model.
+    """CTC decoding with a model's vocabulary: greedy, or prefix beam search with a language model in it, or after it.
 
     blank, delimiter: ids of the blank and of the letter between words · spelled: the text of each id
     """
@@ -53,20 +53,31 @@ class LetterDecoder:
         self.spelled = [tokenizer.decode([i], skip_special_tokens=True) for i in range(model.vocabulary)]
         self.blank: int = int(model.config.get("pad_token_id") or 0)
         self.delimiter: int = tokenizer("A A", add_special_tokens=False)["input_ids"][1]  # between two words
+        if options.language_model is not None and self._beams == 1:
+            raise ConfigError("a language model takes part in a beam search, and num_beams is 1; it must be 2 or more")
         self._words = FusedWords(options.language_model, options.alpha, options.beta)
+        self._fused = FusedWords(None, 0.0, 0.0) if options.rescore else self._words
 
     def search(self, log_probs: LogProbs) -> tuple[list[int], float]:
         """Letters, and their log-probability. [frames, V]"""
         if self._beams == 1:
             return greedy_letters(log_probs, self.blank)
-        return prefix_beam_search(
+        texts = prefix_beam_search(
             log_probs,
             beams=self._beams,
             blank=self.blank,
             delimiter=self.delimiter,
             pieces=self._pieces,
-            words=self._words,
+            words=self._fused,
         )
+        if self._fused is not self._words:  # the language model chooses among the n best texts
+            texts = [(letters, score + self._words.of_text(self._words_of(letters))) for letters, score in texts]
+        return max(texts, key=lambda each: each[1])
+
+    def _words_of(self, letters: Sequence[int]) -> list[str]:
+        """Words as the search spells them."""
+        spelled = "".join(" " if letter == self.delimiter else self._pieces[letter] for letter in letters)
+        return spelled.split(" ")
 
     def text(self, letters: Sequence[int]) -> str:
         """Words of letters, with a space between them."""

@@ -59,14 +59,14 @@ def prefix_beam_search(
     delimiter: int,
     pieces: Sequence[str],
     words: FusedWords,
-) -> tuple[list[int], float]:
-    """The likeliest text, by the sum over its paths, with fusion.
+) -> list[tuple[list[int], float]]:
+    """The likeliest texts, by the sum over their paths, with fusion: the n best, the best first.
 
     Args:
         log_probs: natural, of each letter in each frame. [frames, V]
         beams: how many prefixes go on · blank, delimiter: ids of the blank and of the letter between words (-1 = none)
         pieces: letters by id
-    Returns: ids without blanks, and their score.
+    Returns: of each text its ids without blanks, and their score; at most `beams`.
     Source: Hannun et al. 2014, algorithm 1.
     """
     if beams < 1:
@@ -94,8 +94,8 @@ def prefix_beam_search(
     def total(beam: _Beam) -> float:
         return beam.acoustic + beam.fused + words.add(beam.state, beam.word)[0]
 
-    best, beam = max(front.items(), key=lambda item: total(item[1]))
-    return list(best), total(beam)
+    texts = [(list(prefix), total(beam)) for prefix, beam in front.items()]
+    return sorted(texts, key=lambda each: -each[1])
 
 
 def _add(front: _Front, prefix: tuple[int, ...], like: _Beam, ended: float, going: float) -> None:

@@ -16,7 +16,8 @@ import torch
 
 from glassformer.audio.features import LogMel
 from glassformer.audio.read import Samples
-from glassformer.engine.batching import eval_mode
+from glassformer.engine.prepare import prepare_plain
+from glassformer.models import eval_mode
 from glassformer.pretrained import PretrainedModel
 from glassformer.speech.alignment import WordAligner
 from glassformer.speech.alignment_heads import all_heads, published_heads
@@ -52,6 +53,7 @@ class LiveTranscription:
         """Raises: UnsupportedError: the model has no decoder with Whisper's vocabulary."""
         processor = model.processor
         extractor = getattr(processor, "extractor", None)
+        prepare_plain(model.network)
         self._decoder = WindowDecoder(model, replace(options, word_timestamps=True, temperature=0.0))
         assert isinstance(extractor, LogMel)  # models with such a vocabulary read spectrograms
         self._extractor = extractor

@@ -62,6 +62,7 @@ class TranscriptionOptions:
     seed: of sampling
     language_model, alpha, beta: shallow fusion with an n-gram model, its weight, and a bonus for each word. It is one
         of words, or, for a model with a decoder, of its tokenizer's tokens (without bonus)
+    rescore: the language model takes no part in the search, and orders the n best texts that it finds
     Source: Radford et al. 2022, section 4.5; the defaults are those of its released command.
     """
 
@@ -85,6 +86,7 @@ class TranscriptionOptions:
     language_model: NgramModel | None = _option(None, "an n-gram model, as load_ngram reads it", _MODEL)  # noqa: RUF009 # a field
     alpha: float = _option(0.5, "a number from 0 to 100", _number(0.0, 100.0))
     beta: float = _option(0.0, "a number from -100 to 100", _number(-100.0, 100.0))
+    rescore: bool = _option(False, "True or False", _FLAG)
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -95,6 +97,11 @@ class TranscriptionOptions:
                 valid = False
             if not valid:
                 raise ConfigError(f"{each.name} is {safe_repr(value)}; it must be {each.metadata['allowed']}")
+        if self.rescore and (self.language_model is None or self.num_beams == 1):
+            raise ConfigError(
+                "rescore lets a language model choose among the texts of a beam search: give language_model, and "
+                "num_beams from 2 up"
+            )
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> TranscriptionOptions:

@@ -29,26 +29,22 @@ class TimestampRules:
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
         first, end = self.vocabulary.first_timestamp, self.vocabulary.end
-        new = ids[:, self.begin :]
-        banned = torch.zeros_like(logits, dtype=torch.bool)
-        banned[:, self.vocabulary.no_timestamps] = True
-        stamps = new >= first
+        new, logits = ids[:, self.begin :], logits.clone()
+        logits[:, self.vocabulary.no_timestamps] = -torch.inf
         if new.shape[1] == 0:
-            banned[:, :first] = True
+            logits[:, :first] = -torch.inf
             if self.max_initial is not None:
-                banned[:, first + self.max_initial + 1 :] = True
-        else:
-            after_stamp = stamps[:, -1]
-            pair_complete = stamps[:, -2] if new.shape[1] > 1 else torch.ones_like(after_stamp)
-            columns = torch.arange(logits.shape[-1], device=logits.device)
-            banned |= (after_stamp & pair_complete)[:, None] & (columns >= first)  # text follows a pair
-            banned |= (after_stamp & ~pair_complete)[:, None] & (columns < end)  # no text between the two of a pair
+                logits[:, first + self.max_initial + 1 :] = -torch.inf
+        # A few rows of a large vocabulary: ranges of each are cheaper to ban than masks of all are to make.
+        for row, tokens in zip(logits, new.tolist() if new.shape[1] else (), strict=False):
+            opened = tokens[-1] >= first and (len(tokens) > 1 and tokens[-2] < first)  # a pair that lacks its second
+            if opened:
+                row[:end] = -torch.inf
+            elif tokens[-1] >= first:
+                row[first:] = -torch.inf  # text follows a pair
             # A segment has a length: the timestamp that ends it is later than the one that begins it.
-            latest = torch.where(stamps, new, first - 1).amax(dim=1)
-            lowest = torch.where(after_stamp & ~pair_complete, latest, latest + 1)
-            banned |= (columns >= first) & (columns < lowest[:, None])
-        logits = logits.masked_fill(banned, -torch.inf)
-        likely = logits.log_softmax(-1)
-        stamp_likelier = likely[:, first:].logsumexp(-1) > likely[:, :first].amax(-1)
-        text = torch.arange(logits.shape[-1], device=logits.device) < first
-        return logits.masked_fill(stamp_likelier[:, None] & text, -torch.inf)
+            latest = max(tokens) if max(tokens) >= first else first - 1
+            row[first : latest if opened else latest + 1] = -torch.inf
+        stamp_likelier = logits[:, first:].logsumexp(-1) > logits[:, :first].amax(-1)
+        logits[:, :first].masked_fill_(stamp_likelier[:, None], -torch.inf)
+        return logits

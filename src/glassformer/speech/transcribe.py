@@ -10,8 +10,9 @@ from typing import Any
 from glassformer.audio.features import LogMel
 from glassformer.audio.processor import AudioProcessor
 from glassformer.audio.read import AudioInput
-from glassformer.engine.batching import eval_mode
+from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import UnsupportedError
+from glassformer.models import eval_mode
 from glassformer.pretrained import PretrainedModel
 from glassformer.speech.alignment import Alignment, WordAligner
 from glassformer.speech.alignment_heads import SCORING, best_heads, published_heads, window_scores
@@ -50,6 +51,7 @@ class Recording:
         self.options = options
         self.language: str | None = None
         self.language_probability: float | None = None
+        prepare_plain(model.network)  # here, not in the decoder, by which networks that train are validated too
         self._decoder = WindowDecoder(model, options)
         self.language = None if options.language is None else self._decoder.vocabulary.code(options.language)
         if not self._decoder.vocabulary.languages:

@@ -19,7 +19,7 @@ from glassformer.pretrained import PretrainedModel
 
 SECONDS_PER_TIMESTAMP = 0.02
 TASKS = ("transcribe", "translate")
-NO_SPEECH_NAMES = ("<|nospeech|>", "<|nocaptions|>")
+NO_SPEECH_NAMES = ("nospeech", "nocaptions")
 """The same token, in newer and older vocabularies."""
 
 
@@ -45,21 +45,28 @@ class SpeechVocabulary:
     @classmethod
     def of(cls, model: PretrainedModel) -> SpeechVocabulary:
         """Read from the tokenizer and generation_config.json. Raises: UnsupportedError: it has no such tokens."""
-        words = model.tokenizer.engine.get_vocab()
-        ids = {name: words.get(f"<|{name}|>") for name in ("startoftranscript", "endoftext", "startofprev")}
-        ids["no_speech"] = next((words[name] for name in NO_SPEECH_NAMES if name in words), None)
-        ids["notimestamps"] = words.get("<|notimestamps|>", model.generation_config.get("no_timestamps_token_id"))
+        engine = model.tokenizer.engine  # asked for single tokens: to list all of them takes longer than a few steps
+
+        def token(name: str) -> int | None:
+            number: int | None = engine.token_to_id(f"<|{name}|>")
+            return number
+
+        ids = {name: token(name) for name in ("startoftranscript", "endoftext", "startofprev")}
+        ids["no_speech"] = next((number for name in NO_SPEECH_NAMES if (number := token(name)) is not None), None)
+        written = token("notimestamps")
+        ids["notimestamps"] = model.generation_config.get("no_timestamps_token_id") if written is None else written
         if missing := [name for name, number in ids.items() if number is None]:
             raise UnsupportedError(
                 f"the tokenizer of this {model.family.model_type!r} model has no token for {', '.join(missing)}; "
                 "transcripts of long recordings need a Whisper vocabulary"
             )
         start, end, previous, no_speech, no_timestamps = (int(number or 0) for number in ids.values())
-        several = "<|transcribe|>" in words and model.generation_config.get(
+        tasks = {task: number for task in TASKS if (number := token(task)) is not None}
+        several = "transcribe" in tasks and model.generation_config.get(
             "is_multilingual", model.network.target_vocabulary >= MULTILINGUAL_SIZE
         )
-        first_task = min((words[f"<|{task}|>"] for task in TASKS if f"<|{task}|>" in words), default=0)
-        languages = {word[2:-2]: number for word, number in words.items() if start < number < first_task}
+        between = range(start + 1, min(tasks.values(), default=0))
+        languages = {word[2:-2]: number for number in between if (word := engine.id_to_token(number)) is not None}
         return cls(
             start=start,
             end=end,
@@ -67,7 +74,7 @@ class SpeechVocabulary:
             no_speech=no_speech,
             no_timestamps=no_timestamps,
             languages=languages if several else {},
-            tasks={task: words[f"<|{task}|>"] for task in TASKS} if several else {},
+            tasks=tasks if several else {},
             context=model.network.max_tokens or MAX_CONTEXT,
         )
 
@@ -79,6 +86,10 @@ class SpeechVocabulary:
     def seconds(self, token: int) -> float:
         """The time that a timestamp token means, from the beginning of its window."""
         return (token - self.first_timestamp) * SECONDS_PER_TIMESTAMP
+
+    def timestamp(self, seconds: float) -> int:
+        """The timestamp token that is nearest to a time from the beginning of a window."""
+        return self.first_timestamp + round(seconds / SECONDS_PER_TIMESTAMP)
 
     def code(self, language: str) -> str:
         """The code of a language, given as a code or by its English name. Raises: ConfigError: not known."""

@@ -23,17 +23,14 @@ from glassformer.generation.beam import beam_search
 from glassformer.generation.decoding import Decoding, Multinomial, TokenChooser, greedy
 from glassformer.generation.filters import Filter, suppress
 from glassformer.generation.generate import generation_defaults
-from glassformer.generation.ngram_scorer import NgramScorer
 from glassformer.generation.rows import Rows
-from glassformer.generation.scorer import shallow_fusion
 from glassformer.generation.stopping_criteria import StoppingCriteria
 from glassformer.pretrained import PretrainedModel
+from glassformer.speech.decoder_fusion import DecoderFusion
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Attempt
 from glassformer.speech.timestamps import TimestampRules
 from glassformer.speech.vocabulary import SpeechVocabulary
-from glassformer.speech.word_fusion import FusedWords, TokenWords
-from glassformer.text.token_bytes import token_bytes
 
 QUIET_FRAMES = 50
 """Frames of silence after a sound, where the encoder context is as long as the sound."""
@@ -165,7 +162,7 @@ class WindowDecoder:
         count, options, end = len(rows), self.options, self.vocabulary.end
         width = options.num_beams if temperature == 0 else options.best_of
         limit = min(self.vocabulary.context // 2, self.vocabulary.context - begin)
-        filters, fusion = self._filters(begin), self._word_fusion(begin)
+        filters, fusion = self._filters(begin), self._fusion.of_words(begin)
         if temperature == 0 and width > 1:
             generated = beam_search(
                 rows,
@@ -199,6 +196,7 @@ class WindowDecoder:
         assert scores is not None  # both methods were asked for them
         # Thresholds ask how likely the sound makes a text, whatever a model of words says of it.
         logprobs = scores if not fusion or generated.logprobs is None else generated.logprobs.sum(-1)
+        scores = self._fusion.rescored(generated, scores)
         hypotheses = [
             Hypothesis(_before(row, end), *both)
             for row, *both in zip(generated.new_ids.tolist(), scores.tolist(), logprobs.tolist(), strict=True)
@@ -210,42 +208,15 @@ class WindowDecoder:
     def _filters(self, begin: int) -> list[Filter]:
         """Logit filters: nothing that is not spoken, no empty transcript, timestamps by their rules, fusion."""
         options, vocabulary = self.options, self.vocabulary
-        filters: list[Filter] = []
-        if options.language_model is not None and options.alpha and not self._models_words:
-            scorer = NgramScorer(options.language_model, self._tokens, [vocabulary.end])
-            filters.append(shallow_fusion(scorer, options.alpha, prompt_length=begin))
-        filters.append(suppress(self._blank, at=begin))
-        filters.append(suppress(self._suppressed))
+        filters = [*self._fusion.of_tokens(begin), suppress(self._blank, at=begin), suppress(self._suppressed)]
         if options.timestamps:
             steps = self.model.generation_config.get("max_initial_timestamp_index", 50)
             filters.append(TimestampRules(vocabulary, begin, steps if isinstance(steps, int) else None))
         return filters
 
-    def _word_fusion(self, begin: int) -> list[Filter]:
-        """Fusion with a model of words: after normalization, which would take back what all likely tokens get."""
-        options, vocabulary = self.options, self.vocabulary
-        if options.language_model is None or not self._models_words or not (options.alpha or options.beta):
-            return []
-        words = FusedWords(options.language_model, options.alpha, options.beta)
-        ends = [vocabulary.end, *range(vocabulary.first_timestamp, len(self._tokens))]
-        return [TokenWords(words, self._pieces, ends, begin)]
-
     @cached_property
-    def _tokens(self) -> list[str]:
-        engine = self.model.tokenizer.engine
-        return [engine.id_to_token(number) or "" for number in range(self.model.network.target_vocabulary)]
-
-    @cached_property
-    def _pieces(self) -> list[bytes]:
-        return token_bytes(self.model.tokenizer, len(self._tokens)).later
-
-    @cached_property
-    def _models_words(self) -> bool:
-        """Whether the language model is one of words: it knows no token that begins with a space."""
-        model = self.options.language_model
-        return model is not None and not any(
-            token in model for token, piece in zip(self._tokens, self._pieces, strict=True) if piece[:1] == b" "
-        )
+    def _fusion(self) -> DecoderFusion:
+        return DecoderFusion(self.model, self.options, self.vocabulary)
 
     @cached_property
     def _blank(self) -> list[int]:

@@ -3,14 +3,14 @@
     log P(text | sound) + alpha · ln P(words) + beta · number of words
 
 A word counts once it is complete: for letters at the delimiter between words, for tokens at the next token that begins
-a word, a timestamp, or the end. Until then a beam is judged by the sound alone.
+with a space or a mark, a timestamp, or the end. Until then a beam is judged by the sound alone.
 Source: Hannun et al. 2014, section 2.2; Chorowski and Jaitly 2017, section 2.
 """
 
 from __future__ import annotations
 
 import string
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +21,8 @@ from glassformer.ngram.model import NgramModel, NgramState
 
 MARKS = string.punctuation + "“”‘’«»„…–—¿¡。，、？！"
 """Punctuation around words, which models of words do not know."""
+BREAKS = frozenset(MARKS) - frozenset("'’")
+"""Marks that end a word as a space does. Else "7.9.9.9" would be one word, which never ends and so costs nothing."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,14 @@ class FusedWords:
     def start(self) -> NgramState | None:
         """The state before the first word."""
         return None if self.model is None else self.model.state([])
+
+    def of_text(self, words: Iterable[str]) -> float:
+        """What all words of a text add."""
+        total, state = 0.0, self.start()
+        for word in words:
+            added, state = self.add(state, word)
+            total += added
+        return total
 
     def add(self, state: NgramState | None, word: str) -> tuple[float, NgramState | None]:
         """What a word adds to the score, and the state after it."""
@@ -57,14 +67,17 @@ class TokenWords:
     def __init__(self, words: FusedWords, pieces: Sequence[bytes], ends: Collection[int], prompt_length: int) -> None:
         self._words = words
         self._pieces = pieces
-        self._completes = torch.tensor([piece[:1].isspace() for piece in pieces])
+        self._completes = torch.tensor([_ends_word(piece) for piece in pieces])
         self._completes[list(ends)] = True
         self._states = PrefixStates((words.start(), b""), self._step, prompt_length=prompt_length)
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
+        return logits + self.scores(ids).to(logits.dtype)
+
+    def scores(self, ids: Tensor, prompt_length: int | None = None) -> Tensor:
+        """What is added to each token, as a `Scorer` gives it. [R, V] float32"""
         added = [self._words.add(state, _spelled(word))[0] for state, word in self._states(ids)]
-        scores = torch.tensor(added, dtype=logits.dtype)[:, None] * self._completes
-        return logits + scores.to(logits.device)
+        return (torch.tensor(added)[:, None] * self._completes).to(ids.device)
 
     def _step(self, state: tuple[NgramState | None, bytes], token: int) -> tuple[NgramState | None, bytes]:
         """The language model's state after complete words, and the bytes of the last one."""
@@ -74,6 +87,18 @@ class TokenWords:
         return self._words.add(before, _spelled(word))[1], self._pieces[token]
 
 
+def _ends_word(piece: bytes) -> bool:
+    """Whether the word before a token is complete."""
+    first = piece.decode("utf-8", "ignore")[:1]
+    return first.isspace() or first in BREAKS
+
+
 def _spelled(word: bytes) -> str:
     """A word without the punctuation around it."""
     return word.decode("utf-8", "replace").strip().strip(MARKS)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text as fusion looks them up: in lower case, without punctuation but apostrophes within."""
+    parts = "".join(" " if letter in BREAKS else letter for letter in text.lower()).split()
+    return [spelled for part in parts if (spelled := part.strip(MARKS))]

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError, DataError, MissingExtraError
-from glassformer.tasks.metrics.speech import basic, word_errors
+from glassformer.tasks.metrics.normalisers import basic
+from glassformer.tasks.metrics.speech import word_errors
 
 jiwer = pytest.importorskip("jiwer", reason="needs jiwer: pip install 'glassformer[evaluate]'")
 

@@ -58,6 +58,8 @@ def test_command(letters: Path, words: Path, table: Path, tmp_path: Path) -> Non
     assert [(x["alpha"], x["beta"]) for x in report["scores"]] == [(0, 0), (0.5, 1)]
     assert set(report["scores"][0]["wer"]) == {"value", "low", "high"}
     assert "best" in CliRunner().invoke(app, [*common, "--alpha", "0.5", "--beta", "1"]).output
+    rescored = CliRunner().invoke(app, [*common, "--alpha", "0", "--beta", "40", "--rescore", "--json"])
+    assert [x["alpha"] for x in json.loads(rescored.stdout)["scores"]] == [0, 0]
     (tmp_path / "cut.arpa").write_bytes(words.read_bytes()[:90])
     common[2] = str(tmp_path / "cut.arpa")
     assert isinstance(CliRunner().invoke(app, common).exception, DataError)

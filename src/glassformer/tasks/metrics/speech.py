@@ -13,37 +13,21 @@ Source: Levenshtein 1966; Morris et al. 2004, "From WER and RIL to MER and WIL".
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, ClassVar
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError, import_optional
-from glassformer.files import safe_repr
+from glassformer.errors import DataError, import_optional
 from glassformer.tasks.metrics.metric import RESAMPLES, BootstrapSums, Interval, intervals
+from glassformer.tasks.metrics.normalisers import normaliser_of
 from glassformer.tasks.metrics.text_metric import ScoreTable
 
 MARKS = {"substitute": "S", "delete": "D", "insert": "I", "equal": ""}
 NOTHING = "*"
 COUNTS = ("hits", "substitutions", "deletions", "insertions")
-
-
-def as_it_is(text: str) -> str:
-    """Case and punctuation count: "The" is another word than "the"."""
-    return " ".join(text.split())
-
-
-def basic(text: str) -> str:
-    """Lower case, without punctuation; what a hyphen or dash joins becomes two words."""
-    lower = unicodedata.normalize("NFKC", text).lower()
-    kinds = ((letter, unicodedata.category(letter)) for letter in lower)
-    return " ".join("".join(" " if k == "Pd" else c for c, k in kinds if k == "Pd" or k[0] != "P").split())
-
-
-NORMALISERS: dict[str, Callable[[str], str]] = {"none": as_it_is, "basic": basic}
 
 
 @dataclass(frozen=True)
@@ -130,7 +114,8 @@ def word_errors(
 
     Args:
         references: what was said · outputs: what was heard, in the same order
-        normaliser: "basic": lower case, no punctuation · "none": only white space is made even
+        normaliser: "basic": lower case, no punctuation · "none": only white space is made even · "english",
+            "ukrainian": see normalisers.py
         resamples, seed: of the intervals, which draw utterances
     Raises: DataError: nothing to judge, not one output for each reference, no word was said. ConfigError: another
         normaliser. MissingExtraError: without jiwer.
@@ -157,13 +142,6 @@ def word_errors(
         packages={"jiwer": version("jiwer")},
         utterances=utterances,
     )
-
-
-def normaliser_of(name: str) -> Callable[[str], str]:
-    """A text normaliser by its name. Raises: ConfigError: there is none of this name."""
-    if name not in NORMALISERS:
-        raise ConfigError(f"normaliser is {safe_repr(name)}; allowed: {', '.join(map(repr, NORMALISERS))}")
-    return NORMALISERS[name]
 
 
 def error_counts(reference: str, output: str, *, normaliser: str = "basic") -> list[int]:

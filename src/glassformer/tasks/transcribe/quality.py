@@ -5,12 +5,15 @@ too fast                     a transcript that is longer than anybody speaks: it
 silent                       nobody is heard
 no transcript                an empty text
 does not fit                 more tokens than are written, or more letters than there are frames
+another language             as a multilingual Whisper hears it (language.py)
+times that are wrong         a segment that ends after the recording
 """
 
 from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from glassformer.audio.read import Samples
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import atomic_file
 
 LEVEL_SECONDS = 0.1
@@ -32,6 +35,8 @@ class QualityFilters:
     min_seconds, max_seconds: duration; a model that hears windows has its window as the largest one
     max_characters_per_second: of the transcript
     min_level_db: of the loudest 0.1 s, in dB below full scale: less is silence
+    min_language_probability: of the run's language, as a multilingual Whisper hears it; 0.5 leaves others out
+    language_model: name or folder of this Whisper; None = the model that learns
     skip_unreadable: leave out files that cannot be read, in the place of an error
     """
 
@@ -39,6 +44,8 @@ class QualityFilters:
     max_seconds: float | None = 30.0
     max_characters_per_second: float | None = 40.0
     min_level_db: float | None = -60.0
+    min_language_probability: float | None = None
+    language_model: str | None = None
     skip_unreadable: bool = False
 
     def __post_init__(self) -> None:
@@ -47,12 +54,18 @@ class QualityFilters:
             if value is not None and not 0 <= value < math.inf:
                 raise ConfigError(f"filters.{name} is {value}; it must be a number from 0 up, or null for no limit")
 
+        least = self.min_language_probability
+        if least is not None and not 0 <= least <= 1:
+            raise ConfigError(f"filters.min_language_probability is {least}; it must be a number from 0 to 1, or null")
+        if self.language_model is not None and least is None:
+            raise ConfigError("filters.language_model says which language it hears; give min_language_probability too")
+
     def problem(self, samples: Samples, rate_hz: int, text: str) -> tuple[str, str] | None:
         """Why a recording is left out: a reason, and its figure; None = it is kept."""
         seconds = len(samples) / rate_hz
         if not text.strip():
             return "no transcript", ""
-        if seconds < self.min_seconds:
+        if not len(samples) or seconds < self.min_seconds:
             return f"shorter than {self.min_seconds:g} s", f"{seconds:.2f} s"
         if self.max_seconds is not None and seconds > self.max_seconds:
             return f"longer than {self.max_seconds:g} s", f"{seconds:.1f} s"
@@ -98,6 +111,13 @@ class QualityReport:
         )
         total = self.used + len(self.dropped)
         return f"{len(self.dropped):,} of {total:,} recordings were left out: {'; '.join(parts)}"
+
+    def tell(self) -> None:
+        """Warn of what was left out. Raises: DataError: nothing is left."""
+        if self.dropped and not self.used:
+            raise DataError(f"no recording is left to learn from: {self}")
+        if self.dropped:
+            warnings.warn(str(self), stacklevel=3)
 
     def save(self, path: Path) -> None:
         """Write every row that was left out, as JSON Lines."""

@@ -30,8 +30,10 @@ from glassformer.models._seq2seq import shift_right
 from glassformer.models.whisper.foreign_names import preprocessor_config
 from glassformer.speech.ctc import LetterDecoder
 from glassformer.speech.options import CONTEXTS, TranscriptionOptions
+from glassformer.speech.results import Segment
 from glassformer.speech.vocabulary import SpeechVocabulary
 from glassformer.speech.window import WindowDecoder, context_positions, short_context
+from glassformer.tasks.metrics.normalisers import plain_apostrophes
 from glassformer.tasks.microbatch import padded, padding_keep
 
 
@@ -40,11 +42,13 @@ class Recogniser(ABC):
 
     language: of the recordings, where the model knows several
     masks: whether it reads spectrograms, which SpecAugment masks
+    writes_times: whether transcripts may have timestamps
     batches_exactly: whether a sound has the same output alone and beside others
     """
 
     language: str | None = None
     masks = False
+    writes_times = False
     batches_exactly = True
 
     def __init__(self, model: Model) -> None:
@@ -53,16 +57,25 @@ class Recogniser(ABC):
         self.rate_hz: int = processor.sample_rate_hz
 
     @abstractmethod
-    def labels(self, text: str) -> list[int]:
-        """The ids that a transcript is learnt as."""
+    def labels(self, text: str, segments: Sequence[Segment] = ()) -> list[int]:
+        """The ids that a transcript is learnt as; with the times of its segments, where the model writes them."""
+
+    def stretched(self, labels: np.ndarray, factor: float) -> np.ndarray:
+        """Labels of a sound that takes so many times as long: their times do, too. [T] → [T]"""
+        return labels
 
     @abstractmethod
-    def problem(self, samples: int, labels: Sequence[int]) -> str | None:
+    def problem(self, samples: int, labels: Sequence[int] | np.ndarray) -> str | None:
         """Why a recording and its labels cannot be learnt from; None = they can."""
 
     @abstractmethod
     def positions(self, samples: int) -> int:
         """How many positions the encoder has for a sound: what it takes of a micro-batch."""
+
+    @property
+    def longest_seconds(self) -> float:
+        """The longest sound of several segments."""
+        return 0.0
 
     def spectrogram(self, samples: int) -> tuple[int, float, int]:
         """Frames of a sound, frames a second, and mel bins."""
@@ -95,6 +108,7 @@ class DecoderRecogniser(Recogniser):
     """
 
     masks = True
+    writes_times = True
 
     def __init__(self, model: Model, language: str | None, task: str, context: str) -> None:
         super().__init__(model)
@@ -110,20 +124,41 @@ class DecoderRecogniser(Recogniser):
         self.extractor: LogMel = processor.extractor
         self._decoder: WindowDecoder | None = None
 
-    def labels(self, text: str) -> list[int]:
-        ids: list[int] = self.model.tokenizer(" " + " ".join(text.split()), add_special_tokens=False)["input_ids"]
-        return [*self.prompt[1:], *ids, self.vocabulary.end]
+    def labels(self, text: str, segments: Sequence[Segment] = ()) -> list[int]:
+        if not segments:
+            return [*self.prompt[1:], *self._ids(text), self.vocabulary.end]
+        labels = self.vocabulary.sequence(self.language, self.task)[1:]
+        for each in segments:
+            start, end = map(self.vocabulary.timestamp, (each.start, each.end))
+            labels += [start, *self._ids(each.text), end]
+        return [*labels, self.vocabulary.end]
 
-    def problem(self, samples: int, labels: Sequence[int]) -> str | None:
+    def stretched(self, labels: np.ndarray, factor: float) -> np.ndarray:
+        times = labels - self.vocabulary.first_timestamp
+        moved = self.vocabulary.first_timestamp + np.round(times * factor).astype(labels.dtype)
+        return np.where(times >= 0, moved, labels)
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self.model.tokenizer(" " + " ".join(text.split()), add_special_tokens=False)["input_ids"]
+        return ids
+
+    def problem(self, samples: int, labels: Sequence[int] | np.ndarray) -> str | None:
         room = min(self.vocabulary.context // 2, self.vocabulary.context - len(self.prompt))  # as in decoding
         if samples > self.extractor.samples:
             return f"longer than the window of {self.extractor.seconds} s"
+        if max(labels) >= self.model.network.target_vocabulary:
+            return "later than the last timestamp of the model"
         return f"more than {room} tokens" if len(labels) - len(self.prompt) + 1 > room else None
 
     def positions(self, samples: int) -> int:
         hop = self.extractor.hop_samples
         whole = self.extractor.samples // (2 * hop)
         return whole if self.context == "window" else min(context_positions(samples // hop), whole)
+
+    @property
+    def longest_seconds(self) -> float:
+        last = self.vocabulary.seconds(self.model.network.target_vocabulary - 1)
+        return min(self.extractor.samples / self.rate_hz, last)
 
     def spectrogram(self, samples: int) -> tuple[int, float, int]:
         hop = self.extractor.hop_samples
@@ -173,9 +208,9 @@ class LetterRecogniser(Recogniser):
         self._known = {spelled for spelled in self.letters.spelled if len(spelled) == 1}
         self._missing = Counter[str]()
 
-    def labels(self, text: str) -> list[int]:
+    def labels(self, text: str, segments: Sequence[Segment] = ()) -> list[int]:
         letters = []
-        for letter in " ".join(text.split()):
+        for letter in plain_apostrophes(" ".join(text.split())):
             form = next((x for x in (letter, letter.upper(), letter.lower()) if x in self._known), None)
             if form is None and letter != " ":
                 self._missing[letter] += 1
@@ -184,7 +219,7 @@ class LetterRecogniser(Recogniser):
         ids: list[int] = self.model.tokenizer(spelled, add_special_tokens=False)["input_ids"]
         return ids
 
-    def problem(self, samples: int, labels: Sequence[int]) -> str | None:
+    def problem(self, samples: int, labels: Sequence[int] | np.ndarray) -> str | None:
         if samples < self.encoder.spec.samples:
             return "shorter than the first frame"
         doubled = sum(before == after for before, after in pairwise(labels))
@@ -206,7 +241,8 @@ class LetterRecogniser(Recogniser):
         return batch, padded(labels, IGNORE_INDEX)
 
     def transcripts(self, output: Output, flow: Flow, options: TranscriptionOptions) -> list[str]:
-        decoder = self.letters if options.num_beams == 1 else LetterDecoder(self.model, options)
+        plain = options.num_beams == 1 and options.language_model is None
+        decoder = self.letters if plain else LetterDecoder(self.model, options)
         log_probs = not_none(output.logits).double().log_softmax(-1).cpu().numpy()
         frames = not_none(output.frames).tolist()
         return [decoder.text(decoder.search(row[:count])[0]) for row, count in zip(log_probs, frames, strict=True)]

@@ -23,12 +23,14 @@ class TranscriptionEvaluation(EvaluationOptions):
 
     beams: beam width; 1 = greedy search
     language_model: an n-gram model, as `glassformer ngram train` saves it · alpha, beta: its weight, a bonus a word
+    rescore: it orders the texts that the beam search finds, in the place of shallow fusion
     """
 
     beams: int = 1
     language_model: str | None = None
     alpha: float = 0.5
     beta: float = 0.0
+    rescore: bool = False
 
     def search(self) -> TranscriptionOptions:
         """The options of the search. Raises: ConfigError: out of range. DataError: no such language model."""
@@ -40,6 +42,7 @@ class TranscriptionEvaluation(EvaluationOptions):
             language_model=model,
             alpha=self.alpha,
             beta=self.beta,
+            rescore=self.rescore,
         )
 
 

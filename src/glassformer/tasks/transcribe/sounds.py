@@ -36,6 +36,7 @@ class RowSounds:
     def __init__(self, rows: Dataset, column: str, folder: str | None, rate_hz: int) -> None:
         self.rows, self.column, self.rate_hz = rows, column, rate_hz
         self._folder = None if folder is None else Path(folder)
+        self._last: tuple[Path, Samples] | None = None  # rows that follow one another may be of one recording
 
     def read(self, index: int) -> Samples:
         """The samples of one row.
@@ -43,7 +44,16 @@ class RowSounds:
         Raises: DataError: no recording, a file outside the folder, or audio that cannot be read.
         """
         sound, own_rate_hz = self.source(index)
-        return read_audio(sound, self.rate_hz, own_rate_hz)
+        if self._last is not None and self._last[0] == sound:
+            return self._last[1]
+        samples = read_audio(sound, self.rate_hz, own_rate_hz)
+        self._last = (sound, samples) if isinstance(sound, Path) else None
+        return samples
+
+    def stretch(self, index: int, begin: float, end: float | None) -> Samples:
+        """The samples of one row between two times, in seconds; None = all. Raises: as `read`."""
+        first, last = round(begin * self.rate_hz), None if end is None else round(end * self.rate_hz)
+        return self.read(index)[first:last]
 
     def source(self, index: int) -> tuple[AudioInput, int | None]:
         """What is read, and the sample rate of samples."""

@@ -31,10 +31,13 @@ from glassformer.speech.transcribe import transcribe
 from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
 from glassformer.tasks.columns import RowTask, check_columns, head_of, placed, text_of
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums, Metric
-from glassformer.tasks.metrics.speech import basic, error_counts, error_rates, normaliser_of
+from glassformer.tasks.metrics.normalisers import letters_of, normaliser_of
+from glassformer.tasks.metrics.speech import error_counts, error_rates
 from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.augmentation import Augmentation
+from glassformer.tasks.transcribe.language import LanguageFilter, language_filter
+from glassformer.tasks.transcribe.passages import TIMES, Passage, joined, late_segment, passage_of, passages
 from glassformer.tasks.transcribe.quality import DroppedRow, QualityFilters, QualityReport
 from glassformer.tasks.transcribe.recognisers import Recogniser, recogniser_of
 from glassformer.tasks.transcribe.scores import SpeechBatch, TranscriptionEvaluation, TranscriptMetric
@@ -50,19 +53,21 @@ class Transcribe(RowTask):
     dropped: the rows that were left out so far, and why
 
     Args:
-        columns: `audio`, the recording (a path, bytes or samples), and `text`, its transcript
+        columns: `audio`, the recording (a path, bytes or samples), and `text`, its transcript; with timestamps,
+            `segments`, or `start` and `end`, too: see passages.py
         language: of the recordings, for a multilingual model · translate: transcripts are English translations
+        timestamps: rows with times are learnt with timestamp tokens
         folder: of the audio files; None = that of the table that names them
         audio_context: the encoder context of a model with windows: the "window", or as long as the "sound"
-        normaliser: of texts before they are scored: "basic" or "none"
+        normaliser: of texts before they are scored: "basic", "none", "english" or "ukrainian"
         filters: see `QualityFilters` · report: a JSON Lines file that rows which are left out are written to
         augmentation: in training, see `Augmentation`
     Raises: ConfigError: options that the model cannot have. UnsupportedError: it transcribes nothing.
     """
 
     HEAD = "automatic-speech-recognition"
-    COLUMNS: ClassVar[Mapping[str, str]] = {"audio": "file", "text": "text"}
-    TARGETS = ("text",)
+    COLUMNS: ClassVar[Mapping[str, str]] = {"audio": "file", "text": "text", **{role: role for role in TIMES}}
+    TARGETS = ("text", "segments")
     METRIC = VALIDATION_METRIC = "wer"
     EVALUATION = TranscriptionEvaluation
     evaluation: TranscriptionEvaluation
@@ -74,6 +79,7 @@ class Transcribe(RowTask):
         columns: Mapping[str, str] | None = None,
         language: str | None = None,
         translate: bool = False,
+        timestamps: bool = False,
         folder: str | None = None,
         audio_context: str = "window",
         normaliser: str = "basic",
@@ -82,9 +88,17 @@ class Transcribe(RowTask):
         augmentation: Mapping[str, Any] | Augmentation | None = None,
     ) -> None:
         super().__init__(model, columns)
+        if not timestamps:
+            if named := [role for role in TIMES if role in (columns or {})]:
+                raise ConfigError(f"a column for {named[0]!r} is read with timestamps: true")
+            self.columns = {role: name for role, name in self.columns.items() if role not in TIMES}
         normaliser_of(normaliser)
         self._speech = language, "translate" if translate else "transcribe"
         self.recogniser: Recogniser = recogniser_of(model, *self._speech, audio_context)
+        if timestamps and not self.recogniser.writes_times:
+            raise ConfigError(
+                "a model of a letter a frame writes no times, and has them from its frames: no timestamps"
+            )
         self._predicted: Dataset | None = None
         self.folder, self.normaliser, self.report = folder, normaliser, report
         self.filters = _parsed(QualityFilters, filters, "objective.filters")
@@ -96,18 +110,28 @@ class Transcribe(RowTask):
             )
         self.dropped: list[DroppedRow] = []
         self.how = {"speech": self._speech, "context": audio_context, "filters": repr(self.filters)}
+        if self.filters.min_language_probability is not None and self.language is None:
+            raise ConfigError("filters.min_language_probability is of the language of the recordings: language=uk")
 
     @classmethod
     def corpus(cls, rows: Dataset, columns: Mapping[str, str]) -> Iterator[str]:
-        """Transcripts in lower case and without punctuation: the letters of a vocabulary that is made of them."""
+        """Transcripts in lower case, without punctuation but apostrophes: the letters of a vocabulary made of them."""
         column = {**cls.COLUMNS, **columns}["text"]
         check_columns(rows, [column])
-        return (basic(text_of(row, column)) for row in iter(rows))
+        return (letters_of(text_of(row, column)) for row in iter(rows))
 
     # ------------------------------------------------------------------------------------------------ examples
 
     def inputs(self) -> list[str]:
         return []  # an empty path is an error
+
+    def columns_read(self) -> list[str]:
+        return [column for role, column in self.columns.items() if role not in TIMES]
+
+    @property
+    def language(self) -> str | None:
+        """Of the recordings, where it is known."""
+        return self.recogniser.language or self._speech[0]
 
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         check_columns(rows, self.columns_read())
@@ -117,8 +141,9 @@ class Transcribe(RowTask):
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         report, sounds = QualityReport(0, []), self._sounds(rows)
-        for index in range(len(rows)):
-            example = self._example(rows, sounds, index, report)
+        longest = self.recogniser.longest_seconds
+        for passage in joined(passages(rows, self.columns), longest):
+            example = self._example(rows, sounds, passage, report)
             if example is not None:
                 report.used += 1
                 yield example
@@ -127,34 +152,42 @@ class Transcribe(RowTask):
         self.dropped += report.dropped
         if self.report is not None:
             QualityReport(0, self.dropped).save(Path(self.report))
-        if report.dropped and not report.used:
-            raise DataError(f"no recording is left to learn from: {report}")
-        if report.dropped:
-            warnings.warn(str(report), stacklevel=2)
+        report.tell()
 
     def _sounds(self, rows: Dataset) -> RowSounds:
         return RowSounds(rows, self.columns["audio"], self.folder, self.recogniser.rate_hz)
 
-    def _example(self, rows: Dataset, sounds: RowSounds, index: int, report: QualityReport) -> Example | None:
-        """The example of a row; None where it is left out, and the report then says why."""
-        with placed(rows, index):
-            text = text_of(rows[index], self.columns["text"])
+    def _example(self, rows: Dataset, sounds: RowSounds, passage: Passage, report: QualityReport) -> Example | None:
+        """The example of a row, or of several; None where it is left out, and the report then says why."""
+        problem: tuple[str, str] | None
+        with placed(rows, passage.index):
             try:
-                samples = sounds.read(index)
+                samples = sounds.stretch(passage.index, passage.begin, passage.end)
             except DataError as error:
                 if not self.filters.skip_unreadable:
                     raise
-                problem: tuple[str, str] | None = "unreadable", str(error)
+                problem = "unreadable", str(error)
             else:
-                labels = self.recogniser.labels(text)
-                problem = self.filters.problem(samples, self.recogniser.rate_hz, text)
-                if problem is None and (misfit := self.recogniser.problem(len(samples), labels)):
-                    problem = misfit, ""
+                labels = self.recogniser.labels(passage.text, passage.segments)
+                problem = self._problem(samples, labels, passage)
                 if problem is None:
-                    return self._made(to_int16(samples), labels, text)
-        assert problem is not None  # else the example was returned
-        report.dropped.append(DroppedRow(rows.where(index), *problem))
+                    return self._made(to_int16(samples), labels, passage.text)
+        report.dropped.append(DroppedRow(rows.where(passage.index), *problem))
         return None
+
+    def _problem(self, samples: np.ndarray, labels: Sequence[int], passage: Passage) -> tuple[str, str] | None:
+        """Why a passage is left out: a reason, and its figure; None = it is kept."""
+        rate = self.recogniser.rate_hz
+        problem = late_segment(passage, len(samples) / rate) or self.filters.problem(samples, rate, passage.text)
+        if problem is None and (misfit := self.recogniser.problem(len(samples), labels)):
+            problem = misfit, ""
+        if problem is None and self._language_filter is not None:
+            problem = self._language_filter.problem(samples, rate)
+        return problem
+
+    @cached_property
+    def _language_filter(self) -> LanguageFilter | None:
+        return language_filter(self.filters, self.model, self.language or "")
 
     def _made(self, samples: np.ndarray, labels: Sequence[int], text: str) -> dict[str, Any]:
         return {
@@ -167,11 +200,13 @@ class Transcribe(RowTask):
     def perturb(self, example: Example, draw: np.random.Generator) -> Example:
         if not self.augmentation:
             return example
-        samples = self.augmentation.samples(to_float(example["samples"]), draw)
-        if self.recogniser.problem(len(samples), example["labels"]):  # a slower one may not fit any more
-            samples = to_float(example["samples"])
-        length = self.recogniser.positions(len(samples)) + len(example["labels"])
-        changed: dict[str, Any] = {**example, "samples": samples, "length": length}
+        samples, labels = self.augmentation.samples(to_float(example["samples"]), draw), example["labels"]
+        slower = len(samples) / len(example["samples"])
+        if self.recogniser.problem(len(samples), self.recogniser.stretched(labels, slower)):  # it may not fit any more
+            samples, slower = to_float(example["samples"]), 1.0
+        length = self.recogniser.positions(len(samples)) + len(labels)
+        labels = self.recogniser.stretched(labels, slower)
+        changed: dict[str, Any] = {**example, "samples": samples, "labels": labels, "length": length}
         if self.augmentation.masks:
             changed["spans"] = self.augmentation.spans(*self.recogniser.spectrogram(len(samples)), draw)
         return changed
@@ -234,10 +269,13 @@ class Transcribe(RowTask):
     def _to_predict(self, rows: Dataset, sounds: RowSounds, index: int) -> tuple[dict[str, Any], bool]:
         """The example of a row, whatever its quality, and whether it fits the model as it is."""
         with placed(rows, index):
-            text = text_of(rows[index], self.columns["text"])
-            samples, labels = sounds.read(index), self.recogniser.labels(text)
+            passage = passage_of(index, rows[index], self.columns)
+            samples = sounds.stretch(index, passage.begin, passage.end)
+            if not len(samples):
+                raise DataError(f"the recording has no sound from {passage.begin:g} to {passage.end:g} s")
+            labels = self.recogniser.labels(passage.text)
         fits = self.recogniser.problem(len(samples), labels) is None
-        return self._made(to_int16(samples), labels, text), fits
+        return self._made(to_int16(samples), labels, passage.text), fits
 
     def _transcribed(self, samples: np.ndarray) -> str:
         """The transcript of a recording that does not fit: longer than a window, or shorter than a frame."""
@@ -274,12 +312,16 @@ class Transcribe(RowTask):
         )
 
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        how = f"jiwer {version('jiwer')}, normaliser {self.normaliser!r}, errors of all rows added up"
+        return BootstrapSums(self.error_counts(predictions), error_rates, dict.fromkeys(("wer", "cer"), how))
+
+    def error_counts(self, predictions: Sequence[Prediction]) -> np.ndarray:
+        """Word errors, words, character errors and characters of each row. [N, 4]"""
         counts = [
             x.details.get("counts") or error_counts(x.label, x.predicted, normaliser=self.normaliser)
             for x in predictions
         ]
-        how = f"jiwer {version('jiwer')}, normaliser {self.normaliser!r}, errors of all rows added up"
-        return BootstrapSums(np.array(counts, dtype=np.float64), error_rates, dict.fromkeys(("wer", "cer"), how))
+        return np.array(counts, dtype=np.float64)
 
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         initial = None if self.initial_model is None else self.initial_model()
@@ -294,7 +336,8 @@ class Transcribe(RowTask):
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
         asked = self.evaluation
         search = "greedy search" if asked.beams == 1 else f"beam search with {asked.beams} beams"
-        fusion = f", {asked.language_model} with alpha {asked.alpha:g}, beta {asked.beta:g}"
+        how = "its texts rescored by" if asked.rescore else "with shallow fusion of"
+        fusion = f", {how} {asked.language_model}, alpha {asked.alpha:g}, beta {asked.beta:g}"
         return [f"transcripts by {search}{fusion if asked.language_model else ''}"]
 
 

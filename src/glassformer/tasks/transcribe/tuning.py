@@ -1,4 +1,4 @@
-"""Tune the weights of shallow fusion, alpha and beta, by word error rate on validation recordings.
+"""Tune the weights of shallow fusion or rescoring, alpha and beta, by word error rate on validation recordings.
 
 alpha   0     0.2   0.2   0.5   …        each pair is one search through all recordings, as an evaluation does it
 beta    0     0     0.5   0
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.metrics.metric import Interval
@@ -37,18 +38,19 @@ def tune_fusion(
     alphas: Sequence[float] = ALPHAS,
     betas: Sequence[float] = BETAS,
     beams: int = 5,
+    rescore: bool = False,
 ) -> Iterator[FusionScore]:
     """Score the search without a language model (weights 0), then with each pair of weights.
 
     Args:
         rows: of validation: neither the recogniser nor the language model has seen them, and no test is made on them
-        language_model: the file of an n-gram model
+        language_model: the file of an n-gram model · rescore: it orders the n best texts, in the place of fusion
     Raises: ConfigError: weights out of range. DataError: see `Transcribe.predict` and `load_ngram`.
     """
     pairs = [(0.0, 0.0), *(pair for pair in product(alphas, betas) if any(pair))]
     for alpha, beta in dict.fromkeys(pairs):
-        fused = task.for_evaluation(beams=beams, language_model=language_model, alpha=alpha, beta=beta)
-        predictions = list(fused.predict(rows))
+        search: dict[str, Any] = {"beams": beams, "language_model": language_model, "rescore": rescore}
+        predictions = list(task.for_evaluation(**search, alpha=alpha, beta=beta).predict(rows))
         texts = [each.predicted for each in predictions]
         errors = word_errors([each.label for each in predictions], texts, normaliser=task.normaliser)
         yield FusionScore(alpha, beta, errors.wer, errors.cer)

@@ -1,0 +1,112 @@
+"""What `glassformer transcribe` shows: lines with their times, live text, and where the page of a recording lies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from glassformer.cli.screen import byte_amount, note, visible
+from glassformer.files import error_reason
+
+if TYPE_CHECKING:
+    from glassformer.model import Model
+    from glassformer.speech.options import TranscriptionOptions
+    from glassformer.speech.results import Segment
+    from glassformer.speech.subtitles import LineLimits
+
+
+def write_page(model: Model, sound: Path, options: TranscriptionOptions, path: Path) -> None:
+    """Transcribe with word times to the screen and to an HTML page."""
+    from glassformer.speech.sound_page import TranscriptionPage
+
+    page = TranscriptionPage(model, sound, replace(options, word_timestamps=True))
+    for segment in (segment for step in page for segment in step.segments):
+        _show(replace(segment, words=None))
+    typer.echo(f"saved in {path}, {byte_amount(page.save(path))}")
+
+
+def print_transcript(
+    model: Model,
+    sound: Path,
+    options: TranscriptionOptions,
+    formats: Sequence[str],
+    limits: LineLimits | None,
+    *,
+    title: bool,
+) -> None:
+    """Transcribe to the screen: segments as they come, or a whole file of a format."""
+    from glassformer.speech.subtitles import write
+    from glassformer.speech.transcribe import open_recording
+
+    recording = open_recording(model, sound, options)
+    if formats:
+        for _ in recording:
+            pass
+        typer.echo(write(formats[0], recording.transcription, limits), nl=False)
+        return
+    if title:
+        typer.echo(f"{visible(str(sound))}")
+    for step in recording:
+        for segment in step.segments:
+            _show(segment)
+    if not recording.transcription.segments:
+        note(f"{sound}: no speech was heard")
+
+
+def _show(segment: Segment) -> None:
+    """One line of a segment, or of each of its words."""
+    lines = [(word.start, word.end, f"{word.word}  {word.probability:.0%}") for word in segment.words or ()]
+    for start, end, text in lines or [(segment.start, segment.end, segment.text)]:
+        typer.echo(f"[{_clock(start)} → {_clock(end)}] {visible(text.strip())}")
+    sys.stdout.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(max(0.0, seconds), 60)
+    return f"{int(minutes):02}:{rest:05.2f}"
+
+
+def follow(model: Model, options: TranscriptionOptions) -> None:
+    """Live transcription: settled words are printed; on a terminal, tentative ones are shown after them."""
+    import numpy as np
+
+    from glassformer.speech.live import LiveTranscription
+
+    live = LiveTranscription(model, options)
+    shown = sys.stderr.isatty()
+    stream: Any = sys.stdin.buffer
+    rest, heard = b"", False
+
+    def show(update: Any) -> None:
+        nonlocal heard
+        if shown:
+            sys.stderr.write("\r\x1b[K")
+        text = "".join(word.word for word in update.settled)
+        if text:
+            heard = True
+            sys.stdout.write(visible(text))
+            sys.stdout.flush()
+        if shown:
+            sys.stderr.write("\x1b[2m" + visible("".join(word.word for word in update.tentative))[-70:] + "\x1b[0m")
+            sys.stderr.flush()
+
+    try:
+        while chunk := stream.read1(1 << 14):
+            data = rest + chunk
+            whole = len(data) // 2 * 2
+            samples, rest = np.frombuffer(data[:whole], "<i2"), data[whole:]
+            for update in live.feed(samples.astype(np.float32) / np.float32(32768)):
+                show(update)
+    except KeyboardInterrupt:
+        pass  # Ctrl-C turns the microphone off; what was heard settles
+    except OSError as problem:
+        note(f"the sound ended: {error_reason(problem)}; what was heard until then follows")
+    show(live.finish())
+    typer.echo()
+    if not heard:
+        note("standard input: no speech was heard")

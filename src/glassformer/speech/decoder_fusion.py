@@ -1,0 +1,87 @@
+"""An n-gram model in the search of a decoder: shallow fusion, at each token, or rescoring of the n best texts.
+
+    fusion      sound ─ beams, each token with alpha · ln P(next) ─> text
+    rescoring   sound ─ beams ─> n best texts, each + alpha · ln P(text) + beta · words ─> the best of them
+
+Fusion finds what the sound alone had given up; rescoring costs next to nothing, and chooses among what was found.
+Sources: Gulcehre et al. 2015, section 4.1 (fusion); Chan et al. 2016, section 2.4 (rescoring).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from torch import Tensor
+
+from glassformer.generation.decoding import Generated
+from glassformer.generation.filters import Filter
+from glassformer.generation.ngram_scorer import NgramScorer
+from glassformer.generation.scorer import shallow_fusion, text_scores
+from glassformer.pretrained import PretrainedModel
+from glassformer.speech.options import TranscriptionOptions
+from glassformer.speech.vocabulary import SpeechVocabulary
+from glassformer.speech.word_fusion import FusedWords, TokenWords
+from glassformer.text.token_bytes import token_bytes
+
+
+class DecoderFusion:
+    """The language model of `options`, of words or of the tokenizer's tokens, in searches of a model for tokens."""
+
+    def __init__(self, model: PretrainedModel, options: TranscriptionOptions, vocabulary: SpeechVocabulary) -> None:
+        self._model, self._options, self._vocabulary = model, options, vocabulary
+
+    def of_tokens(self, prompt_length: int) -> list[Filter]:
+        """Logit filters before all others: fusion with a model of tokens."""
+        if self._options.rescore or not self._weighs or self._models_words:
+            return []
+        return [shallow_fusion(self._token_scorer, self._options.alpha, prompt_length=prompt_length)]
+
+    def of_words(self, prompt_length: int) -> list[Filter]:
+        """Logit filters after normalization, which would take back what all likely tokens get: a model of words."""
+        if self._options.rescore or not self._weighs or not self._models_words:
+            return []
+        return [self._words(prompt_length)]
+
+    def rescored(self, generated: Generated, scores: Tensor) -> Tensor:
+        """The scores of texts that a search has found, and what the language model adds to them. [R]"""
+        if not (self._options.rescore and self._weighs):
+            return scores
+        if self._models_words:
+            return scores + text_scores(generated, self._words(generated.prompt_length).scores).to(scores)
+        return scores + self._options.alpha * text_scores(generated, self._token_scorer).to(scores)
+
+    @property
+    def _weighs(self) -> bool:
+        """Whether the language model has a say; at weight 0 the search is that without one, exactly."""
+        options = self._options
+        if options.language_model is None:
+            return False
+        return bool(options.alpha) or bool(options.beta and self._models_words)
+
+    def _words(self, prompt_length: int) -> TokenWords:
+        options, vocabulary = self._options, self._vocabulary
+        words = FusedWords(options.language_model, options.alpha, options.beta)
+        ends = [vocabulary.end, *range(vocabulary.first_timestamp, len(self._tokens))]
+        return TokenWords(words, self._pieces, ends, prompt_length)
+
+    @property
+    def _token_scorer(self) -> NgramScorer:
+        assert self._options.language_model is not None  # else it does not weigh
+        return NgramScorer(self._options.language_model, self._tokens, [self._vocabulary.end])
+
+    @cached_property
+    def _tokens(self) -> list[str]:
+        engine = self._model.tokenizer.engine
+        return [engine.id_to_token(number) or "" for number in range(self._model.network.target_vocabulary)]
+
+    @cached_property
+    def _pieces(self) -> list[bytes]:
+        return token_bytes(self._model.tokenizer, len(self._tokens)).later
+
+    @cached_property
+    def _models_words(self) -> bool:
+        """Whether the language model is one of words: it knows no token that begins with a space."""
+        model = self._options.language_model
+        return model is not None and not any(
+            token in model for token, piece in zip(self._tokens, self._pieces, strict=True) if piece[:1] == b" "
+        )

@@ -1,0 +1,66 @@
+"""The language of recordings, as a multilingual Whisper identifies it: those in another one are left out of training.
+
+    samples ─ the first 30 s ─ encoder ─ decoder after <|startoftranscript|> ─> P(language)     uk 0.93  ru 0.05  …
+
+Source: Radford et al. 2022, section 2.3 (the first token that is predicted is the language).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glassformer.audio.read import Samples
+from glassformer.errors import ConfigError
+from glassformer.model import Model, load
+from glassformer.models import eval_mode
+from glassformer.speech.options import TranscriptionOptions
+from glassformer.speech.spectrogram import Spectrogram
+from glassformer.speech.transcribe import check_speech
+from glassformer.speech.vocabulary import SpeechVocabulary
+from glassformer.speech.window import WindowDecoder
+from glassformer.tasks.transcribe.quality import QualityFilters
+
+
+class LanguageFilter:
+    """Recordings in another language than these are meant to be in.
+
+    Args:
+        model: a multilingual Whisper · language: that it is to hear, a code or an English name
+        least: probability of the language
+    Raises: ConfigError: the model tells no languages apart, or does not know this one.
+    """
+
+    def __init__(self, model: Model, language: str, least: float) -> None:
+        check_speech(model)
+        if not SpeechVocabulary.of(model).languages:
+            raise ConfigError(
+                "filters.min_language_probability: this model knows one language; name a multilingual Whisper that "
+                "tells them apart: filters: {language_model: openai/whisper-base}"
+            )
+        self._decoder, self._least = WindowDecoder(model, TranscriptionOptions()), least
+        self.language = self._decoder.vocabulary.code(language)
+
+    def problem(self, samples: Samples, rate_hz: int) -> tuple[str, str] | None:
+        """Why a recording is left out: a reason, and its figures; None = it is kept."""
+        shares = self.probabilities(samples, rate_hz)
+        if shares[self.language] >= self._least:
+            return None
+        first = next(iter(shares))
+        return f"not in {self.language!r}", f"{first} {shares[first]:.0%}, {self.language} {shares[self.language]:.0%}"
+
+    def probabilities(self, samples: Samples, rate_hz: int) -> dict[str, float]:
+        """The probability of each language, by code, the likeliest first."""
+        processor: Any = self._decoder.model.processor
+        spectrogram = Spectrogram.read(processor, samples, rate_hz)
+        features = spectrogram.window(0, spectrogram.window_frames)[None]
+        with eval_mode(self._decoder.model.network):
+            return self._decoder.languages(self._decoder.encode(features))[0]
+
+
+def language_filter(filters: QualityFilters, model: Model, language: str) -> LanguageFilter | None:
+    """The filter that is asked for, if any. Args: model: the one that learns. Raises: as `LanguageFilter`, `load`."""
+    if filters.min_language_probability is None:
+        return None
+    name = filters.language_model
+    hears = model if name is None else load(name, task=model.task, device=str(model.device))
+    return LanguageFilter(hears, language, filters.min_language_probability)
