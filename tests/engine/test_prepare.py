@@ -467,3 +467,29 @@ def test_a_packed_layer_says_what_it_is() -> None:
     assert "in_features=3, out_features=2, bias=True, precision=fp32" in repr(
         prepare(nn.Sequential(nn.Linear(3, 2)), "fp32")
     )
+
+
+@pytest.mark.skipif(not all(map(kernels, PRECISIONS)), reason="needs the packed products of x86")
+@pytest.mark.parametrize("texts", [1, 3])
+@pytest.mark.parametrize("held", [True, False])
+def test_a_step_in_fp32_reads_16_bits_only_where_they_hold_the_weights(
+    texts: int, held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    linear = nn.Linear(70, 90).requires_grad_(False)
+    if held:
+        linear.weight.copy_(linear.weight.half())
+    narrow, packed_fp16 = list[Tensor](), products._packed_fp16
+
+    def noted(weight: Tensor, bias: Tensor | None, inside: bool) -> products.Product:
+        narrow.append(weight)
+        return packed_fp16(weight, bias, inside)
+
+    monkeypatch.setattr(products, "_packed_fp16", noted)
+    packed = PackedLinear(linear, "fp32", inside=True)
+    with torch.inference_mode():
+        step, prompts = torch.randn(texts, 1, 70), torch.randn(texts, 5, 70)
+        assert off(packed(step), linear(step)) < BOUNDS["fp32"]
+        assert len(narrow) == held
+        assert off(packed(prompts), linear(prompts)) < BOUNDS["fp32"]
+    assert len(narrow) == held

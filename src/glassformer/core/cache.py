@@ -34,6 +34,10 @@ class KeyValueCache:
         self._buffers: dict[nn.Module, tuple[Tensor, Tensor]] = {}
         self._encoder_buffers: dict[nn.Module, tuple[Tensor, Tensor]] = {}
 
+    def get_seq_length(self, layer_index: int = 0) -> int:
+        """The number of tokens in the cache, by the reference library's name."""
+        return self.length
+
     def extend(
         self, layer: nn.Module, k: Float[Tensor, "B K T E"], v: Float[Tensor, "B K T E"]
     ) -> tuple[Float[Tensor, "B K S E"], Float[Tensor, "B K S E"]]:

@@ -34,6 +34,7 @@ Product = Callable[[Tensor], Tensor]
 
 TYPICAL_ROWS = 1_024  # the batch size that oneDNN optimises the block layout for; any from 8 up will do
 LEVELS = 127  # signed 8 bits, symmetric around 0: -128 is not used
+FULL_TILE = 4  # rows from which oneDNN reads weights as fast as memory gives them; for one it is a fifth slower
 FEW_ROWS = 16  # up to so many tokens, a product is bound by the bandwidth of reading its weights
 IN_CACHE = 1 << 19  # values quantised at a time
 OFFSET = 128  # zero point: inputs are unsigned, as the signed kernel of oneDNN is a slow reference
@@ -54,10 +55,44 @@ def _plain_bf16(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
     return product
 
 
+def _by_tokens(many: Callable[[], Product], few: Callable[[], Product]) -> Product:
+    """Two products of the same weights, each packed when first needed.
+
+    Many tokens are bound by compute; a step of generation, one token in each of a few rows, by memory bandwidth.
+    """
+    many, few = cache(many), cache(few)
+
+    def product(x: Tensor) -> Tensor:
+        step = x.dim() == 3 and x.shape[1] == 1 and 0 < x.shape[0] <= FEW_ROWS
+        return (few if step else many)()(x)
+
+    return product
+
+
 def _packed_fp32(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
-    blocks = torch.ops.mkldnn._reorder_linear_weight(weight, TYPICAL_ROWS)
+    """Weights in fp32; for a step in 16 bits, where these hold the same numbers, as in files that were written in fp16.
+
+    The same sums from half the memory. One text without that takes its token several times: oneDNN is faster so.
+    """
+    blocks = cache(lambda: torch.ops.mkldnn._reorder_linear_weight(weight, TYPICAL_ROWS))
     linear = torch.ops.mkldnn._linear_pointwise.default
-    return lambda x: linear(x, blocks, bias, "none", [], "")
+
+    def product(x: Tensor) -> Tensor:
+        y: Tensor = linear(x, blocks(), bias, "none", [], "")
+        return y
+
+    def step(x: Tensor) -> Tensor:
+        return product(x.expand(FULL_TILE, -1, -1))[:1] if len(x) == 1 else product(x)
+
+    def few() -> Product:
+        return _packed_fp16(weight, bias, inside) if _fits_fp16(weight) else step
+
+    return _by_tokens(lambda: product, few)
+
+
+def _fits_fp16(weight: Tensor) -> bool:
+    """Whether fp16 holds every weight exactly, and has a product. It is known from the first rows where it does not."""
+    return kernels("fp16") and all(torch.equal(part.half().float(), part) for part in weight.split(1_024))
 
 
 def _packed_fp16(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
@@ -91,18 +126,11 @@ def _packed_int8(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
         y = levels(x) levels(W)ᵀ · step(token) · step(row) + b,        step = largest magnitude / 127
 
     Each token has its own step, so that no vector depends on the rest of its batch, and an outlier costs its token
-    alone. A step of generation, one token in each of a few rows, is bound by memory bandwidth, many tokens by
-    compute: each case has a product of its own, packed when first needed.
+    alone.
     Source: Dettmers et al. 2022, "LLM.int8()", section 2.1 (vector-wise quantisation).
     """
     many = cache(lambda: _int8_for_many(weight, bias, inside))
-    few = cache(lambda: _int8_for_step(weight, bias)) if _has_dynamic_quantisation() else many
-
-    def product(x: Tensor) -> Tensor:
-        step = x.dim() == 3 and x.shape[1] == 1 and 0 < x.shape[0] <= FEW_ROWS
-        return (few if step else many)()(x)
-
-    return product
+    return _by_tokens(many, (lambda: _int8_for_step(weight, bias)) if _has_dynamic_quantisation() else many)
 
 
 def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
