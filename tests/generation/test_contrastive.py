@@ -71,6 +71,7 @@ def new_tokens(model: Model, ids: Tensor, **settings: Any) -> list[list[int]]:
     return [row[row_ids].tolist() for row, row_ids in zip(result.new_ids, result.active, strict=True)]
 
 
+@pytest.mark.representative("0.6")
 @families
 @pytest.mark.parametrize(("alpha", "k"), [(0.6, 4), (0.3, 2), (1.0, 7)])
 def test_as_written_out(models: Callable[[str], Model], family: str, alpha: float, k: int) -> None:

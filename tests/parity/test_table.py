@@ -167,11 +167,11 @@ def test_a_causal_classifier_finds_the_end_of_padded_rows(folders: Folders, row:
 
 
 def variations() -> Iterator[Any]:
-    """Each in fp64, in which most can be seen, or in fp32 where the network repeats; in both in `make soak`."""
+    """Each in fp64, in which most can be seen; in fp32, and of a network that repeats, in `make soak`."""
     for row, name in VARIATIONS:
         for dtype in PRECISIONS[:1] if name in row.fp32_only else PRECISIONS:
-            again = dtype == torch.float32 and name not in row.fp32_only and not row.repeats
-            marks = [pytest.mark.soak] if again else []
+            again = dtype == torch.float32 and name not in row.fp32_only
+            marks = [pytest.mark.soak] if again or row.repeats else []
             yield pytest.param(row, name, dtype, id=f"{row.family}: {name}{', fp32' * again}", marks=marks)
 
 
@@ -234,6 +234,7 @@ def test_bfloat16_is_loaded_as_it_is(folders: Folders, row: Row) -> None:
 # -------------------------------------------------------------------------------------------------- ways to run
 
 
+@pytest.mark.representative("fp32")
 @decoders
 @precisions
 @torch.no_grad()
@@ -304,6 +305,7 @@ def reference_cached(model: Any, inputs: Inputs, chunks: list[int]) -> Tensor:
     [(row, padding) for row in ROWS if row.one_stack for padding in row.paddings],
     ids=[f"{row.family}-{padding}" for row in ROWS if row.one_stack for padding in row.paddings],
 )
+@pytest.mark.representative("fp64")
 @precisions
 @torch.no_grad()
 def test_taps(folders: Folders, row: Row, padding: str, dtype: torch.dtype) -> None:
@@ -364,6 +366,7 @@ def test_every_tap_fires_once(folders: Folders, row: Row, architecture: str) -> 
 
 
 @mains
+@pytest.mark.representative("fp64")
 @precisions
 def test_gradients(folders: Folders, row: Row, architecture: str, dtype: torch.dtype) -> None:
     folder = folders(row, architecture, **row.no_dropout)

@@ -81,6 +81,7 @@ def test_a_megabyte(minilm: Path, gpt2_folder: Path, shakespeare: str) -> None:
         assert (cut, len(rows[0]), inner) == (1, 512, direct[: 512 - special])
 
 
+@pytest.mark.representative("a", " ", "😀", " x")
 @pytest.mark.parametrize("unit", ["a", " ", "\n", "😀", "é", "漢", "'", "0", " x"])
 def test_monotonous_text_ends_in_time(minilm: Path, gpt2_folder: Path, unit: str) -> None:
     """No pre-tokeniser of ours may take more than linear time on its worst text."""

@@ -19,7 +19,7 @@ from tests.text.families import lines, pieces_of
 
 transformers = pytest.importorskip("transformers", reason="needs the reference library: pip install 'glassformer[dev]'")
 
-WILD = 10_000
+WILD = 4_000
 
 
 def copy_files(source: Path, target: Path, *names: str) -> Path:
@@ -135,6 +135,7 @@ FILED = {
     "albert": ("AlbertTokenizer", {}),
     "bart": ("BartTokenizer", {}),
     "clip": ("CLIPTokenizer", {}),
+    "gpt_neox": ("GPTNeoXTokenizer", {"add_bos_token": True}),
     "llama": ("LlamaTokenizer", {"legacy": False, "add_bos_token": True, "add_eos_token": True}),
     "mbart": ("MBartTokenizer", {"src_lang": "de_DE"}),
     "openai-gpt": ("OpenAIGPTTokenizer", {}),

@@ -100,6 +100,7 @@ def test_a_sentence_longer_than_the_window_is_one() -> None:
     ]
 
 
+@pytest.mark.soak  # a shorter one is below
 def test_a_megabyte_of_anything_ends_soon() -> None:
     odd = [".", "Mr. no. ", "e.g. A ", "“a? ", "1. ", "!?", "a"]
     text = " " * 500_000 + "The fox of Mr. Smith ran. " * 16_000

@@ -34,6 +34,7 @@ def faults(how: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.soak  # two processes, each of which trains
 def test_pages_are_touched_once() -> None:
     assert faults("kept") < faults("as usual") / 4
 
