@@ -12,7 +12,7 @@ from glassformer.data.rows import PAIR
 from glassformer.hub.data_sets import catalogue
 from glassformer.runs.config import as_list, parse_config
 from glassformer.runs.folder import read_config
-from glassformer.studies.study import parse_study
+from glassformer.studies.ablation import study_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
@@ -21,7 +21,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_read(path: Path) -> None:
     found = read_config(path)
-    config = parse_study(found, None).base if "study" in found else parse_config(found)
+    config = study_of(found).base if "study" in found else parse_config(found)
     assert Path(config.output).name.removesuffix("-model") == path.stem
     command = "study" if "study" in found else "train"
     assert f"glassformer {command} examples/{path.name}" in path.read_text()
@@ -47,7 +47,7 @@ def test_every_example_reads_the_data_as_it_is_fetched(shared: Path) -> None:
     for path in EXAMPLES:
         found = read_config(path)
         place = str(shared / "data")
-        config = parse_study(found, folder=place).base if "study" in found else parse_config(found)
+        config = study_of(found, folder=place).base if "study" in found else parse_config(found)
         if config.data.fetch:
             here = replace(config.data, folder=place) if config.data.folder is None else config.data
             assert len(here.read(here.train)) > 0, path

@@ -19,6 +19,7 @@ RETIRED = set(
 # Names that others gave: words of the libraries that we call, and keys of files that are written already.
 ALLOWED = {
     "studies/plan.py": {"judge"},  # the key of a study's configuration
+    "studies/ablation_plan.py": {"judge"},
     "studies/results.py": {"judge"},
     "tasks/base.py": {"judge_of"},  # deprecated, for one release
 }

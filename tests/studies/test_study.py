@@ -24,7 +24,8 @@ from glassformer.studies.results import (
     crossing_point,
     mean_over_seeds,
 )
-from glassformer.studies.study import StudyProgress, parse_study
+from glassformer.studies.study import parse_study
+from glassformer.studies.training import StudyProgress
 from glassformer.tasks.metrics.metric import Interval
 from tests.e2e.tiny_models import word_tokenizer
 
@@ -99,7 +100,7 @@ def test_a_study_from_plan_to_page(values: dict[str, Any], tmp_path: Path) -> No
         "both": [12],
         "then": [4],
     }
-    assert len(found.crossings()) == 1 and "rows of near" in found.crossings()[0]
+    assert len(found.sentences()) == 1 and "rows of near" in found.sentences()[0]
 
     place = tmp_path / "study"
     kept = json.loads((place / "study.json").read_text())
@@ -268,7 +269,7 @@ def found_of(figures: dict[int, float], level: float) -> StudyResults:
 )
 def test_the_crossing_in_words_and_on_the_page(figures: dict[int, float], words: str) -> None:
     found = found_of(figures, 0.5)
-    assert found.crossings()[0].startswith(words)
+    assert found.sentences()[0].startswith(words)
     page = study_page(found)
     assert page.count('<circle class="c1 dot"') == 2 and 'class="c0 dashed"' in page
     assert "<fr>" not in page and "&lt;fr&gt;" in page and "3 of 9 trainings" in page

@@ -1,9 +1,11 @@
-"""`glassformer study CONFIG`: learning curves and transfer between data sets."""
+"""`glassformer study CONFIG`: learning curves and transfer between data sets; ablations of speech recognisers."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,11 +15,14 @@ import typer
 from glassformer.cli.options import Json, Options, Quiet, command, option
 from glassformer.cli.screen import amount, notes, print_json, table_of, terminal, visible
 from glassformer.pages import check_html_path
-from glassformer.progress import spinner
+from glassformer.progress import progress_bar, spinner
 
 if TYPE_CHECKING:
+    from glassformer.studies.ablation import Ablation
+    from glassformer.studies.ablation_results import AblationResults
     from glassformer.studies.results import StudyResults
-    from glassformer.studies.study import Study, StudyProgress
+    from glassformer.studies.study import Study
+    from glassformer.studies.training import StudyProgress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +39,12 @@ class StudyOptions(Options):
         if self.html is not None:
             check_html_path(self.html)
 
+    def seed_numbers(self) -> list[int] | None:
+        """The random seeds; None = that of the configuration."""
+        from glassformer.evaluation.compare.seeds import parse_seeds
+
+        return None if self.seeds is None else parse_seeds(self.seeds)
+
 
 @command
 def study(
@@ -45,6 +56,8 @@ def study(
 ) -> None:
     """Train a model on several training sets, evaluate each on several test sets: a table, and a learning curve.
 
+    Of a speech recogniser: an ablation, as it came or fine-tuned, without or with an n-gram language model.
+
     In the configuration file, beside the keys of `glassformer train` except `data.train`:
 
     study:
@@ -55,22 +68,23 @@ def study(
       judge: {de: de.val.conll.gz, fr: fr.val.conll.gz}
       curve: {over: fr, judge: fr, zero_shot: de}
 
-    Each training is a run of its own below the output folder, which also holds study.json and study.html. The same
-    command resumes an interrupted study; finished trainings are not repeated.
+    An ablation: study: {language_model: {order: 3}, judge: {test: test.csv}, speaker: speaker}
+
+    Each training is a run of its own in the output folder. The same command resumes; nothing finished is repeated.
 
     Examples:
 
     [cyan]glassformer study examples/transfer.yaml --plan[/]  the trainings, before they start
 
     [cyan]glassformer study examples/transfer.yaml --seeds 0,1,2[/]  means over three random seeds
+
+    [cyan]glassformer study examples/homework.yaml[/]  does fine-tuning help, does a language model?
     """
     with spinner("starting"):
-        from glassformer.evaluation.compare.seeds import parse_seeds
         from glassformer.runs.folder import read_config
-        from glassformer.studies.study import parse_study
+        from glassformer.studies.ablation import study_of
 
-    design = parse_study(read_config(config), options.output, options.data)
-    seeds = None if options.seeds is None else parse_seeds(options.seeds)
+    design, seeds = study_of(read_config(config), options.output, options.data), options.seed_numbers()
     with notes():
         if options.plan:
             _show_plan(design, seeds, json)
@@ -85,17 +99,17 @@ def study(
         _show(results, page)
 
 
-def _show(results: StudyResults, page: Path) -> None:
+def _show(results: StudyResults | AblationResults, page: Path) -> None:
     console = terminal()
     console.print(visible(results.caption), style="dim", markup=False)
     console.print(table_of(*results.table(), left=1))
-    for sentence in results.crossings():
+    for sentence in results.sentences():
         console.print(visible(sentence), markup=False)
     console.print(f"saved in {page}", style="dim", markup=False)
 
 
 def _progress_on_screen() -> StudyProgress:
-    from glassformer.studies.study import StudyProgress, StudyRun
+    from glassformer.studies.training import StudyProgress, StudyRun
     from glassformer.training.callbacks import Callback, Progress
 
     class OnScreen(StudyProgress):
@@ -107,13 +121,16 @@ def _progress_on_screen() -> StudyProgress:
         def judging(self, training: StudyRun, evaluated: str, rows: int) -> None:
             print(f"evaluating {training.name} on {rows:,} rows of {evaluated}", file=sys.stderr)
 
+        def rows(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+            return progress_bar(what, total)
+
         def callbacks(self) -> list[Callback]:
             return [Progress()]
 
     return OnScreen()
 
 
-def _show_plan(study: Study, seeds: list[int] | None, json: bool) -> None:
+def _show_plan(study: Study | Ablation, seeds: list[int] | None, json: bool) -> None:
     with spinner("counting steps and tokens"):
         planned = list(study.dry_run(seeds))
     if json:

@@ -38,7 +38,7 @@ def study_page(results: StudyResults) -> str:
     seconds = clock(sum(model.seconds for model in results.models))
     test_sets = ", ".join(f"{name} ({x['rows']:,} rows)" for name, x in results.test_sets.items())
     lines = results.curves()
-    crossings = "".join(f"<li>{escape(sentence)}</li>" for sentence in results.crossings())
+    crossings = "".join(f"<li>{escape(sentence)}</li>" for sentence in results.sentences())
     body = [
         f"<main><h1>{escape(title)}</h1>",
         f"<p class='dim'>{count} in {seconds}, judged on {escape(test_sets)}</p>",
@@ -94,7 +94,7 @@ def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
             f'<li class="c{i % COLOURS}"><span class="swatch"></span>{escape(line.name)}, {largest:,} rows '
             f"<b>{line.points[largest]}</b></li>"
         )
-    description = f"{results.metric} on {curve.judge} over rows of {curve.over}. " + " ".join(results.crossings())
+    description = f"{results.metric} on {curve.judge} over rows of {curve.over}. " + " ".join(results.sentences())
     return (
         f'<div class="charts"><figure class="chart wide"><figcaption><h2>{escape(results.metric)} on '
         f"{escape(curve.judge)}</h2></figcaption>"

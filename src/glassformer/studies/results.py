@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.deprecation import former_names
+from glassformer.deprecation import former_attributes, former_names
 from glassformer.evaluation.compare.seeds import mean_of
 from glassformer.files.atomic import write_json
 from glassformer.files.parsing import json_value
@@ -69,6 +69,7 @@ class LearningCurve:
     baseline: bool = False
 
 
+@former_attributes(crossings="sentences")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StudyResults:
     """The results of a study so far.
@@ -146,7 +147,7 @@ class StudyResults:
             return None
         return self.cell(self.curve.zero_shot, self.curve.judge)
 
-    def crossings(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """For each learning curve, from how many rows on it beats the zero-shot metric, in a sentence."""
         level = self.zero_shot
         if level is None or self.curve is None:
@@ -197,7 +198,7 @@ class StudyResults:
                 "table": {"headings": headings, "rows": rows},
                 "curve": None if self.curve is None else asdict(self.curve),
                 "lines": [asdict(line) for line in self.curves()],
-                "crossings": self.crossings(),
+                "crossings": self.sentences(),
             }
         )
         return values
@@ -210,7 +211,7 @@ class StudyResults:
         write_page(Path(folder) / "study.html", study_page(self))
 
     def __str__(self) -> str:
-        return "\n".join([self.caption, text_table(*self.table()), *self.crossings()])
+        return "\n".join([self.caption, text_table(*self.table()), *self.sentences()])
 
     __repr__ = __str__
 

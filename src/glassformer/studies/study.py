@@ -14,12 +14,8 @@ The configuration of a study is that of `glassformer train`, without `data.train
 
 from __future__ import annotations
 
-import json
-import shutil
-import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,37 +25,17 @@ from glassformer.data.views import ConcatenatedRows
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport, evaluate
 from glassformer.evaluation.runs import TrainedRun, open_run
-from glassformer.files import read_json_object, safe_repr
-from glassformer.files.atomic import write_json
+from glassformer.files import safe_repr
 from glassformer.files.parsing import parse_dataclass
-from glassformer.runs.config import RunConfig, parse_config
-from glassformer.runs.curves import write_page
-from glassformer.runs.data import drop_leaked_rows, read_splits, sample_rows
-from glassformer.runs.folder import CHECKPOINTS, MODEL, RunLock, seed_folder
+from glassformer.runs.config import RunConfig
+from glassformer.runs.data import drop_leaked_rows, sample_rows
+from glassformer.runs.folder import MODEL, RunLock, seed_folder
 from glassformer.studies.plan import StudyPlan
 from glassformer.studies.results import StudyResults, TrainedModel
+from glassformer.studies.training import FINISHED, StudyProgress, StudyRun, StudyTraining, base_config
 from glassformer.tasks.base import task_class
-from glassformer.training.callbacks import Callback
-from glassformer.training.card import write_card
-from glassformer.training.run import head_overrides, make_trainer
+from glassformer.training.run import head_overrides
 from glassformer.training.trainer import Trainer
-
-FINISHED = "finished.json"
-
-
-@dataclass(frozen=True)
-class StudyRun:
-    """One training of a study. of: its training set · size: rows of the set that grows in it"""
-
-    name: str
-    of: str
-    size: int | None
-    seed: int
-    config: RunConfig
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.config.output)
 
 
 @dataclass(frozen=True)
@@ -128,7 +104,7 @@ class Study:
     def dry_run(self, seeds: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
         """What would be trained: examples, steps and tokens of each run; reads all data, and trains nothing."""
         for number, run in enumerate(self.runs(seeds)):
-            trainer = self.trainer(run, [], anew=True)
+            trainer = self.trainer(run)
             if not number:
                 self.check_test_rows(trainer)
             examples, steps = trainer.train_examples, trainer.steps
@@ -146,19 +122,15 @@ class Study:
         """Train and evaluate what is missing, see `StudyRunner.run`."""
         return StudyRunner(self, progress or StudyProgress()).run(seeds)
 
-    def trainer(self, run: StudyRun, callbacks: Sequence[Callback], anew: bool = False) -> Trainer:
-        """The trainer of a run.
+    def training(self, run: StudyRun) -> StudyTraining:
+        return StudyTraining(run.config, self.plan.at_least_steps)
 
-        Args: anew: from the study's own model, also where the run begins with one that is still to be trained
-        """
+    def trainer(self, run: StudyRun) -> Trainer:
+        """The trainer of a dry run: from the study's own model also where it begins with one still to be trained."""
         config = run.config
-        if anew and self.plan.train[run.of].begin is not None:
+        if self.plan.train[run.of].begin is not None:
             config = replace(config, **{x: getattr(self.base, x) for x in ("model", "scratch", "tokenizer")})
-        trainer = make_trainer(config, callbacks)
-        min_steps = self.plan.at_least_steps or 0
-        if config.training.steps is not None or trainer.steps >= min_steps:
-            return trainer
-        return make_trainer(replace(config, training=replace(config.training, steps=min_steps)), callbacks)
+        return StudyTraining(config, self.plan.at_least_steps).trainer()
 
     def check_test_rows(self, trainer: Trainer) -> None:
         """Raises: DataError, UnsupportedError: rows that cannot be evaluated; before hours of training, not after."""
@@ -180,27 +152,11 @@ def parse_study(values: Mapping[str, Any], output: str | None = None, folder: st
         raise ConfigError(f"data: expected names and values, got {safe_repr(data)}")
     if set_by_plan := [name for name in ("train", "limit") if name in data]:
         raise ConfigError(f"data.{set_by_plan[0]}: a study says under study.train which rows, and how many")
-    place = {} if folder is None else {"folder": folder}
-    merged["data"] = {**data, **place, "train": plan.files_and_limits(next(iter(plan.train)), None)[0]}
-    merged["output"] = output or merged.get("output") or "runs/study"
-    return Study(parse_config(merged), plan)
+    merged["data"] = {**data, "train": plan.files_and_limits(next(iter(plan.train)), None)[0]}
+    return Study(base_config(merged, output, folder), plan)
 
 
 # ------------------------------------------------------------------------------------------------- running
-
-
-class StudyProgress:
-    """Callbacks of a running study; each does nothing until a subclass overrides it."""
-
-    def training(self, number: int, count: int, run: StudyRun) -> None:
-        """Before each training: its number, of how many."""
-
-    def judging(self, run: StudyRun, test_set: str, rows: int) -> None:
-        """Before each evaluation on a test set of so many rows."""
-
-    def callbacks(self) -> list[Callback]:
-        """Callbacks for the trainer of the next training."""
-        return []
 
 
 class StudyRunner:
@@ -224,7 +180,7 @@ class StudyRunner:
             raise ConfigError(f"{folder}: is a file; give a folder for the study")
         folder.mkdir(parents=True, exist_ok=True)
         with RunLock(folder / "lock"):  # two studies in one folder would train the same runs
-            finished = [self._load_finished(run) for run in runs]  # errors first, before hours of training
+            finished = [self.study.training(run).finished() for run in runs]  # errors first, before hours of training
             for number, (run, facts) in enumerate(zip(runs, finished, strict=True), start=1):
                 if facts is None:
                     self.progress.training(number, len(runs), run)
@@ -234,53 +190,11 @@ class StudyRunner:
         return self._results(done, len(runs))
 
     def _train_one(self, run: StudyRun, *, first: bool) -> dict[str, Any]:
-        trainer, start = self.study.trainer(run, self.progress.callbacks()), time.perf_counter()
+        training = self.study.training(run)
+        trainer = training.trainer(self.progress.callbacks())
         if first:
             self.study.check_test_rows(trainer)
-        trainer.train()
-        write_page(run.folder, run.folder / "curves.html")
-        write_card(trainer, run.folder / MODEL)
-        rows, made_of = self._provenance(run)
-        facts = {
-            "made_of": made_of,
-            "rows": rows,
-            "steps": trainer.state.step,
-            "tokens": trainer.state.tokens,
-            "seconds": time.perf_counter() - start,
-        }
-        write_json(run.folder / FINISHED, facts)
-        # Checkpoints take three times the space of the model, and there is nothing left to resume.
-        shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
-        return facts
-
-    def _provenance(self, run: StudyRun) -> tuple[int, dict[str, Any]]:
-        """The number of training rows of a run, and everything that its result depends on."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # the training has given them
-            rows = read_splits(run.config, task_class(self.base.task))[0]
-        config = asdict(run.config)
-        for name in ("output", "device", "trackers"):
-            del config[name]
-        return len(rows), {**config, "at_least_steps": self.plan.at_least_steps, "rows": rows.fingerprint}
-
-    def _load_finished(self, run: StudyRun) -> dict[str, Any] | None:
-        """The facts of a finished run; None where it is not finished.
-
-        Raises: ConfigError: it was trained with another configuration; what differs.
-        """
-        path = run.folder / FINISHED
-        if not path.is_file():
-            return None
-        facts = dict(read_json_object(path, DataError))
-        saved, current = facts.get("made_of", {}), self._provenance(run)[1]
-        # after writing and reading JSON, as what was saved: tuples have become lists
-        if changed := [name for name, x in json.loads(json.dumps(current)).items() if saved.get(name) != x]:
-            name = changed[0]
-            raise ConfigError(
-                f"{run.folder}: was trained otherwise: {name} was {safe_repr(saved.get(name))}, is now "
-                f"{safe_repr(current[name])}; choose another output, or remove that folder to train it again"
-            )
-        return facts
+        return training.train(trainer)
 
     def _evaluate(self, run: StudyRun, facts: Mapping[str, Any]) -> TrainedModel:
         trained = open_run(run.folder)

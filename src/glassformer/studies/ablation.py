@@ -1,0 +1,324 @@
+"""Ablation study of a speech recogniser: does fine-tuning help, and does a language model?
+
+                     without LM      with LM          each cell: word and character error rate on unseen recordings
+    pretrained       model           model + LM       rows, columns: their paired differences
+    fine-tuned       run             run + LM
+
+    runs/homework/   words.ngram   ngram.json       the n-gram model, of the training transcripts alone
+                     parts.jsonl                    which recording is in which part
+                     pretrained/seed-0/evaluation/test, test+lm/    reports and transcripts; fusion.json: its weights
+                     fine-tuned/seed-0/             a run as any, with the same evaluations
+                     study.json   study.html
+
+The weights of the language model are tuned for each model on validation recordings, never on those it is judged on. The
+configuration is that of `glassformer train`, with an `AblationPlan` under `study`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.sequence import RowSequence
+from glassformer.errors import ConfigError
+from glassformer.evaluation.evaluate import PREDICTIONS, evaluate
+from glassformer.evaluation.runs import file_names, load_trained_model, open_run
+from glassformer.files import read_json_object
+from glassformer.files.atomic import atomic_file, write_json
+from glassformer.files.parsing import parse_dataclass
+from glassformer.ngram.kneser_ney import train_ngram
+from glassformer.ngram.store import save_ngram
+from glassformer.runs.config import RunConfig
+from glassformer.runs.data import read_splits, sample_rows
+from glassformer.runs.folder import RunLock, seed_folder
+from glassformer.speech.word_fusion import words_of
+from glassformer.studies.ablation_plan import AblationPlan
+from glassformer.studies.ablation_results import (
+    FINE_TUNED,
+    PRETRAINED,
+    TRAINED,
+    AblationResults,
+    ErrorCounts,
+    TunedFusion,
+)
+from glassformer.studies.overlap import PartOverlap, check_overlap
+from glassformer.studies.study import Study, parse_study
+from glassformer.studies.training import StudyProgress, StudyRun, StudyTraining, base_config
+from glassformer.tasks.predictions import Prediction, read_predictions
+from glassformer.tasks.transcribe.task import Transcribe
+from glassformer.tasks.transcribe.tuning import best_fusion, tune_fusion
+
+NGRAM, MADE_OF, PARTS = "words.ngram", "made_of.json", "parts.jsonl"
+BEAMS = 5
+"""Beam width where `judging` names none: a language model has nothing to choose from in a greedy search."""
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """An ablation study. base: configuration of all runs, its `output` the folder of the study"""
+
+    base: RunConfig
+    plan: AblationPlan
+
+    def runs(self, seeds: Sequence[int] | None = None) -> list[StudyRun]:
+        """The trainings, a seed each. seeds: None = that of the configuration"""
+        name = TRAINED if self.base.model is None else FINE_TUNED
+        return [self._run(name, seed) for seed in seeds or [self.base.training.seed]]
+
+    @property
+    def pretrained(self) -> StudyRun | None:
+        """The model that training begins with; None where it begins with random weights."""
+        return None if self.base.model is None else self._run(PRETRAINED, self.base.training.seed)
+
+    def _run(self, name: str, seed: int) -> StudyRun:
+        output = str(seed_folder(Path(self.base.output, name), seed))
+        config = replace(self.base, output=output, training=replace(self.base.training, seed=seed))
+        return StudyRun(name, "train", None, seed, config)
+
+    @cached_property
+    def splits(self) -> tuple[RowSequence, RowSequence]:
+        """Training and validation rows, the same for all seeds."""
+        train, validation = read_splits(self.base, Transcribe)
+        assert validation is not None  # `parse_ablation` asks for its files
+        return train, validation
+
+    @cached_property
+    def test_rows(self) -> dict[str, RowSequence]:
+        """The rows of each test set."""
+        read = self.base.data.read
+        return {name: sample_rows(read(files), self.plan.limit) for name, files in self.plan.judge.items()}
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Role → column."""
+        return {**Transcribe.COLUMNS, **self.base.data.columns}
+
+    def overlap(self) -> list[PartOverlap]:
+        """What the parts have in common. Raises: DataError: a recording is in two of them."""
+        parts = {"train": self.splits[0], "validation": self.splits[1], **self.test_rows}
+        return check_overlap(parts, self.columns, self.plan.speaker)
+
+    def dry_run(self, seeds: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
+        """What would be trained: examples, steps and positions of each run; reads all data, and trains nothing."""
+        self.overlap()
+        for run in self.runs(seeds):
+            training = StudyTraining(run.config)
+            trainer = training.trainer()
+            examples, steps = trainer.train_examples, trainer.steps
+            epochs = steps / trainer.batch_sampler.steps_per_epoch(0)
+            yield {
+                "name": run.name,
+                "seed": run.seed,
+                "examples": len(examples),
+                "steps": steps,
+                "tokens": round(int(examples.lengths.sum()) * epochs),
+                "finished": training.finished() is not None,
+            }
+
+    def run(self, seeds: Sequence[int] | None = None, progress: StudyProgress | None = None) -> AblationResults:
+        """Train and evaluate what is missing, see `AblationRunner.run`."""
+        return AblationRunner(self, progress or StudyProgress()).run(seeds)
+
+
+def parse_ablation(values: Mapping[str, Any], output: str | None = None, folder: str | None = None) -> Ablation:
+    """An ablation from the keys and values of its YAML file.
+
+    Args: output, folder: of the study and of its data files, where they are others than the file says
+    Raises: ConfigError: an invalid key or value.
+    """
+    merged = dict(values)
+    section = merged.pop("study", None) or {}
+    plan = parse_dataclass(AblationPlan, {**section, "language_model": section.get("language_model") or {}}, "study")
+    if not plan.judge:
+        raise ConfigError("study.judge names no test set; give one, such as judge: {test: test.csv}")
+    base = base_config(merged, output, folder)
+    if base.task != "transcribe":
+        raise ConfigError(f"study.language_model is for task: transcribe; this is task: {base.task}")
+    if base.data.validation is None or isinstance(base.data.validation, float):
+        raise ConfigError(
+            "data.validation must name files: on them the weights of the language model are tuned, and they must be "
+            "the same for all seeds; glassformer data split makes them"
+        )
+    return Ablation(replace(base, judging={"beams": BEAMS, **base.judging}), plan)
+
+
+def study_of(values: Mapping[str, Any], output: str | None = None, folder: str | None = None) -> Study | Ablation:
+    """The study that a configuration describes: an ablation, if its `study` names a language model.
+
+    Raises: as `parse_ablation` and `parse_study`.
+    """
+    section = values.get("study")
+    is_ablation = isinstance(section, Mapping) and "language_model" in section
+    return (parse_ablation if is_ablation else parse_study)(values, output, folder)
+
+
+# ------------------------------------------------------------------------------------------------- running
+
+
+class AblationRunner:
+    """Trains and evaluates the systems of an ablation."""
+
+    def __init__(self, study: Ablation, progress: StudyProgress) -> None:
+        self.study, self.base, self.plan, self.progress = study, study.base, study.plan, progress
+        self.folder = Path(study.base.output)
+
+    def run(self, seeds: Sequence[int] | None = None) -> AblationResults:
+        """Train and evaluate what is missing; finished trainings and evaluations are not repeated.
+
+        Args: seeds: None = that of the configuration
+        Raises: ConfigError: the folder holds a run of another configuration. DataError: rows that cannot be read, or a
+            recording in two parts. TrainingStopped: by Ctrl-C; what was trained is saved.
+        """
+        runs = self.study.runs(seeds)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ConfigError(f"{self.folder}: is a file; give a folder for the study")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with RunLock(self.folder / "lock"):
+            trainings = [StudyTraining(run.config) for run in runs]
+            finished = [training.finished() for training in trainings]  # errors first, before hours of training
+            overlap = self.study.overlap()
+            self._write_parts()
+            self._make_language_model()
+            counts, tuned, seconds = list[ErrorCounts](), list[TunedFusion](), 0.0
+            if self.study.pretrained is not None:
+                self._evaluate(self.study.pretrained, counts, tuned)
+            for number, (run, training, facts) in enumerate(zip(runs, trainings, finished, strict=True), start=1):
+                if facts is None:
+                    self.progress.training(number, len(runs), run)
+                    facts = training.train(training.trainer(self.progress.callbacks()))
+                seconds += facts["seconds"]
+                self._evaluate(run, counts, tuned)
+                results = self._results(counts, tuned, overlap, len(runs), seconds)
+                results.save(self.folder)
+        return results
+
+    def _write_parts(self) -> None:
+        """A line for each recording: its part, who speaks, and what is said."""
+        parts = {"train": self.study.splits[0], "validation": self.study.splits[1], **self.study.test_rows}
+        columns = self.study.columns
+        names = dict.fromkeys([columns["audio"], columns["text"], *filter(None, [self.plan.speaker])])
+        with atomic_file(self.folder / PARTS) as stream:
+            for part, rows in parts.items():
+                for row in iter(rows):
+                    values = {name: value for name in names if isinstance(value := row.get(name), str)}
+                    stream.write(f"{json.dumps({'part': part, **values}, ensure_ascii=False)}\n".encode())
+
+    def _make_language_model(self) -> None:
+        """Train the n-gram model on the transcripts of the training part."""
+        options, rows = self.plan.language_model, self.study.splits[0]
+        made_of = {"rows": rows.fingerprint, "order": options.order, "min_count": options.min_count}
+        note = self.folder / "ngram.json"
+        if (self.folder / NGRAM).is_file() and note.is_file() and read_json_object(note, ConfigError) == made_of:
+            return
+        column = self.study.columns["text"]
+        texts = (words_of(str(row[column] or "")) for row in iter(rows))
+        save_ngram(train_ngram(filter(None, texts), options.order, min_count=options.min_count), self.folder / NGRAM)
+        write_json(note, made_of)
+
+    def _evaluate(self, run: StudyRun, counts: list[ErrorCounts], tuned: list[TunedFusion]) -> None:
+        """Tune the weights of a model, and add the errors of it with and without the language model."""
+        task = self._task(run)
+        tuned.append(fusion := self._tuned(run, task))
+        searches = {False: {}, True: {"language_model": str(self.folder / NGRAM), **fusion.weights}}
+        for fused, search in searches.items():
+            evaluated = task.for_evaluation(**self.base.judging, **search)
+            for name, rows in self.study.test_rows.items():
+                predictions = self._predictions(run, evaluated, f"{name}+lm" if fused else name, rows, search)
+                errors = evaluated.error_counts(predictions)
+                texts = [x.predicted for x in predictions]
+                counts.append(ErrorCounts(run.name, fused, run.seed, name, errors, texts))
+
+    def _task(self, run: StudyRun) -> Transcribe:
+        if run.name != PRETRAINED:
+            task = open_run(run.folder).task
+            assert isinstance(task, Transcribe)
+            return task
+        model = load_trained_model(self.base.model or "", self.base.task, self.base.device)
+        # A model hears whole windows, unless it has been trained to hear less.
+        options = {**self.base.objective, "audio_context": "window"} if "audio_context" in self.base.objective else {}
+        return Transcribe(model, columns=self.base.data.columns or None, **{**self.base.objective, **options})
+
+    def _tuned(self, run: StudyRun, task: Transcribe) -> TunedFusion:
+        """The weights that make the fewest word errors on validation recordings."""
+        options = self.plan.language_model
+        rows = sample_rows(self.study.splits[1], options.tune_rows)
+        made_of = {**self._made_of(rows, {}), **asdict(options)}
+        path = run.folder / "fusion.json"
+        if path.is_file() and (saved := read_json_object(path, ConfigError)).get("made_of") == made_of:
+            return TunedFusion(run.name, run.seed, saved["alpha"], saved["beta"], len(rows))
+        pairs, scores = 1 + len(options.alphas) * len(options.betas), []
+        beams = int(self.base.judging["beams"])
+        with self.progress.rows(f"tuning of {run.name}", pairs) as advance:
+            for score in tune_fusion(
+                task, rows, str(self.folder / NGRAM), alphas=options.alphas, betas=options.betas, beams=beams
+            ):
+                scores.append(score)
+                advance(1)
+        best = best_fusion(scores)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tried = [{"alpha": x.alpha, "beta": x.beta, "wer": x.wer.value, "cer": x.cer.value} for x in scores]
+        write_json(path, {"alpha": best.alpha, "beta": best.beta, "tried": tried, "made_of": made_of})
+        return TunedFusion(run.name, run.seed, best.alpha, best.beta, len(rows))
+
+    def _predictions(
+        self, run: StudyRun, task: Transcribe, name: str, rows: RowSequence, search: Mapping[str, Any]
+    ) -> list[Prediction]:
+        """The transcripts of a test set; those that are there already are read, where nothing has changed."""
+        folder = run.folder / "evaluation" / name
+        made_of = self._made_of(rows, search)
+        note = folder / MADE_OF
+        if note.is_file() and read_json_object(note, ConfigError) == made_of:
+            return read_predictions(folder / PREDICTIONS)
+        self.progress.judging(run, name, len(rows))
+        with self.progress.rows(f"{run.name} on {name}", len(rows)) as advance:
+            evaluation = evaluate(
+                self.base.task,
+                task,
+                rows,
+                name=run.name,
+                files=file_names(rows),
+                seed=run.seed,
+                baselines=False,
+                progress=advance,
+            )
+        evaluation.save(folder)
+        write_json(note, made_of)
+        return evaluation.predictions
+
+    def _made_of(self, rows: RowSequence, search: Mapping[str, Any]) -> dict[str, Any]:
+        """All that the transcripts of a model depend on."""
+        made = {"rows": rows.fingerprint, "model": self.base.model, "objective": self.base.objective, **search}
+        made |= {"judging": self.base.judging, "words": self.study.splits[0].fingerprint}
+        values: dict[str, Any] = json.loads(json.dumps(made))
+        return values
+
+    def _results(
+        self,
+        counts: list[ErrorCounts],
+        tuned: list[TunedFusion],
+        overlap: list[PartOverlap],
+        planned: int,
+        seconds: float,
+    ) -> AblationResults:
+        return AblationResults(
+            counts=list(counts),
+            tuned=list(tuned),
+            overlap=overlap,
+            test_sets={
+                name: {"files": file_names(rows), "rows": len(rows)} for name, rows in self.study.test_rows.items()
+            },
+            references={
+                name: [str(row[self.study.columns["text"]]) for row in iter(rows)]
+                for name, rows in self.study.test_rows.items()
+            },
+            normaliser=str(self.base.objective.get("normaliser", "basic")),
+            beams=int(self.base.judging["beams"]),
+            order=self.plan.language_model.order,
+            training_rows=len(self.study.splits[0]),
+            planned=planned,
+            seconds=seconds,
+        )

@@ -1,0 +1,142 @@
+"""Trainings of studies: resumed where they were interrupted, and never repeated where they are finished."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import read_json_object, safe_repr
+from glassformer.files.atomic import write_json
+from glassformer.runs.config import RunConfig, parse_config
+from glassformer.runs.curves import write_page
+from glassformer.runs.data import read_splits
+from glassformer.runs.folder import CHECKPOINTS, MODEL
+from glassformer.tasks.base import task_class
+from glassformer.training.callbacks import Callback
+from glassformer.training.card import write_card
+from glassformer.training.run import make_trainer
+from glassformer.training.trainer import Trainer
+
+FINISHED = "finished.json"
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One model of a study. of: its training set · size: rows of the set that grows in it"""
+
+    name: str
+    of: str
+    size: int | None
+    seed: int
+    config: RunConfig
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.config.output)
+
+
+@dataclass(frozen=True)
+class StudyTraining:
+    """A training in a folder of its own. at_least_steps: minimum steps: few rows take more epochs"""
+
+    config: RunConfig
+    at_least_steps: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.config.output)
+
+    def trainer(self, callbacks: Sequence[Callback] = ()) -> Trainer:
+        """The trainer, with its data and model read."""
+        config = self.config
+        trainer = make_trainer(config, callbacks)
+        min_steps = self.at_least_steps or 0
+        if config.training.steps is not None or trainer.steps >= min_steps:
+            return trainer
+        return make_trainer(replace(config, training=replace(config.training, steps=min_steps)), callbacks)
+
+    def train(self, trainer: Trainer) -> dict[str, Any]:
+        """Train; the facts of it are saved in its folder, with its curves and the card of its model."""
+        start = time.perf_counter()
+        trainer.train()
+        write_page(self.folder, self.folder / "curves.html")
+        write_card(trainer, self.folder / MODEL)
+        rows, made_of = self._provenance()
+        facts = {
+            "made_of": made_of,
+            "rows": rows,
+            "steps": trainer.state.step,
+            "tokens": trainer.state.tokens,
+            "seconds": time.perf_counter() - start,
+        }
+        write_json(self.folder / FINISHED, facts)
+        # Checkpoints take three times the space of the model, and there is nothing left to resume.
+        shutil.rmtree(self.folder / CHECKPOINTS, ignore_errors=True)
+        return facts
+
+    def finished(self) -> dict[str, Any] | None:
+        """The facts of the finished training; None where it is not finished.
+
+        Raises: ConfigError: it was trained with another configuration; what differs.
+        """
+        path = self.folder / FINISHED
+        if not path.is_file():
+            return None
+        facts = dict(read_json_object(path, DataError))
+        saved, current = facts.get("made_of", {}), self._provenance()[1]
+        # after writing and reading JSON, as what was saved: tuples have become lists
+        if changed := [name for name, x in json.loads(json.dumps(current)).items() if saved.get(name) != x]:
+            name = changed[0]
+            raise ConfigError(
+                f"{self.folder}: was trained otherwise: {name} was {safe_repr(saved.get(name))}, is now "
+                f"{safe_repr(current[name])}; choose another output, or remove that folder to train it again"
+            )
+        return facts
+
+    def _provenance(self) -> tuple[int, dict[str, Any]]:
+        """The number of training rows, and everything that the result depends on."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the training has given them
+            rows = read_splits(self.config, task_class(self.config.task))[0]
+        config = asdict(self.config)
+        for name in ("output", "device", "trackers"):
+            del config[name]
+        return len(rows), {**config, "at_least_steps": self.at_least_steps, "rows": rows.fingerprint}
+
+
+class StudyProgress:
+    """Callbacks of a running study; each does nothing until a subclass overrides it."""
+
+    def training(self, number: int, count: int, run: StudyRun) -> None:
+        """Before each training: its number, of how many."""
+
+    def judging(self, run: StudyRun, test_set: str, rows: int) -> None:
+        """Before each evaluation on a test set of so many rows."""
+
+    def rows(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        """Around work on so many rows; the function it gives is called with how many more are done."""
+        return nullcontext(lambda done: None)
+
+    def callbacks(self) -> list[Callback]:
+        """Callbacks for the trainer of the next training."""
+        return []
+
+
+def base_config(values: Mapping[str, Any], output: str | None, folder: str | None) -> RunConfig:
+    """The configuration of all runs of a study.
+
+    Args: output, folder: of the study and of its data files, where they are others than the file says
+    Raises: ConfigError: an invalid key or value.
+    """
+    merged = {**values, "output": output or values.get("output") or "runs/study"}
+    if folder is not None:
+        merged["data"] = {**merged["data"], "folder": folder}
+    return parse_config(merged)
