@@ -47,3 +47,13 @@ def test_a_word_without_end_is_paid_for() -> None:
 
 def test_the_words_of_a_text() -> None:
     assert words_of("“It’s semi-dry,” Dr. O'Neil said: 3.5 – U.S.!") == "it’s semi dry dr o'neil said 3 5 u s".split()
+
+
+def test_an_unknown_word_counts_as_soon_as_no_known_one_begins_like_it() -> None:
+    fused = FusedWords(WORDS, 1.0, 0.5)
+    scores = added([3, 4, 4, 4, END], fused)  # cattt
+    unknown = fused.add(WORDS.state([]), "cattt")[0]
+    assert scores == pytest.approx([0, 0, 0, unknown, 0]), "behind catt, and not again at the end"
+    assert sum(added([3, 4, END], fused)) == pytest.approx(fused.add(WORDS.state([]), "cat")[0])
+    after = WORDS.step(WORDS.state([]), int(WORDS.ids(["cattt"])[0]))[1]
+    assert added([3, 4, 4, 6, END], fused)[4] == pytest.approx(fused.add(after, "sat")[0])

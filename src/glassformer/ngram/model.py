@@ -13,8 +13,10 @@ Source: Katz 1987 for the form with back-off weights, in which every n-gram mode
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -123,6 +125,15 @@ class NgramModel:
 
     def __contains__(self, word: object) -> bool:
         return word in self._id_of
+
+    def has_prefix(self, part: str) -> bool:
+        """Whether a word of the vocabulary begins with this."""
+        place = bisect_left(self._sorted_words, part)
+        return place < len(self.words) and self._sorted_words[place].startswith(part)
+
+    @cached_property
+    def _sorted_words(self) -> list[str]:
+        return sorted(self.words)
 
     # --------------------------------------------------------------------------------------- texts
 

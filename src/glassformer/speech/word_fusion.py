@@ -12,6 +12,7 @@ from __future__ import annotations
 import string
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -45,6 +46,10 @@ class FusedWords:
             total += added
         return total
 
+    def may_begin(self, part: str) -> bool:
+        """Whether a known word begins like this."""
+        return self.model is None or self.model.has_prefix(part) or self.model.has_prefix(part.lower())
+
     def add(self, state: NgramState | None, word: str) -> tuple[float, NgramState | None]:
         """What a word adds to the score, and the state after it."""
         if self.model is None or state is None or not word:
@@ -54,8 +59,23 @@ class FusedWords:
         return self.alpha * log_prob + self.beta, after
 
 
+class _Row(NamedTuple):
+    """A row of a search. state: after its complete words · word: the bytes since
+
+    unknown: whether no word begins like this, so that it has counted already · due: what that adds, at the next token
+    """
+
+    state: NgramState | None
+    word: bytes = b""
+    unknown: bool = False
+    due: float = 0.0
+
+
 class TokenWords:
     """A logit filter: adds the score of a row's last word to all tokens before which it is complete.
+
+    A word that the model does not know counts as soon as no known word begins like it. If it counted at its end, the
+    search would put that off, and write "Ohhhhhh".
 
     Args:
         words: the language model, its weight and bonus
@@ -69,22 +89,31 @@ class TokenWords:
         self._pieces = pieces
         self._completes = torch.tensor([_ends_word(piece) for piece in pieces])
         self._completes[list(ends)] = True
-        self._states = PrefixStates((words.start(), b""), self._step, prompt_length=prompt_length)
+        self._states = PrefixStates(_Row(words.start()), self._step, prompt_length=prompt_length)
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
         return logits + self.scores(ids).to(logits.dtype)
 
     def scores(self, ids: Tensor, prompt_length: int | None = None) -> Tensor:
         """What is added to each token, as a `Scorer` gives it. [R, V] float32"""
-        added = [self._words.add(state, _spelled(word))[0] for state, word in self._states(ids)]
-        return (torch.tensor(added)[:, None] * self._completes).to(ids.device)
+        rows = self._states(ids)
+        at_end = [0.0 if row.unknown else self._words.add(row.state, _spelled(row.word))[0] for row in rows]
+        due = torch.tensor([row.due for row in rows])
+        return (due[:, None] + torch.tensor(at_end)[:, None] * self._completes).to(ids.device)
 
-    def _step(self, state: tuple[NgramState | None, bytes], token: int) -> tuple[NgramState | None, bytes]:
-        """The language model's state after complete words, and the bytes of the last one."""
-        before, word = state
-        if not self._completes[token]:
-            return before, word + self._pieces[token]
-        return self._words.add(before, _spelled(word))[1], self._pieces[token]
+    def _step(self, row: _Row, token: int) -> _Row:
+        """The row with one more token."""
+        piece = self._pieces[token]
+        if self._completes[token]:
+            after = row.state if row.unknown else self._words.add(row.state, _spelled(row.word))[1]
+            row = _Row(after, piece)
+        else:
+            row = _Row(row.state, row.word + piece, row.unknown)
+        spelled = _spelled(row.word)
+        if row.unknown or not spelled or self._words.may_begin(spelled):
+            return row
+        due, after = self._words.add(row.state, spelled)
+        return _Row(after, row.word, unknown=True, due=due)
 
 
 def _ends_word(piece: bytes) -> bool:
@@ -95,7 +124,7 @@ def _ends_word(piece: bytes) -> bool:
 
 def _spelled(word: bytes) -> str:
     """A word without the punctuation around it."""
-    return word.decode("utf-8", "replace").strip().strip(MARKS)
+    return word.decode("utf-8", "ignore").strip().strip(MARKS)
 
 
 def words_of(text: str) -> list[str]:
