@@ -34,7 +34,7 @@ from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.ngram.store import save_ngram
 from glassformer.runs.config import RunConfig
 from glassformer.runs.data import read_splits, sample_rows
-from glassformer.runs.folder import RunLock, seed_folder
+from glassformer.runs.folder import seed_folder
 from glassformer.speech.word_fusion import words_of
 from glassformer.studies.ablation_plan import AblationPlan
 from glassformer.studies.ablation_results import (
@@ -47,7 +47,14 @@ from glassformer.studies.ablation_results import (
 )
 from glassformer.studies.overlap import PartOverlap, check_overlap
 from glassformer.studies.study import Study, parse_study
-from glassformer.studies.training import StudyProgress, StudyRun, StudyTraining, base_config
+from glassformer.studies.training import (
+    StudyProgress,
+    StudyRun,
+    StudyTraining,
+    base_config,
+    lock_folder,
+    planned_training,
+)
 from glassformer.tasks.predictions import Prediction, read_predictions
 from glassformer.tasks.transcribe.task import Transcribe
 from glassformer.tasks.transcribe.tuning import best_fusion, tune_fusion
@@ -93,31 +100,25 @@ class Ablation:
         return {name: sample_rows(read(files), self.plan.limit) for name, files in self.plan.judge.items()}
 
     @property
+    def parts(self) -> dict[str, RowSequence]:
+        """The rows of each part, by its name."""
+        return {"train": self.splits[0], "validation": self.splits[1], **self.test_rows}
+
+    @property
     def columns(self) -> dict[str, str]:
         """Role → column."""
         return {**Transcribe.COLUMNS, **self.base.data.columns}
 
     def overlap(self) -> list[PartOverlap]:
         """What the parts have in common. Raises: DataError: a recording is in two of them."""
-        parts = {"train": self.splits[0], "validation": self.splits[1], **self.test_rows}
-        return check_overlap(parts, self.columns, self.plan.speaker)
+        return check_overlap(self.parts, self.columns, self.plan.speaker)
 
     def dry_run(self, seeds: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
         """What would be trained: examples, steps and positions of each run; reads all data, and trains nothing."""
         self.overlap()
         for run in self.runs(seeds):
             training = StudyTraining(run.config)
-            trainer = training.trainer()
-            examples, steps = trainer.train_examples, trainer.steps
-            epochs = steps / trainer.batch_sampler.steps_per_epoch(0)
-            yield {
-                "name": run.name,
-                "seed": run.seed,
-                "examples": len(examples),
-                "steps": steps,
-                "tokens": round(int(examples.lengths.sum()) * epochs),
-                "finished": training.finished() is not None,
-            }
+            yield planned_training(run, training.trainer(), finished=training.finished() is not None)
 
     def run(self, seeds: Sequence[int] | None = None, progress: StudyProgress | None = None) -> AblationResults:
         """Train and evaluate what is missing, see `AblationRunner.run`."""
@@ -174,10 +175,7 @@ class AblationRunner:
             recording in two parts. TrainingStopped: by Ctrl-C; what was trained is saved.
         """
         runs = self.study.runs(seeds)
-        if self.folder.exists() and not self.folder.is_dir():
-            raise ConfigError(f"{self.folder}: is a file; give a folder for the study")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with RunLock(self.folder / "lock"):
+        with lock_folder(self.folder):
             trainings = [StudyTraining(run.config) for run in runs]
             finished = [training.finished() for training in trainings]  # errors first, before hours of training
             overlap = self.study.overlap()
@@ -198,11 +196,10 @@ class AblationRunner:
 
     def _write_parts(self) -> None:
         """A line for each recording: its part, who speaks, and what is said."""
-        parts = {"train": self.study.splits[0], "validation": self.study.splits[1], **self.study.test_rows}
         columns = self.study.columns
         names = dict.fromkeys([columns["audio"], columns["text"], *filter(None, [self.plan.speaker])])
         with atomic_file(self.folder / PARTS) as stream:
-            for part, rows in parts.items():
+            for part, rows in self.study.parts.items():
                 for row in iter(rows):
                     values = {name: value for name in names if isinstance(value := row.get(name), str)}
                     stream.write(f"{json.dumps({'part': part, **values}, ensure_ascii=False)}\n".encode())

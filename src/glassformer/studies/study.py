@@ -29,10 +29,18 @@ from glassformer.files import safe_repr
 from glassformer.files.parsing import parse_dataclass
 from glassformer.runs.config import RunConfig
 from glassformer.runs.data import drop_leaked_rows, sample_rows
-from glassformer.runs.folder import MODEL, RunLock, seed_folder
+from glassformer.runs.folder import MODEL, seed_folder
 from glassformer.studies.plan import StudyPlan
 from glassformer.studies.results import StudyResults, TrainedModel
-from glassformer.studies.training import FINISHED, StudyProgress, StudyRun, StudyTraining, base_config
+from glassformer.studies.training import (
+    FINISHED,
+    StudyProgress,
+    StudyRun,
+    StudyTraining,
+    base_config,
+    lock_folder,
+    planned_training,
+)
 from glassformer.tasks.base import task_class
 from glassformer.training.run import head_overrides
 from glassformer.training.trainer import Trainer
@@ -107,16 +115,7 @@ class Study:
             trainer = self.trainer(run)
             if not number:
                 self.check_test_rows(trainer)
-            examples, steps = trainer.train_examples, trainer.steps
-            epochs = steps / trainer.batch_sampler.steps_per_epoch(0)
-            yield {
-                "name": run.name,
-                "seed": run.seed,
-                "examples": len(examples),
-                "steps": steps,
-                "tokens": round(int(examples.lengths.sum()) * epochs),
-                "finished": (run.folder / FINISHED).is_file(),
-            }
+            yield planned_training(run, trainer, finished=(run.folder / FINISHED).is_file())
 
     def run(self, seeds: Sequence[int] | None = None, progress: StudyProgress | None = None) -> StudyResults:
         """Train and evaluate what is missing, see `StudyRunner.run`."""
@@ -176,10 +175,7 @@ class StudyRunner:
         """
         runs, done = self.study.runs(seeds), []
         folder = Path(self.base.output)
-        if folder.exists() and not folder.is_dir():
-            raise ConfigError(f"{folder}: is a file; give a folder for the study")
-        folder.mkdir(parents=True, exist_ok=True)
-        with RunLock(folder / "lock"):  # two studies in one folder would train the same runs
+        with lock_folder(folder):
             finished = [self.study.training(run).finished() for run in runs]  # errors first, before hours of training
             for number, (run, facts) in enumerate(zip(runs, finished, strict=True), start=1):
                 if facts is None:

@@ -18,7 +18,7 @@ from glassformer.files.atomic import write_json
 from glassformer.runs.config import RunConfig, parse_config
 from glassformer.runs.curves import write_page
 from glassformer.runs.data import read_splits
-from glassformer.runs.folder import CHECKPOINTS, MODEL
+from glassformer.runs.folder import CHECKPOINTS, MODEL, RunLock
 from glassformer.tasks.base import task_class
 from glassformer.training.callbacks import Callback
 from glassformer.training.card import write_card
@@ -110,6 +110,31 @@ class StudyTraining:
         for name in ("output", "device", "trackers"):
             del config[name]
         return len(rows), {**config, "at_least_steps": self.at_least_steps, "rows": rows.fingerprint}
+
+
+def planned_training(run: StudyRun, trainer: Trainer, *, finished: bool) -> dict[str, Any]:
+    """What a training would take: examples, steps and tokens."""
+    examples, steps = trainer.train_examples, trainer.steps
+    epochs = steps / trainer.batch_sampler.steps_per_epoch(0)
+    return {
+        "name": run.name,
+        "seed": run.seed,
+        "examples": len(examples),
+        "steps": steps,
+        "tokens": round(int(examples.lengths.sum()) * epochs),
+        "finished": finished,
+    }
+
+
+def lock_folder(folder: Path) -> RunLock:
+    """The lock of a study's folder, which is made: two studies in one folder would train the same runs.
+
+    Raises: ConfigError: it is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder}: is a file; give a folder for the study")
+    folder.mkdir(parents=True, exist_ok=True)
+    return RunLock(folder / "lock")
 
 
 class StudyProgress:

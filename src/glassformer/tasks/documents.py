@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.models import eval_mode
 from glassformer.tasks.columns import limit_of
 from glassformer.tasks.pipelines import Pipeline
-from glassformer.tasks.question_answering import LONGEST, ends_of
+from glassformer.tasks.question_answering import LONGEST, check_windows, ends_of
 from glassformer.tasks.results import PageAnswer, Results
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ class DocumentQuestionAnswering(Pipeline):
 
     def check(self, options: Mapping[str, Any]) -> None:
         super().check(options)
-        for name in ("max_answer_len", "doc_stride", "max_seq_len"):
-            value = options.get(name, 1)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from 1 up")
+        check_windows(options)
 
     def is_one(self, given: Any) -> bool:
         return isinstance(given, Mapping)

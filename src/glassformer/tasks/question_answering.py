@@ -58,10 +58,7 @@ class QuestionAnswering(Pipeline):
 
     def check(self, options: Mapping[str, Any]) -> None:
         super().check(options)
-        for name in ("max_answer_len", "doc_stride", "max_seq_len"):
-            value = options.get(name, 1)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from 1 up")
+        check_windows(options)
         for name in ("handle_impossible_answer", "align_to_words"):
             if not isinstance(options.get(name, False), bool):
                 raise ConfigError(f"{name} is {safe_repr(options[name])}; it must be True or False")
@@ -127,6 +124,14 @@ class QuestionAnswering(Pipeline):
             if options.get("align_to_words", True):
                 start, end = _word(window, first)[0], _word(window, last)[1]
             yield ExtractedAnswer(score, start, end, context[start:end])
+
+
+def check_windows(options: Mapping[str, Any]) -> None:
+    """Raises: ConfigError: a length of answers or windows that is no whole number from 1 up."""
+    for name in ("max_answer_len", "doc_stride", "max_seq_len"):
+        value = options.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from 1 up")
 
 
 def ends_of(start: Tensor, end: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:

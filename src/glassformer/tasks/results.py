@@ -181,15 +181,8 @@ class ExtractedAnswer(Result):
 
 
 @dataclass(eq=False)
-class PageAnswer(Result):
+class PageAnswer(ExtractedAnswer):
     """Of "document-question-answering": the words from the number `start` to `end` of a page, and how likely it is."""
-
-    ANSWER, SHARES = "answer", ("score",)
-
-    score: float
-    start: int
-    end: int
-    answer: str
 
 
 @dataclass(eq=False)
