@@ -13,7 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from glassformer.deprecation import warn_former
 from glassformer.engine.batching import plan_batches
-from glassformer.engine.encoder import check_texts, column_as_list, token_states
+from glassformer.engine.encoder import check_one_stack, check_texts, column_as_list, token_states
 from glassformer.engine.encoder import encode as encode_texts
 from glassformer.engine.pooling import SIMILARITIES, PoolingSettings, read_pooling_settings
 from glassformer.engine.prepare import PRECISIONS
@@ -29,6 +29,9 @@ from glassformer.engine.scores import ACTIVATIONS
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.pretrained import PretrainedModel
+
+if TYPE_CHECKING:
+    from glassformer.inspect.similarity import SimilarityMap
 
 QUANTIZED = ("float32", "int8", "uint8", "binary", "ubinary")
 PROMPTS_OF_DOCUMENTS = ("document", "passage", "corpus")
@@ -149,6 +152,30 @@ class SentenceEncoder(PretrainedModel):
         if left.shape != right.shape:
             raise ConfigError(f"pairs need as many vectors on both sides; got {list(left.shape)}, {list(right.shape)}")
         return SIMILARITIES[self.similarity_fn_name](left[:, None], right[:, None])[:, 0, 0]
+
+    def explain_similarity(
+        self,
+        a: str,
+        b: str,
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        measure: str | None = None,
+    ) -> SimilarityMap:
+        """The similarity of two texts as a sum over pairs of their tokens: which words made it 0.79.
+
+        Args:
+            prompt, prompt_name: as in `encode` · measure: "cosine" or "dot"; None = as the folder compares vectors
+        Returns: `.cells` [A, B], whose sum is `.similarity`; `.words()`, `.shares`, `.top(10)`.
+        Raises: DataError: a text without a token, NaN. UnsupportedError: several stacks; a distance; a Dense layer with
+            a sigmoid. ConfigError: unknown options.
+        """
+        from glassformer.inspect.similarity import explain_similarity
+
+        check_one_stack(self.network, "explain_similarity")
+        settings = self._pooling_of_call(None, normalize=False)
+        asked = settings.prompt(prompt, prompt_name)
+        return explain_similarity(self.network, self.tokenizer, (a, b), settings, prompt=asked, measure=measure)
 
     def get_sentence_embedding_dimension(self) -> int:
         """D of the vectors that `encode` gives."""

@@ -33,6 +33,7 @@ COMMANDS = (
     "data",
     "trace",
     "encode",
+    "similar",
     "generate",
     "predict",
     "transcribe",

@@ -151,12 +151,17 @@ def _settings(network: Network, folder: Path | PoolingSettings | None, pooling: 
 def _check_call(network: Network, batch_tokens: object) -> int:
     if isinstance(batch_tokens, bool) or not isinstance(batch_tokens, int) or batch_tokens < 1:
         raise ConfigError(f"batch_tokens is {safe_repr(batch_tokens)}; it must be a whole number from 1 up")
+    check_one_stack(network, "encode")
+    return batch_tokens
+
+
+def check_one_stack(network: Network, what: str) -> None:
+    """Raises: UnsupportedError: a network of several stacks, or of something other than text. Args: what: reads it"""
     if (stacks := list(network.stacks())) != ["text"]:
         raise UnsupportedError(
-            f"encode reads the states of a model with one text stack; this one has {' and '.join(stacks)}: call the "
+            f"{what} reads the states of a model with one text stack; this one has {' and '.join(stacks)}: call the "
             "model itself for its outputs"
         )
-    return batch_tokens
 
 
 def _batch_ids(

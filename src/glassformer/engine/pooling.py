@@ -63,6 +63,21 @@ def _linear_weights(x: Tensor) -> Tensor:
     return weights / weights.sum()
 
 
+def _shares(pooling: str, states: Tensor) -> Tensor:
+    """What each token adds to a pooled vector. [T, D] → [T, D]"""
+    if pooling == "max":
+        chosen = states.argmax(dim=0, keepdim=True)
+        return torch.zeros_like(states).scatter_(0, chosen, states.gather(0, chosen))
+    weights = POOLINGS[pooling](torch.eye(len(states), dtype=states.dtype)[None])[0]  # of each token
+    return states * weights[:, None]
+
+
+def _norm(shares: Tensor) -> Tensor:
+    """The length of their sum, as `torch.nn.functional.normalize` bounds it."""
+    length: Tensor = torch.linalg.vector_norm(shares.sum(0))
+    return length.clamp(min=1e-12)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolingSettings:
     """Pooling modes, normalisation and preprocessing of sentence embeddings.
@@ -124,6 +139,20 @@ class PoolingSettings:
         pooled = torch.nn.functional.normalize(pooled, dim=-1) if self.normalise else pooled
         pooled = pooled[..., : self.truncate_dim]
         return torch.nn.functional.normalize(pooled, dim=-1) if self.normalise_last else pooled
+
+    def token_shares(self, states: Tensor) -> Tensor:
+        """The vector of `pool` as a sum over tokens: what each adds to it, and last the constant. [T, D] → [T + 1, V]
+
+        Pooling is linear, but for "max", which gives each dimension to the token that has the maximum. What is not
+        linear after it (`PoolingLayer.held_fixed`, the norm) is held at its value for the whole text.
+        """
+        shares = torch.cat([_shares(name, states) for name in self.poolings], dim=-1)
+        shares = torch.cat([shares, shares.new_zeros(1, shares.shape[1])])
+        for layer in self.layers:
+            shares = layer.distribute(shares)
+        shares = shares / _norm(shares) if self.normalise else shares
+        shares = shares[:, : self.truncate_dim]
+        return shares / _norm(shares) if self.normalise_last else shares
 
     def dimension(self, width: int) -> int:
         """The size of a vector, of states of this width."""

@@ -30,6 +30,7 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "torch.nn.modules.activation.Sigmoid": torch.sigmoid,
 }
 """The activations of a Dense layer, by the names that files have."""
+LAYER_NORM_EPS = 1e-5
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,20 @@ class PoolingLayer(ABC):
 
     @abstractmethod
     def __call__(self, x: Tensor) -> Tensor: ...
+
+    @property
+    @abstractmethod
+    def held_fixed(self) -> str | None:
+        """What of it depends on the whole vector, and is held fixed where a sum is distributed; None = it is linear."""
+
+    @abstractmethod
+    def distribute(self, parts: Tensor) -> Tensor:
+        """What each part of a sum becomes; the last is that of the constant. [R, in] → [R, out]
+
+        The parts of the result sum to the layer's output for the sum of `parts`.
+        Raises: UnsupportedError: an activation that is not 0 at 0.
+        Source: the rescale rule of DeepLIFT, with the reference 0 (Shrikumar et al. 2017).
+        """
 
     def size(self, size: int) -> int:
         """The size of the vectors that leave it, of vectors of this size."""
@@ -116,6 +131,23 @@ class DenseLayer(PoolingLayer):
         bias = None if self.bias is None else self.bias.to(x.device)
         return ACTIVATIONS[self.activation](functional.linear(x, self.weight.to(x.device), bias))
 
+    @property
+    def held_fixed(self) -> str | None:
+        name = self.activation.rpartition(".")[2]
+        return None if name == "Identity" else f"the slope of the Dense layer's {name} in each dimension"
+
+    def distribute(self, parts: Tensor) -> Tensor:
+        parts = parts @ self.weight.to(parts).mT
+        if self.bias is not None:
+            parts = torch.cat([parts[:-1], parts[-1:] + self.bias.to(parts)])
+        total, activate = parts.sum(0), ACTIVATIONS[self.activation]
+        if activate(torch.zeros(1)).any():
+            raise UnsupportedError(
+                f"the Dense layer's {self.activation.rpartition('.')[2]} is not 0 at 0, so its output is no sum over "
+                "tokens; the similarity of this model cannot be distributed over them"
+            )
+        return parts * torch.where(total == 0, 1, activate(total) / total)
+
 
 @dataclass(frozen=True)
 class LayerNormLayer(PoolingLayer):
@@ -133,6 +165,15 @@ class LayerNormLayer(PoolingLayer):
     def __call__(self, x: Tensor) -> Tensor:
         bias = None if self.bias is None else self.bias.to(x.device)
         return functional.layer_norm(x, self.weight.shape, self.weight.to(x.device), bias)
+
+    @property
+    def held_fixed(self) -> str | None:
+        return "the standard deviation of the LayerNorm"
+
+    def distribute(self, parts: Tensor) -> Tensor:
+        deviation = (parts.sum(0).var(correction=0) + LAYER_NORM_EPS).sqrt()
+        parts = (parts - parts.mean(-1, keepdim=True)) / deviation * self.weight.to(parts)
+        return parts if self.bias is None else torch.cat([parts[:-1], parts[-1:] + self.bias.to(parts)])
 
 
 def _count(config: Mapping[str, object], key: str) -> int:

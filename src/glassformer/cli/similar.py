@@ -1,0 +1,117 @@
+"""`glassformer similar MODEL TEXT TEXT`: the similarity of texts, and of two which words make it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.inputs import inputs
+from glassformer.cli.options import Json, Loading, ModelName, Options, command, option
+from glassformer.cli.screen import bar, notes, print_facts, print_json, rows_table, terminal, text_of, visible
+from glassformer.errors import ConfigError, DataError
+from glassformer.progress import spinner
+
+if TYPE_CHECKING:
+    from glassformer.inspect.similarity import SimilarityMap
+    from glassformer.model import Model
+
+MAX_TEXTS = 1_000
+SHOWN_TEXTS = 12
+BAR = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityOptions(Options):
+    """How texts are compared, and what is shown."""
+
+    words: bool = option(False, "Whole words instead of tokens.")
+    top: int = option(10, "How many pairs of tokens are listed.", min=1)
+    measure: str | None = option(None, "What is explained: cosine or dot. Default: as the model compares vectors.")
+    prompt: str | None = option(None, "Prompt: put before each text, such as 'query: '.")
+    prompt_name: str | None = option(None, "Prompt by its name in the model's config_sentence_transformers.json.")
+
+    def asked(self) -> dict[str, Any]:
+        """Those of `explain_similarity`."""
+        return {"measure": self.measure, "prompt": self.prompt, "prompt_name": self.prompt_name}
+
+
+@command
+def similar(
+    model: ModelName,
+    texts: Annotated[
+        list[str], typer.Argument(help="Texts, in quotes; files with a text per line; - reads standard input.")
+    ],
+    *,
+    options: SimilarityOptions,
+    loading: Loading,
+    json: Json = False,
+) -> None:
+    """Explain the similarity of two texts: a token × token map whose cells sum to the cosine.
+
+    Of more than two texts, a table of the similarity of each to each.
+
+    Examples:
+
+    [cyan]glassformer similar MODEL 'a man plays guitar' 'someone plays an instrument'[/]
+
+    [cyan]glassformer similar MODEL 'a query' answers.txt --json[/]
+    """
+    read = inputs(texts)
+    if not all(isinstance(text, str) for text in read):
+        raise DataError("similar compares texts; give texts, not conversations or lists of words")
+    if not 2 <= len(read) <= MAX_TEXTS:
+        raise DataError(f"similar takes 2 to {MAX_TEXTS:,} texts, got {len(read):,}; of more, encode makes the vectors")
+    if len(read) > 2 and (options.words or options.measure):
+        raise ConfigError("--words and --measure say how two texts are explained; give two texts")
+    with spinner("loading the model"):
+        from glassformer.model import load
+
+        loaded = load(model, **loading.given())
+    with notes():
+        if len(read) == 2:
+            explained = loaded.explain_similarity(read[0], read[1], **options.asked())
+            _show(explained.words() if options.words else explained, options.top, json)
+        else:
+            _show_table(loaded, read, options, json)
+
+
+def _show(explained: SimilarityMap, top: int, json: bool) -> None:
+    if json:
+        print_json(explained.to_dict(), indent=None)
+        return
+    console = terminal()
+    facts = {explained.measure: f"{explained.similarity:.4f}, the sum of {explained.cells.size:,} pairs of tokens"}
+    print_facts(facts | {f"note {i}": note for i, note in enumerate(explained.notes, 1)}, console)
+    largest = max(float(abs(share).max()) for share in explained.shares) or 1.0
+    for name, tokens, shares in zip(("first text", "second text"), explained.tokens, explained.shares, strict=True):
+        console.print()
+        rows = [
+            [visible(token.text), f"{share:+.4f}", bar(share / largest, BAR) if share > 0 else ""]
+            for token, share in zip(tokens, shares, strict=True)
+        ]
+        console.print(rows_table([name, "share", ""], rows))
+    console.print()
+    pairs = [
+        [explained.tokens[0][i].text, explained.tokens[1][j].text, f"{number:+.4f}"]
+        for i, j, number in explained.top(top)
+    ]
+    console.print(rows_table(["first", "second", "of the sum"], pairs, left=2))
+    console.print(text_of("a token's state has gathered its neighbours: cells say where the similarity lies", "dim"))
+
+
+def _show_table(model: Model, texts: list[str], options: SimilarityOptions, json: bool) -> None:
+    vectors = model.encode(texts, prompt=options.prompt, prompt_name=options.prompt_name)
+    table = model.similarity(vectors, vectors).tolist()
+    if json:
+        print_json({"measure": model.similarity_fn_name, "texts": texts, "similarities": table}, indent=None)
+        return
+    if len(texts) > SHOWN_TEXTS:
+        raise DataError(f"{len(texts):,} texts make a table too wide for a terminal; --json prints it")
+    console = terminal()
+    for i, text in enumerate(texts, 1):
+        console.print(text_of(f"{i:>3}  {visible(text)}"))
+    console.print()
+    rows = [[str(i), *(f"{x:.3f}" for x in row)] for i, row in enumerate(table, 1)]
+    console.print(rows_table([model.similarity_fn_name, *map(str, range(1, len(texts) + 1))], rows))

@@ -1,0 +1,187 @@
+"""Similarity of two texts as a sum over pairs of their tokens.
+
+    a text's vector = Σ_i a_i, what token i adds to it (its state / T for mean pooling; + the constant of a Dense layer)
+
+    cosine(a, b) = Σ_i Σ_j  a_i · b_j / (|Σ a_i| |Σ b_j|)          a cell for each pair of tokens
+
+The sum is exact. What a token adds is its *contextual* state, which holds much of the words around it: a cell says
+where the similarity lies in the last layer, and not what it would be without a word (for that, leave the word out).
+
+Source: the product of mean-pooled states as a sum over token pairs: common practice, as in BiLRP (Eberle et al. 2020,
+"Building and Interpreting Deep Similarity Models"), which goes further back, through the layers.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.engine.encoder import BATCH_TOKENS, run_final_states
+from glassformer.engine.pooling import PoolingSettings
+from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.files import safe_repr
+from glassformer.inspect.tokens import Token, tokens_of
+from glassformer.models import Network, eval_mode
+from glassformer.text.tokenizer import Tokenizer
+
+MEASURES = ("cosine", "dot")
+MAX_TOKENS = 4_096
+"""Tokens of a text at most: the cells of two such texts are 134 MB."""
+CONSTANT = Token("(constant)", "(constant)", -1, special=True)
+"""The row or column of what no token adds: the bias of layers after pooling."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SimilarityMap:
+    """The similarity of two texts, distributed over pairs of their tokens.
+
+        found = model.explain_similarity("a man plays guitar", "someone plays an instrument")
+        found.similarity                        0.68, as `model.similarity` of their vectors
+        found.cells                             a number for each pair of tokens; their sum is the similarity [A, B]
+        found.shares[0]                         what each token of the first text has of it [A]
+        found.words()                           the same for whole words
+        found.top(5)                            the pairs with the largest numbers
+
+    measure: "cosine" or "dot" · texts: both, as they were read · tokens: of each, special ones included
+    notes: what was held fixed, cut, or left to a single token
+    """
+
+    measure: str
+    texts: tuple[str, str]
+    tokens: tuple[tuple[Token, ...], tuple[Token, ...]]
+    cells: np.ndarray
+    notes: tuple[str, ...]
+
+    @property
+    def similarity(self) -> float:
+        """The sum of all cells."""
+        return float(self.cells.sum())
+
+    @property
+    def shares(self) -> tuple[np.ndarray, np.ndarray]:
+        """What each token of the first text, and of the second, has of the similarity. [A], [B]"""
+        return self.cells.sum(axis=1), self.cells.sum(axis=0)
+
+    def top(self, count: int = 10) -> list[tuple[int, int, float]]:
+        """The pairs with the largest absolute numbers, as row, column, number."""
+        order = np.argsort(-np.abs(self.cells), axis=None, kind="stable")[:count]
+        rows, columns = np.unravel_index(order, self.cells.shape)
+        return [(int(i), int(j), float(self.cells[i, j])) for i, j in zip(rows, columns, strict=True)]
+
+    def words(self) -> SimilarityMap:
+        """The same with the tokens of a word put together: their cells are summed."""
+        sides = [_word_starts(tokens) for tokens in self.tokens]
+        cells = np.add.reduceat(np.add.reduceat(self.cells, sides[0], axis=0), sides[1], axis=1)
+        first, second = (_joined(tokens, starts) for tokens, starts in zip(self.tokens, sides, strict=True))
+        return replace(self, tokens=(first, second), cells=cells)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON."""
+        return {
+            "measure": self.measure,
+            "similarity": self.similarity,
+            "texts": list(self.texts),
+            "tokens": [[asdict(token) for token in tokens] for tokens in self.tokens],
+            "cells": self.cells.tolist(),
+            "notes": list(self.notes),
+        }
+
+
+def explain_similarity(
+    network: Network,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    settings: PoolingSettings,
+    *,
+    prompt: str = "",
+    measure: str | None = None,
+) -> SimilarityMap:
+    """Distribute the similarity of two texts over pairs of their tokens; see `SentenceEncoder.explain_similarity`."""
+    measure = _check_measure(measure, settings)
+    if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
+        raise DataError(f"the texts are {safe_repr(texts)}; give two texts")
+    read = [prompt + text for text in texts]
+    read = [text.lower() for text in read] if settings.lower_case else read
+    limits = [MAX_TOKENS if limit is None else limit for limit in (settings.max_tokens, network.max_tokens)]
+    encodings = [tokenizer(text, truncation=True, max_length=min(limits)) for text in read]
+    notes = _notes(settings)
+    for name, text, encoding in zip(("first", "second"), read, encodings, strict=True):
+        ids = encoding["input_ids"]
+        if not ids:
+            raise DataError(f"the {name} text has no token, so it has no vector; give at least one word")
+        if len(ids) == min(limits) and len(ids) < len(tokenizer(text)["input_ids"]):
+            notes.append(f"the {name} text was cut to {len(ids):,} tokens")
+            warnings.warn(notes[-1], stacklevel=4)
+    shares = [settings.token_shares(x.double()) for x in _states(network, [e["input_ids"] for e in encodings])]
+    _check_numbers(shares)
+    if measure == "cosine":
+        shares = [x / x.sum(0).norm().clamp(min=1e-12) for x in shares]
+    constant = [bool(x[-1].any()) for x in shares]
+    tokens = [
+        (*tokens_of(tokenizer, encoding, (text,)), *[CONSTANT] * has)
+        for encoding, text, has in zip(encodings, read, constant, strict=True)
+    ]
+    first, second = (x if has else x[:-1] for x, has in zip(shares, constant, strict=True))
+    return SimilarityMap(
+        measure=measure,
+        texts=(read[0], read[1]),
+        tokens=(tokens[0], tokens[1]),
+        cells=(first @ second.mT).numpy(),
+        notes=tuple(notes),
+    )
+
+
+def _states(network: Network, ids: Sequence[Sequence[int]]) -> list[Tensor]:
+    """The final states of both texts. [T, D] each"""
+    states: dict[int, Tensor] = {}
+    with eval_mode(network):
+        for indices, rows in run_final_states(
+            network, ids, BATCH_TOKENS, lambda row, packing: row.float().cpu().split(list(packing.lengths))
+        ):
+            states.update(zip(indices, rows, strict=True))
+    return [states[0], states[1]]
+
+
+def _check_measure(measure: str | None, settings: PoolingSettings) -> str:
+    """Raises: UnsupportedError: the model's own measure is no sum. ConfigError: an unknown one."""
+    chosen = settings.similarity if measure is None else measure
+    if measure is None and chosen not in MEASURES:
+        raise UnsupportedError(
+            f"this model compares vectors by {chosen!r} distance, which is no sum over pairs of tokens; "
+            'explain the cosine instead: measure="cosine"'
+        )
+    if chosen not in MEASURES:
+        raise ConfigError(f"measure is {safe_repr(chosen)}; allowed: {', '.join(MEASURES)}")
+    return chosen
+
+
+def _check_numbers(shares: Sequence[Tensor]) -> None:
+    if not all(torch.isfinite(x).all() for x in shares):
+        raise DataError("the states of these texts hold NaN or infinity; the checkpoint is damaged, or fp16 overflows")
+
+
+def _notes(settings: PoolingSettings) -> list[str]:
+    """What is not as plain as a mean of states."""
+    notes = [f"held fixed: {held}" for held in (layer.held_fixed for layer in settings.layers) if held is not None]
+    if "max" in settings.poolings:
+        notes.append("max pooling: each dimension belongs to the token that has its maximum")
+    for name, which in (("cls", "first"), ("lasttoken", "last")):
+        if name in settings.poolings:
+            only = "alone" if len(settings.poolings) == 1 else "in its part of the vector"
+            notes.append(f"{name} pooling reads the {which} token {only}, whose state has gathered the others")
+    return notes
+
+
+def _word_starts(tokens: Sequence[Token]) -> list[int]:
+    return [i for i, token in enumerate(tokens) if not (i and token.continues)]
+
+
+def _joined(tokens: Sequence[Token], starts: Sequence[int]) -> tuple[Token, ...]:
+    words = [tokens[start:end] for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True)]
+    return tuple(replace(word[0], text="".join(token.text for token in word)) for word in words)

@@ -1,0 +1,55 @@
+"""`glassformer similar`: shares and pairs on the screen, everything as JSON, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.model import load
+from tests.cli.conftest import Command
+
+A, B = "a man plays guitar", "someone plays an unbelievable instrument"
+
+
+def test_two_texts(minilm: Path, command: Command) -> None:
+    done = command("similar", minilm, A, B, "--words", "--top", 3)
+    assert done.returncode == 0, done.stderr
+    assert "cosine  0.53" in done.stdout
+    assert "unbelievable" in done.stdout
+    pairs = done.stdout.rpartition("of the sum")[2].split("\n")[1:4]
+    assert pairs[0].split()[:2] == ["plays", "plays"]
+
+
+def test_json_is_the_map(minilm: Path, command: Command) -> None:
+    told = json.loads(command("similar", minilm, A, B, "--json").stdout)
+    found = load(minilm).explain_similarity(A, B)
+    assert told == json.loads(json.dumps(found.to_dict()))
+    assert sum(map(sum, told["cells"])) == pytest.approx(told["similarity"])
+
+
+def test_several_texts_are_a_table(minilm: Path, command: Command, tmp_path: Path) -> None:
+    (tmp_path / "others.txt").write_text(f"{B}\nthe stock fell\n")
+    done = command("similar", minilm, A, tmp_path / "others.txt", "--json")
+    told = json.loads(done.stdout)
+    assert told["texts"] == [A, B, "the stock fell"]
+    model = load(minilm)
+    assert told["similarities"][0][1] == pytest.approx(model.explain_similarity(A, B).similarity, abs=1e-6)
+    assert "1.000" in command("similar", minilm, A, tmp_path / "others.txt").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([A], "takes 2 to 1,000 texts, got 1"),
+        ([A, B, "third", "--words"], "give two texts"),
+        ([A, B, "--measure", "euclid"], "measure is 'euclid'; allowed: cosine, dot"),
+        ([A, "missing.txt"], "missing.txt: no such file"),
+    ],
+)
+def test_errors(minilm: Path, command: Command, arguments: list[str], message: str) -> None:
+    done = command("similar", minilm, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
