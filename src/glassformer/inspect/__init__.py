@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from glassformer.deprecation import former_names
+from glassformer.inspect.contextual import ContextualEmbeddings, CosineTable, LayerCurve, Occurrence
 from glassformer.inspect.head import AttentionHead
 from glassformer.inspect.inputs import SessionInput, text_input, translation_input
+from glassformer.inspect.occurrences import embed_texts, embed_words, find_word
 from glassformer.inspect.overview import Overview
 from glassformer.inspect.ram import RamEstimate, RamUsage, ram
+from glassformer.inspect.senses import Senses
 from glassformer.inspect.session import AttentionMap, Session
 from glassformer.inspect.sizes import Size, sizes
 from glassformer.inspect.summary import ModelSummary, ModuleNode, TensorRow, Weight, summary
@@ -16,11 +19,16 @@ from glassformer.inspect.trace import TapRow, TracedLayer, fold_layers, trace
 __all__ = [
     "AttentionHead",
     "AttentionMap",
+    "ContextualEmbeddings",
+    "CosineTable",
+    "LayerCurve",
     "ModelSummary",
     "ModuleNode",
+    "Occurrence",
     "Overview",
     "RamEstimate",
     "RamUsage",
+    "Senses",
     "Session",
     "SessionInput",
     "Size",
@@ -29,6 +37,9 @@ __all__ = [
     "Token",
     "TracedLayer",
     "Weight",
+    "embed_texts",
+    "embed_words",
+    "find_word",
     "fold_layers",
     "ram",
     "sizes",
