@@ -200,10 +200,12 @@ class Model(SentenceEncoder):
         Raises: DataError: the texts are empty or too long. UnsupportedError: the model has no attention.
         """
         from glassformer.inspect.inputs import open_inputs
+        from glassformer.inspect.readout import OutputNames
         from glassformer.inspect.session import Session
 
         opened = open_inputs(self, texts, fields, truncation=truncation)
-        return Session(self.network, opened, progress=progress, limit_bytes=limit_bytes)
+        names = partial(OutputNames.of, self)
+        return Session(self.network, opened, progress=progress, limit_bytes=limit_bytes, names=names)
 
     def writing(self, prompt: str, *, truncation: bool = False) -> GenerationTrace:
         """Trace text generation: a tree of tokens with the alternatives at each step, from which to branch.

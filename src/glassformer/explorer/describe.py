@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.opening import opening
-from glassformer.inspect.session import AttentionMap, Session
+from glassformer.inspect.session import Session
 from glassformer.pretrained import PretrainedModel
 
 TITLES = {

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from glassformer.deprecation import former_names
+from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.contextual import ContextualEmbeddings, CosineTable, LayerCurve, Occurrence
 from glassformer.inspect.head import AttentionHead
 from glassformer.inspect.inputs import SessionInput, text_input, translation_input
 from glassformer.inspect.occurrences import embed_texts, embed_words, find_word
 from glassformer.inspect.overview import Overview
+from glassformer.inspect.patch_effects import PatchResult
+from glassformer.inspect.patching import Component
 from glassformer.inspect.ram import RamEstimate, RamUsage, ram
 from glassformer.inspect.senses import Senses
-from glassformer.inspect.session import AttentionMap, Session
+from glassformer.inspect.session import Session
 from glassformer.inspect.sizes import Size, sizes
 from glassformer.inspect.summary import ModelSummary, ModuleNode, TensorRow, Weight, summary
+from glassformer.inspect.sweep import PatchSweep
 from glassformer.inspect.tokens import Token
 from glassformer.inspect.trace import TapRow, TracedLayer, fold_layers, trace
 
 __all__ = [
     "AttentionHead",
     "AttentionMap",
+    "Component",
     "ContextualEmbeddings",
     "CosineTable",
     "LayerCurve",
@@ -26,6 +31,8 @@ __all__ = [
     "ModuleNode",
     "Occurrence",
     "Overview",
+    "PatchResult",
+    "PatchSweep",
     "RamEstimate",
     "RamUsage",
     "Senses",

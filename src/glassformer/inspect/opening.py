@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.overview import sampled_rows
-from glassformer.inspect.session import AttentionMap, Session
+from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
 
 ROWS = 64  # queries of a head that are looked at, at most

@@ -11,9 +11,10 @@ residual stream that they are computed from is 164 MB.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from time import perf_counter
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -22,9 +23,14 @@ from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.core.stack import AttentionGroup, AttentionLayer
 from glassformer.deprecation import former_attributes
 from glassformer.errors import DataError, UnsupportedError, nearest
+from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
 from glassformer.inspect.inputs import SessionInput
 from glassformer.inspect.overview import Overview, overview
+from glassformer.inspect.patch_effects import PatchOptions, PatchResult, patch
+from glassformer.inspect.patching import Component
+from glassformer.inspect.readout import OutputNames
+from glassformer.inspect.sweep import PatchSweep, sweep
 from glassformer.inspect.tokens import Token
 from glassformer.inspect.trace import TapRow, trace
 from glassformer.models import Network, eval_mode
@@ -34,35 +40,6 @@ LIMIT_BYTES = 2**30
 
 Progress = Callable[[int, int], None]
 """Called after each block with the number of blocks done and of all blocks."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AttentionMap:
-    """The attention maps of one kind, layers × heads: self-attention of a stack, or cross-attention.
-
-    name: `self`; with two stacks `encoder`, `decoder` and `cross`
-    heads: the largest number in a layer; most families have the same number in all
-    queries, keys: names of streams, as in `Session.streams`
-    windows: attention window of each layer, in tokens; None = unlimited
-    rotary_bases: base θ of each layer's rotary positions; None = it has none
-    """
-
-    name: str
-    layers: int
-    heads: int
-    kv_heads: int
-    head_width: int
-    queries: str
-    keys: str
-    causal: bool
-    windows: tuple[int | None, ...]
-    rotary_bases: tuple[float | None, ...]
-    biased: bool
-
-    @property
-    def rotary(self) -> bool:
-        """Whether a layer rotates its queries and keys."""
-        return any(base is not None for base in self.rotary_bases)
 
 
 @former_attributes(sides="streams")
@@ -75,6 +52,7 @@ class Session:
         session.overview(4).summaries           the main pattern of each head of a layer, in words
         session.states(4)                       the residual stream that enters block 4 [T, D]
         session.trace()                         shape, mean, standard deviation, … of every tap
+        session.patch("blocks.3.attn.z[5]")     the prediction without a head
 
     The numbers are the model's own: q, k and v come from its modules, scores and probabilities from the functions of
     its explicit path. Thread-safe.
@@ -84,6 +62,7 @@ class Session:
         inputs: what it reads: one row, without padding.
         progress: called after each block.
         limit_bytes: RAM limit: for the residual stream, which is always stored, and for the cache of the rest.
+        names: names of what the model predicts.
     Raises: DataError: the text is longer than the model can read, or its residual stream larger than the limit.
         UnsupportedError: the network has no attention.
     """
@@ -95,8 +74,10 @@ class Session:
         *,
         progress: Progress | None = None,
         limit_bytes: int = LIMIT_BYTES,
+        names: Callable[[], OutputNames] = OutputNames,
     ) -> None:
         self.network = network
+        self.names = names
         self.texts = inputs.texts
         self.streams: dict[str, list[Token]] = inputs.streams
         network.name_nodes()
@@ -115,15 +96,17 @@ class Session:
                     else f"this model reads {', '.join(network.READS)}: give them all, inspect(text, visual_feats=…)"
                 )
             )
-        self.maps = {name: _map(name, group, len(self.streams[group.keys])) for name, group in self._attention.items()}
+        self.maps = {
+            name: _attention_map(name, group, len(self.streams[group.keys])) for name, group in self._attention.items()
+        }
         room = limit_bytes - self._check_room(limit_bytes)
         self.cache = LRUCache(room // 2)  # the other half is for temporary tensors
-        self._batch = _on_device(inputs.batch, network)
+        self.batch = _on_device(inputs.batch, network)
         blocks = sum(len(taps) - 1 for taps in self._stream_taps.values())
         tape = _ProgressTape(tuple(self._taps()), blocks, progress).attach(network)
         start = perf_counter()
         with torch.inference_mode(), eval_mode(network):
-            network.states(self._batch, Flow(tape=tape))
+            network.states(self.batch, Flow(tape=tape))
         self.seconds = perf_counter() - start
         self._states = tape.taps
 
@@ -198,7 +181,34 @@ class Session:
             patterns: as for a `Tape`; none = all taps but scores and probs.
         Raises: ConfigError: a pattern matches no tap.
         """
-        return trace(self.network, self._batch, *patterns)
+        return trace(self.network, self.batch, *patterns)
+
+    def patch(self, *components: str | Component, **options: Unpack[PatchOptions]) -> PatchResult:
+        """Replace components of the pass, all together, and run it again: activation patching and ablation.
+
+            session.patch("blocks.3.attn.z[5]")                              a head switched off (zero ablation)
+            session.patch("blocks.3.ffn.out", mode="mean")                   a layer's mean over positions in its place
+            corrupt.patch("blocks.3.before@4", source=clean)                 a position of the stream, of another text
+
+        Args: components: as in `Component` · options: `PatchOptions`
+        Returns: the prediction before and after: logits, probabilities, text.
+        Raises: ConfigError: no such tap. DataError: no such head, neuron, position or target; texts of other lengths.
+            UnsupportedError: the model has no head. WeightsError: the logits are NaN.
+        """
+        return patch(self, components, options)
+
+    def sweep(self, kind: str = "heads", map: str | None = None, **options: Unpack[PatchOptions]) -> PatchSweep:
+        """Patch each head, or each layer and position, one after another: a map of effects.
+
+        Args: kind: "residual", "heads", "attention" or "feed-forward" · map: of its stream, or its heads; None = the
+            decoder's, or the only one · options: `PatchOptions`
+        Raises: as `patch`.
+        """
+        return sweep(self, kind, map, options)
+
+    def stream_taps(self, stream: str) -> tuple[str, ...]:
+        """The taps of a residual stream: before each block, and after the last."""
+        return self._stream_taps[_check_name("stream", stream, self._stream_taps)]
 
     @property
     def nbytes(self) -> int:
@@ -267,7 +277,8 @@ class _ProgressTape(Tape):
         return super().record(name, x)
 
 
-def _map(name: str, group: AttentionGroup, keys: int) -> AttentionMap:
+def _attention_map(name: str, group: AttentionGroup, keys: int) -> AttentionMap:
+    """Describe a group of attention layers. Args: keys: number of key tokens"""
     layers = [layer.attention for layer in group.layers]
     first, stack = layers[0], group.layers[0].stack
     return AttentionMap(

@@ -1,0 +1,159 @@
+"""Patching sweeps: every head, or every layer and position, patched one after another, as one map of effects.
+
+    residual       layers + 1 × positions    the residual stream before each block, and after the last
+    attention      layers × positions        the output of each attention layer
+    feed-forward   layers × positions        the output of each feed-forward layer (MLP)
+    heads          layers × heads            each head at all positions
+
+Source: the first is causal tracing (Meng et al. 2022, figure 2), the last that of Wang et al. 2023, figure 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import DataError, UnsupportedError, nearest
+from glassformer.files import safe_repr
+from glassformer.inspect.patch_effects import Patching, PatchOptions, finite, patching
+from glassformer.inspect.patching import Component
+
+if TYPE_CHECKING:
+    from glassformer.inspect.session import Session
+
+SWEEPS = ("residual", "heads", "attention", "feed-forward")
+MAX_PATCHES = 20_000
+"""Patched passes of one sweep, at most: more would take hours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchSweep:
+    """The effect of each patch of a sweep.
+
+    rows: layers · columns: heads, or the words at the positions · components: what was patched, as it is written
+    values: the metric of each patched pass. [rows, columns]; NaN where a layer has fewer heads
+    """
+
+    kind: str
+    map: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    components: tuple[tuple[str | None, ...], ...]
+    values: Tensor
+    patching: Patching
+
+    @property
+    def before(self) -> float:
+        """The metric without a patch."""
+        return float(self.patching.metric(self.patching.base))
+
+    @property
+    def other(self) -> float | None:
+        """The metric of the other text."""
+        logits = self.patching.source_logits
+        return None if logits is None else float(self.patching.metric(logits))
+
+    @property
+    def normalised(self) -> Tensor | None:
+        """0 = as the corrupt text, 1 = as the clean one. [rows, columns]"""
+        return self.patching.normalised(self.values)
+
+    @property
+    def effects(self) -> Tensor:
+        """What the map shows: normalised where there are two texts that differ, else the change of the metric."""
+        normalised = self.normalised
+        return self.values - self.before if normalised is None else normalised
+
+    def strongest(self, count: int = 5) -> list[tuple[str, float]]:
+        """The components with the largest effects, and these."""
+        neutral = 1.0 if self.normalised is not None and self.patching.direction == "noising" else 0.0
+        flat = (self.effects - neutral).abs().nan_to_num(-1.0).flatten()
+        names = [name for row in self.components for name in row]
+        order = flat.argsort(descending=True, stable=True)[:count].tolist()
+        return [(name, float(self.effects.flatten()[at])) for at in order if (name := names[at]) is not None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        normalised = self.normalised
+        return {
+            "kind": self.kind, "map": self.map, "mode": self.patching.mode, "direction": self.patching.direction,
+            "metric": str(self.patching.metric), "before": finite(self.before), "other": finite(self.other),
+            "rows": list(self.rows), "columns": list(self.columns),
+            "components": [list(row) for row in self.components],
+            "values": _rows(self.values), "normalised": None if normalised is None else _rows(normalised),
+        }  # fmt: skip
+
+
+def _rows(values: Tensor) -> list[list[float | None]]:
+    return [[finite(value) for value in row] for row in values.tolist()]
+
+
+def sweep(session: Session, kind: str, map: str | None, options: PatchOptions) -> PatchSweep:
+    """Patch every component of a kind, one after another. See `Session.sweep`."""
+    if kind not in SWEEPS:
+        raise DataError(f"the sweep is {safe_repr(kind)}; allowed: {', '.join(SWEEPS)}{nearest(str(kind), SWEEPS)}")
+    name = map or default_map(session)
+    setting = patching(session, options)
+    if kind == "heads":
+        columns, cells = _heads(session, name)
+    else:
+        columns, cells = _positions(session, kind, name)
+    components = [[each] for row in cells for each in row if each is not None]
+    if len(components) > MAX_PATCHES:
+        raise DataError(
+            f"the sweep has {len(components):,} patches, each a pass over the text; at most {MAX_PATCHES:,} are run: "
+            "shorten the text"
+        )
+    logits = iter(setting.run(components))
+    metric = setting.metric
+    rows = tuple("out" if kind == "residual" and at == len(cells) - 1 else str(at) for at in range(len(cells)))
+    values = [[float("nan") if each is None else float(metric(next(logits))) for each in row] for row in cells]
+    return PatchSweep(
+        kind=kind, map=name, rows=rows, columns=columns,
+        components=tuple(tuple(None if each is None else str(each) for each in row) for row in cells),
+        values=torch.tensor(values), patching=setting,
+    )  # fmt: skip
+
+
+def default_map(session: Session) -> str:
+    """The attention map of a sweep that names none: the only one, or the decoder's own."""
+    return "decoder" if "decoder" in session.maps else next(iter(session.maps))
+
+
+def _heads(session: Session, map: str) -> tuple[tuple[str, ...], list[list[Component | None]]]:
+    """A row for each layer of a map, with its heads."""
+    attentions = [
+        session.attention_layer(layer, map).attention for layer in range(session.maps[_known(session, map)].layers)
+    ]
+    most = session.maps[map].heads
+    rows: list[list[Component | None]] = [
+        [Component(f"{each.path}.z", (head,)) if head < each.spec.heads else None for head in range(most)]
+        for each in attentions
+    ]
+    return tuple(str(head) for head in range(most)), rows
+
+
+def _positions(session: Session, kind: str, map: str) -> tuple[tuple[str, ...], list[list[Component | None]]]:
+    """A row for each layer, with the positions of the stream that asks in a map."""
+    about = session.maps[_known(session, map)]
+    tokens = session.streams[about.queries]
+    if kind == "residual":
+        taps: Sequence[str] = session.stream_taps(about.queries)
+    else:
+        paths = [session.attention_layer(layer, map).attention.path for layer in range(about.layers)]
+        taps = [f"{path}.out" if kind == "attention" else f"{path.rpartition('.')[0]}.ffn.out" for path in paths]
+        missing = set(taps) - set(session.network.taps())
+        if missing:
+            raise UnsupportedError(f"this network has no {sorted(missing)[0]}; sweep heads, attention or residual")
+    rows: list[list[Component | None]] = [[Component(tap, None, (at,)) for at in range(len(tokens))] for tap in taps]
+    return tuple(token.text for token in tokens), rows
+
+
+def _known(session: Session, map: str) -> str:
+    if map not in session.maps:
+        raise DataError(f"there is no map {safe_repr(map)}; this pass has {', '.join(session.maps)}")
+    return map
