@@ -34,6 +34,7 @@ COMMANDS = (
     "trace",
     "encode",
     "similar",
+    "corpus",
     "generate",
     "predict",
     "transcribe",

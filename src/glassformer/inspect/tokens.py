@@ -46,11 +46,16 @@ def tokens_of(tokenizer: Tokenizer, encoding: Encoding, texts: Sequence[str]) ->
             tokens.append(special_token(tokenizer, token))
         else:
             text = texts[sequence][start:end]
-            continues = word is not None and previous == (sequence, word)
+            continues = word is not None and previous == (sequence, word) and not begins_word(texts[sequence], start)
             special = token in tokenizer.special_ids
             tokens.append(Token(_readable(text) or piece, piece, token, sequence, special, continues))
         previous = None if sequence is None or word is None else (sequence, word)
     return tokens
+
+
+def begins_word(text: str, start: int) -> bool:
+    """Whether there is white space at or before a token: to some tokenizers (Llama's) a whole text is one word."""
+    return text[max(start - 1, 0) : start + 1].strip() != text[max(start - 1, 0) : start + 1]
 
 
 def generated_tokens(tokenizer: Tokenizer, ids: list[int]) -> list[Token]:

@@ -1,0 +1,255 @@
+"""`glassformer corpus index|search`: where in a text file a layer, a head or a neuron does the same thing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.options import Json, Loading, ModelName, Options, command, option
+from glassformer.cli.screen import (
+    byte_amount,
+    note,
+    notes,
+    print_facts,
+    print_json,
+    progress_of,
+    rows_table,
+    terminal,
+    text_of,
+)
+from glassformer.errors import ConfigError
+from glassformer.progress import spinner
+
+if TYPE_CHECKING:
+    from glassformer.inspect.corpus import Contexts, CorpusIndex, Match
+
+corpus = typer.Typer(
+    name="corpus",
+    no_args_is_help=True,
+    add_completion=False,
+    help="Search a text file for contexts in which a layer, a head or a neuron does the same thing.",
+)
+
+Pair = tuple[int, int]
+IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index, as written by corpus index.")]
+AROUND = 8
+"""Tokens shown on each side of a match."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexOptions(Options):
+    """What an index holds."""
+
+    output: Path = option(
+        ..., "Folder of the index; the same command goes on with one that was stopped.", "--output", "-o"
+    )
+    layers: str | None = option(
+        None, "Layers whose states are kept: 3,6 or 0-6; 0 = the embeddings. Default: the middle and the last."
+    )
+    heads: str | None = option(None, "Heads whose outputs are kept, layer.head: 4.9,5.11; of all heads of a layer: 4.*")
+    neurons: bool = option(True, "Keep the top activations of each neuron.", "--neurons/--no-neurons")
+    top: int = option(20, "How many top activations are kept of each neuron.", min=1, max=1_000)
+    max_tokens: int | None = option(None, "Longer texts are cut into windows of so many tokens. Default: 256.", min=1)
+    column: str = option("text", "Column of a table that has the texts.", "--column", "-c")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusSearchOptions(Options):
+    """What is searched by."""
+
+    token: str | None = option(None, "The token of TEXT: its position, or a word, whose first token counts.")
+    layer: int | None = option(None, "By the state of this layer, 0 = the embeddings.", min=0)
+    head: str | None = option(None, "By the output of this head, layer.head: 4.9")
+    neuron: str | None = option(None, "The top activations of this neuron, layer.neuron: 3.17; takes no TEXT.")
+    attention: str | None = option(None, "Show where this head looks from each match, layer.head. Default: --head")
+    count: int = option(10, "How many contexts.", "--count", "-n", min=1, max=200)
+    verify: bool = option(False, "Check the checksums of the whole index first.")
+
+
+@corpus.command()
+@command
+def index(
+    model: ModelName,
+    file: Annotated[Path, typer.Argument(help="Text file, a text per line; or a table (.csv, .jsonl, .parquet, …).")],
+    *,
+    options: IndexOptions,
+    loading: Loading,
+    json: Json = False,
+) -> None:
+    """Index a text file by what a model makes of its tokens: states of layers, outputs of heads, top activations.
+
+    Disk: 2 bytes for each token, layer and dimension of its state. A stopped run goes on where it was.
+
+    Example:
+
+    [cyan]glassformer corpus index MODEL corpus.txt --output index --layers 3,6 --heads 4.9[/]
+    """
+    with spinner("loading the model"):
+        from glassformer.inspect.corpus import index_corpus
+        from glassformer.model import load
+
+        loaded = load(model, **loading.given())
+        groups = loaded.network.attention_layout()
+    start = perf_counter()
+    with notes(), progress_of("indexing") as bar:
+        made = index_corpus(
+            loaded,
+            file,
+            options.output,
+            layers=None if options.layers is None else layer_numbers(options.layers),
+            heads=head_pairs(
+                options.heads, [x.attention.spec.heads for x in groups["self"].layers] if "self" in groups else []
+            ),
+            neurons=options.neurons,
+            top=options.top,
+            max_tokens=options.max_tokens,
+            column=options.column,
+            progress=bar,
+        )
+    _report(made, options.output, perf_counter() - start, json)
+
+
+def _report(made: CorpusIndex, folder: Path, seconds: float, json: bool) -> None:
+    settings, done = made.settings, made.progress
+    if json:
+        counts = {"rows": done.rows, "windows": done.windows, "tokens": done.tokens, "bytes": made.nbytes}
+        print_json({"index": str(folder), **counts, "seconds": seconds, "settings": settings.to_dict()})
+        return
+    print_facts(
+        {
+            "saved in": f"{folder}, {byte_amount(made.nbytes)}",
+            "tokens": f"{done.tokens:,} in {done.windows:,} windows of {done.rows:,} texts, {seconds:.1f} s",
+            "layers": ", ".join(map(str, settings.layers)) or "none",
+            "heads": ", ".join(f"{layer}.{head}" for layer, head in settings.heads) or "none",
+            "neurons": f"{len(settings.neurons)} × {settings.neuron_width:,}, the top {settings.top} of each"
+            if settings.neurons
+            else "none",
+        }
+    )
+
+
+@corpus.command()
+@command
+def search(
+    model: ModelName,
+    folder: IndexFolder,
+    text: Annotated[str | None, typer.Argument(help="Text with the token that is searched by, in quotes.")] = None,
+    *,
+    options: CorpusSearchOptions,
+    loading: Loading,
+    json: Json = False,
+) -> None:
+    """Find the contexts nearest to a token of a text, or those in which a neuron is most active.
+
+    Nearest by cosine, exactly, over all tokens of the index but special ones.
+
+    Examples:
+
+    [cyan]glassformer corpus search MODEL index 'time flies like an arrow' --token flies --layer 6[/]
+
+    [cyan]glassformer corpus search MODEL index 'time flies like an arrow' --token 2 --head 4.9[/]
+
+    [cyan]glassformer corpus search MODEL index --neuron 3.17 --attention 4.9[/]
+    """
+    by = [name for name in ("layer", "head", "neuron") if getattr(options, name) is not None]
+    if len(by) != 1:
+        raise ConfigError(
+            f"got {' and '.join(f'--{name}' for name in by) or 'none'} of --layer, --head, --neuron; give one"
+        )
+    if (by == ["neuron"]) != (text is None) or (by == ["neuron"]) != (options.token is None):
+        raise ConfigError("--layer and --head take a text and its --token; --neuron takes neither")
+    with spinner("loading the model"):
+        from glassformer.inspect.corpus import CorpusIndex, CorpusSearch
+        from glassformer.model import load
+
+        searched = CorpusSearch(load(model, **loading.given()), CorpusIndex(folder, verify=options.verify))
+    asked: dict[str, Any] = {"count": options.count}
+    if options.attention is not None:
+        asked["attention"] = pair(options.attention, "--attention")
+    start = perf_counter()
+    if options.neuron is not None:
+        result = searched.neuron(*pair(options.neuron, "--neuron"), **asked)
+    else:
+        named = str(options.token)
+        token: int | str = int(named) if re.fullmatch(r"\d{1,6}", named, re.ASCII) else named
+        head = None if options.head is None else pair(options.head, "--head")
+        result = searched.search(str(text), token=token, layer=options.layer, head=head, **asked)
+    if json:
+        print_json(result.to_dict(), indent=None)
+    else:
+        _show(result, searched.index, perf_counter() - start)
+
+
+def _show(result: Contexts, searched: CorpusIndex, seconds: float) -> None:
+    console = terminal()
+    score = "activation" if result.by == "neuron" else "cosine"
+    looks = result.attention is not None
+    rows = [
+        [f"{match.score:.3f}", str(match.row), _context(match), *([_attended(match)] if looks else [])]
+        for match in result.matches
+    ]
+    console.print(rows_table([score, "row", "context", *["looks at"] * looks], rows, left=4))
+    for kind, name in (("token", "matched tokens"), ("next", "next tokens"), ("attended", "looked at")):
+        if kind in result.counts:
+            listed = ", ".join(f"{text} {count}" for text, count in result.counts[kind][:10])
+            console.print(text_of(f"{name}: {listed}", "dim"))
+    if not result.matches:
+        note("the index has no such context")
+    console.print(text_of(f"{len(searched):,} tokens searched in {seconds:.2f} s", "dim"))
+
+
+def _context(match: Match) -> str:
+    """The tokens around a match, which is in brackets."""
+    first = max(0, match.position - AROUND)
+    parts: list[str] = []
+    for i, token in enumerate(match.tokens[first : match.position + AROUND + 1], first):
+        if not token.special or i == match.position:
+            text = f"[{token.text}]" if i == match.position else token.text
+            parts += [text] if token.continues or not parts else [" ", text]
+    return "".join(parts)
+
+
+def _attended(match: Match) -> str:
+    if match.attended is None or match.attention is None:
+        return "–"
+    weight = max(w for w, token in zip(match.attention, match.tokens, strict=True) if not token.special)
+    return f"{match.attended.text} {weight:.0%}"
+
+
+def layer_numbers(text: str) -> list[int]:
+    """`3,6` and `0-6` as numbers. Raises: ConfigError: something else."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part, re.ASCII)
+        if match is None or (match[2] and int(match[2]) < int(match[1])):
+            raise ConfigError(f"--layers is {text!r}; give layers such as 3,6 or 0-6, where 0 is the embeddings")
+        numbers += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return numbers
+
+
+def head_pairs(text: str | None, counts: Sequence[int]) -> list[Pair]:
+    """`4.9,5.*` as layer and head. Args: counts: how many heads each layer has"""
+    pairs: list[Pair] = []
+    for part in text.split(",") if text else []:
+        layer = re.fullmatch(r"\s*(\d{1,4})\.\*\s*", part, re.ASCII)
+        if layer is None:
+            pairs.append(pair(part, "--heads"))
+        elif int(layer[1]) < len(counts):
+            pairs += [(int(layer[1]), head) for head in range(counts[int(layer[1])])]
+        else:
+            raise ConfigError(f"--heads is {text!r}; the model has layers 0 to {len(counts) - 1}")
+    return pairs
+
+
+def pair(text: str, option: str) -> Pair:
+    """`4.9` as two numbers. Raises: ConfigError: something else."""
+    match = re.fullmatch(r"\s*(\d{1,4})\.(\d{1,6})\s*", text, re.ASCII)
+    if match is None:
+        raise ConfigError(f"{option} is {text!r}; give layer.number, such as 4.9")
+    return int(match[1]), int(match[2])

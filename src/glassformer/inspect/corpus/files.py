@@ -1,0 +1,246 @@
+"""Files of a corpus index: columns that grow chunk by chunk, and one file that says how far they are complete.
+
+    index.json          what was indexed, by which model, how many bytes of each column are complete, their CRC-32
+    tokens.bin          int32 [N]: ids, special tokens included           offsets.bin   int32 [N, 2]: start, end
+    flags.bin           uint8 [N]: 1 = special, 2 = continues a word      texts.bin     UTF-8 of the windows' texts
+    windows.bin         int64 [W, 3]: first token, first byte of the text, row of the file
+    layer.6.bin         float16 [N, D]: unit vectors of the states        head.4.9.bin  float16 [N, E]: of a head
+    neurons.12.bin      the top activations of each neuron, up to chunk 12
+
+A chunk is appended to every column, flushed to disk, and only then recorded in index.json, which is replaced
+atomically. So a process may be killed at any point: what is longer than recorded is cut off when the work is resumed.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from glassformer.errors import DataError
+from glassformer.files import read_json_object
+from glassformer.files.atomic import atomic_file, disk_errors, flush_folder, write_json
+
+FORMAT, VERSION = "glassformer corpus index", 1
+METADATA = "index.json"
+SPECIAL, CONTINUES = 1, 2
+BLOCK_BYTES = 1 << 24
+
+Head = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexSettings:
+    """What an index holds; two runs with the same settings make the same index.
+
+    fingerprint, model: of the weights; the model's family · source, rows_fingerprint: of the text file
+    layers: of the states, 0 = the embeddings, as in `Session.states` · heads: layer and head of each output
+    neurons: layers whose neurons have their top activations here · top: how many of each
+    width, head_width, neuron_width: D, E, F · max_tokens: of a window, special tokens included
+    """
+
+    fingerprint: str
+    model: str
+    source: str
+    rows: int
+    rows_fingerprint: str
+    layers: tuple[int, ...]
+    heads: tuple[Head, ...]
+    neurons: tuple[int, ...]
+    top: int
+    width: int
+    head_width: int
+    neuron_width: int
+    max_tokens: int
+
+    @property
+    def columns(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """File → the type and the shape of its entries."""
+        return {
+            "tokens.bin": ("<i4", ()),
+            "offsets.bin": ("<i4", (2,)),
+            "flags.bin": ("u1", ()),
+            "windows.bin": ("<i8", (3,)),
+            "texts.bin": ("u1", ()),
+            **{layer_file(layer): ("<f2", (self.width,)) for layer in self.layers},
+            **{head_file(head): ("<f2", (self.head_width,)) for head in self.heads},
+        }
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Of the columns with an entry for each token."""
+        return 13 + 2 * (len(self.layers) * self.width + len(self.heads) * self.head_width)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "layers": list(self.layers), "heads": [list(head) for head in self.heads]}
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Self:
+        """Raises: KeyError, TypeError, ValueError: something else than `to_dict` gives."""
+        given = {x.name: values[x.name] for x in fields(cls)}
+        for name in ("layers", "neurons"):
+            given[name] = tuple(int(number) for number in given[name])
+        given["heads"] = tuple((int(layer), int(head)) for layer, head in given["heads"])
+        for name in ("rows", "top", "width", "head_width", "neuron_width", "max_tokens"):
+            if not isinstance(given[name], int) or given[name] < 0:
+                raise ValueError(f"{name} is {given[name]!r}")
+        return cls(**given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexProgress:
+    """How far an index is.
+
+    rows, row_windows: done, of the file and of its next row · files: name → bytes and CRC-32
+    """
+
+    rows: int = 0
+    row_windows: int = 0
+    chunks: int = 0
+    tokens: int = 0
+    windows: int = 0
+    files: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    complete: bool = False
+
+
+def layer_file(layer: int) -> str:
+    return f"layer.{layer}.bin"
+
+
+def head_file(head: Head) -> str:
+    return f"head.{head[0]}.{head[1]}.bin"
+
+
+def neurons_file(chunks: int) -> str:
+    return f"neurons.{chunks}.bin"
+
+
+def read_metadata(folder: Path) -> tuple[IndexSettings, IndexProgress]:
+    """What index.json says. Raises: DataError: there is none, it is damaged, or of another version."""
+    path = folder / METADATA
+    if not path.is_file():
+        raise DataError(f"{folder}: holds no corpus index ({METADATA}); make one: glassformer corpus index")
+    values = read_json_object(path, DataError)
+    if values.get("format") != FORMAT or values.get("version") != VERSION:
+        raise DataError(f"{path}: is no corpus index of version {VERSION}; make it again: glassformer corpus index")
+    try:
+        settings = IndexSettings.read(values["settings"])
+        done = values["progress"]
+        files = {str(name): (int(size), int(crc)) for name, (size, crc) in done["files"].items()}
+        progress = IndexProgress(**{**done, "files": files})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"{path}: is damaged ({error!r}); delete the folder and index the text again") from error
+    return settings, progress
+
+
+class IndexWriter:
+    """Appends chunks to an index, and goes on where a stopped one ended.
+
+    Raises: DataError: the folder holds an index of something else, or a file is shorter than was recorded.
+    """
+
+    def __init__(self, folder: Path, settings: IndexSettings) -> None:
+        self.folder, self.settings = folder, settings
+        self.progress = IndexProgress(files=dict.fromkeys(settings.columns, (0, 0)))
+        with disk_errors(folder, DataError):
+            folder.mkdir(parents=True, exist_ok=True)
+        if (folder / METADATA).exists():
+            self._resume()
+        elif any(folder.iterdir()):
+            raise DataError(f"{folder}: is not empty and holds no corpus index; name another folder")
+        else:
+            self._record(self.progress)
+
+    def _resume(self) -> None:
+        settings, self.progress = read_metadata(self.folder)
+        if settings != self.settings:
+            other = [x.name for x in fields(settings) if getattr(settings, x.name) != getattr(self.settings, x.name)]
+            raise DataError(
+                f"{self.folder}: holds an index with another {', '.join(other)}; name another folder, or delete it"
+            )
+        if self.progress.complete:
+            return
+        for name, (size, _) in self.progress.files.items():
+            path = self.folder / name
+            if size and (not path.is_file() or path.stat().st_size < size):
+                raise DataError(f"{path}: is shorter than was recorded; delete the folder and index the text again")
+            if path.is_file():
+                os.truncate(path, size)
+
+    def append(
+        self,
+        columns: Mapping[str, np.ndarray],
+        neurons: np.ndarray,
+        *,
+        rows: int,
+        row_windows: int = 0,
+        complete: bool = False,
+    ) -> None:
+        """Append a chunk, and record it.
+
+        Args: rows, row_windows: where the next chunk begins: so many rows are done, and so many windows of the next
+
+        Raises: DataError: the disk is full, or another process writes to the folder.
+        """
+        files = dict(self.progress.files)
+        with disk_errors(self.folder, DataError, "the index"):
+            for name, values in columns.items():
+                files[name] = self._append(name, np.ascontiguousarray(values), *files[name])
+            progress = replace(
+                self.progress,
+                rows=rows,
+                row_windows=row_windows,
+                chunks=self.progress.chunks + 1,
+                tokens=self.progress.tokens + len(columns["tokens.bin"]),
+                windows=self.progress.windows + len(columns["windows.bin"]),
+                complete=complete,
+            )
+            former, name = neurons_file(self.progress.chunks), neurons_file(progress.chunks)
+            files.pop(former, None)
+            with atomic_file(self.folder / name) as stream:
+                stream.write(neurons.tobytes())
+            files[name] = neurons.nbytes, zlib.crc32(neurons.tobytes())
+            flush_folder(self.folder)
+            self._record(replace(progress, files=files))
+            (self.folder / former).unlink(missing_ok=True)
+
+    def _append(self, name: str, values: np.ndarray, size: int, crc: int) -> tuple[int, int]:
+        path = self.folder / name
+        content = values.reshape(-1).view("u1").data  # its bytes, not a copy
+        with open(path, "ab") as stream:
+            if stream.tell() != size:
+                raise DataError(f"{path}: another process writes to this index; let it finish, or stop it")
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        return size + len(content), zlib.crc32(content, crc)
+
+    def _record(self, progress: IndexProgress) -> None:
+        self.progress = progress
+        values = {"format": FORMAT, "version": VERSION, "settings": self.settings.to_dict()}
+        write_json(self.folder / METADATA, {**values, "progress": asdict(progress)}, DataError)
+
+
+def check_files(folder: Path, progress: IndexProgress, names: Iterator[str] | None = None) -> None:
+    """Check the size of every file, and the CRC-32 of those named; None = of none.
+
+    Raises: DataError: a file that is missing, cut or damaged.
+    """
+    for name, (size, _) in progress.files.items():
+        path = folder / name
+        actual = path.stat().st_size if path.is_file() else None
+        if actual != size:
+            state = "is missing" if actual is None else f"has {actual:,} bytes"
+            raise DataError(f"{path}: {state}, and {size:,} were written; delete the folder and index the text again")
+    for name in names or ():
+        with open(folder / name, "rb") as stream:
+            crc = 0
+            while block := stream.read(BLOCK_BYTES):
+                crc = zlib.crc32(block, crc)
+        if crc != progress.files[name][1]:
+            raise DataError(f"{folder / name}: is damaged (its checksum); delete the folder and index the text again")

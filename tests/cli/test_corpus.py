@@ -1,0 +1,91 @@
+"""`glassformer corpus index` and `search`: what is printed, JSON, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.cli.corpus import head_pairs, layer_numbers
+from glassformer.errors import ConfigError
+from tests.cli.conftest import Command
+
+
+@pytest.fixture
+def stories(shared: Path) -> Path:
+    return shared / "models" / "stories260k"
+
+
+@pytest.fixture
+def made(stories: Path, command: Command, tmp_path: Path) -> Path:
+    (tmp_path / "corpus.txt").write_text("time flies like an arrow\n\nfruit flies like a banana\n")
+    done = command(
+        "corpus", "index", stories, tmp_path / "corpus.txt", "-o", tmp_path / "index", "--heads", "1.*", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["rows"] == 2
+    assert report["settings"]["layers"] == [2, 5]
+    assert report["settings"]["heads"] == [[1, head] for head in range(8)]
+    assert report["bytes"] == sum(f.stat().st_size for f in (tmp_path / "index").iterdir() if f.name != "index.json")
+    return tmp_path / "index"
+
+
+def test_search(stories: Path, command: Command, made: Path) -> None:
+    asked = ("corpus", "search", stories, made, "time flies", "--token", "flies", "-n", 3)
+    done = command(*asked, "--layer", 2)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[1].split()[:2] == ["1.000", "0"]
+    assert "time [f]lies like an a" in done.stdout
+    assert "looks at" not in done.stdout
+    told = json.loads(command(*asked, "--head", "1.3", "--json", "--verify").stdout)
+    assert (told["by"], told["layer"], told["number"], told["attention"]) == ("head", 1, 3, [1, 3])
+    assert len(told["matches"]) == 3
+    assert sum(told["matches"][0]["attention"]) == pytest.approx(1, abs=1e-3)
+    assert "looked at: " in command("corpus", "search", stories, made, "--neuron", "1.7", "--attention", "1.3").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["time", "--token", "1"], "got none of --layer, --head, --neuron; give one"),
+        (["time", "--token", "1", "--layer", 2, "--head", "1.1"], "got --layer and --head of --layer"),
+        (["--layer", 2], "--layer and --head take a text and its --token"),
+        (["time", "--neuron", "1.1"], "--neuron takes neither"),
+        (["time", "--token", "1", "--head", "4"], "--head is '4'; give layer.number, such as 4.9"),
+        (["time", "--token", "1", "--head", "1.99"], "head (1, 99) is not in this index; its heads: 1.0, 1.1"),
+        (["time", "--token", "1", "--layer", 4], "layer 4 is not in this index; its layers: 2, 5"),
+        (["time", "--token", "77", "--layer", 2], "there is no token 77"),
+        (["time", "--token", "banana", "--layer", 2], "the text has no word 'banana'"),
+        (["--neuron", "1.9999"], "there is no neuron 9999"),
+    ],
+)
+def test_errors_of_a_search(stories: Path, command: Command, made: Path, arguments: list[Any], message: str) -> None:
+    done = command("corpus", "search", stories, made, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_errors_of_an_index(stories: Path, command: Command, tmp_path: Path) -> None:
+    for arguments, message in (
+        (["missing.txt"], "missing.txt"),
+        ([stories / "config.json", "--layers", "9"], "config.json"),
+        ([stories / "config.json", "--layers", "six"], "--layers is 'six'"),
+        ([stories / "config.json", "--heads", "9.*"], "the model has layers 0 to 4"),
+    ):
+        done = command("corpus", "index", stories, *arguments, "-o", tmp_path / "index")
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not (tmp_path / "index").exists()
+
+
+def test_numbers() -> None:
+    assert layer_numbers("0-2, 6") == [0, 1, 2, 6]
+    assert head_pairs("0.1,1.*", [2, 2]) == [(0, 1), (1, 0), (1, 1)]
+    assert head_pairs(None, []) == []
+    with pytest.raises(ConfigError, match="--layers is '3-1'"):
+        layer_numbers("3-1")
