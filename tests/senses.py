@@ -17,6 +17,8 @@ from glassformer.models import FAMILIES, ConfigReader, Network
 SENSES = ("pixel_values", "input_values", "input_features")
 """Fields that make their own tokens: patches, frames."""
 SAMPLES = 1_400
+CODECS = frozenset({"dac"})
+"""Families without attention, whose waves become codes and waves again: tests/models/test_dac.py."""
 
 
 def network_of(config: Mapping[str, Any], task: str | None = None) -> Network:

@@ -25,6 +25,7 @@ from glassformer.compression.adapters import check_not_adapted
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output, Tape
 from glassformer.edge import read_call, warn_if_marker_missing
+from glassformer.engine.codec import EncodedAudio, decode_audio, encode_audio
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
@@ -33,6 +34,7 @@ from glassformer.sentence_embeddings import SentenceEncoder
 from glassformer.text.chat import Chat
 
 if TYPE_CHECKING:
+    from glassformer.audio.read import AudioInput
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionFactory
     from glassformer.inspect.generation_trace import GenerationTrace
@@ -89,7 +91,7 @@ class Model(SentenceEncoder):
         differentiable = self.network.training or prepared_precision(self.network) in (None, "fp32")
         with torch.set_grad_enabled(torch.is_grad_enabled() and differentiable):
             output: Output = self.network(batch, flow)
-        self._check_nan(next((x for x in output.present().values() if isinstance(x, Tensor)), None))
+        self._check_nan(output)
         if labels is not None:
             output = replace(output, loss=self._loss(output, labels))
         return call.finish(output)
@@ -178,6 +180,16 @@ class Model(SentenceEncoder):
         from glassformer.speech.transcribe import transcribe
 
         return transcribe(self, sound, TranscriptionOptions.read(options), sample_rate_hz)
+
+    def encode_audio(
+        self, sound: AudioInput, *, sample_rate_hz: int | None = None, codebooks: int | None = None
+    ) -> EncodedAudio:
+        """The codes of a recording of any length, by an audio codec: `engine.codec.encode_audio`."""
+        return encode_audio(self.network, sound, sample_rate_hz, codebooks)
+
+    def decode_audio(self, codes: Tensor | EncodedAudio) -> Tensor:
+        """The sound that codes [K, T] of an audio codec stand for. [samples]"""
+        return decode_audio(self.network, codes)
 
     def inspect(
         self,

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.call import run_part
+from glassformer.core.flow import Output
 from glassformer.engine.prepare import unprepare
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.models import Family, Network
@@ -174,11 +175,13 @@ class NetworkModule(nn.Module):
             self.config[key] = rows
         return self.get_input_embeddings()
 
-    def _check_nan(self, output: Tensor | None) -> None:
+    def _check_nan(self, output: Output | Tensor) -> None:
         """Warn of NaN, once; names the parameters with NaN, if there are any."""
-        if self._nan_seen or output is None or not output.numel() or output.is_meta:
+        fields = {"": output} if isinstance(output, Tensor) else output.present()
+        first = next((x for name, x in fields.items() if name != "loss" and isinstance(x, Tensor)), None)
+        if self._nan_seen or first is None or not first.numel() or first.is_meta:
             return
-        self._nan_seen = bool(output.max().isnan())
+        self._nan_seen = bool(first.max().isnan())
         if self._nan_seen and (broken := nan_parameters(self.network)):
             warnings.warn(
                 f"the output holds NaN, because {len(broken)} parameters of the model do: {name_list(broken)}; "

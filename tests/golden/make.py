@@ -17,6 +17,7 @@ from torch import Tensor
 
 from tests.golden.closed_form import FOLDER, inputs, write_folder
 from tests.parity.families import BY_FAMILY
+from tests.senses import CODECS
 
 
 def numbers(x: Tensor) -> list[float]:
@@ -25,6 +26,8 @@ def numbers(x: Tensor) -> list[float]:
 
 def golden(family: str) -> dict[str, Any]:
     """What the reference makes of a closed-form checkpoint, at the last position."""
+    if family in CODECS:
+        return golden_codec(family)
     row = BY_FAMILY[family]
     task = row.record.architectures[row.main]
     with TemporaryDirectory() as name:
@@ -48,6 +51,25 @@ def golden(family: str) -> dict[str, Any]:
         "task": task,
         "made_with": f"transformers {transformers.__version__}",
         "taps": taps,
+    }
+
+
+def golden_codec(family: str) -> dict[str, Any]:
+    """The same of a codec: its last frame and the beginning of its reconstruction."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        config = write_folder(family, "audio-codec", folder)
+        model = getattr(transformers, config["architectures"][0]).from_pretrained(folder, local_files_only=True).eval()
+        wave = inputs(config)["input_values"][:, None]
+        with torch.no_grad():
+            output, z = model(wave), model.encoder(wave)
+    taps = {"encoder.out": z.mT, "quantizer.out": output.quantized_representation.mT}
+    taps |= {"audio_values": output.audio_values}
+    return {
+        "family": family,
+        "task": "audio-codec",
+        "made_with": f"transformers {transformers.__version__}",
+        "taps": {tap: numbers(x[0].reshape(-1, x.shape[-1])[-1, :8]) for tap, x in taps.items()},
     }
 
 
@@ -94,6 +116,6 @@ def stacks(output: Any) -> list[tuple[str, str, Any, dict[str, Any]]]:
 
 
 if __name__ == "__main__":
-    for family in sys.argv[1:] or BY_FAMILY:
+    for family in sys.argv[1:] or [*BY_FAMILY, *CODECS]:
         (FOLDER / f"{family}.json").write_text(json.dumps(golden(family), indent=1) + "\n")
         print(f"{family}.json")

@@ -21,11 +21,11 @@ from glassformer.inspect import AttentionHead, Session, SessionInput, Token
 from glassformer.models import FAMILIES, ConfigReader, Network
 from glassformer.models._network import Sizes
 from tests.core.small import STACKS, WIDTH, perturbed
-from tests.senses import batch_of
+from tests.senses import CODECS, batch_of
 from tests.senses import network_of as blank
 
-KINDS = [*FAMILIES, *STACKS]
-"""Every family, and every kind of stack that the core can build."""
+KINDS = [*(family for family in FAMILIES if family not in CODECS), *STACKS]
+"""Every family with attention, and every kind of stack that the core can build."""
 
 T, S = 9, 6  # tokens of a text or target, tokens of a source
 

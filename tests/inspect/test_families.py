@@ -9,6 +9,7 @@ import pytest
 from glassformer.core.positions import PositionBias
 from glassformer.inspect.families import MARKS, as_markdown, family_table, update_page
 from glassformer.models import FAMILIES
+from tests.senses import CODECS
 
 PAGE = Path(__file__).parents[2] / "docs" / "families.md"
 LINES = {line.family: line for line in family_table()}
@@ -60,5 +61,6 @@ def test_every_family_says_what_is_its_own(family: str) -> None:
     line = LINES[family]
     assert line.distinction and len(line.distinction) < 120 and "|" not in line.distinction
     assert line.norms and line.attention and line.feed_forward and line.reads and line.tasks
+    assert (line.attention == line.norms == "none") is (family in CODECS)
     biases = {bias.KIND for bias in PositionBias.__subclasses__()}
     assert line.positions in {"none", "learned", "waves", "rotary", "convolution", *biases} or "," in line.positions

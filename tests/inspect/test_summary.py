@@ -147,10 +147,10 @@ def test_only_equal_layers_are_folded() -> None:
 
 def test_what_cannot_be_counted_is_named() -> None:
     network = build("bert", "feature-extraction")
-    network.odd = torch.nn.ConvTranspose1d(3, 4, 5, device="meta")
+    network.odd = torch.nn.ConvTranspose2d(3, 4, 5, device="meta")
     result = summary(network)
     assert result.uncounted == ("odd",)
-    assert dict(result.root.walk())["odd"].parameters == 3 * 4 * 5 + 4
+    assert dict(result.root.walk())["odd"].parameters == 3 * 4 * 5 * 5 + 4
 
 
 def test_names_of_theirs_and_json() -> None:

@@ -16,6 +16,7 @@ from glassformer.inspect.trace import LETTERS, SLOW
 from glassformer.models import FAMILIES, ConfigReader, Network
 from tests.core.small import STACKS, fused_calls, perturbed
 from tests.inspect.passes import KINDS, Plain, S, T, heard, network_of, pairs, reading_of
+from tests.senses import CODECS, SAMPLES
 
 TASKS = [  # `make test` takes the first task of each family
     pytest.param(family, task, marks=() if task == record.tasks[0] else pytest.mark.soak)
@@ -104,6 +105,9 @@ def test_the_letters_are_the_sizes(family: str, task: str) -> None:
         own |= {"W": tiny["conv_dim"][-1]} if "conv_dim" in tiny else {}
         own |= {"X": 4, "N": 2, "R": row.shape[1]}  # how many tokens an expert gets is what the router says
         own["J"] = tiny.get("projection_dim", 0)
+        if family in CODECS:
+            own |= {"T": SAMPLES // 40, "P": SAMPLES - 8, "Q": tiny["n_codebooks"]}
+            own["L"] = tiny["n_codebooks"] * tiny["codebook_dim"]
         own["O"] = tiny.get("num_aggregation_labels", 0)
         own["C"] = 2 if task in ("next-sentence-prediction", "pre-training") else 5
         assert tuple(own[letter] for letter in row.axes) == row.shape, row

@@ -108,6 +108,7 @@ class Waveform:
         x → (x - mean(x)) / √(variance(x) + 1e-7)
 
     normalised: whether to normalise · masked: return an attention mask · padding_value: of padding samples
+    multiple: pad to a multiple of so many samples, as the frames of a codec are
     Source: Baevski et al. 2020 (wav2vec 2.0), section 4.2.
     Differs: the reference library, where it gives no mask, computes mean and variance over a recording and its padding
     together, so that it depends on the others of its batch; here never.
@@ -117,10 +118,12 @@ class Waveform:
     normalised: bool = True
     masked: bool = False
     padding_value: float = 0.0
+    multiple: int = 1
 
     def __call__(self, sounds: Sequence[Float[Tensor, "samples"]]) -> dict[str, Tensor]:
         """Recordings → `input_values` [N, samples], and `attention_mask` [N, samples]: 1 for audio, 0 for padding."""
         x = torch.nn.utils.rnn.pad_sequence(list(sounds), batch_first=True)
+        x = torch.nn.functional.pad(x, (0, -x.shape[1] % self.multiple))
         lengths = torch.tensor([len(sound) for sound in sounds])[:, None]
         keep = torch.arange(x.shape[1]) < lengths  # [N, samples]
         if self.normalised:

@@ -197,7 +197,19 @@ def _waveform(keys: _ConfigKeys) -> Waveform:
     )
 
 
+def _codec(keys: _ConfigKeys) -> Waveform:
+    keys.fixed("feature_size", 1)
+    return Waveform(
+        sample_rate_hz=keys.integer("sampling_rate", 16_000, RATES_HZ[1], minimum=RATES_HZ[0]),
+        normalised=False,
+        masked=keys.flag("return_attention_mask", False),
+        padding_value=keys.number("padding_value", 0.0),
+        multiple=keys.integer("hop_length", 512, 1 << 16),
+    )
+
+
 EXTRACTORS: dict[str, Callable[[_ConfigKeys], LogMel | Waveform]] = {
+    "DacFeatureExtractor": _codec,
     "WhisperFeatureExtractor": _log_mel,
     "Wav2Vec2FeatureExtractor": _waveform,
 }

@@ -69,6 +69,10 @@ class Output(Mapping[str, Any]):
     pairs: InitVar[Mapping[str, Any] | Iterable[tuple[str, Any]]] = ()
     _: KW_ONLY
     loss: Tensor | None = None  # []
+    audio_values: Tensor | None = None  # [B, samples], of a codec, and what it is made from
+    quantized_representation: Tensor | None = None  # [B, D, T]
+    audio_codes: Tensor | None = None  # [B, codebooks, T]
+    projected_latents: Tensor | None = None  # [B, codebooks · code width, T]
     logits: Tensor | None = None  # [B, T, V], or [B, labels]
     start_logits: Tensor | None = None  # [B, T]
     end_logits: Tensor | None = None  # [B, T]

@@ -3,6 +3,7 @@
     model.gguf                     llama.cpp                                     glassformer.gguf
     folder with model.bin          CTranslate2: Whisper, as faster-whisper has it
     tiny.en.pt                     OpenAI's Whisper: recognised by the names of its tensors
+    weights.pth                    Descript's audio codec, likewise
 
 Each is a table of weight names and a config made from sizes; `renamed.py` is the one reader. A file that is named is
 opened, pickles too: in a sandboxed child process that runs no code of theirs.
@@ -19,9 +20,8 @@ from tempfile import TemporaryDirectory
 from glassformer import gguf
 from glassformer.errors import GlassformerError, WeightsError
 from glassformer.files import safe_repr
-from glassformer.foreign import whisper
+from glassformer.foreign import dac, whisper
 from glassformer.foreign.renamed import RenamedWeights
-from glassformer.models.whisper.foreign_names import OPENAI as OPENAI_WHISPER
 from glassformer.weights.layout import INDEX, PICKLED_INDEX, PICKLED_SINGLE, SINGLE
 from glassformer.weights.read import WeightFiles, open_file, open_pickle
 
@@ -33,21 +33,25 @@ PICKLES = frozenset((".pt", ".pth", ".ckpt", ".bin"))
 class StateDict:
     """A library's state dict.
 
-    marks: tensors that no other library names so · names: the table · write: makes config and tokenizer in a folder
+    marks: tensors that no other library names so
+    open: the checkpoint, its path, a folder → its weights; writes config and tokenizer there
     """
 
     title: str
     marks: tuple[str, ...]
-    names: str
-    write: Callable[[RenamedWeights, Path, Path], None]
+    open: Callable[[WeightFiles, Path, Path], RenamedWeights]
 
 
 STATE_DICTS = (
     StateDict(
         title="OpenAI Whisper",
         marks=("decoder.token_embedding.weight", "encoder.blocks.0.attn.query.weight"),
-        names=OPENAI_WHISPER,
-        write=whisper.write_openai,
+        open=whisper.open_openai,
+    ),
+    StateDict(
+        title="Descript Audio Codec",
+        marks=("quantizer.quantizers.0.codebook.weight", "encoder.block.0.weight_g"),
+        open=dac.open_original,
     ),
 )
 
@@ -102,9 +106,7 @@ def _open(path: Path, folder: Path) -> RenamedWeights:
     try:
         for kind in STATE_DICTS:
             if all(mark in checkpoint.tensors for mark in kind.marks):
-                weights = RenamedWeights(checkpoint, kind.names)
-                kind.write(weights, path, folder)
-                return weights
+                return kind.open(checkpoint, path, folder)
     except BaseException:
         checkpoint.close()
         raise

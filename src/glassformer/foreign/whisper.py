@@ -27,6 +27,7 @@ from glassformer.foreign.vocabulary import (
 from glassformer.models.whisper.foreign_names import (
     CTRANSLATE2,
     MULTILINGUAL_SIZE,
+    OPENAI,
     added_tokens,
     config_of,
     generation_config,
@@ -34,6 +35,7 @@ from glassformer.models.whisper.foreign_names import (
     special_tokens,
 )
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.weights.read import WeightFiles
 
 LANGUAGES = [entry.split()[0] for line in TABLE.split("\n") for entry in line.split(" · ") if entry]
 """Codes in the order of their tokens."""
@@ -43,11 +45,12 @@ NOTES = "♩♪♫♬♭♮♯"
 """What transcripts should not hold: names of speakers, descriptions of sounds, music."""
 
 
-def write_openai(weights: RenamedWeights, source: Path, folder: Path) -> None:
-    """Write the files that belong to OpenAI's state dict.
+def open_openai(checkpoint: WeightFiles, source: Path, folder: Path) -> RenamedWeights:
+    """OpenAI's state dict by other names, and the files that belong to it written.
 
     Raises: WeightsError: tensors that are missing. ConfigError, DataError: what is wrong with files beside it.
     """
+    weights = RenamedWeights(checkpoint, OPENAI)
     dims = weights.settings.get("dims")
     dims = dims if isinstance(dims, Mapping) else {}
     heads = {side: dims.get(key) for side, key in (("encoder", "n_audio_head"), ("decoder", "n_text_head"))}
@@ -59,6 +62,7 @@ def write_openai(weights: RenamedWeights, source: Path, folder: Path) -> None:
             _write_tokenizer(read_tiktoken(path), config, folder, path)
             complete = True
     _write_generation(config, {}, folder, suppressed=complete)
+    return weights
 
 
 def open_ctranslate2(source: Path, folder: Path) -> RenamedWeights:

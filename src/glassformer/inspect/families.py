@@ -138,10 +138,10 @@ def _feed_forward(spec: FeedForwardSpec | GatedFeedForwardSpec | ExpertsSpec) ->
 
 
 def _joined(streams: dict[str, list[str]]) -> str:
-    """Descriptions of the layers of each stream, joined; only one where all streams are alike."""
+    """Descriptions of the layers of each stream, joined; only one where all streams are alike, "none" without any."""
     cells = {stream: " / ".join(dict.fromkeys(words)) for stream, words in streams.items()}
-    if len(set(cells.values())) == 1:
-        return next(iter(cells.values()))
+    if len(set(cells.values())) <= 1:
+        return next(iter(cells.values()), "none")
     return "; ".join(f"{stream}: {words}" for stream, words in cells.items())
 
 

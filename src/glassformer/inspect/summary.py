@@ -37,7 +37,7 @@ class Convolution(Protocol):
     kernel: Tensor  # a module of a family, with a kernel of its own making. [out, in / groups, *sizes]
 
 
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, Convolution)
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, Convolution)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -251,23 +251,21 @@ def _module_node(
 def input_ratio(module: nn.Module, inner: str) -> Fraction:
     """Ratio of the vectors that go through a submodule to those that go through the module.
 
-    Below 1 for an expert, which gets a part of the tokens; above 1 for a convolution that others with strides follow.
+    Below 1 for an expert, which gets a part of the tokens; above 1 for a convolution that others with strides follow,
+    and for what follows transposed ones.
     """
     if isinstance(module, Experts) and inner == "experts":
         return Fraction(module.spec.experts_per_token, module.spec.experts)
     children = dict(module.named_children())
-    later = list(children.values())[list(children).index(inner) + 1 :]
-    return Fraction(math.prod(_stride(child) for child in later) if _convolutions(children[inner]) else 1)
+    at = list(children).index(inner)
+    up = _strides(list(children.values())[:at], nn.ConvTranspose1d)
+    reads = any(isinstance(layer, nn.Conv1d) for layer in children[inner].modules())
+    return Fraction(up * (_strides(list(children.values())[at + 1 :], nn.Conv1d) if reads else 1))
 
 
-def _convolutions(module: nn.Module) -> list[nn.Conv1d]:
-    """The convolutions over time in a module."""
-    return [each for each in module.modules() if isinstance(each, nn.Conv1d)]
-
-
-def _stride(module: nn.Module) -> int:
-    """How many vectors that a module reads become one."""
-    return math.prod(convolution.stride[0] for convolution in _convolutions(module))
+def _strides(modules: list[nn.Module], kind: type[nn.Conv1d | nn.ConvTranspose1d]) -> int:
+    """The product of the strides of all convolutions of a kind in modules."""
+    return math.prod(layer.stride[0] for module in modules for layer in module.modules() if isinstance(layer, kind))
 
 
 def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str]:
@@ -301,7 +299,8 @@ def _note(module: nn.Module) -> str:
 
 def _is_uncounted(module: nn.Module) -> bool:
     """Whether it has a matrix whose FLOPs are not counted here."""
-    matrices = any(parameter.dim() > 1 for parameter in module.parameters(recurse=False))
+    sizes = (parameter.shape for parameter in module.parameters(recurse=False))
+    matrices = any(sum(size > 1 for size in shape) > 1 for shape in sizes)
     return matrices and not isinstance(module, (nn.Linear, nn.Embedding, *CONVOLUTIONS))
 
 

@@ -38,6 +38,9 @@ LETTERS = {
     "A": "answers",
     "W": "width of a feature",
     "J": "width that texts and pictures share",
+    "Q": "codebooks",
+    "L": "latents of all codebooks",
+    "P": "samples",
 }
 
 AXES = {
@@ -60,6 +63,9 @@ AXES = {
     "logits_aggregation": "BO",
     "start_logits": "BT",
     "end_logits": "BT",
+    "quantizer.codes": "BTQ",
+    "quantizer.latents": "BTL",
+    "audio_values": "BP",
     "pooler_output": "BD",
     "pooled_output": "BD",
     "cross_relationship_score": "BC",

@@ -1,0 +1,157 @@
+"""Encoding and decoding with a codec: in chunks as at once, any sound, and what is refused."""
+
+from __future__ import annotations
+
+import resource
+import wave
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer import Model
+from glassformer.engine import codec
+from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.models import FAMILIES
+
+TINY = dict(FAMILIES["dac"].tiny)
+
+
+def made(**changes: Any) -> Model:
+    torch.manual_seed(5)
+    model = Model.from_config({**TINY, **changes}).eval()
+    with torch.no_grad():
+        for name, parameter in model.network.named_parameters():
+            spread = 0.6 * parameter[0].numel() ** -0.5 if parameter.dim() == 3 and "alpha" not in name else 0.1
+            parameter += torch.randn_like(parameter) * spread
+    return model
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return made()
+
+
+def noise(samples: int) -> Tensor:
+    return torch.randn(samples, generator=torch.Generator().manual_seed(2)) * 0.4
+
+
+def wav(path: Path, samples: np.ndarray, rate: int, channels: int = 1) -> Path:
+    with wave.open(str(path), "wb") as file:
+        file.setparams((channels, samples.dtype.itemsize, rate, 0, "NONE", "not compressed"))
+        file.writeframes(samples.tobytes())
+    return path
+
+
+@pytest.mark.parametrize("ratios", [[2, 4, 5], [4, 8], [3]], ids=str)
+@pytest.mark.parametrize("frames", [1, 2, 29, 61, 150])
+@pytest.mark.parametrize("more", [0, 1])
+def test_chunks_give_what_the_whole_gives(
+    ratios: list[int], frames: int, more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = made(downsampling_ratios=ratios)
+    sound = noise(frames * model.spec.hop + more)
+    monkeypatch.setattr(codec, "CHUNK_SAMPLES", 1 << 30)
+    whole = model.encode_audio(sound, sample_rate_hz=16_000)
+    decoded = model.decode_audio(whole.codes)
+    monkeypatch.setattr(codec, "CHUNK_SAMPLES", 1)
+    monkeypatch.setattr("glassformer.audio.read.BLOCK_SAMPLES", 777)
+    chunked = model.encode_audio(sound, sample_rate_hz=16_000)
+    assert torch.equal(chunked.codes, whole.codes) and chunked.codes.shape == (3, frames + more)
+    torch.testing.assert_close(chunked.latents, whole.latents, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(model.decode_audio(chunked.codes), decoded, atol=1e-5, rtol=1e-5)
+    assert chunked.samples == len(sound) and len(model.decode_audio(chunked)) <= len(sound)
+
+
+def test_what_is_known_of_encoded_audio(model: Model) -> None:
+    encoded = model.encode_audio(noise(16_000), sample_rate_hz=16_000)
+    assert encoded.codes.dtype == torch.int64 and encoded.codes.shape == (3, 400)
+    assert encoded.latents.shape == (12, 400)
+    assert (encoded.frame_rate_hz, encoded.sample_rate_hz, encoded.seconds) == (400.0, 16_000, 1.0)
+    assert repr(encoded) == "EncodedAudio(3 codebooks × 400 frames, 400 Hz, 1.00 s)"
+    sound = model.decode_audio(encoded)
+    assert sound.dtype == torch.float32 and sound.shape == (15_992,)  # an odd stride leaves out the last samples
+
+
+def test_fewer_codebooks_are_the_first_ones(model: Model) -> None:
+    sound = noise(4_000)
+    every = model.encode_audio(sound, sample_rate_hz=16_000).codes
+    assert torch.equal(model.encode_audio(sound, sample_rate_hz=16_000, codebooks=2).codes, every[:2])
+    assert model.decode_audio(every[:2]).shape == model.decode_audio(every).shape
+
+
+def test_odd_sounds(model: Model, tmp_path: Path) -> None:
+    """Stereo, 8-bit, silent, clipped, three samples, and of another rate than the codec's."""
+    mono = (noise(8_000).numpy() * 20_000).astype(np.int16)
+    stereo = wav(tmp_path / "stereo.wav", np.stack([mono, mono], 1), 16_000, 2)
+    single = wav(tmp_path / "mono.wav", mono, 16_000)
+    assert torch.equal(model.encode_audio(stereo).codes, model.encode_audio(single).codes)
+    eight = wav(tmp_path / "eight.wav", (mono / 256 + 128).astype(np.uint8), 16_000)
+    assert model.encode_audio(eight).codes.shape == (3, 200)
+    other = wav(tmp_path / "other.wav", mono, 8_000)
+    assert model.encode_audio(other).seconds == 1.0 and model.encode_audio(other).sample_rate_hz == 16_000
+    for sound in (torch.zeros(900), torch.ones(900), torch.full((3,), -1.0)):
+        encoded = model.encode_audio(sound, sample_rate_hz=16_000)
+        assert encoded.codes.shape[1] == -(-len(sound) // 40)
+        assert bool(model.decode_audio(encoded).isfinite().all()) and len(model.decode_audio(encoded)) <= len(sound)
+
+
+def test_an_hour_takes_no_more_memory_than_minutes() -> None:
+    """Samples come and go in blocks, and so do codes but for the result: 8 minutes more, a few megabytes more."""
+    model = made(downsampling_ratios=[8, 8], encoder_hidden_size=2, decoder_hidden_size=8, hidden_size=8)
+    block = noise(codec.CHUNK_SAMPLES).numpy()
+
+    def sound(seconds: int) -> Iterator[np.ndarray]:
+        for _ in range(seconds * 16_000 // len(block)):
+            yield block
+
+    def peak_mb(seconds: int) -> float:
+        frames = sum(x.shape[2] for x in codec._encoder_chunks(model.network, sound(seconds)))  # type: ignore[arg-type]
+        assert frames == seconds * 16_000 // len(block) * len(block) // 64
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+    with torch.inference_mode():
+        before = peak_mb(60)
+        assert peak_mb(540) - before < 30  # the samples alone would be 31 MB
+
+
+@pytest.mark.parametrize(
+    ("codes", "message"),
+    [
+        (torch.zeros(3, 4), r"codes are torch\.float32 of shape \[3, 4\]"),
+        (torch.zeros(1, 3, 4, dtype=torch.long), r"codes are torch\.int64 of shape \[1, 3, 4\]"),
+        ([[1, 2]], r"codes are \[\[1, 2\]\]; they must be a tensor of whole numbers"),
+        (torch.zeros(4, 5, dtype=torch.long), r"codes have the shape \[4, 5\].* at most 3 codebooks"),
+        (torch.zeros(3, 0, dtype=torch.long), r"one frame at least"),
+        (torch.tensor([[1, 2], [3, 16]]), r"codes hold 16 in codebook 1, frame 1; allowed: 0 to 15"),
+        (torch.tensor([[-1, 2]]), r"codes hold -1 in codebook 0, frame 0"),
+    ],
+)
+def test_codes_that_are_none(model: Model, codes: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        model.decode_audio(codes)
+    if isinstance(codes, Tensor):
+        encoded = model.encode_audio(noise(100), sample_rate_hz=16_000)
+        with pytest.raises(DataError, match=message):
+            model.decode_audio(replace(encoded, codes=codes))
+
+
+def test_what_is_no_sound(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="an array does not state its sample rate"):
+        model.encode_audio(noise(100))
+    with pytest.raises(DataError, match="NaN or infinite sample"):
+        model.encode_audio(torch.full((9,), torch.nan), sample_rate_hz=16_000)
+    with pytest.raises(DataError, match="not a single sample"):
+        model.encode_audio(torch.zeros(0), sample_rate_hz=16_000)
+    (tmp_path / "text.wav").write_text("no sound at all")
+    with pytest.raises(DataError, match="not readable audio"):
+        model.encode_audio(tmp_path / "text.wav")
+    with pytest.raises(ConfigError, match="codebooks is 4; this codec has 3"):
+        model.encode_audio(noise(100), sample_rate_hz=16_000, codebooks=4)
+    with pytest.raises(UnsupportedError, match="makes no codes of sound; load an audio codec"):
+        Model.from_config(FAMILIES["bert"].tiny).decode_audio(torch.zeros(1, 1, dtype=torch.long))
