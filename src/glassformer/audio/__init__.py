@@ -5,14 +5,16 @@ Read in this order:
     processor.py   AudioProcessor: call it, `windows`, find, save
     read.py        files and arrays → mono samples at one rate
     features.py    log-mel spectrograms (Whisper), normalised waveforms (wav2vec 2.0)
+    code_patterns.py   codes of an audio codec as tokens: flattened, delayed, parallel
 """
 
 from __future__ import annotations
 
+from glassformer.audio.code_patterns import CodePattern
 from glassformer.audio.processor import AudioProcessor
 from glassformer.audio.read import read_audio
 from glassformer.deprecation import former_names
 
-__all__ = ["AudioProcessor", "read_audio"]
+__all__ = ["AudioProcessor", "CodePattern", "read_audio"]
 
 __getattr__ = former_names(__name__)
