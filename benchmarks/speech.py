@@ -185,20 +185,32 @@ SYSTEMS: dict[str, tuple[str, str, Callable[[Path], Run]]] = {
 class Sound:
     samples: np.ndarray
     text: str
+    name: str = ""
+    language: str = ""
+
+
+def clips_of(folder: Path, language: str | None) -> list[Sound]:
+    """The recordings of a folder with manifest.tsv. Args: language: None = of every one"""
+    from glassformer.audio import read_audio
+
+    with (folder / "manifest.tsv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file, delimiter="\t") if language in (None, row["lang"])]
+    return [Sound(read_audio(folder / row["path"], RATE), row["text"], row["path"], row["lang"]) for row in rows]
+
+
+def joined(clips: list[Sound], seconds: float) -> Sound:
+    """Clips one behind the other, again and again, until the recording is so long."""
+    parts, length = list[Sound](), 0.0
+    while length < seconds:
+        parts.append(clips[len(parts) % len(clips)])
+        length += len(parts[-1].samples) / RATE
+    return Sound(np.concatenate([each.samples for each in parts]), " ".join(each.text for each in parts))
 
 
 def loads_of(folder: Path, language: str) -> dict[str, tuple[list[Sound], bool]]:
     """Name → recordings, and whether windows are batched."""
-    from glassformer.audio import read_audio
-
-    with (folder / "manifest.tsv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file, delimiter="\t") if row["lang"] == language]
-    clips = [Sound(read_audio(folder / row["path"], RATE), row["text"]) for row in rows]
-    joined, seconds = list[Sound](), 0.0
-    while seconds < 300:
-        joined.append(clips[len(joined) % len(clips)])
-        seconds += len(joined[-1].samples) / RATE
-    long = Sound(np.concatenate([each.samples for each in joined]), " ".join(each.text for each in joined))
+    clips = clips_of(folder, language)
+    long = joined(clips, 300)
     return {
         "clip": (clips[:1], False),
         "long": ([long], False),

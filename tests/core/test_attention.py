@@ -21,10 +21,11 @@ from glassformer.core import (
     KeyValueCache,
     Packing,
     Tape,
+    dot_product,
     scaled_dot_product_attention,
 )
 from glassformer.core.attention import SCORES_AT_ONCE
-from glassformer.core.dot_product import softmax
+from glassformer.core.dot_product import softmax, unfused_attention
 from glassformer.core.masks import Mask
 from glassformer.errors import ConfigError
 from tests.core.small import (
@@ -70,6 +71,31 @@ def test_cl_03_equals_torch_with_a_mask_a_bias_and_a_scale(scale: float | None) 
     both = bias.masked_fill(~keep, -torch.inf)
     assert_close(z, F.scaled_dot_product_attention(q, k, v, both, scale=scale), 1e-6)
     assert (probs.masked_select(~keep.expand_as(probs)) == 0).all()
+
+
+@pytest.mark.parametrize("at_once", [10, 40, 2**21])  # queries at a time, heads at a time, all at once
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_unfused_attention_is_the_papers_function(groups: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dot_product, "UNFUSED_SCORES", at_once)
+    q, k, v = torch.randn(2, 4, 5, 8), torch.randn(2, groups, 7, 8), torch.randn(2, groups, 7, 8)
+    wide = (x.repeat_interleave(4 // groups, dim=1) for x in (k, v))
+    expected, _ = scaled_dot_product_attention(q, *wide, scale=0.3)
+    assert_close(unfused_attention(q, k, v, 0.3), expected, 1e-6)
+
+
+@pytest.mark.parametrize("spec", [SPEC, replace(SPEC, kv_heads=2)])
+def test_without_the_fused_kernel_narrow_attention_differs_by_rounding(
+    spec: AttentionSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dot_product, "_multiplies_bf16", lambda: True)
+    monkeypatch.setattr(dot_product, "FEWEST_SCORES", 0)
+    layer, x = perturbed(spec.make()).eval(), torch.randn(3, 9, 32)
+    with torch.inference_mode():
+        expected, narrow = layer(x, Flow()), layer.bfloat16()
+        with fused_calls(monkeypatch) as calls:
+            assert_close(narrow(x.bfloat16(), Flow()).float(), expected, 0.05)
+        assert not calls
+        assert torch.equal(narrow(x[:1].bfloat16(), Flow()), narrow(x.bfloat16(), Flow())[:1])
 
 
 def test_a_soft_cap_bends_the_scaled_scores_before_bias_and_mask() -> None:

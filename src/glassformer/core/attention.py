@@ -22,7 +22,9 @@ from glassformer.core.checks import Count, Positive, Probability, Spec
 from glassformer.core.dot_product import (
     attention_scores,
     matmul_by_group,
+    prefers_unfused,
     softmax,
+    unfused_attention,
 )
 from glassformer.core.flow import Flow, Node
 from glassformer.core.local_attention import local_attention
@@ -123,7 +125,9 @@ class MultiHeadAttention(Node):
             return self._explicit(q, k, v, mask.dense(q.shape[2], k.shape[2], q.device), bias, flow)
         if capped:
             return self._in_parts(q, k, v, mask, bias)
-        keep = mask.keep
+        keep, training = mask.keep, self.training or torch.is_grad_enabled() or torch.compiler.is_exporting()
+        if keep is None and bias is None and not (mask.is_causal or training) and prefers_unfused(q, k):
+            return unfused_attention(q, k, v, self.scale)
         if bias is not None:  # the kernel takes one additive mask; hidden keys become -inf in it
             dense = mask.dense(q.shape[2], k.shape[2], q.device)
             keep = bias.to(q.dtype) if dense is None else bias.to(q.dtype).masked_fill(~dense, -torch.inf)

@@ -10,6 +10,7 @@ from typing import Any
 from glassformer.audio.features import LogMel
 from glassformer.audio.processor import AudioProcessor
 from glassformer.audio.read import AudioInput
+from glassformer.engine.malloc import keep_freed_memory
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import UnsupportedError
 from glassformer.models import eval_mode
@@ -52,6 +53,8 @@ class Recording:
         self.language: str | None = None
         self.language_probability: float | None = None
         prepare_plain(model.network)  # here, not in the decoder, by which networks that train are validated too
+        if model.device.type == "cpu":
+            keep_freed_memory()
         self._decoder = WindowDecoder(model, options)
         self.language = None if options.language is None else self._decoder.vocabulary.code(options.language)
         if not self._decoder.vocabulary.languages:

@@ -9,9 +9,7 @@ out of memory    the whole step again, in micro-batches of half the size; the ba
 
 from __future__ import annotations
 
-import ctypes
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
@@ -23,6 +21,7 @@ from torch import Tensor, nn
 
 from glassformer.core.flow import Output
 from glassformer.data.splits import sample
+from glassformer.engine.malloc import keep_freed_memory
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models import Network
 from glassformer.runs.config import TrainingOptions
@@ -66,26 +65,6 @@ def first_nonfinite_module(network: nn.Module, run: Callable[[], Any]) -> str | 
 def is_finite(*values: float) -> bool:
     """Whether all values are finite: neither NaN nor infinite."""
     return all(map(math.isfinite, values))
-
-
-TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4  # malloc.h of the GNU C library
-GROWTH = 64 << 20  # bytes that are taken from the system at once
-
-
-def keep_freed_memory() -> bool:
-    """Let this process keep what it frees, for good; False where the C library is another, and nothing changes.
-
-    A step allocates and frees the same large tensors over and over. The C library gives large pieces back to the system
-    at once, and the system clears each page anew when it is touched again: on a CPU a fifth of a step's time.
-    Source: mallopt(3), M_MMAP_MAX and M_TRIM_THRESHOLD.
-    """
-    if not sys.platform.startswith("linux"):
-        return False
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "gnu_get_libc_version"):  # another library's mallopt may mean something else
-        return False
-    settings = ((MMAP_MAX, 0), (TRIM_THRESHOLD, 2**31 - 1), (TOP_PAD, GROWTH))
-    return all(library.mallopt(name, value) == 1 for name, value in settings)
 
 
 CPU_TOKENS, TOKENS = 2_048, 16_384

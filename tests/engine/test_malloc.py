@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from glassformer.training import gradients
+from glassformer.engine import malloc
 
 # Pages that are touched anew are counted by the system: a step that allocates what it freed has none.
 PROGRAM = """
 import resource, sys, torch
 if sys.argv[1] == "kept":
-    from glassformer.training.gradients import keep_freed_memory
+    from glassformer.engine.malloc import keep_freed_memory
     if not keep_freed_memory():
         raise SystemExit(3)
 def step():
@@ -40,5 +40,5 @@ def test_pages_are_touched_once() -> None:
 
 
 def test_elsewhere_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradients.sys, "platform", "darwin")
-    assert gradients.keep_freed_memory() is False
+    monkeypatch.setattr(malloc.sys, "platform", "darwin")
+    assert malloc.keep_freed_memory() is False
