@@ -298,7 +298,7 @@ def run(home: Path, cases: int, seed: int, first: int) -> dict[str, Any]:
         kind = dice.choice([k for k in KINDS if k != "index" or INDEX in folder.files])
         folder.write(path, damage(folder, kind, dice))
         faulthandler.dump_traceback_later(10 * HANG_S, exit=True)
-        start = time.monotonic()
+        start = time.process_time()  # a busy machine is no hang
         case = f"case {number} ({name}, {kind})"
         try:
             outcomes[f"used: {one_case(path, folder.family, dice)}"] += 1
@@ -310,7 +310,7 @@ def run(home: Path, cases: int, seed: int, first: int) -> dict[str, Any]:
         except BaseException as error:
             where = "".join(traceback.format_exception(error, limit=-4))
             failures.append(f"{case}: {type(error).__name__}: {error!s:.300}\n{where:.1500}")
-        seconds = time.monotonic() - start
+        seconds = time.process_time() - start
         faulthandler.cancel_dump_traceback_later()
         if seconds > HANG_S:
             slow.append(f"{case}: {seconds:.1f} s")

@@ -61,14 +61,14 @@ def models(whole: dict[str, Path]) -> dict[str, Model]:
 
 def refused(error: Error, part: str, call: Callable[[], object]) -> None:
     """`call` raises this very class, with one printable line that holds `part`."""
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(GlassformerError) as caught:
         call()
     message = str(caught.value)
     assert type(caught.value) is error, f"{type(caught.value).__name__}: {message}"
     assert part in message
     assert message.isprintable() and len(message) < 2_000
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def change(folder: Path, **values: Any) -> Path:
@@ -451,7 +451,7 @@ def test_long_text_is_cut_with_one_warning_or_refused(models: dict[str, Model]) 
 def test_a_megabyte_of_text(models: dict[str, Model], family: str) -> None:
     words = "fruit flies like a banana . " * 40_000
     wild = "\u0301\u202e\U0001f600é\0" * 100_000
-    start = time.monotonic()
+    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if family == "llama":  # rotary positions have no end: the memory has, so a limit is the caller's
@@ -459,7 +459,7 @@ def test_a_megabyte_of_text(models: dict[str, Model], family: str) -> None:
         else:
             vectors = models[family].encode([words, wild, "x" * 1_000_000])
             assert vectors.shape == (3, 8) and np.isfinite(vectors).all()
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize(

@@ -462,19 +462,19 @@ def deep(levels: int) -> dict[str, Any]:
 )  # fmt: skip
 def test_what_cannot_be(tokenizers: dict[str, Tokenizer], constraints: dict[str, Any], message: str) -> None:
     model = tiny("gpt2", "text-generation", tokenizers["byte level"])
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(ConfigError, match=message) as caught:
         model.generate("the", **constraints)
     assert str(caught.value).isprintable() and len(str(caught.value)) < 500
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("pattern", ["(a|a)*b", "(.*a){20}.{20}", "(x+x+)+y", "(a{1000}){1000}", ".{0,100000}"])
 def test_what_would_take_others_for_ever(tokenizers: dict[str, Tokenizer], pattern: str) -> None:
     model = tiny("gpt2", "text-generation", tokenizers["byte level"])
-    start = time.monotonic()
+    start = time.process_time()
     model.generate("the", regex=pattern, max_new_tokens=20, do_sample=True, seed=1)
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_what_grows_too_large_on_the_way(tokenizers: dict[str, Tokenizer]) -> None:

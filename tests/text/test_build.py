@@ -172,12 +172,12 @@ def test_a_pattern_that_explodes(tmp_path: Path) -> None:
         split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
         write(tmp_path, tokenizer__json=json.dumps({**WORDLEVEL, "pre_tokenizer": split}))
         tokenizer = Tokenizer.from_folder(tmp_path)
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             tokenizer.encode("a" * 30 + "!")
         except DataError as error:
             assert "text cannot be tokenised" in str(error)
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 5
 
 
 def test_vocabulary_lines_split_at_line_feeds_alone(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def fuzz(folder: Path, contents: list[dict[str, bytes]], count: int, seed: int) 
             path.unlink()
         for name, content in files_now.items():
             (folder / name).write_bytes(mutated(content, rng) if name == victim else content)
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             tokenizer = Tokenizer.from_folder(folder)
             tokenizer(["Time flies, low [SEP]", "é"], truncation=True, max_length=12, padding=True)
@@ -264,7 +264,7 @@ def fuzz(folder: Path, contents: list[dict[str, bytes]], count: int, seed: int) 
             tokenizer.decode(tokenizer.explain("low time").to_dict()["pieces"][:1] and [0, 1])
         except GlassformerError:
             refused += 1
-        slowest = max(slowest, time.perf_counter() - start)
+        slowest = max(slowest, time.process_time() - start)
     assert slowest < 5
     return int(refused), count
 

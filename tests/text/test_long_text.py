@@ -87,6 +87,6 @@ def test_monotonous_text_ends_in_time(minilm: Path, gpt2_folder: Path, unit: str
     """No pre-tokeniser of ours may take more than linear time on its worst text."""
     for folder in (minilm, gpt2_folder):
         tokenizer = Tokenizer.from_folder(folder)
-        start = time.perf_counter()
+        start = time.process_time()
         tokenizer.batch_ids([(unit * 300_000)[:300_000] + "x"], 512)
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 5
