@@ -47,6 +47,7 @@ def test_a_pair_of_texts(models: dict[str, Model]) -> None:
         "windows": (None, None),
         "rotary_bases": (None, None),
         "biased": False,
+        "paths": ["blocks.0.attn", "blocks.1.attn"],
     }
 
 

@@ -6,6 +6,7 @@ GET  /api/overview|lines|tile|row|neuron?s=SESSION&…     a frame
 POST /api/write   {"prompt", "options"} or {"w", "node", "tokens"}    {"trace"}, {"step"} … {"ready"} or {"error"}
 POST /api/attend  {"w", "node"}                          as runs: the session of a prompt and its generated text
 POST /api/stop    {"w"}
+POST /api/patch, /api/sweep                            activation patching (patches.py)
 GET  /api/distribution?w=TRACE&node=N                  a frame
 GET  /api/page?s=SESSION or ?w=TRACE&node=N            the session, or the generation trace, as one HTML file
 """
@@ -29,6 +30,7 @@ from glassformer.errors import DataError
 from glassformer.explorer import http, views
 from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Endpoint, Guard, Lines, Query, json_errors
+from glassformer.explorer.patches import patch_routes
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.standalone_page import MEDIA_TYPES, StandalonePage, generation_page, page_files
 from glassformer.explorer.traces import OPTION_LIMITS, StoredTrace, TraceJob, TraceStore, check_options
@@ -94,6 +96,7 @@ def build(
         *(Route(f"/api/{name}", json_errors(_view(runs, *view))) for name, view in VIEWS.items()),
         Route("/api/page", json_errors(_page(runs, traces))),
         *generation_routes(runs, traces, texts[0]),
+        *patch_routes(runs),
         *extra_routes,
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: http.http_error}), token)
@@ -133,7 +136,7 @@ def _page(runs: SessionRuns, traces: TraceStore) -> Endpoint:
             id = query.text("s")
             query.reject_unknown()
             run = runs.get(id)
-            page = StandalonePage(run.result(), runs.facts, run.texts)
+            page = StandalonePage(run.result(), runs.facts, run.texts, sweeps=run.sweeps)
         else:
             stored, node = traces.get(query.text("w")), query.integer("node")
             query.reject_unknown()

@@ -13,6 +13,7 @@ from typing import Any
 
 from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.opening import opening
+from glassformer.inspect.readout import predicts
 from glassformer.inspect.session import Session
 from glassformer.pretrained import PretrainedModel
 
@@ -46,6 +47,7 @@ class ModelFacts:
     modality: str | None  # "picture" or "sound": the kind of file that the first text names
     can_generate: bool
     can_transcribe: bool
+    predicts: str | None  # "text": a class of a text; "token": something at each token; None: there is nothing to patch
     is_encoder_decoder: bool
     layers: int  # of the deepest group of attention layers
     heads: int
@@ -66,6 +68,7 @@ def model_facts(model: PretrainedModel) -> ModelFacts:
         max_tokens=model.network.max_tokens,
         modality=model.family.modality,
         can_generate=model.writes,
+        predicts=predicts(model.network),
         can_transcribe=model.task == "automatic-speech-recognition",
         is_encoder_decoder="decoder_input_ids" in model.network.READS,
         layers=max(map(len, groups), default=0),
@@ -93,7 +96,7 @@ def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str 
         "text_hash": hashlib.sha256(json.dumps(session.texts).encode()).hexdigest()[:8],
         "fields": _fields(session, facts.modality),
         "streams": {name: [asdict(token) for token in tokens] for name, tokens in session.streams.items()},
-        "maps": [_map(attention_map) for attention_map in session.maps.values()],
+        "maps": [_map(session, attention_map) for attention_map in session.maps.values()],
         "opening": _opening(session, facts, texts),
         "nbytes": session.nbytes,
         "seconds": session.seconds,
@@ -132,8 +135,9 @@ def _argument(text: str) -> str:
     return shlex.quote(text) if len(text) <= MAX_ARGUMENT_CHARACTERS else '"$(cat text.txt)"'
 
 
-def _map(attention_map: AttentionMap) -> dict[str, Any]:
-    return {**asdict(attention_map), "title": TITLES[attention_map.name]}
+def _map(session: Session, about: AttentionMap) -> dict[str, Any]:
+    paths = [session.attention_layer(layer, about.name).attention.path for layer in range(about.layers)]
+    return {**asdict(about), "title": TITLES[about.name], "paths": paths}
 
 
 def _name(folder: Path | None) -> tuple[str | None, list[str]]:

@@ -171,7 +171,7 @@ class SessionFactory:
 class SessionRun(Job[Session]):
     """One forward pass over texts.
 
-    turn: held while it runs, since passes run one after another
+    turn: held while it runs, since passes run one after another · sweeps: patching sweeps of its session, as JSON
     """
 
     def __init__(
@@ -181,6 +181,7 @@ class SessionRun(Job[Session]):
         self.id = id
         self.texts = texts
         self.blocks_done = (0, 0)
+        self.sweeps: list[dict[str, Any]] = []
         self._make = make
         self._turn = turn
 
@@ -256,6 +257,10 @@ class SessionRuns:
             run = self._runs[id] = SessionRun(id, tuple(texts), make, self._turn)
             self._jobs.start(run, lambda: self._store(run))
         return run
+
+    def start(self, job: Job[Any]) -> None:
+        """Run another job of the page, which ends with the passes."""
+        self._jobs.start(job, lambda: None)
 
     def stop(self) -> None:
         """Cancel running passes at the end of their block, and wait for their threads."""

@@ -96,6 +96,7 @@ class StandalonePage:
         first: the layer that is embedded before the others; None = the one that the page opens with.
         start: the initial state, as a URL fragment.
         generated: a generation trace, and the node whose path is the session.
+        sweeps: patching sweeps of the session, as JSON.
     Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
     """
 
@@ -110,6 +111,7 @@ class StandalonePage:
         first: int | None = None,
         start: str = "",
         generated: tuple[StoredTrace, int] | None = None,
+        sweeps: Sequence[dict[str, Any]] = (),
     ) -> None:
         deepest = max(attention_map.layers for attention_map in session.maps.values())
         for layer in layers or ():
@@ -127,6 +129,7 @@ class StandalonePage:
         self.first = opening["layer"] if first is None else first
         self.start = start
         self.generated = generated
+        self.sweeps = sweeps
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
         self._around = page_around()
@@ -140,6 +143,8 @@ class StandalonePage:
         yield before
         yield from self._frames(progress)
         yield json_block("session", self._description())
+        if self.sweeps:
+            yield json_block("sweeps", {"sweeps": list(self.sweeps)})
         if self.generated is not None:
             yield from _trace_parts(*self.generated, self._command())
         yield after

@@ -14,8 +14,8 @@ practices of activation patching in language models".
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
@@ -100,6 +100,27 @@ class TargetMetric:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PredictionChange:
+    """A class before and after a patch: its logit and its probability; None where logits are no distribution."""
+
+    name: str
+    number: int
+    logit_before: float
+    logit_after: float
+    probability_before: float | None
+    probability_after: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {name: finite(value) if isinstance(value, float) else value for name, value in asdict(self).items()}
+
+
+def finite(value: float | None) -> float | None:
+    """A number as JSON has it, without NaN and infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Patching:
     """What patches of a text have in common: its prediction unpatched, that of the source, and what is measured."""
 
@@ -130,18 +151,29 @@ class Patching:
             for row in components
         ]
 
-    def run(self, components: Sequence[Sequence[Component]]) -> Tensor:
-        """The logits of each patched pass. [R, C]"""
-        return self.run_patches(self.patches(components))
-
-    def run_patches(self, patches: Sequence[Patch]) -> Tensor:
-        """The logits of each patched pass. [R, C]"""
+    def run(self, patches: Sequence[Patch]) -> Iterator[Tensor]:
+        """The logits of each patched pass, in order. [C] each"""
         session, read = self.session, self.metric.readout
         tokens = max(map(len, session.streams.values()))
-        rows = run_patches(
+        return run_patches(
             session.network, session.batch, patches, read, tokens=tokens, last=read.last, progress=self.progress
         )
-        return torch.stack(list(rows))
+
+    def changes(self, patched: Tensor, count: int) -> list[PredictionChange]:
+        """The most likely classes before or after a patch, and what is measured, most likely after it first."""
+        read, metric, base = self.metric.readout, self.metric, self.base
+        count = min(count, len(base))
+        numbers = {metric.target, *base.topk(count).indices.tolist(), *patched.topk(count).indices.tolist()}
+        numbers |= {metric.against} - {None}
+        first, second = read.probabilities(base.double()), read.probabilities(patched.double())
+        return [
+            PredictionChange(
+                name=read.name(at), number=at, logit_before=float(base[at]), logit_after=float(patched[at]),
+                probability_before=None if first is None else float(first[at]),
+                probability_after=None if second is None else float(second[at]),
+            )
+            for at in sorted(numbers, key=lambda at: (-float(patched[at]), at))
+        ]  # fmt: skip
 
     def normalised(self, values: Tensor) -> Tensor | None:
         """Metrics as 0 = corrupt, 1 = clean; None where there is no other text, or it predicts the same."""
@@ -230,18 +262,6 @@ def _metric(read: Readout, base: Tensor, other: Tensor | None, direction: str, o
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictionChange:
-    """A class before and after a patch: its logit and its probability; None where logits are no distribution."""
-
-    name: str
-    number: int
-    logit_before: float
-    logit_after: float
-    probability_before: float | None
-    probability_after: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class PatchResult:
     """What one patch changes. components: as they are written · patched: its logits [C] · base, source: without it."""
 
@@ -267,20 +287,8 @@ class PatchResult:
         return None if value is None else float(value)
 
     def top(self, count: int = 5) -> list[PredictionChange]:
-        """The most likely classes before or after the patch, with the target, most likely after it first."""
-        read, metric, base = self.patching.metric.readout, self.patching.metric, self.patching.base
-        count = min(count, len(base))
-        numbers = {metric.target, *base.topk(count).indices.tolist(), *self.patched.topk(count).indices.tolist()}
-        numbers |= {metric.against} - {None}
-        first, second = read.probabilities(base.double()), read.probabilities(self.patched.double())
-        return [
-            PredictionChange(
-                name=read.name(at), number=at, logit_before=float(base[at]), logit_after=float(self.patched[at]),
-                probability_before=None if first is None else float(first[at]),
-                probability_after=None if second is None else float(second[at]),
-            )
-            for at in sorted(numbers, key=lambda at: (-float(self.patched[at]), at))
-        ]  # fmt: skip
+        """The most likely classes before or after the patch, and the target, most likely after it first."""
+        return self.patching.changes(self.patched, count)
 
     def text(self, max_new_tokens: int = 20) -> tuple[str, str]:
         """Greedy continuations without and with the patch. Zeros and means hold for new tokens too, swaps do not.
@@ -291,23 +299,15 @@ class PatchResult:
 
     def to_dict(self, count: int = 5) -> dict[str, Any]:
         """As JSON."""
-        changes = [vars_of(change) for change in self.top(count)]
         return {
-            "components": list(self.components), "mode": self.patching.mode, "metric": str(self.patching.metric),
-            "before": finite(self.before), "after": finite(self.after), "normalised": finite(self.normalised),
-            "classes": changes,
-        }  # fmt: skip
-
-
-def vars_of(change: PredictionChange) -> dict[str, Any]:
-    """A change as JSON."""
-    values = {name: getattr(change, name) for name in change.__dataclass_fields__}
-    return {name: finite(value) if isinstance(value, float) else value for name, value in values.items()}
-
-
-def finite(value: float | None) -> float | None:
-    """JSON has no NaN and no infinity."""
-    return value if value is not None and math.isfinite(value) else None
+            "components": list(self.components),
+            "mode": self.patching.mode,
+            "metric": str(self.patching.metric),
+            "before": finite(self.before),
+            "after": finite(self.after),
+            "normalised": finite(self.normalised),
+            "classes": [change.to_dict() for change in self.top(count)],
+        }
 
 
 def continuations(patching: Patching, patch: Patch, count: int) -> tuple[str, str]:
@@ -341,5 +341,5 @@ def patch(session: Session, components: Sequence[str | Component], options: Patc
     parsed = [Component.parse(each) for each in components]
     setting = patching(session, options)
     (replaced,) = setting.patches([parsed])
-    (logits,) = setting.run_patches([replaced])
+    (logits,) = setting.run([replaced])
     return PatchResult(components=tuple(map(str, parsed)), patching=setting, patch=replaced, patched=logits)

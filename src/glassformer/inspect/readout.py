@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from glassformer.core.classification_heads import TokenClassifier
 from glassformer.core.flow import Output
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
@@ -178,13 +179,22 @@ def predicted_field(network: Network) -> str:
 
     Raises: UnsupportedError: it predicts nothing.
     """
-    field = next((name for name in FIELDS if network.head is not None and name in network.head.FIELDS), None)
-    if field is None:
+    if not predicts(network):
         raise UnsupportedError(
             "this model has no head that predicts anything, so there is no prediction that could change; load it with "
             "a task, such as task='text-generation', 'fill-mask' or 'text-classification'"
         )
-    return field
+    assert network.head is not None
+    return next(name for name in FIELDS if name in network.head.FIELDS)
+
+
+def predicts(network: Network) -> str | None:
+    """What a network predicts: a class of a whole "text", something at each "token", or nothing (None)."""
+    head = network.head
+    if head is None or not any(name in head.FIELDS for name in FIELDS):
+        return None
+    each = head.OVER_VOCABULARY or head.LOGIT_A_TOKEN or isinstance(head, TokenClassifier)
+    return "token" if each or "prediction_logits" in head.FIELDS else "text"
 
 
 def _position(session: Session, stream: str, position: int | None, *, vocabulary: bool) -> int:

@@ -10,6 +10,7 @@ Source: the first is causal tracing (Meng et al. 2022, figure 2), the last that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
-from glassformer.inspect.patch_effects import Patching, PatchOptions, finite, patching
+from glassformer.inspect.patch_effects import Patching, PatchOptions, PredictionChange, finite, patching
 from glassformer.inspect.patching import Component
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 SWEEPS = ("residual", "heads", "attention", "feed-forward")
 MAX_PATCHES = 20_000
 """Patched passes of one sweep, at most: more would take hours."""
+MAX_DETAILED = 1_000
+"""Patches of a sweep of each of which the most likely classes are noted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,7 @@ class PatchSweep:
 
     rows: layers · columns: heads, or the words at the positions · components: what was patched, as it is written
     values: the metric of each patched pass. [rows, columns]; NaN where a layer has fewer heads
+    changes: the classes before and after each patch, in the order of the components, of a sweep that is not too large
     """
 
     kind: str
@@ -44,6 +48,7 @@ class PatchSweep:
     columns: tuple[str, ...]
     components: tuple[tuple[str | None, ...], ...]
     values: Tensor
+    changes: tuple[tuple[PredictionChange, ...], ...]
     patching: Patching
 
     @property
@@ -80,12 +85,19 @@ class PatchSweep:
         """As JSON."""
         normalised = self.normalised
         return {
-            "kind": self.kind, "map": self.map, "mode": self.patching.mode, "direction": self.patching.direction,
-            "metric": str(self.patching.metric), "before": finite(self.before), "other": finite(self.other),
-            "rows": list(self.rows), "columns": list(self.columns),
+            "kind": self.kind,
+            "map": self.map,
+            "mode": self.patching.mode,
+            "direction": self.patching.direction,
+            "metric": str(self.patching.metric),
+            "before": finite(self.before),
+            "other": finite(self.other),
+            "rows": list(self.rows),
+            "columns": list(self.columns),
             "components": [list(row) for row in self.components],
-            "values": _rows(self.values), "normalised": None if normalised is None else _rows(normalised),
-        }  # fmt: skip
+            "values": _rows(self.values),
+            "normalised": None if normalised is None else _rows(normalised),
+        }
 
 
 def _rows(values: Tensor) -> list[list[float | None]]:
@@ -108,15 +120,22 @@ def sweep(session: Session, kind: str, map: str | None, options: PatchOptions) -
             f"the sweep has {len(components):,} patches, each a pass over the text; at most {MAX_PATCHES:,} are run: "
             "shorten the text"
         )
-    logits = iter(setting.run(components))
-    metric = setting.metric
-    rows = tuple("out" if kind == "residual" and at == len(cells) - 1 else str(at) for at in range(len(cells)))
-    values = [[float("nan") if each is None else float(metric(next(logits))) for each in row] for row in cells]
+    effects, changes = [], []
+    for logits in setting.run(setting.patches(components)):
+        effects.append(float(setting.metric(logits)))
+        if len(components) <= MAX_DETAILED:
+            changes.append(tuple(setting.changes(logits, 3)))
+    each_effect = iter(effects)
     return PatchSweep(
-        kind=kind, map=name, rows=rows, columns=columns,
+        kind=kind,
+        map=name,
+        rows=tuple("out" if kind == "residual" and at == len(cells) - 1 else str(at) for at in range(len(cells))),
+        columns=columns,
         components=tuple(tuple(None if each is None else str(each) for each in row) for row in cells),
-        values=torch.tensor(values), patching=setting,
-    )  # fmt: skip
+        values=torch.tensor([[math.nan if each is None else next(each_effect) for each in row] for row in cells]),
+        changes=tuple(changes),
+        patching=setting,
+    )
 
 
 def default_map(session: Session) -> str:

@@ -1,6 +1,8 @@
 /** HTTP transport to the local server: binary frames by GET, forward passes by POST, each with the access token. */
 
 import { distributionOf, type BinaryFrame, type FrameKind, overviewOf, readFrame } from "./binary-frame";
+import { LRUCache } from "./lru-cache";
+import type { PatchEffect, PatchRequest, Sweep, SweepRequest } from "./patching";
 import { type Description, type Transcript, transcriptOf } from "./transcript";
 import { UserError, nullToMinusInfinity } from "./types";
 import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport, TraceLine, GenerationRequest, TraceLocation } from "./types";
@@ -9,6 +11,8 @@ type Numbers = Float32Array | Float64Array;
 
 export class HttpTransport implements Transport {
   readonly host = "server";
+
+  private readonly sweeps = new LRUCache<Sweep>(32);
 
   constructor(private readonly token: string | null) {}
 
@@ -90,6 +94,19 @@ export class HttpTransport implements Transport {
 
   async listen(window: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
     return this.pass("/api/listen", { window }, progress, signal);
+  }
+
+  async patch(session: Session, request: PatchRequest, signal?: AbortSignal): Promise<PatchEffect> {
+    return (await (await this.post("/api/patch", { s: session.id, ...request }, signal)).json()) as PatchEffect;
+  }
+
+  async sweep(session: Session, request: SweepRequest, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Sweep> {
+    const key = JSON.stringify([session.id, request]);
+    const cached = this.sweeps.get(key);
+    if (cached) return cached;
+    const sweep = await this.pass<Sweep>("/api/sweep", { s: session.id, ...request }, progress, signal);
+    this.sweeps.set(key, sweep);
+    return sweep;
   }
 
   async page(session: Session, location?: TraceLocation | "transcript"): Promise<Blob> {

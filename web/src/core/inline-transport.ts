@@ -12,6 +12,7 @@ import { distributionOf, type BinaryFrame, type FrameKind, overviewOf, readFrame
 import { LRUCache } from "./lru-cache";
 import { maskOf } from "./mask";
 import type { Options } from "./generation-options";
+import { changesOf, type PatchEffect, type PatchRequest, type Sweep, type SweepRequest } from "./patching";
 import { mapOf } from "./url-state";
 import { typeOf } from "./tokens";
 import type { Transcript } from "./transcript";
@@ -39,6 +40,7 @@ export class InlineTransport implements Transport {
   private readonly stripes = new LRUCache<Floats>(BUDGET);
   private sessionData: Promise<Session> | undefined;
   private traceData: Promise<StoredTrace> | undefined;
+  private sweepData: Promise<StoredSweep[]> | undefined;
   private lastYield = 0;
 
   constructor(private readonly holder: Document = document) {
@@ -168,6 +170,33 @@ export class InlineTransport implements Transport {
     return this.run(null);
   }
 
+  /** One component of a sweep that the page holds. */
+  async patch(session: Session, { components, ...options }: PatchRequest): Promise<PatchEffect> {
+    const [component] = components;
+    for (const { request, sweep } of await this.storedSweeps()) {
+      const row = sweep.components.findIndex((each) => each.includes(component));
+      const classes = row >= 0 && components.length === 1 ? changesOf(sweep, component) : null;
+      if (!classes || !(Object.keys(options) as (keyof typeof options)[]).every((name) => request[name] === options[name])) continue;
+      const column = sweep.components[row].indexOf(component);
+      return { metric: sweep.metric, before: sweep.before, after: sweep.values[row][column], normalised: sweep.normalised?.[row][column] ?? null, classes, at: sweep.at };
+    }
+    throw new UserError(`This page holds no such patch, and no model to compute it. To look at it: ${session.command.replace(/ --html.*/, "")}`, "absent");
+  }
+
+  async sweep(session: Session, request: SweepRequest): Promise<Sweep> {
+    const sweeps = await this.storedSweeps();
+    const same = sweeps.find((each) => (Object.keys(request) as (keyof SweepRequest)[]).every((name) => each.request[name] === request[name]));
+    if (same) return same.sweep;
+    throw new UserError(`This page holds ${sweeps.length ? "another sweep" : "no sweep"}, and no model to run one. To run it: ${session.command.replace(/ --html.*/, " --view patch")}`, "absent");
+  }
+
+  private storedSweeps(): Promise<StoredSweep[]> {
+    return (this.sweepData ??= (async () => {
+      const block = this.holder.getElementById("sweeps");
+      return block ? (JSON.parse(new TextDecoder().decode(await decompress(block))) as { sweeps: StoredSweep[] }).sweeps : [];
+    })());
+  }
+
   private storedTrace(): Promise<StoredTrace> {
     return (this.traceData ??= (async () => {
       const block = this.holder.getElementById("trace");
@@ -231,6 +260,12 @@ export class InlineTransport implements Transport {
     }
     signal?.throwIfAborted();
   }
+}
+
+/** A sweep stored in a page, and what it answers. */
+interface StoredSweep {
+  request: SweepRequest;
+  sweep: Sweep;
 }
 
 /** The generation trace stored in a page; `node` ends the path of its session. */

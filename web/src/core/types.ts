@@ -2,6 +2,7 @@
 
 import type { ReadonlySignal } from "@preact/signals";
 import type { Options, GenerationState } from "./generation-options";
+import type { Off, PatchEffect, PatchRequest, PatchState, Sweep, SweepRequest } from "./patching";
 import type { Transcript } from "./transcript";
 
 /** A token of the input. */
@@ -37,6 +38,8 @@ export interface AttentionMap {
   /** Base of each layer's rotary positions; null = it has none. */
   rotary_bases: (number | null)[];
   biased: boolean;
+  /** The path of each layer's attention in the network: "blocks.3.attn". */
+  paths: string[];
 }
 
 /** What a session opens with: a view, and the head with the clearest pattern. */
@@ -67,6 +70,8 @@ export interface Session {
     /** Has it a language modelling head? Is it an encoder-decoder, which answers its input instead of continuing it? */
     can_generate: boolean;
     can_transcribe: boolean;
+    /** What it predicts, and a patch may change: a class of a text, something at each token; null = nothing. */
+    predicts: "text" | "token" | null;
     is_encoder_decoder: boolean;
   };
   texts: string[];
@@ -335,11 +340,15 @@ export interface Transport {
   recording(): Promise<Blob>;
   /** A session over a window of the recording, and what was heard there. */
   listen(window: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session>;
+  /** Replace components of the pass: what the prediction becomes. */
+  patch(session: Session, request: PatchRequest, signal?: AbortSignal): Promise<PatchEffect>;
+  /** Patch every component of a kind, one after another; progress counts patched passes. */
+  sweep(session: Session, request: SweepRequest, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Sweep>;
   /** The session, and a generation trace, as one HTML file, or the transcript; absent in a page that is one already. */
   page?(session: Session, location?: TraceLocation | "transcript"): Promise<Blob>;
 }
 
-export type ViewName = "model" | "head" | "matrix" | "neuron" | "generate" | "sound";
+export type ViewName = "model" | "head" | "matrix" | "neuron" | "patch" | "generate" | "sound";
 
 /** View state; serialised as the URL fragment. */
 export interface State {
@@ -362,6 +371,9 @@ export interface State {
   companding: Companding;
   /** Generation options, branch, and selected step. */
   generation: GenerationState;
+  /** The sweep of the patch view; and heads that are switched off. */
+  patch: PatchState;
+  off: Off;
   /** The word that is chosen in a transcript, and the alignment head on screen: 0 = the mean of all. */
   sound: { word: number | null; head: number };
 }

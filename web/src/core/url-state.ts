@@ -1,11 +1,12 @@
 /** URL fragment state: versioned pairs, `v=1&view=head&map=self&l=5-7&h=3,7&q=12`. */
 
 import { initialGeneration, readPairs, formatPairs } from "./generation-options";
+import { formatPatch, initialPatch, readPatch } from "./patching";
 import { typeOf } from "./tokens";
 import type { AttentionMap, Companding, Mix, Session, State, ViewName } from "./types";
 
 export const VERSION = "1";
-export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate", "sound"];
+export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate", "sound", "patch"];
 export const SORTS = ["layer", "entropy_bits", "previous", "first", "special", "distance"] as const;
 const MIXES: readonly Mix[] = ["each", "mean", "max"];
 const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
@@ -23,7 +24,7 @@ export function initialState({ maps, opening: { view, map, layer, head } }: Sess
   return {
     view, map: map ?? maps[0].name, layers: [layer, layer], heads: [head], mix: "each", query: null, key: null,
     from: "", to: "", special: true, sort: "layer", companding: "linear",
-    generation: initialGeneration(), sound: { word: null, head: 0 },
+    generation: initialGeneration(), patch: initialPatch(), off: [], sound: { word: null, head: 0 },
   };
 }
 
@@ -48,7 +49,7 @@ export function formatState(state: State, texts: string | null, window: number |
   if (!state.special) pairs.push(["sp", "0"]);
   if (state.sort !== "layer") pairs.push(["sort", state.sort]);
   if (state.companding !== "linear") pairs.push(["comp", state.companding]);
-  pairs.push(...formatPairs(state.generation));
+  pairs.push(...formatPairs(state.generation), ...formatPatch(state.patch, state.off));
   if (state.sound.word !== null) pairs.push(["word", String(state.sound.word)]);
   if (state.sound.head) pairs.push(["aligned", String(state.sound.head)]);
   if (window !== null) pairs.push(["win", String(window)]);
@@ -87,13 +88,14 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   state.query = token(pairs.get("q"), session.streams[map.queries].length, notices);
   state.key = token(pairs.get("k"), session.streams[map.keys].length, notices);
   state.generation = readPairs(pairs, notices);
+  Object.assign(state, readPatch(pairs, session, notices));
   state.sound = { word: wholeNumber(pairs.get("word")), head: wholeNumber(pairs.get("aligned")) ?? 0 };
   return { state, notices: [...new Set(notices)] };
 }
 
 /** The views of a model: one that cannot generate, or transcribe, has no view of that. */
 export const viewsOf = ({ model }: Session): readonly ViewName[] =>
-  VIEWS.filter((view) => (view === "generate" ? model.can_generate : view === "sound" ? model.can_transcribe : true));
+  VIEWS.filter((view) => ({ generate: model.can_generate, sound: model.can_transcribe, patch: model.predicts !== null })[view as string] ?? true);
 
 export function mapOf(session: Session, name: string): AttentionMap {
   return session.maps.find((map) => map.name === name) ?? session.maps[0];
@@ -111,6 +113,7 @@ export function clampState(state: State, session: Session): State {
     map: map.name,
     layers: layers[0] <= layers[1] ? layers : [layers[1], layers[0]],
     heads: heads.length ? heads : [0],
+    off: state.off.filter(([name, layer, head]) => session.maps.some((each) => each.name === name && layer < each.layers && head < each.heads)),
     query: inside(state.query, session.streams[map.queries].length),
     key: inside(state.key, session.streams[map.keys].length),
   };

@@ -11,6 +11,7 @@ import { HeadView } from "../views/head";
 import { MatrixView } from "../views/matrix";
 import { ModelView } from "../views/model";
 import { NeuronView } from "../views/neuron";
+import { PatchView } from "../views/patch";
 import { SoundStore } from "../views/sound/sound-store";
 import { SoundView } from "../views/sound/view";
 import { Banners, Running } from "./banners";
@@ -71,7 +72,7 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
   }), [store, session]);
   const generation = useGenerationStore(props);
   const sound = useSoundStore(props);
-  const alone = view === "model" || view === "generate" || view === "sound";
+  const alone = view === "model" || ["generate", "sound", "patch"].includes(view);
   return (
     <main class="work" data-view={view} data-alone={alone ? "" : undefined}>
       {!alone && <Navigator store={store} session={session} />}
@@ -87,6 +88,7 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
         {view === "head" && <HeadView {...props} />}
         {view === "matrix" && <MatrixView {...props} />}
         {view === "neuron" && <NeuronView {...props} />}
+        {view === "patch" && <PatchView key={session.id} {...props} choice={<MapChoice store={store} session={session} />} />}
         {view === "sound" && sound && <SoundView {...props} sound={sound} />}
         {view === "generate" && generation && <GenerateView key={generation.session.id} {...props} generation={generation} />}
       </section>

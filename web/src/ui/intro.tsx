@@ -9,6 +9,7 @@ const SENTENCES: Record<ViewName, string> = {
   head: "Each line goes from a word that looks, on the left, to a word it looks at, on the right; stronger = more. Point at a word; click to pin it.",
   matrix: "Each row is a word that looks, each column a word it looks at; stronger = more. Point for the exact value, click to pin it.",
   neuron: "How one word's attention comes about: its query meets every key, and the scores become shares. Choose a word, then a cell.",
+  patch: "What the prediction becomes when one part of the pass is replaced: blue = less, orange = more. Point at a cell; click to pin it.",
   generate: "Token by token as the model writes; stronger shade = less likely. Point at one for what else could have come; choose that to branch off.",
   sound: "Words, sound and attention on one axis of time. Click a word to hear it, a cell of the attention to look into a head.",
 };
@@ -44,6 +45,10 @@ const READINGS: Record<ViewName, ComponentChildren> = {
   neuron: <>
     Query and key are lists of numbers. Multiplied pair by pair and added up they give a score; divided by a constant, and made into shares of 100%,
     the scores become attention; the values, mixed by these shares, are what the head passes on.
+  </>,
+  patch: <>
+    Each cell is a pass of its own, in which one head, or one word's state in one layer, is replaced: by zero, by its mean over the text, or by what it was for another text. What changes
+    much was needed for this prediction. Of two texts, 0 is what the corrupt one gives, and 1 what the clean one gives.
   </>,
   generate: <>
     At every step the model gives each token it knows a share of 100%. Greedy takes the largest; sampling draws one, and temperature, top-k and top-p say how
@@ -109,6 +114,15 @@ const DRAWINGS: Record<ViewName, ComponentChildren> = {
       <Note x={200} y={54}>pair by pair,</Note>
       <Note x={200} y={68}>then added up</Note>
       <Note x={128} y={106}>41%</Note>
+    </svg>
+  ),
+  patch: (
+    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+      <Cells bright={[2, 2, 0, 3]} />
+      {["0", "1", "2", "3"].map((layer, at) => <Note key={layer} x={64} y={40 + at * 20} end>{`layer ${layer}`}</Note>)}
+      <path class="arrow" d="M152 50h34" />
+      <Note x={190} y={46}>without it, the</Note>
+      <Note x={190} y={60}>prediction changes</Note>
     </svg>
   ),
   sound: (

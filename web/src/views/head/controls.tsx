@@ -44,8 +44,9 @@ export function Controls({ controller }: { controller: HeadController }) {
 
 function Heads({ controller }: { controller: HeadController }) {
   const { state, set, say, overviews } = controller.props;
-  const { heads, layers } = state.value;
+  const { heads, layers, off } = state.value;
   const { name, heads: count } = controller.map.value;
+  const isOff = (head: number) => off.some((each) => each[0] === name && each[1] === layers[0] && each[2] === head);
   const all = Array.from({ length: count }, (_, head) => head);
   const summaries = overviews.value.get(`${name}/${layers[0]}`)?.summaries;
   const only = (head: number) => set({ heads: [head] });
@@ -59,7 +60,7 @@ function Heads({ controller }: { controller: HeadController }) {
       <span class="head-label">Heads</span>
       {all.map((head) => (
         <button
-          key={head} class="head-chip" aria-pressed={heads.includes(head)} aria-label={`head ${head}`} style={{ "--hue": controller.colour(head, "") }}
+          key={head} class="head-chip" aria-pressed={heads.includes(head)} aria-label={`head ${head}${isOff(head) ? ", switched off" : ""}`} data-off={isOff(head) ? "" : undefined} style={{ "--hue": controller.colour(head, "") }}
           title={`head ${head}${summaries?.[head] ? `: ${summaries[head]}` : ""} (double-click: only this head)`}
           onClick={(event) => (event.shiftKey ? only(head) : toggle(head))} onDblClick={() => only(head)}
           onPointerEnter={() => (controller.preview.value = heads.includes(head) ? head : null)} onPointerLeave={() => (controller.preview.value = null)}

@@ -1,5 +1,6 @@
 /** Details panel of the head view: exact probabilities of the selected token, or a summary of each head. */
 
+import { Ablation } from "./ablation";
 import { number, percent, plural, rank, visible } from "../../core/format";
 import type { Link } from "./links";
 import { type HeadController, visibleScores } from "./head-controller";
@@ -13,6 +14,7 @@ export function Details({ controller }: { controller: HeadController }) {
     <aside class="head-details" aria-label="Numbers">
       {query !== null && key !== null && <Pair controller={controller} query={query} of={key} />}
       {query !== null ? <From controller={controller} query={query} /> : key !== null ? <To controller={controller} token={key} /> : <Chosen controller={controller} />}
+      <Ablation controller={controller} />
     </aside>
   );
 }

@@ -1,0 +1,150 @@
+"""Patch view: components of the session on screen are replaced, one patch or a sweep over many, as routes.
+
+POST /api/patch {"s", "components", "mode", …}        {"before", "after", "normalised", "classes"}
+POST /api/sweep {"s", "kind", "map", "mode", …}       a line a step: {"done", "of"} … {"ready"} or {"error"}
+
+Both take {"other", "direction", "align"}: a text whose activations are swapped in; and {"target", "against",
+"position"}. A client that leaves ends its sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from glassformer.errors import DataError
+from glassformer.explorer import http
+from glassformer.explorer.http import json_errors
+from glassformer.explorer.session_runs import Job, PassStopped, SessionRun, SessionRuns
+from glassformer.inspect.patch_effects import PatchOptions
+from glassformer.inspect.sweep import PatchSweep
+
+STOPPED = "the sweep was cancelled"
+MAX_COMPONENTS = 512
+TEXT = (str, type(None))
+DEFAULTS: dict[str, Any] = {
+    "mode": None,
+    "other": None,
+    "direction": "denoising",
+    "align": "strict",
+    "target": None,
+    "against": None,
+    "position": None,
+}
+KINDS: dict[str, Any] = {
+    "s": str,
+    "mode": TEXT,
+    "other": TEXT,
+    "direction": str,
+    "align": str,
+    "target": TEXT,
+    "against": TEXT,
+    "position": (int, type(None)),
+}
+
+
+def sweep_data(sweep: PatchSweep) -> dict[str, Any]:
+    """A sweep as the page reads it: the map, and of each patch the most likely classes."""
+    metric = sweep.patching.metric
+    names = {change.number: change.name for changes in sweep.changes for change in changes}
+    names |= {metric.target: metric.readout.name(metric.target)}
+    before = {change.number: change for changes in sweep.changes for change in changes}
+    return {
+        **sweep.to_dict(),
+        "target": names[metric.target],
+        "against": None if metric.against is None else metric.readout.name(metric.against),
+        "at": metric.readout.position,
+        "classes": {
+            str(number): {"name": names[number], **_short(change.to_dict(), "before")}
+            for number, change in before.items()
+        },
+        "changes": [
+            [{"number": change.number, **_short(change.to_dict(), "after")} for change in changes]
+            for changes in sweep.changes
+        ],
+    }
+
+
+def _short(change: dict[str, Any], when: str) -> dict[str, Any]:
+    return {"logit": change[f"logit_{when}"], "probability": change[f"probability_{when}"]}
+
+
+class SweepJob(Job[PatchSweep]):
+    """One sweep in a thread of its own."""
+
+    def __init__(self, runs: SessionRuns, run: SessionRun, fields: dict[str, Any]) -> None:
+        super().__init__()
+        self.patches_done = (0, 0)
+        self._runs, self._run, self._fields = runs, run, fields
+
+    def work(self) -> PatchSweep:
+        fields, options = self._fields, options_of(self._runs, self._fields)
+        options["progress"] = self._progress
+        return self._run.result().sweep(fields["kind"], fields["map"], **options)
+
+    def _progress(self, done: int, of: int) -> None:
+        if self.stopped:
+            raise PassStopped(STOPPED)
+        self.patches_done = (done, of)
+
+
+def options_of(runs: SessionRuns, fields: dict[str, Any]) -> PatchOptions:
+    """The options of a request; the pass over the other text is run, or waited for."""
+    other = fields["other"]
+    if other is not None and runs.facts.modality is not None:
+        raise DataError(f"this page looks at one {runs.facts.modality}, and swaps nothing with another")
+    names: Any = ("mode", "direction", "align", "target", "against", "position")
+    options: Any = {name: fields[name] for name in names}
+    if other is not None:
+        http.check_characters(other)
+        options["source"] = runs.begin((other,)).result()
+    return options  # type: ignore[no-any-return]
+
+
+def patch_routes(runs: SessionRuns) -> list[Route]:
+    """The routes."""
+
+    async def patch(request: Request) -> Response:
+        fields = http.check_fields({**DEFAULTS, **await http.body(request)}, **KINDS, components=list)
+        components, run = fields["components"], runs.get(fields["s"])
+        if len(components) > MAX_COMPONENTS or not all(isinstance(each, str) for each in components):
+            raise DataError(f"components must be a list of at most {MAX_COMPONENTS} names")
+
+        def answer() -> dict[str, Any]:
+            result = run.result().patch(*components, **options_of(runs, fields))
+            return {**result.to_dict(), "at": result.patching.metric.readout.position}
+
+        return JSONResponse(await run_in_threadpool(answer))
+
+    async def sweep(request: Request) -> Response:
+        fields = {**DEFAULTS, "map": None, **await http.body(request)}
+        fields = http.check_fields(fields, **KINDS, kind=str, map=TEXT)
+        run = runs.get(fields["s"])
+        job = SweepJob(runs, run, fields)
+
+        def ready() -> dict[str, Any]:
+            data = sweep_data(job.result())
+            asked = {name: value for name, value in fields.items() if name != "s"}
+            run.sweeps = [each for each in run.sweeps if each["request"] != asked]
+            run.sweeps.append({"request": asked, "sweep": data})
+            return data
+
+        async def lines() -> AsyncIterator[dict[str, Any]]:
+            try:
+                async for line in http.progress(job, lambda: job.patches_done, ready):
+                    yield line
+            finally:
+                job.stop()
+
+        runs.start(job)
+        return http.stream(request, lines())
+
+    return [
+        Route("/api/patch", json_errors(patch), methods=["POST"]),
+        Route("/api/sweep", json_errors(sweep), methods=["POST"]),
+    ]
