@@ -32,6 +32,7 @@ COMMANDS = (
     "ngram",
     "data",
     "trace",
+    "patch",
     "encode",
     "similar",
     "corpus",

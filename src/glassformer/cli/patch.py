@@ -1,0 +1,272 @@
+"""`glassformer patch MODEL CLEAN [CORRUPT]`: activation patching between two texts, and ablation in one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlencode
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from glassformer.cli.inputs import inputs
+from glassformer.cli.options import HeadTask, Html, Json, Loading, ModelName, Options, Truncate, command, option
+from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, progress_of, terminal, visible
+from glassformer.errors import ConfigError, DataError
+from glassformer.pages import check_html_path
+from glassformer.progress import spinner
+
+if TYPE_CHECKING:
+    from glassformer.inspect import PatchResult, PatchSweep, Session
+    from glassformer.inspect.patch_effects import PatchOptions
+    from glassformer.model import Model
+
+BELOW, ABOVE = (18, 90, 166), (196, 84, 0)
+"""Colours of less and of more, as on the page."""
+WIDEST_LABEL = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchingOptions(Options):
+    """What is patched, what is put in its place, and what is measured."""
+
+    sweep: str | None = option(
+        None,
+        "What is patched, one after another: residual, heads, attention or feed-forward. Default: residual with two "
+        "texts, heads with one.",
+    )
+    component: list[str] | None = option(
+        None,
+        "Patch these alone, together: blocks.3.attn.z[5] is a head, blocks.3.ffn.neurons[7] a neuron, "
+        "blocks.3.out@4 the residual stream at position 4; repeatable.",
+        "--component",
+        "-c",
+    )
+    mode: str | None = option(None, "zero, mean or swap. Default: swap with two texts, zero (switch off) with one.")
+    mean_over: Path | None = option(None, "Mean over all positions of the texts of this file, instead of this text's.")
+    map: str | None = option(None, "Attention map: encoder, decoder or cross. Default: the decoder's, or the only one.")
+    second: str | None = option(None, "Second text of both: of a pair, or the target of an encoder-decoder.")
+    target: str | None = option(None, "Token or class that is measured. Default: the clean text's top prediction.")
+    against: str | None = option(None, "Token or class whose logit is subtracted. Default: the corrupt text's top one.")
+    metric: str | None = option(None, "logit, 'logit difference', probability or log-probability.")
+    position: int | None = option(None, "Position where the prediction is read, from 0. Default: the last, or the gap.")
+    direction: str = option("denoising", "denoising: the corrupt text is patched; noising: the clean one is.")
+    align: str = option("strict", "Texts of other lengths: align positions from the start, or from the end.")
+    new_tokens: int = option(0, "Continue the text by so many tokens, without and with the patch.", min=0)
+
+    def session_options(self) -> PatchOptions:
+        """Those of `Session.patch`."""
+        names = ("mode", "target", "against", "metric", "position", "direction", "align")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}  # type: ignore[return-value]
+
+    def check(self, html: Path | None) -> None:
+        """Raises: ConfigError: options that do not go together."""
+        if self.component and self.sweep:
+            raise ConfigError("--sweep patches many components one after another, --component a few together; give one")
+        if self.new_tokens and not self.component:
+            raise ConfigError("--new-tokens continues the text with one patch; name it with --component")
+        if html is not None:
+            check_html_path(html)
+            if self.component:
+                raise ConfigError("--html shows a sweep; leave --component out, and choose cells on the page")
+            if self.mean_over is not None:
+                raise ConfigError("--html computes means over this text; leave --mean-over out")
+
+
+@command
+def patch(
+    model: ModelName,
+    clean: Annotated[str, typer.Argument(help="The text with the prediction that you ask about, in quotes.")],
+    corrupt: Annotated[
+        str | None, typer.Argument(help="The same text with another word, of as many tokens. None: ablation.")
+    ] = None,
+    *,
+    options: PatchingOptions,
+    html: Html = None,
+    task: HeadTask = None,
+    loading: Loading,
+    truncate: Truncate = False,
+    json: Json = False,
+) -> None:
+    """Activation patching: which heads, layers and positions make a prediction.
+
+    Of two texts, the activations of one are put into the pass of the other, one component after another; 0 = the
+    prediction stays that of the corrupt text, 1 = it becomes that of the clean one. Of one text, components are
+    switched off (ablation).
+
+    Examples:
+      glassformer patch ./gpt2 'The keys to the cabinet' 'The key to the cabinet' --target ' are' --against ' is'
+      glassformer patch ./gpt2 'When Mary and John went out, John spoke to' --sweep heads
+      glassformer patch ./gpt2 'The capital of France is' -c 'blocks.3.attn.z[5]' --new-tokens 10
+      glassformer patch ./emotion 'i feel furious' --html page.html
+    """
+    options.check(html)
+    with notes(repeats=False):
+        with spinner("loading the model"):
+            from glassformer.model import load
+
+            loaded = load(model, task=task, **loading.given())
+        patched, given = _opened(loaded, clean, corrupt, options, truncate)
+        if options.component:
+            _one(patched, options, given, json)
+            return
+        kind = options.sweep or ("heads" if corrupt is None else "residual")
+        with progress_of("patched passes") as bar:
+            given["progress"] = bar
+            sweep = patched.sweep(kind, options.map, **given)
+    if html is not None:
+        _write(loaded, patched, sweep, given, html)
+    if json:
+        print_json({"clean": clean, "corrupt": corrupt, **sweep.to_dict(), "out": html and str(html)}, indent=None)
+        return
+    _show(sweep)
+    if html is not None:
+        typer.echo(f"\nsaved in {html}: {byte_amount(html.stat().st_size)}; open it in any browser, no network needed")
+
+
+def _opened(
+    model: Model, clean: str, corrupt: str | None, options: PatchingOptions, truncate: bool
+) -> tuple[Session, PatchOptions]:
+    """The session that is patched, and the options of patches, with the other session as their source."""
+    given, more = options.session_options(), [] if options.second is None else [options.second]
+    patched = model.inspect(clean, *more, truncation=truncate)
+    if corrupt is not None:
+        source, patched = patched, model.inspect(corrupt, *more, truncation=truncate)
+        if options.direction == "noising":
+            source, patched = patched, source
+        given["source"] = source
+    if options.mean_over is not None:
+        given.setdefault("mode", "mean")
+        given["mean_of"] = _references(model, options.mean_over)
+    return patched, given
+
+
+def _references(model: Model, path: Path) -> Iterator[Session]:
+    """The passes whose activations are averaged, one at a time."""
+    if not path.is_file():
+        raise DataError(f"{path}: --mean-over names no file; give one with a text per line")
+    return (model.inspect(str(text)) for text in inputs([str(path)]))
+
+
+# ── one patch ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _one(session: Session, options: PatchingOptions, given: PatchOptions, json: bool) -> None:
+    """Patch some components together, and print the prediction before and after."""
+    result = session.patch(*(options.component or ()), **given)
+    texts = result.text(options.new_tokens) if options.new_tokens else None
+    if json:
+        continued = {} if texts is None else {"text_before": texts[0], "text_after": texts[1]}
+        print_json({"texts": list(session.texts), **result.to_dict(), **continued}, indent=None)
+        return
+    console = terminal()
+    console.print(Text(f"{', '.join(result.components)}: {_how(result.patching.mode)}", "bold cyan"))
+    console.print(_values(result))
+    console.print(_changes(result))
+    for name, text in zip(("before", "after"), texts or (), strict=False):
+        console.print(Text.assemble((f"{name}: ", "dim"), visible(text)))
+
+
+def _how(mode: str) -> str:
+    return {"zero": "switched off", "mean": "replaced by the mean", "swap": "from the other text"}[mode]
+
+
+def _values(result: PatchResult) -> Text:
+    normalised = "" if result.normalised is None else f" · {result.normalised:.3f} (0 = corrupt, 1 = clean)"
+    return Text(f"{result.patching.metric}: {result.before:.3f} → {result.after:.3f}{normalised}\n")
+
+
+def _changes(result: PatchResult) -> Table:
+    table = plain_table("prediction")
+    for name in ("logit before", "after", "probability before", "after"):
+        table.add_column(name, justify="right")
+    for change in result.top():
+        shares = (change.probability_before, change.probability_after)
+        table.add_row(
+            Text(visible(repr(change.name) if change.name != change.name.strip() else change.name)),
+            f"{change.logit_before:.3f}",
+            f"{change.logit_after:.3f}",
+            *("–" if share is None else f"{share:.1%}" for share in shares),
+        )
+    return table
+
+
+# ── a sweep ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _show(sweep: PatchSweep) -> None:
+    """Print the map: layers × heads, or positions × layers, and the largest effects."""
+    console, patching = terminal(), sweep.patching
+    console.print(Text(f"{sweep.kind}: {_how(patching.mode)}", "bold cyan"))
+    other = "" if sweep.other is None else f", of the other text {sweep.other:.3f}"
+    scale = "0 = corrupt, 1 = clean" if sweep.normalised is not None else "change of the metric"
+    console.print(f"{patching.metric}: {sweep.before:.3f} unpatched{other}; shown: {scale}\n", markup=False)
+    console.print(_map(sweep, console))
+    console.print()
+    for name, effect in sweep.strongest():
+        console.print(f"{effect:>8.3f}  {name}", markup=False)
+
+
+def _map(sweep: PatchSweep, console: Console) -> Table:
+    """The effects as a table: a layer a row, or, of many positions, a layer a column."""
+    effects, rows, columns = sweep.effects, sweep.rows, sweep.columns
+    if sweep.kind != "heads":
+        effects, rows, columns = effects.T, columns, rows
+    table = plain_table("layer" if sweep.kind == "heads" else "", padding=(0, 0, 0, 0))
+    shown = max(1, (console.width - WIDEST_LABEL) // 6)
+    for name in columns[:shown]:
+        table.add_column(Text(f"{visible(name):>6}"), justify="right", no_wrap=True)
+    neutral = 1.0 if sweep.normalised is not None and sweep.patching.direction == "noising" else 0.0
+    largest = float((effects - neutral).abs().nan_to_num(0.0).max()) or 1.0
+    for name, line in zip(rows, effects.tolist(), strict=True):
+        label = visible(name)[:WIDEST_LABEL] or "␣"
+        table.add_row(Text(f"{label} "), *(_cell(value, (value - neutral) / largest) for value in line[:shown]))
+    if len(columns) > shown:
+        table.caption = f"the first {shown} of {len(columns)}: the terminal is narrow; --json and --html have all"
+        table.caption_justify = "left"
+    return table
+
+
+def _cell(value: float, share: float) -> Text:
+    """A number on its colour."""
+    if value != value:  # NaN: this layer has fewer heads
+        return Text("–")
+    colour = BELOW if share < 0 else ABOVE
+    strength = min(1.0, abs(share)) ** 0.8
+    ground = ",".join(str(round(255 + (channel - 255) * strength)) for channel in colour)
+    ink = "white" if strength > 0.55 else "black"
+    return Text(f"{value:>6.2f}", f"{ink} on rgb({ground})")
+
+
+def _write(model: Model, session: Session, sweep: PatchSweep, given: PatchOptions, path: Path) -> None:
+    """Write the page of a sweep as an HTML file."""
+    from glassformer.explorer.describe import model_facts
+    from glassformer.explorer.patches import sweep_data
+    from glassformer.explorer.standalone_page import StandalonePage
+
+    source = given.get("source")
+    swapped = sweep.patching.mode == "swap"
+    request = {
+        "kind": sweep.kind,
+        "map": sweep.map,
+        "mode": sweep.patching.mode,
+        "direction": sweep.patching.direction,
+        "align": sweep.patching.align,
+        "other": source.texts[0] if source is not None and swapped else None,
+        "target": given.get("target"),
+        "against": given.get("against"),
+        "position": given.get("position"),
+    }
+    state = {
+        f"p.{name}": request[name] for name in ("kind", "mode", "other", "direction", "align", "target", "against")
+    }
+    start = {"v": 1, "view": "patch", "map": sweep.map, "q": request["position"], **state}
+    fragment = urlencode({name: value for name, value in start.items() if value is not None})
+    asked: dict[str, Any] = {"request": request, "sweep": sweep_data(sweep)}
+    page = StandalonePage(session, model_facts(model), session.texts, start=fragment, sweeps=[asked])
+    with progress_of("page") as bar:
+        page.save(path, bar)
