@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from glassformer.audio.read import AudioInput
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionFactory
+    from glassformer.inspect.attribution import Attribution
     from glassformer.inspect.generation_trace import GenerationTrace
     from glassformer.inspect.session import Session
     from glassformer.speech.results import Transcription
@@ -212,12 +213,28 @@ class Model(SentenceEncoder):
         Raises: DataError: the texts are empty or too long. UnsupportedError: the model has no attention.
         """
         from glassformer.inspect.inputs import open_inputs
-        from glassformer.inspect.readout import OutputNames
         from glassformer.inspect.session import Session
 
         opened = open_inputs(self, texts, fields, truncation=truncation)
-        names = partial(OutputNames.of, self)
-        return Session(self.network, opened, progress=progress, limit_bytes=limit_bytes, names=names)
+        return Session(self.network, opened, progress=progress, limit_bytes=limit_bytes)
+
+    def attribute(
+        self, *texts: str, target: str | int | None = None, truncation: bool = False, **options: Any
+    ) -> Attribution:
+        """Attribution: which words, heads and feed-forward layers made an output.
+
+            model.attribute("so glad to see you", target="joy").words()        a class
+            model.attribute("The capital of France is", target=" Paris")       the next token
+            model.attribute("Ada met Grace", target="B-PER", at="Ada")         the tag of a word
+            model.attribute(question, text)                                    the span of an answer
+
+        Direct logit attribution, gradient × input, and integrated gradients.
+
+        Args: texts: as in `inspect` · target, options: as in `Session.attribute`
+        Returns: an `Attribution`: `.words()`, `.parts`, `.gap`, `.notes()`.
+        Raises: DataError: no such output, word or token. UnsupportedError: no head that gives logits of one stream.
+        """
+        return self.inspect(*texts, truncation=truncation).attribute(target, **options)
 
     def writing(self, prompt: str, *, truncation: bool = False) -> GenerationTrace:
         """Trace text generation: a tree of tokens with the alternatives at each step, from which to branch.
@@ -284,26 +301,6 @@ class Model(SentenceEncoder):
         """Restore the original weights, bit for bit."""
         unprepare(self.network)
         return self
-
-    def get_text_features(self, **inputs: Any) -> Tensor:
-        """Embeddings of texts in the space that they share with images, of any length (CLIP). [texts, E]"""
-        return self._shared_features(0, inputs)
-
-    def get_image_features(self, **inputs: Any) -> Tensor:
-        """Embeddings of images in the space that they share with texts, of any length (CLIP). [images, E]"""
-        return self._shared_features(1, inputs)
-
-    def _shared_features(self, side: int, inputs: dict[str, Any]) -> Tensor:
-        """Raises: UnsupportedError: the model has no such space. DataError: other inputs than this side reads."""
-        if self.task != "zero-shot-image-classification":
-            raise UnsupportedError(f"a {self.family.model_type!r} model has no space that texts and images share")
-        network: Any = self.network
-        batch, flow = read_call(network, self.family.model_type, inputs, cache=None, tape=None)
-        features: Tensor | None = network.head.project(*network.pooled(batch, flow))[side]
-        if features is None:
-            raise DataError(f"give {network.READS[side]}=…; got {', '.join(inputs) or 'nothing'}")
-        features.pooler_output = features  # type: ignore[attr-defined] # newer releases of the reference return an object
-        return features
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """The labels of an encoder-decoder shifted right: what its decoder reads in training. [B, T]"""

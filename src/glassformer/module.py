@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from glassformer.call import run_part
 from glassformer.core.flow import Output
+from glassformer.edge import read_call
 from glassformer.engine.prepare import unprepare
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.models import Family, Network
@@ -174,6 +175,26 @@ class NetworkModule(nn.Module):
             self.network, self.spec = resize_vocabulary(self.network, self.family, self.config, self.task, rows)
             self.config[key] = rows
         return self.get_input_embeddings()
+
+    def get_text_features(self, **inputs: Any) -> Tensor:
+        """Embeddings of texts in the space that they share with images, of any length (CLIP). [texts, E]"""
+        return self._shared_features(0, inputs)
+
+    def get_image_features(self, **inputs: Any) -> Tensor:
+        """Embeddings of images in the space that they share with texts, of any length (CLIP). [images, E]"""
+        return self._shared_features(1, inputs)
+
+    def _shared_features(self, side: int, inputs: dict[str, Any]) -> Tensor:
+        """Raises: UnsupportedError: the model has no such space. DataError: other inputs than this side reads."""
+        if self.task != "zero-shot-image-classification":
+            raise UnsupportedError(f"a {self.family.model_type!r} model has no space that texts and images share")
+        network: Any = self.network
+        batch, flow = read_call(network, self.family.model_type, inputs, cache=None, tape=None)
+        features: Tensor | None = network.head.project(*network.pooled(batch, flow))[side]
+        if features is None:
+            raise DataError(f"give {network.READS[side]}=…; got {', '.join(inputs) or 'nothing'}")
+        features.pooler_output = features  # type: ignore[attr-defined] # newer releases of the reference return an object
+        return features
 
     def _check_nan(self, output: Output | Tensor) -> None:
         """Warn of NaN, once; names the parameters with NaN, if there are any."""

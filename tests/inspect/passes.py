@@ -47,15 +47,16 @@ class Plain(Network):
         return x
 
 
-def network_of(kind: str, dtype: torch.dtype = torch.float32, **changes: object) -> Network:
+def network_of(kind: str, dtype: torch.dtype = torch.float32, task: str | None = None, **changes: object) -> Network:
     """A tiny network in eval mode; its queries are stretched, so that attention has something to show."""
     torch.manual_seed(3)
     if kind in STACKS:
         network: Network = Plain(STACKS[kind])
     else:
         record = FAMILIES[kind]
-        spec = record.spec(ConfigReader({**record.tiny, **changes}))
-        network = record.build(spec, record.tasks[0])
+        task = task or record.tasks[0]
+        spec = record.spec(ConfigReader({**record.tiny, **record.requires.get(task, {}), **changes}))
+        network = record.build(spec, task)
         record.initialise(network, spec)
     perturbed(network)
     with torch.no_grad():
@@ -65,20 +66,20 @@ def network_of(kind: str, dtype: torch.dtype = torch.float32, **changes: object)
     return network.to(dtype)
 
 
-def reading_of(kind: str, tokens: int = T) -> SessionInput:
+def reading_of(kind: str, tokens: int = T, task: str | None = None) -> SessionInput:
     """Random ids; the first and the last token are special. Pictures and sounds have the tokens that they make."""
     generator = torch.Generator().manual_seed(5)
     ids = torch.randint(3, 99, (1, tokens), generator=generator)
     if kind not in FAMILIES:
         return SessionInput(("a text",), Batch(input_ids=ids), {"text": tokens_for(tokens)})
     config = FAMILIES[kind].tiny
-    network = blank(config, FAMILIES[kind].tasks[0])
+    network = blank({**config, **FAMILIES[kind].requires.get(task or "", {})}, task or FAMILIES[kind].tasks[0])
     batch = batch_of(network, config, ids)
     streams = {
         stream: [Token(name, name, i) for i, name in enumerate(names)]
         for stream, names in network.token_labels(batch).items()
     }
-    if pairs(kind):
+    if "decoder_input_ids" in network.READS:
         if "source" not in streams:
             batch = replace(batch, input_ids=torch.randint(3, 99, (1, S), generator=generator))
             streams["source"] = tokens_for(S)

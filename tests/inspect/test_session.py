@@ -416,7 +416,10 @@ def test_a_tape_of_the_pass_is_not_left_behind() -> None:
     assert isinstance(network, Node) and network(reading_of("bert").batch, Flow()).taps == {}
 
 
-def test_an_encoder_decoder_with_another_head_says_how_to_look(tmp_path: Path) -> None:
-    model = glassformer.load(make_folder(tmp_path, "bart"), task="text-classification")
+def test_a_classifier_whose_decoder_reads_the_source_again_is_looked_at(tmp_path: Path) -> None:
+    model = glassformer.load(make_folder(tmp_path / "bart", "bart"), task="text-classification")
+    source, target = model.inspect("time flies").streams.values()
+    assert target[0].special and target[1:] == source[:-1]
+    other = glassformer.load(make_folder(tmp_path / "marian", "marian"), task="feature-extraction")
     with pytest.raises(UnsupportedError, match="load it with task='translation'"):
-        model.inspect("time flies")
+        other.inspect("time flies")

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
+from glassformer.core.stack import AttentionGroup
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttentionMap:
@@ -32,3 +36,22 @@ class AttentionMap:
     def rotary(self) -> bool:
         """Whether a layer rotates its queries and keys."""
         return any(base is not None for base in self.rotary_bases)
+
+
+def attention_map(name: str, group: AttentionGroup, keys: int) -> AttentionMap:
+    """Describe a group of attention layers. Args: keys: number of key tokens"""
+    layers = [layer.attention for layer in group.layers]
+    first, stack = layers[0], group.layers[0].stack
+    return AttentionMap(
+        name=name,
+        layers=len(layers),
+        heads=max(attention.spec.heads for attention in layers),
+        kv_heads=first.spec.K,
+        head_width=first.spec.E,
+        queries=group.queries,
+        keys=group.keys,
+        causal=first.pattern.causal,
+        windows=tuple(attention.pattern.window for attention in layers),
+        rotary_bases=tuple(a.spec.rotary.theta if a.spec.rotary else None for a in layers),
+        biased=(stack is not None and stack.bias is not None) or first.pattern.bias(torch.arange(1), keys) is not None,
+    )

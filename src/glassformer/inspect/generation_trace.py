@@ -226,9 +226,10 @@ class GenerationTrace:
         tokens = [*self.prefix, *map(_as_token, path)]
         batch, streams = self._inputs.batch, {**self._inputs.streams, self.stream: tokens}
         if self._generator.is_encoder_decoder:
-            return SessionInput((self.prompt, self.text(node)), replace(batch, decoder_input_ids=ids), streams)
+            texts, batch = (self.prompt, self.text(node)), replace(batch, decoder_input_ids=ids)
+            return SessionInput(texts, batch, streams, self._inputs.names)
         text = self.prompt + "".join(node.text for node in path)
-        return SessionInput((text,), replace(batch, input_ids=ids), streams)
+        return SessionInput((text,), replace(batch, input_ids=ids), streams, self._inputs.names)
 
     def session(self, node: int, *, progress: Progress | None = None) -> Session:
         """A session over the prompt and the path to a node, for its attention and hidden states."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ from glassformer.core.flow import Batch
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.generation.generate import greedy_ids, target_prefix
+from glassformer.inspect.readout import OutputNames
 from glassformer.inspect.tokens import Token, generated_tokens, special_token, tokens_of
 from glassformer.models import Network
 from glassformer.pretrained import PretrainedModel
@@ -32,12 +34,13 @@ ANSWER_TOKENS = 40
 class SessionInput:
     """Input of a session: a batch of one row without padding, and its tokens by stream.
 
-    streams: `text`, `image` or `sound`; of an encoder-decoder `source` and `target`
+    streams: `text`, `image` or `sound`; of an encoder-decoder `source` and `target` · names: of the head's outputs
     """
 
     texts: tuple[str, ...]
     batch: Batch
     streams: dict[str, list[Token]]
+    names: Callable[[], OutputNames] = OutputNames
 
 
 def open_inputs(
@@ -63,22 +66,35 @@ def open_inputs(
     else:
         types = kinds if isinstance(kinds := model.network.token_types, int) else 0
         opened = text_input(model.tokenizer, texts, token_types=types, limit=limit, truncation=truncation)
+        opened = _source_read_again(opened, model)
     if fields:
         opened = with_fields(opened, fields, model.network)
     model.network.check_reads(opened.batch, model.family.model_type)
-    return opened
+    return replace(opened, names=partial(OutputNames.of, model))
+
+
+def _source_read_again(inputs: SessionInput, model: PretrainedModel) -> SessionInput:
+    """Source and target of a classifier whose decoder reads the source again, shifted by one (BART)."""
+    batch = model.network.completed(inputs.batch)
+    if batch.decoder_input_ids is None:
+        return inputs
+    source = inputs.streams["text"]
+    start = special_token(model.tokenizer, int(batch.decoder_input_ids[0, 0]))
+    return SessionInput(inputs.texts, batch, {"source": source, "target": [start, *source[:-1]]})
 
 
 def open_prompt(model: PretrainedModel, prompt: str, *, truncation: bool = False) -> SessionInput:
     """The prompt of a generation that is traced: a text, or the file of a sound."""
-    limit = model.network.max_tokens
+    limit, names = model.network.max_tokens, partial(OutputNames.of, model)
     if limit is not None and truncation and not model.is_encoder_decoder:
         limit = max(limit - ANSWER_TOKENS, limit // 2)  # room for what is generated
     if model.family.modality:
-        return _features_input(model, prompt, model.processor(prompt))
+        return replace(_features_input(model, prompt, model.processor(prompt)), names=names)
     if model.is_encoder_decoder:
-        return source_input(model.tokenizer, prompt, limit=limit, truncation=truncation)
-    return text_input(model.tokenizer, [prompt], token_types=0, limit=limit, truncation=truncation)
+        return replace(source_input(model.tokenizer, prompt, limit=limit, truncation=truncation), names=names)
+    return replace(
+        text_input(model.tokenizer, [prompt], token_types=0, limit=limit, truncation=truncation), names=names
+    )
 
 
 def _features_input(model: PretrainedModel, file: str, features: Mapping[str, Any]) -> SessionInput:

@@ -19,7 +19,7 @@ from glassformer.core.classification_heads import TokenClassifier
 from glassformer.core.flow import Output
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
-from glassformer.inspect.tokens import Token
+from glassformer.inspect.tokens import Token, special_token
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
 
@@ -43,18 +43,29 @@ class OutputNames:
 
     tokenizer: of what the model writes; None without a vocabulary · labels: by number · labels_exclude: exactly one
     label holds, so that softmax gives their probabilities; else each has its own (sigmoid)
+    blank: of what the model reads, the token that says nothing: mask, padding, unknown, or the end of a text
     """
 
     tokenizer: Tokenizer | None = None
     labels: tuple[str, ...] = ()
     labels_exclude: bool = True
+    blank: Token | None = None
 
     @classmethod
     def of(cls, model: PretrainedModel) -> OutputNames:
         """The names that a model's folder gives."""
         tokenizer = model.tokenizer.target if model.has_tokenizer and model.network.vocabulary else None
         exclude = model.config.get("problem_type") != "multi_label_classification"
-        return cls(tokenizer=tokenizer, labels=tuple(model.config.id2label.values()), labels_exclude=exclude)
+        labels = tuple(model.config.id2label.values())
+        return cls(tokenizer=tokenizer, labels=labels, labels_exclude=exclude, blank=_blank(model))
+
+
+def _blank(model: PretrainedModel) -> Token | None:
+    if not model.has_tokenizer:
+        return None
+    reader = model.tokenizer
+    numbers = (reader.mask_token_id, reader.pad_token_id, reader.unk_token_id, reader.eos_token_id)
+    return next((special_token(reader, number) for number in numbers if number is not None), None)
 
 
 @dataclass(frozen=True, kw_only=True)

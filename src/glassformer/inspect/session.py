@@ -20,12 +20,15 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Tape
-from glassformer.core.stack import AttentionGroup, AttentionLayer
+from glassformer.core.stack import AttentionLayer
 from glassformer.deprecation import former_attributes
 from glassformer.errors import DataError, UnsupportedError, nearest
-from glassformer.inspect.attention_map import AttentionMap
+from glassformer.inspect.attention_map import attention_map
+from glassformer.inspect.attribute import AttributionOptions, attribute
+from glassformer.inspect.attribution import Attribution
 from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
 from glassformer.inspect.inputs import SessionInput
+from glassformer.inspect.lens import Lens, LensOptions, read_lens
 from glassformer.inspect.overview import Overview, overview
 from glassformer.inspect.patch_effects import PatchOptions, PatchResult, patch
 from glassformer.inspect.patching import Component
@@ -62,7 +65,7 @@ class Session:
         inputs: what it reads: one row, without padding.
         progress: called after each block.
         limit_bytes: RAM limit: for the residual stream, which is always stored, and for the cache of the rest.
-        names: names of what the model predicts.
+        names: names of what the model predicts, where the inputs bring none.
     Raises: DataError: the text is longer than the model can read, or its residual stream larger than the limit.
         UnsupportedError: the network has no attention.
     """
@@ -74,10 +77,10 @@ class Session:
         *,
         progress: Progress | None = None,
         limit_bytes: int = LIMIT_BYTES,
-        names: Callable[[], OutputNames] = OutputNames,
+        names: Callable[[], OutputNames] | None = None,
     ) -> None:
         self.network = network
-        self.names = names
+        self.names = names or inputs.names
         self.texts = inputs.texts
         self.streams: dict[str, list[Token]] = inputs.streams
         network.name_nodes()
@@ -96,9 +99,8 @@ class Session:
                     else f"this model reads {', '.join(network.READS)}: give them all, inspect(text, visual_feats=…)"
                 )
             )
-        self.maps = {
-            name: _attention_map(name, group, len(self.streams[group.keys])) for name, group in self._attention.items()
-        }
+        sizes = {name: len(self.streams[group.keys]) for name, group in self._attention.items()}
+        self.maps = {name: attention_map(name, group, sizes[name]) for name, group in self._attention.items()}
         room = limit_bytes - self._check_room(limit_bytes)
         self.cache = LRUCache(room // 2)  # the other half is for temporary tensors
         self.batch = _on_device(inputs.batch, network)
@@ -163,6 +165,31 @@ class Session:
         _check_number("layer", layer, len(taps))
         return self._states[taps[layer]][0]
 
+    def norms(self, stream: str | None = None) -> Tensor:
+        """Length (L2 norm) of each token's vector in the residual stream, at every layer. [L + 1, T]"""
+        return torch.stack([self._states[tap][0].float().norm(dim=-1) for tap in self.stream_taps(stream)])
+
+    def lens(self, **options: Unpack[LensOptions]) -> Lens:
+        """Logit lens: the model's head read at every layer; the last row is the model's own output.
+
+            lens = session.lens()
+            lens.top(3, 5)                          what layer 2 would say at token 5, with probabilities
+            lens.ranks, lens.kl, lens.entropy       of every cell [L + 1, T]
+
+        Args: options: `LensOptions`
+        Raises: UnsupportedError: no head that gives logits of one stream. DataError: no such target. WeightsError: NaN.
+        """
+        return read_lens(self, options)
+
+    def attribute(self, target: str | int | None = None, **options: Unpack[AttributionOptions]) -> Attribution:
+        """Attribution: which tokens, heads and feed-forward layers made an output.
+
+        Args: target: an output, by name or number; of a span "start" or "end"; None = the model's own
+            options: `AttributionOptions`
+        Raises: DataError: no such output, word or token. UnsupportedError, WeightsError: as `lens`.
+        """
+        return attribute(self, target, options)
+
     def overview(self, layer: int, map: str | None = None, *, exact: bool = False) -> Overview:
         """Thumbnails, statistics and a summary of all heads of a layer.
 
@@ -206,7 +233,7 @@ class Session:
         """
         return sweep(self, kind, map, options)
 
-    def stream_taps(self, stream: str) -> tuple[str, ...]:
+    def stream_taps(self, stream: str | None = None) -> tuple[str, ...]:
         """The taps of a residual stream: before each block, and after the last."""
         return self._stream_taps[_check_name("stream", stream, self._stream_taps)]
 
@@ -275,25 +302,6 @@ class _ProgressTape(Tape):
             self._done += 1
             self._progress(self._done, self._blocks)
         return super().record(name, x)
-
-
-def _attention_map(name: str, group: AttentionGroup, keys: int) -> AttentionMap:
-    """Describe a group of attention layers. Args: keys: number of key tokens"""
-    layers = [layer.attention for layer in group.layers]
-    first, stack = layers[0], group.layers[0].stack
-    return AttentionMap(
-        name=name,
-        layers=len(layers),
-        heads=max(attention.spec.heads for attention in layers),
-        kv_heads=first.spec.K,
-        head_width=first.spec.E,
-        queries=group.queries,
-        keys=group.keys,
-        causal=first.pattern.causal,
-        windows=tuple(attention.pattern.window for attention in layers),
-        rotary_bases=tuple(a.spec.rotary.theta if a.spec.rotary else None for a in layers),
-        biased=(stack is not None and stack.bias is not None) or first.pattern.bias(torch.arange(1), keys) is not None,
-    )
 
 
 def _on_device(batch: Batch, network: Network) -> Batch:

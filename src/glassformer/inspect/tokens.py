@@ -48,7 +48,7 @@ def tokens_of(tokenizer: Tokenizer, encoding: Encoding, texts: Sequence[str]) ->
             text = texts[sequence][start:end]
             continues = word is not None and previous == (sequence, word) and not begins_word(texts[sequence], start)
             special = token in tokenizer.special_ids
-            tokens.append(Token(_readable(text) or piece, piece, token, sequence, special, continues))
+            tokens.append(Token(readable(text) or piece, piece, token, sequence, special, continues))
         previous = None if sequence is None or word is None else (sequence, word)
     return tokens
 
@@ -66,11 +66,11 @@ def generated_tokens(tokenizer: Tokenizer, ids: list[int]) -> list[Token]:
             tokens.append(special_token(tokenizer, token))
         else:
             piece = vocabulary_entry(tokenizer, token)
-            tokens.append(Token(_readable(tokenizer.decode([token])) or piece, piece, token, 0))
+            tokens.append(Token(readable(tokenizer.decode([token])) or piece, piece, token, 0))
     return tokens
 
 
-def _readable(text: str) -> str:
+def readable(text: str) -> str:
     """The text without space around it; white space alone is made visible."""
     return text.strip() or text.translate(VISIBLE_SPACE)
 

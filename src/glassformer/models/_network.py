@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from glassformer.core.checks import Positive, Spec
 from glassformer.core.classification_heads import Problem
 from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output
+from glassformer.core.gradient_tape import GradientTape
 from glassformer.core.heads import Head, Labels
 from glassformer.core.norms import NormSpec
 from glassformer.core.stack import AttentionGroup, Stack, StackSpec, self_attention, stream_taps
@@ -23,6 +24,11 @@ from glassformer.errors import ConfigError, UnsupportedError
 
 FINGERPRINT_SAMPLES = 256
 """Values of each parameter that go into the fingerprint."""
+
+
+READS_SEVERAL_STREAMS = "this head reads two residual streams at once, so none of them alone gives its output"
+READS_ALL_LAYERS = "this head reads a weighted sum of all layers, so no layer alone gives its output"
+"""Why a network's head cannot read one residual stream: see `Network.read_stream`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,6 +180,10 @@ class Network(Node):
     def own_taps(self) -> tuple[str, ...]:
         return ("final", *(self.head.FIELDS if self.head is not None else ()))
 
+    def completed(self, batch: Batch) -> Batch:
+        """The batch with what the network itself fills in where a caller leaves it out, such as a decoder's input."""
+        return batch
+
     def memory(self, batch: Batch, flow: Flow) -> EncoderOutput | None:
         """Run the encoder alone: its output, for a decoder to attend to; None where there is no encoder."""
         return None
@@ -184,7 +194,61 @@ class Network(Node):
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
         x = self.tap(flow, "final", self.states(batch, flow))
+        return self.read_states(x, batch, flow)
+
+    def finish(self, x: Tensor, flow: Flow) -> Tensor:
+        """What follows the last block: the final norm, where there is one. [B, T, D]"""
+        return x
+
+    def read_states(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
+        """What the head makes of final hidden states, and of what else it reads of the batch. [B, T, D] → Output"""
         return self.apply_head(x, flow)
+
+    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
+        """Read a residual stream as if it were the last one: final norm, then head.
+
+            embedding ─ block 0 ─┬─ block 1 ─┬─ … ─ block L - 1 ─┬─ final norm ─ head ─ logits
+                                 └───────────┴───────────────────┘  any of them can be read so
+
+        Of the stream after the last block it gives the network's own output, bit for bit; of an earlier one, what the
+        network would say if it ended there (the logit lens).
+
+        Args:
+            x: the stream that the head reads: of an encoder-decoder the decoder's. [B, T, D]
+            batch, flow: of the pass that x is from.
+        Raises: UnsupportedError: the head reads more than one stream, or all layers at once.
+        Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
+        """
+        return self.read_states(self.finish(x, flow), batch, flow)
+
+    def head_stream(self) -> str:
+        """The stream that the head reads: its only one, or the target of an encoder-decoder."""
+        return list(self.stream_taps())[-1]
+
+    def gradients(
+        self,
+        batch: Batch,
+        flow: Flow,
+        score: Callable[[Output], Tensor],
+        *patterns: str,
+        cut: bool = False,
+        parameters: Sequence[Tensor] = (),
+    ) -> tuple[Tensor, GradientTape]:
+        """A pass with gradients: of a score of the output, with respect to named activations.
+
+        Args:
+            score: output → a number, or one for each row, which are added up.
+            patterns: taps, as for a `Tape`.
+            cut: each of these activations begins anew, so that its gradient holds only what follows from it by no other
+                of them.
+            parameters: gradients by these too: `tape.of_parameters`.
+        Returns: the score, and the tape with `taps` and `gradients` by name; 0 where the score does not depend on it.
+        """
+        tape = GradientTape(*patterns, edit=None if flow.tape is None else flow.tape.edit, cut=cut).attach(self)
+        with torch.inference_mode(False), torch.enable_grad():
+            value = score(self(batch, replace(flow, tape=tape)))
+            tape.differentiate(value.sum(), parameters)
+        return value.detach(), tape
 
     def loss_sums(self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         """Σ of the losses of the labels that count, by loss: for training, which needs no output. See `Head.loss_sums`.

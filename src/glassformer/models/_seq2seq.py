@@ -153,8 +153,12 @@ class Stream(Node, Generic[InputEmbedding]):
         self.dropout = nn.Dropout(final_dropout)
 
     def forward(self, inputs: Tensor, flow: Flow) -> Float[Tensor, "B T D"]:
-        x: Tensor = self.dropout(self.final_norm(self.blocks(self.embed(inputs, flow), flow)))
-        return x
+        return self.finish(self.blocks(self.embed(inputs, flow), flow))
+
+    def finish(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Final norm and dropout, behind the last block."""
+        finished: Tensor = self.dropout(self.final_norm(x))
+        return finished
 
 
 def make_stream(spec: StreamSpec) -> Stream[Embedding]:
@@ -274,6 +278,14 @@ class EncoderDecoder(Network):
         """The decoder's batch, and the flow with the encoder output; the encoder runs where the caller brings none."""
         memory = self.memory(batch, flow) if flow.memory is None else flow.memory
         return batch, replace(flow, memory=memory)
+
+    def finish(self, x: Tensor, flow: Flow) -> Tensor:
+        return self.decoder.finish(x)
+
+    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
+        # With a memory, `run_encoder` does not run the encoder, and gives what else the head reads.
+        given = flow if flow.memory is not None else replace(flow, memory=EncoderOutput(x))
+        return super().read_stream(x, *self.run_encoder(batch, given))
 
     def decoder_inputs(self, labels: Int[Tensor, "B T"], start_id: int | None, pad_id: int) -> Int[Tensor, "B T"]:
         """Decoder inputs for teacher forcing, from labels alone.

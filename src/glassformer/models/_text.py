@@ -48,7 +48,9 @@ class TextModel(Network):
         raise NotImplementedError(f"{type(self).__name__} does not implement make_head(spec, task)")
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x = self.blocks(self.embed(require_tokens(batch), flow, batch.token_type_ids), flow)
+        return self.finish(self.blocks(self.embed(require_tokens(batch), flow, batch.token_type_ids), flow), flow)
+
+    def finish(self, x: Tensor, flow: Flow) -> Tensor:
         normed: Tensor = self.final_norm(x)
         return normed
 

@@ -39,8 +39,11 @@ class ClipText(PooledTower):
         self.name_nodes()
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.final_norm(self.blocks(self.embed(require_ids(batch), flow), flow))
-        return x
+        return self.finish(self.blocks(self.embed(require_ids(batch), flow), flow), flow)
+
+    def finish(self, x: Tensor, flow: Flow) -> Tensor:
+        normed: Tensor = self.final_norm(x)
+        return normed
 
     def pooled(self, x: Tensor, batch: Batch) -> Tensor:
         return end_token_state(x, require_ids(batch), self.end)

@@ -82,7 +82,10 @@ class Vit(ImageEncoder):
         super().__init__(spec.embed, spec.blocks, spec.final_norm, head)
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        normed: Tensor = self.final_norm(super().states(batch, flow))
+        return self.finish(super().states(batch, flow), flow)
+
+    def finish(self, x: Tensor, flow: Flow) -> Tensor:
+        normed: Tensor = self.final_norm(x)
         return normed
 
 

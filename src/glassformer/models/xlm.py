@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from glassformer.core import init
 from glassformer.core.classification_heads import SequenceClassifier, TokenClassifier
-from glassformer.core.flow import Batch, Flow
+from glassformer.core.flow import Flow
 from glassformer.core.heads import Head
 from glassformer.core.language_heads import MaskedLMHead
 from glassformer.errors import UnsupportedError
@@ -120,8 +120,8 @@ class Xlm(Encoder):
             head.decoder.weight = self.embed.tokens.weight
         return head
 
-    def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x = super().states(batch, flow)
+    def finish(self, x: Tensor, flow: Flow) -> Tensor:
+        x = super().finish(x, flow)
         return x if flow.keep is None else x.masked_fill(~flow.keep[:, -1, -x.shape[1] :, None], 0.0)
 
 

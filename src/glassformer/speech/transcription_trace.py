@@ -13,6 +13,7 @@ import shlex
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from glassformer.explorer.binary_frames import encode
 from glassformer.explorer.describe import model_facts, without_places
 from glassformer.inspect.inputs import SessionInput, media_input
 from glassformer.inspect.interruption import before_each_block
+from glassformer.inspect.readout import OutputNames
 from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.tokens import generated_tokens
 from glassformer.pretrained import PretrainedModel
@@ -211,7 +213,8 @@ class TranscriptionTrace:
         }
         sound = media_input(str(self.sound), batch, times)
         tokens = generated_tokens(self.model.tokenizer, list(text.ids))
-        inputs = SessionInput(sound.texts, batch, {**sound.streams, "target": tokens})
+        streams = {**sound.streams, "target": tokens}
+        inputs = SessionInput(sound.texts, batch, streams, partial(OutputNames.of, self.model))
         return Session(network, inputs, progress=progress)
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-import torch
 from torch import Tensor, nn
 
 from glassformer.core.blocks import BlockSpec
@@ -36,9 +35,10 @@ class EndTokenClassifier(SequenceClassifier):
     def __init__(self, width: int, labels: int, dropout: float, problem: Problem | None) -> None:
         super().__init__(width, labels, pooling="last", dropout=dropout, problem=problem)
         self.dense = nn.Linear(width, width)
+        self.activation = nn.Tanh()
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        token = torch.tanh(self.dense(self.dropout(last_token(x, flow))))
+        token = self.activation(self.dense(self.dropout(last_token(x, flow))))
         return Output(logits=self.classifier(self.dropout(token)))
 
 
@@ -63,6 +63,10 @@ class Bart(Seq2SeqModel):
         if isinstance(self.head, EndTokenClassifier):
             flow = replace(flow, keep=self.end_tokens(batch, flow))  # the head reads the last of them
         return batch, flow
+
+    def completed(self, batch: Batch) -> Batch:
+        missing = self.repeats_source and batch.decoder_input_ids is None
+        return self.repeat_source(batch, Flow()) if missing else batch
 
     def repeat_source(self, batch: Batch, flow: Flow) -> Batch:
         """The source as decoder input: shifted right by one, behind the start token."""
@@ -111,6 +115,9 @@ class BartDecoder(Network):
     def states(self, batch: Batch, flow: Flow) -> Tensor:
         x: Tensor = self.decoder(require_tokens(batch), flow)
         return x
+
+    def finish(self, x: Tensor, flow: Flow) -> Tensor:
+        return self.decoder.finish(x)
 
 
 @cache

@@ -92,8 +92,7 @@ class BigBirdQuestionAnswering(BigBird):
             batch = replace(batch, token_type_ids=(~(first | question)).long())
         return super().states(batch, flow)
 
-    def forward(self, batch: Batch, flow: Flow) -> Output:
-        x = self.tap(flow, "final", self.states(batch, flow))
+    def read_states(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
         output: Output = self.head(x, flow)
         _, question = self._question(require_ids(batch), flow)
         assert output.start_logits is not None and output.end_logits is not None  # the head sets both

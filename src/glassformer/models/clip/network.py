@@ -10,9 +10,9 @@ from torch import Tensor
 from glassformer.core.classification_heads import Problem, SequenceClassifier
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.stack import Stack
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.models._image import ImageEncoder
-from glassformer.models._network import Network, Sizes, require_ids
+from glassformer.models._network import READS_SEVERAL_STREAMS, Network, Sizes, require_ids
 from glassformer.models.clip.contrastive import ContrastiveHead, ProjectionHead
 from glassformer.models.clip.towers import TextTower, TextTowerSpec, VisionTower, VisionTowerSpec
 
@@ -62,6 +62,9 @@ class PooledTower(Network):
         return replace(output, pooler_output=pooled)
 
     loss_sums = Network.loss_sums_from_output
+
+    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
+        raise UnsupportedError("a tower of CLIP gives an embedding and no logits")
 
 
 class Clip(Network):
@@ -113,6 +116,9 @@ class Clip(Network):
         return replace(output, **tapped)  # type: ignore[arg-type]
 
     loss_sums = Network.loss_sums_from_output
+
+    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
+        raise UnsupportedError(READS_SEVERAL_STREAMS)
 
     def _run_towers(self, batch: Batch, flow: Flow) -> tuple[Tensor | None, Tensor | None]:
         """Final hidden states of texts and images; None where the batch has none.

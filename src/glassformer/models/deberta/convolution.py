@@ -54,8 +54,11 @@ class TokenConvolution(Node):
 
         y = activation(dropout(W ∗ x + b))
 
+    Taps: out [B T D]
     Source: He et al. 2021, "DeBERTa", released code of version 2.
     """
+
+    TAPS = ("out",)
 
     def __init__(self, spec: ConvolvedBlockSpec) -> None:
         super().__init__()
@@ -71,8 +74,7 @@ class TokenConvolution(Node):
             if flow.keep is not None:
                 x = x.masked_fill(~flow.keep.any(dim=1)[:, -x.shape[1] :, None], 0.0)
             mixed = self._texts(x)
-        activated: Tensor = self.activation(self.dropout(mixed))
-        return activated
+        return self.tap(flow, "out", self.activation(self.dropout(mixed)))
 
     def _texts(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         mixed: Tensor = self.conv(x.mT)

@@ -13,7 +13,7 @@ from glassformer.core.language_heads import MaskedLMHead
 from glassformer.core.norms import LayerNormSpec
 from glassformer.core.stack import AttentionGroup, Stack, StackSpec
 from glassformer.errors import DataError, UnsupportedError
-from glassformer.models._network import Network, Sizes, require, require_ids
+from glassformer.models._network import READS_SEVERAL_STREAMS, Network, Sizes, require, require_ids
 from glassformer.models.lxmert.cross_modality import ModalityEncoder
 from glassformer.models.lxmert.regions import (
     CrossModalHead,
@@ -127,3 +127,6 @@ class Lxmert(Network):
         return self.tap_output(self.head.read_both(text, image, flow), text, flow)
 
     loss_sums = Network.loss_sums_from_output
+
+    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
+        raise UnsupportedError(READS_SEVERAL_STREAMS)

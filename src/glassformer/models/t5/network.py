@@ -52,6 +52,9 @@ class T5Encoder(Network):
         x: Tensor = self.encoder(require_tokens(batch), flow)
         return x
 
+    def finish(self, x: Tensor, flow: Flow) -> Tensor:
+        return self.encoder.finish(x)
+
 
 def build(spec: EncoderDecoderSpec, task: str) -> Network:
     """The network of a task: the encoder alone for tasks that need no decoder."""

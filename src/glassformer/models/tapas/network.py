@@ -108,8 +108,7 @@ class TapasCellSelection(Tapas):
             return CellSelectionWithAggregation(spec.selection, spec.operators)
         return CellSelection(spec.selection)
 
-    def forward(self, batch: Batch, flow: Flow) -> Output:
-        x = self.tap(flow, "final", self.states(batch, flow))
+    def read_states(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
         types = self.types_of(batch)
         return self.tap_output(self.head.select(x, types[..., ROW], types[..., COLUMN], flow), x, flow)
 

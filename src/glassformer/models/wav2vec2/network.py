@@ -20,7 +20,8 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head
 from glassformer.core.norms import NormSpec, make_norm
 from glassformer.core.stack import Stack, StackSpec
-from glassformer.models._network import Network, Sizes, require
+from glassformer.errors import UnsupportedError
+from glassformer.models._network import READS_ALL_LAYERS, Network, Sizes, require
 from glassformer.models._speech import CTCHead, MeanPoolingClassifier, WeightedLayerSum
 from glassformer.models.wav2vec2.positions import ConvolvedPositions
 from glassformer.models.wav2vec2.waveform import FrameEmbedding, FrameEmbeddingSpec, WaveformEncoder, WaveformSpec
@@ -97,8 +98,15 @@ class SpeechEncoder(Network):
 
     def encode_frames(self, x: Tensor, flow: Flow) -> Tensor:
         """The hidden states that the head reads, from embedded frames. [B, T, D]"""
-        x = self.final_norm(self.blocks(x, flow))
-        return x
+        return self.finish(self.blocks(x, flow), flow)
+
+    def finish(self, x: Tensor, flow: Flow) -> Tensor:
+        normed: Tensor = self.final_norm(x)
+        return normed
+
+    def read_states(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
+        keep = None if flow.keep is None else self.features.frame_mask(flow.keep)
+        return self.apply_head(x, replace(flow, keep=keep))
 
 
 class LayerMixSpeechEncoder(SpeechEncoder):
@@ -117,6 +125,9 @@ class LayerMixSpeechEncoder(SpeechEncoder):
         assert self.head is not None
         mixed: Tensor = self.head.get_submodule("mix")(self.blocks.hidden_states(x, flow))
         return mixed
+
+    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
+        raise UnsupportedError(READS_ALL_LAYERS)
 
 
 def build(spec: SpeechEncoderSpec, task: str) -> SpeechEncoder:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from glassformer.core.flow import Batch, Flow
+from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.stack import Stack
-from glassformer.models._network import Network, Sizes, require
+from glassformer.errors import UnsupportedError
+from glassformer.models._network import READS_ALL_LAYERS, Network, Sizes, require
 from glassformer.models._seq2seq import EncoderDecoder, Seq2SeqLMHead, Stream, make_stream
 from glassformer.models._speech import MeanPoolingClassifier, WeightedLayerSum, random_spans
 from glassformer.models.whisper.stem import SpectrogramStem, WhisperSpec
@@ -75,6 +76,14 @@ class WhisperClassifier(Network):
         *states, last = self.encoder.blocks.hidden_states(self.encoder.embed(features, flow), flow)
         mixed: Tensor = self.mix([*states, self.encoder.final_norm(last)])
         return mixed
+
+    def finish(self, x: Tensor, flow: Flow) -> Tensor:
+        return self.encoder.finish(x)
+
+    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
+        if self.mix is not None:
+            raise UnsupportedError(READS_ALL_LAYERS)
+        return super().read_stream(x, batch, flow)
 
 
 def frame_times(spec: WhisperSpec) -> list[str]:

@@ -1,0 +1,273 @@
+"""Compute an attribution of a session: direct logit attribution, gradient × input, integrated gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.blocks import Block
+from glassformer.core.experts import Experts
+from glassformer.core.flow import Batch, Flow, Output, Tape
+from glassformer.core.gradient_tape import GradientTape
+from glassformer.core.linearised import ACTIVATIONS, biases, linearised
+from glassformer.core.stack import Stack
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import safe_repr
+from glassformer.inspect.attribution import FIXED, FIXED_HEAD, POST_NORM, Attribution, Part, PartKind, token_shares
+from glassformer.inspect.outputs import output_table
+from glassformer.inspect.target import Target, TargetRequest
+from glassformer.models import eval_mode
+
+if TYPE_CHECKING:
+    from glassformer.inspect.session import Session
+
+STEPS = 16
+MAX_STEPS = 512
+"""Gradients between baseline and input: as many as it takes, doubled from the first, for a gap of at most `MAX_GAP`."""
+MAX_GAP = 0.01
+TOKENS_AT_ONCE = 1024
+"""Rows of a batch of such gradients: as many as have so many tokens together."""
+ZERO = "zero"
+FEATURES = ("pixel_values", "input_features", "input_values")
+
+Score = Callable[[Output], Tensor]
+Progress = Callable[[int, int], None]
+
+
+class AttributionOptions(TypedDict, total=False):
+    """Options of `Session.attribute`.
+
+    at: the token where the output stands, by number, or a word; None = the last one, the gap, the surest label
+    against: explain the target rather than this output: the difference of their logits
+    baseline: where integrated gradients begin: None = mask or padding for each word, "zero" = zero vectors
+    steps: gradients from baseline to input; None = doubled until they add up to within 1 %
+    progress: called with the number of gradients done and of all
+    """
+
+    at: str | int | None
+    against: str | int | None
+    baseline: str | None
+    steps: int | None
+    progress: Progress
+
+
+def attribute(session: Session, target: str | int | None, options: AttributionOptions) -> Attribution:
+    """Which tokens and which parts of the network made an output; see `Session.attribute`."""
+    steps, progress = options.get("steps"), options.get("progress", lambda done, of: None)
+    if steps is not None and not 1 <= steps <= 10_000:
+        raise ConfigError(f"steps is {safe_repr(steps)}; it must be from 1 to 10,000")
+    request = TargetRequest(target, options.get("at"), options.get("against"))
+    began = perf_counter()
+    network, batch, names = session.network, session.batch, session.names()
+    with eval_mode(network):
+        with torch.inference_mode():
+            aim = request.resolve(network, network(batch, Flow()), session.streams, names)
+
+        def score(output: Output) -> Tensor:
+            return aim.of(output_table(network, output, session.streams, names)[0])
+
+        parts, gradients = direct_parts(session, score)
+        inputs = {stream: taps[0] for stream, taps in network.stream_taps().items() if stream in session.streams}
+        _, here = network.gradients(batch, Flow(), score, *inputs.values())
+        products = {s: (here.taps[tap] * here.gradients[tap])[0].sum(-1).float() for s, tap in inputs.items()}
+        path = _Path(session, score, inputs, options.get("baseline"))
+        integrated, used = path.integrate(aim.score, steps, progress)
+    return Attribution(
+        target=aim,
+        tokens={stream: session.streams[stream] for stream in inputs},
+        gradient_input=products,
+        integrated=integrated,
+        baseline=path.name,
+        baseline_score=path.score_there,
+        steps=used,
+        parts=tuple(parts),
+        by_token=_by_token(session, gradients),
+        norms=session.norms(aim.stream),
+        approximations=tuple(_approximations(session, aim)),
+        seconds=perf_counter() - began,
+    )
+
+
+# ------------------------------------------------------------------------------------------ direct logit attribution
+
+
+def direct_parts(session: Session, score: Score) -> tuple[list[Part], dict[tuple[str, int], Tensor]]:
+    """What each part of the network wrote into the score along the residual stream.
+
+    Returns: the parts, and the gradient with respect to z of the heads of each layer: map and layer → [H, T, E].
+    """
+    network = session.network
+    stream = network.head_stream()
+    stack = network.stacks()[stream]
+    twin = linearised(network)
+    written = list(_written(stack))
+    constants = biases(twin)
+    cut = [f"{stack.path}.0.before", *(tap for tap, *_ in written)]
+    heads = [tap.removesuffix("out") + "z" for tap, kind, *_ in written if kind in HEADS]
+    _, tape = twin.gradients(session.batch, Flow(), score, *cut, *heads, cut=True, parameters=constants)
+    parts = [Part("embedding", _product(tape, cut[0]))]
+    gradients = {}
+    names = {kind: _map_name(session, stream, kind) for kind in HEADS}
+    with torch.inference_mode():
+        for tap, kind, layer, module in written:
+            if kind not in HEADS:
+                parts.append(Part(kind, _product(tape, tap), layer))
+                continue
+            gradient, z = tape.gradients[tap][0], tape.taps[tap.removesuffix("out") + "z"][0]  # [T, D], [H, T, E]
+            of_z = (gradient @ module.out.weight).unflatten(-1, (z.shape[0], -1)).transpose(0, 1)
+            gradients[names[kind], layer] = of_z
+            values = (of_z * z).double().sum((1, 2)).tolist()
+            parts += [Part(kind, value, layer, head) for head, value in enumerate(values)]
+            if module.out.bias is not None:
+                parts.append(Part("attention bias", float((gradient.sum(0) * module.out.bias).double().sum()), layer))
+        constant = sum(float((g * x).double().sum()) for g, x in zip(tape.of_parameters, constants, strict=True))
+    return [*parts, Part("biases", constant)], gradients
+
+
+HEADS: tuple[PartKind, ...] = ("head", "cross head")
+
+
+def _written(stack: Stack) -> Iterator[tuple[str, PartKind, int, Any]]:
+    """What blocks add to the residual stream: tap, kind, layer, module."""
+    for layer, block in enumerate(stack):
+        place = f"{stack.path}.{layer}"
+        yield f"{place}.attn.out", "head", layer, block.attn
+        if isinstance(block, Block) and block.cross is not None:
+            yield f"{place}.cross.out", "cross head", layer, block.cross
+        yield f"{place}.ffn.out", "feed-forward", layer, block.ffn
+        if (convolution := getattr(block, "convolution", None)) is not None:
+            yield f"{place}.convolution.out", "convolution", layer, convolution
+
+
+def _product(tape: GradientTape, tap: str) -> float:
+    return float((tape.gradients[tap] * tape.taps[tap]).double().sum())
+
+
+def _map_name(session: Session, stream: str, kind: PartKind) -> str:
+    """The attention map of a stream's own heads, or of its cross heads."""
+    own = kind == "head"
+    return next((name for name, m in session.maps.items() if m.queries == stream and (m.keys == stream) == own), "")
+
+
+def _by_token(session: Session, gradients: dict[tuple[str, int], Tensor]) -> dict[str, Tensor]:
+    """What each head added by the token that it read: map → [layers, heads, S]."""
+    shares: dict[str, Tensor] = {}
+    with torch.inference_mode():
+        for (name, layer), gradient in gradients.items():
+            about = session.maps[name]
+            table = shares.setdefault(name, torch.zeros(about.layers, about.heads, len(session.streams[about.keys])))
+            rows = gradient.abs().amax((0, 2)).nonzero()[:, 0]  # a head is mostly read at one position
+            for head in range(len(gradient)) if len(rows) else ():
+                looked = session.head(layer, head, name)
+                table[layer, head] = token_shares(looked.probs(rows), looked.v, gradient[head, rows])
+    return shares
+
+
+def _approximations(session: Session, target: Target) -> Iterator[str]:
+    network = session.network
+    stack = network.stacks()[target.stream]
+    head = network.head
+    gates = head is not None and any(isinstance(module, ACTIVATIONS) for module in head.modules())
+    capped = getattr(head, "logit_cap", None) is not None
+    yield FIXED + (f" {FIXED_HEAD}" if gates else "") + (", and the soft cap's factor" if capped else "")
+    blocks = [block for block in stack if isinstance(block, Block)]
+    if any(not isinstance(block.ffn_residual.on_residual, nn.Identity) for block in blocks):
+        yield POST_NORM
+    if any(isinstance(block.ffn, Experts) for block in blocks):
+        yield "the experts that a token chose are counted together, as its feed-forward layer"
+    if any(block.cross is not None for block in blocks):
+        yield "the source acts through cross heads alone; what encoder layers did is theirs"
+
+
+# ------------------------------------------------------------------------------------------------ integrated gradients
+
+
+class _Path:
+    """The straight line from a baseline to the input, in the vectors that enter the first block of each stream."""
+
+    def __init__(self, session: Session, score: Score, inputs: dict[str, str], baseline: str | None) -> None:
+        self.network, self.batch, self.score, self.inputs = session.network, session.batch, score, inputs
+        blank, self.name = _baseline_batch(session, baseline)
+        here, _ = self._vectors(self.batch)
+        there, self.score_there = self._vectors(blank)
+        if baseline == ZERO:
+            there = {tap: torch.zeros_like(x) for tap, x in here.items()}
+            with torch.no_grad():
+                output = self.network(self.batch, Flow(tape=Tape(edit=there).attach(self.network)))
+                self.score_there = float(score(output))
+        self.there, self.step = there, {tap: here[tap] - there[tap] for tap in here}
+
+    def _vectors(self, batch: Batch) -> tuple[dict[str, Tensor], float]:
+        tape = Tape(*self.inputs.values()).attach(self.network)
+        with torch.no_grad():
+            value = self.score(self.network(batch, Flow(tape=tape)))
+        return dict(tape.taps), float(value)
+
+    def integrate(self, end: float, steps: int | None, progress: Progress) -> tuple[dict[str, Tensor], int]:
+        """Integrated gradients of each token by stream; steps: None = doubled until they add up to within 1 %."""
+        count = steps or STEPS
+        while True:
+            gradients = self._mean_gradients(count, progress)
+            tokens = {
+                stream: (self.step[tap] * gradients[tap])[0].double().sum(-1) for stream, tap in self.inputs.items()
+            }
+            change = end - self.score_there
+            gap = abs(float(sum(x.sum() for x in tokens.values())) - change)
+            if steps is not None or gap <= MAX_GAP * abs(change) / 2 or count >= MAX_STEPS:
+                return {stream: x.float() for stream, x in tokens.items()}, count
+            count *= 2
+
+    def _mean_gradients(self, steps: int, progress: Progress) -> dict[str, Tensor]:
+        """Gauss-Legendre quadrature of the gradient along the path. [1, T, D] by tap"""
+        nodes, weights = (torch.from_numpy(x).float() / 2 for x in np.polynomial.legendre.leggauss(steps))
+        longest = max(x.shape[1] for x in self.step.values())
+        rows = max(1, TOKENS_AT_ONCE // longest)
+        sums = {tap: torch.zeros_like(x) for tap, x in self.step.items()}
+        for first in range(0, steps, rows):
+            share = (nodes[first : first + rows] + 0.5).to(next(iter(sums.values())).device)[:, None, None]
+            points = {tap: (x + share.to(x.dtype) * self.step[tap]) for tap, x in self.there.items()}
+            flow = Flow(tape=Tape(edit=points))
+            _, tape = self.network.gradients(_repeated(self.batch, len(share)), flow, self.score, *points)
+            for tap, gradient in tape.gradients.items():
+                weight = weights[first : first + rows].to(gradient)[:, None, None]
+                sums[tap] += (weight * gradient).sum(0, keepdim=True)
+            progress(min(first + rows, steps), steps)
+        return sums
+
+
+def _repeated(batch: Batch, rows: int) -> Batch:
+    """The same input in each of several rows."""
+    given = {f.name: x for f in fields(batch) if (x := getattr(batch, f.name)) is not None}
+    return replace(batch, **{name: x.expand(rows, *x.shape[1:]) for name, x in given.items()})
+
+
+def _baseline_batch(session: Session, baseline: str | None) -> tuple[Batch, str]:
+    """The input with every token replaced that is not special, and how it is called.
+
+    Raises: ConfigError: no such baseline. DataError: the model has no token for it.
+    """
+    if baseline == ZERO:
+        return session.batch, "vectors of zeros"
+    if baseline is not None:
+        raise ConfigError(f"baseline is {safe_repr(baseline)}; allowed: zero, or nothing for a token that says nothing")
+    batch, blank = session.batch, session.names().blank
+    changes = {name: torch.zeros_like(x) for name in FEATURES if (x := getattr(batch, name)) is not None}
+    called = ["a grey picture" if name == "pixel_values" else "silence" for name in changes]
+    reading = "source" if "source" in session.streams else "text"
+    for field, stream in (("input_ids", reading), ("decoder_input_ids", "target")):
+        ids = getattr(batch, field)
+        if ids is None or stream not in session.streams:
+            continue
+        if blank is None:
+            raise DataError("this model has no token that says nothing (mask, padding, unknown); give baseline='zero'")
+        untouched = torch.tensor([token.special for token in session.streams[stream]], device=ids.device)
+        changes[field] = torch.where(untouched, ids, blank.id)
+    if not changes.keys().isdisjoint(("input_ids", "decoder_input_ids")) and blank is not None:
+        called.append(f"{blank.text} in the place of each word")
+    return replace(batch, **changes), " and ".join(called)

@@ -1,0 +1,216 @@
+"""Logit lens: what the model would say if it ended after a layer.
+
+    residual stream after layer l ─ final norm ─ head ─ logits: the most likely outputs, entropy, divergence to the end
+
+Row 0 is the embedding, row l + 1 what leaves layer l, the last row the model's own output. L × T × V logits are never
+in memory: a part of the columns is read at a time, at all layers.
+
+Source: nostalgebraist 2020, "interpreting GPT: the logit lens"; KL divergence: Belrose et al. 2023, "Eliciting latent
+predictions from transformers with the tuned lens", section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.core.flow import Batch, Flow
+from glassformer.errors import DataError
+from glassformer.inspect.outputs import OutputTable, output_table
+from glassformer.inspect.readout import OutputNames
+from glassformer.inspect.tokens import Token
+from glassformer.models import Network, eval_mode
+
+if TYPE_CHECKING:
+    from glassformer.inspect.session import Session
+
+LOGITS_AT_ONCE = 1 << 24
+"""Logits that exist at a time: 67 MB in fp32. A text of fewer is read as the model reads it, so its last row is bit for
+bit the model's output."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Lens:
+    """The logit lens of a pass: rows × columns, a row for the embedding and one for each layer.
+
+    about: what columns and choices are
+    ids, logits, logprobs: the k most likely choices of each cell, the first the most likely. [L + 1, C, k]
+    entropy: of the distribution of a cell, in nats. [L + 1, C]
+    kl: KL divergence of the last row's distribution from a cell's, in nats; 0 in the last row. [L + 1, C]
+    targets: the choice that each column is asked about; by default the model's own. [C]
+    ranks, target_logprobs: of the target in each cell; rank 1 = the most likely. [L + 1, C]
+    choices: how many there are
+
+    Where choices do not exclude each other (several labels, a number), log-probabilities are each by itself (the log of
+    a sigmoid), and entropy and KL divergence are the sums over choices.
+    """
+
+    about: OutputTable
+    ids: Tensor
+    logits: Tensor
+    logprobs: Tensor
+    entropy: Tensor
+    kl: Tensor
+    targets: Tensor
+    ranks: Tensor
+    target_logprobs: Tensor
+    choices: int
+
+    @property
+    def rows(self) -> list[str]:
+        """The names of the rows."""
+        return ["embedding", *(f"layer {layer}" for layer in range(len(self.ids) - 1))]
+
+    def top(self, row: int, column: int) -> list[tuple[str, float]]:
+        """The most likely outputs of a cell, with their probabilities."""
+        pairs = zip(self.ids[row, column].tolist(), self.logprobs[row, column].exp().tolist(), strict=True)
+        return [(self.about.name(choice), p) for choice, p in pairs]
+
+    def settled(self, column: int) -> int:
+        """The first row from which on the most likely output is that of the end."""
+        same = self.ids[:, column, 0] == self.ids[-1, column, 0]
+        return int((~same).nonzero().max()) + 1 if not bool(same.all()) else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: every cell with its top-k, entropy, KL divergence, and its target's rank."""
+        columns = self.about.column_names
+        return {
+            "kind": self.about.kind,
+            "stream": self.about.stream,
+            "columns": columns,
+            "targets": [self.about.name(choice) for choice in self.targets.tolist()],
+            "rows": [
+                {
+                    "row": name,
+                    "cells": [
+                        {
+                            "top": [[text, p] for text, p in self.top(row, column)],
+                            "entropy": float(self.entropy[row, column]),
+                            "kl": float(self.kl[row, column]),
+                            "rank": int(self.ranks[row, column]),
+                            "probability": float(self.target_logprobs[row, column].exp()),
+                        }
+                        for column in range(len(columns))
+                    ],
+                }
+                for row, name in enumerate(self.rows)
+            ],
+        }
+
+
+class LensOptions(TypedDict, total=False):
+    """Options of `Session.lens`.
+
+    top: how many outputs of each cell; 10 · progress: called with the number of parts done and of all
+    target: an output to follow in all columns, by name or number; None = the model's own in each
+    """
+
+    top: int
+    target: str | int | None
+    progress: Progress
+
+
+@torch.inference_mode()
+def read_lens(session: Session, options: LensOptions) -> Lens:
+    """The logit lens of a session; see `Session.lens`."""
+    top, target = options.get("top", 10), options.get("target")
+    progress: Progress = options.get("progress", lambda done, of: None)
+    if top < 1:
+        raise DataError(f"top is {top}; it must be 1 or more")
+    network, batch, streams, names = session.network, session.batch, session.streams, session.names()
+    stream = network.head_stream()
+    states = [session.states(layer, stream) for layer in range(len(session.stream_taps(stream)))]
+    parts: list[dict[str, Tensor]] = []
+    about, followed = None, None
+    with eval_mode(network):
+        for span, of in _spans(network, len(states[0])):
+            logits, table = _read(network, batch, states[-1][span], streams, names)
+            about = about or table
+            count = logits.shape[-1]
+            followed = about.find(target, count) if target is not None and followed is None else followed
+            wanted = logits.argmax(-1)
+            if followed is not None:
+                wanted = torch.full_like(wanted, followed)
+            last = _Distribution(logits, normalised=about.normalised)
+            rows = []
+            for row, x in enumerate(states):
+                current = last
+                if row < len(states) - 1:
+                    read, _ = _read(network, batch, x[span], streams, names)
+                    current = _Distribution(read, normalised=about.normalised)
+                rows.append(current.cells(last, wanted, min(top, count)))
+                progress(len(parts) * len(states) + row + 1, of * len(states))
+            stacked = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+            parts.append({**stacked, "targets": wanted[None]})
+    assert about is not None
+    joined = {name: torch.cat([part[name] for part in parts], dim=1) for name in parts[0]}
+    return Lens(about=about, choices=count, **{**joined, "targets": joined["targets"][0]})
+
+
+def _read(
+    network: Network, batch: Batch, x: Tensor, streams: dict[str, list[Token]], names: OutputNames
+) -> tuple[Tensor, OutputTable]:
+    logits, table = output_table(network, network.read_stream(x[None], batch, Flow()), streams, names)
+    return logits[0].to(torch.promote_types(logits.dtype, torch.float32)), table
+
+
+def _spans(network: Network, tokens: int) -> Iterator[tuple[slice, int]]:
+    """Parts of the columns, and how many there are; a head that reads more than one position at a time reads all."""
+    head = network.head
+    vocabulary = network.target_vocabulary if head is not None and head.OVER_VOCABULARY else 0
+    count = tokens if not vocabulary else max(1, LOGITS_AT_ONCE // vocabulary)
+    starts = range(0, tokens, count)
+    for start in starts:
+        yield slice(start, start + count), len(starts)
+
+
+class _Distribution:
+    """Logits of some columns [C, V], and what is computed of them more than once."""
+
+    def __init__(self, logits: Tensor, *, normalised: bool) -> None:
+        self.logits, self.normalised = logits, normalised
+        if normalised:
+            largest = logits.amax(-1, keepdim=True)
+            self.shifted = logits - largest
+            self.probs = self.shifted.exp()
+            total = self.probs.sum(-1, keepdim=True)
+            self.probs /= total
+            self.log_total = total.log()[:, 0]
+            self.normaliser = (largest + total.log())[:, 0]
+
+    def logprobs(self, logits: Tensor) -> Tensor:
+        """Of chosen logits [C, …]."""
+        if not self.normalised:
+            return F.logsigmoid(logits)
+        return logits - self.normaliser.view(-1, *[1] * (logits.dim() - 1))
+
+    def cross_entropy(self, other: _Distribution) -> Tensor:
+        """-Σ p log q, with q of the other. [C]"""
+        if not self.normalised:
+            p = self.logits.sigmoid()
+            return -(p * F.logsigmoid(other.logits) + (1 - p) * F.logsigmoid(-other.logits)).sum(-1)
+        expected: Tensor = torch.linalg.vecdot(self.probs, other.shifted)
+        return other.log_total - expected
+
+    def cells(self, last: _Distribution, wanted: Tensor, top: int) -> dict[str, Tensor]:
+        """What the lens shows of these columns."""
+        logits, ids = self.logits.topk(top, dim=-1)
+        target = self.logits.gather(-1, wanted[:, None])
+        entropy = self.cross_entropy(self)
+        kl = torch.zeros_like(entropy) if self is last else last.cross_entropy(self) - last.cross_entropy(last)
+        return {
+            "ids": ids,
+            "logits": logits,
+            "logprobs": self.logprobs(logits),
+            "entropy": entropy.clamp(min=0),
+            "kl": kl.clamp(min=0),
+            "ranks": torch.count_nonzero(self.logits > target, dim=-1) + 1,
+            "target_logprobs": self.logprobs(target)[:, 0],
+        }

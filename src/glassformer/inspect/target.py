@@ -1,0 +1,205 @@
+"""Target of an attribution: one output of a head, or the difference of two, as a number that has gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core.flow import Output
+from glassformer.errors import DataError, nearest
+from glassformer.files import safe_repr
+from glassformer.inspect.outputs import OutputTable, output_table
+from glassformer.inspect.readout import OutputNames
+from glassformer.inspect.tokens import Token
+from glassformer.models import Network
+
+OUTSIDE = "O"
+"""The label of a token that belongs to no entity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An output whose making is asked for.
+
+    score = logit of `choice` in `column`, less that of `against` if there is one; of a span both start and end
+
+    name: of the choice · position: of the token where it stands; None = the text as a whole
+    score: its logit in this pass · probability: among the choices of its column
+    """
+
+    name: str
+    stream: str
+    cells: tuple[tuple[int, int], ...]
+    position: int | None
+    where: str
+    score: float
+    probability: float
+    against: int | None = None
+    against_name: str | None = None
+
+    @property
+    def title(self) -> str:
+        """`anger`, `anger rather than joy`, `Paris after "is"`."""
+        rather = "" if self.against_name is None else f" rather than {self.against_name}"
+        return f"{self.name}{rather}{self.where}"
+
+    def of(self, logits: Tensor) -> Tensor:
+        """The score of each row. [B, columns, choices] → [B]"""
+        total = torch.stack([logits[:, column, choice] for column, choice in self.cells]).sum(0)
+        return total if self.against is None else total - logits[:, self.cells[0][0], self.against]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "name": self.name,
+            "against": self.against_name,
+            "title": self.title,
+            "stream": self.stream,
+            "position": self.position,
+            "score": self.score,
+            "probability": self.probability,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRequest:
+    """Which output is asked for: by name or number, at a token, rather than another; None = the model's own.
+
+    at: a token's number, from the end where it is negative, or a word
+    """
+
+    target: str | int | None = None
+    at: str | int | None = None
+    against: str | int | None = None
+
+    def resolve(self, network: Network, output: Output, streams: dict[str, list[Token]], names: OutputNames) -> Target:
+        """The target, in the output of a pass over one row.
+
+        Raises: DataError: there is no such output, token or word. UnsupportedError: no head that gives logits.
+        """
+        logits, table = output_table(network, output, streams, names)
+        values = logits[0].float()
+        if table.columns == "span":
+            return self._span(table, values)
+        column, choice = self._cell(table, values)
+        against = None if self.against is None else table.find(self.against, values.shape[-1])
+        if against == choice:
+            raise DataError(f"target and against are both {table.name(choice)!r}; give two outputs")
+        row = values[column]
+        probability = row.softmax(-1)[choice] if table.normalised else row[choice].sigmoid()
+        return Target(
+            name=table.name(choice),
+            stream=table.stream,
+            cells=((column, choice),),
+            position=None if table.columns == "text" else column,
+            where=_where(table, column),
+            score=float(row[choice] - (0 if against is None else row[against])),
+            probability=float(probability),
+            against=against,
+            against_name=None if against is None else table.name(against),
+        )
+
+    def _cell(self, table: OutputTable, logits: Tensor) -> tuple[int, int]:
+        count = logits.shape[-1]
+        choice = None if self.target is None else table.find(self.target, count)
+        if table.columns == "text":
+            if self.at is not None:
+                raise DataError("this head has one output for the whole text; leave at out")
+            column = 0
+        elif self.at is not None:
+            column = find_token(self.at, table.tokens)
+        else:
+            column, written = _usual_column(table, logits, choice)
+            choice = written if choice is None else choice
+        return column, int(logits[column].argmax()) if choice is None else choice
+
+    def _span(self, table: OutputTable, logits: Tensor) -> Target:
+        """Start and end of the most likely answer; or one of them, at a token."""
+        if self.against is not None:
+            raise DataError("a span is compared with no other; leave against out")
+        if self.target not in (None, "start", "end"):
+            raise DataError(
+                f"the target is {safe_repr(self.target)}; of a span it is start or end, or nothing for both"
+            )
+        start = int(logits[0].argmax())
+        end = start + int(logits[1, start:].argmax())
+        if self.at is not None:
+            start = end = find_token(self.at, table.tokens)
+        cells = {"start": ((0, start),), "end": ((1, end),), None: ((0, start), (1, end))}[self.target]
+        probability = float(torch.stack([logits[column].softmax(-1)[choice] for column, choice in cells]).prod())
+        answer = " ".join(token.text for token in table.tokens[start : end + 1])
+        one = f"{self.target} at {table.tokens[cells[0][1]].text!r}"
+        return Target(
+            name=f"answer {answer!r}" if self.target is None else one,
+            stream=table.stream,
+            cells=cells,
+            position=cells[0][1],
+            where="",
+            score=float(sum(logits[column, choice] for column, choice in cells)),
+            probability=probability,
+        )
+
+
+def find_token(at: str | int, tokens: Sequence[Token]) -> int:
+    """The number of a token, from its number or from the word that it begins.
+
+    Raises: DataError: there is no such token or word.
+    """
+    if isinstance(at, int) and not isinstance(at, bool):
+        if not -len(tokens) <= at < len(tokens):
+            raise DataError(f"there is no token {at}; the text has tokens 0 to {len(tokens) - 1}")
+        return at % len(tokens)
+    if not isinstance(at, str):
+        raise DataError(f"at is {safe_repr(at)}; give the number of a token, or a word of the text")
+    words = dict[str, int]()
+    for number, token in enumerate(tokens):
+        if token.continues and words:
+            text, first = next(reversed(words.items()))
+            words.setdefault(text + token.text, first)
+        else:
+            words.setdefault(token.text, number)
+    if at not in words:
+        raise DataError(f"the text has no word {safe_repr(at)}{nearest(at, words)}; or give the number of a token")
+    return words[at]
+
+
+def _usual_column(table: OutputTable, logits: Tensor, choice: int | None) -> tuple[int, int | None]:
+    """Where one looks if nothing is said, and what stands there: the next token, the mask, the surest label."""
+    tokens = table.tokens
+    if table.kind == "vocabulary" and table.causal:
+        if table.stream != "target":
+            return len(tokens) - 1, None
+        places = [i for i, token in enumerate(tokens) if i and not token.special and choice in (None, token.id)]
+        return (places[-1] - 1, tokens[places[-1]].id) if places else (len(tokens) - 1, None)
+    if table.kind == "vocabulary":
+        mask = None if table.names.blank is None else table.names.blank.id
+        masked = [i for i, token in enumerate(tokens) if token.special and token.id == mask]
+        if masked and table.stream == "text":
+            return masked[0], None
+        raise DataError(
+            "this model fills gaps, and the text has none; put one in"
+            + (f", {table.names.blank.text}," if table.names.blank else "")
+            + " or say at which token: at=…"
+        )
+    outside = next((i for i, label in enumerate(table.names.labels) if label == OUTSIDE), None)
+    surest = logits.clone()
+    if choice is not None:
+        surest = logits[:, [choice]] - logits.logsumexp(-1, keepdim=True)
+    elif outside is not None:
+        surest = logits - logits[:, [outside]]
+        surest[:, outside] = -torch.inf
+    surest = surest.amax(-1)
+    for number, token in enumerate(tokens):
+        if token.special:
+            surest[number] = -torch.inf
+    return int(surest.argmax()), None
+
+
+def _where(table: OutputTable, column: int) -> str:
+    if table.columns == "text":
+        return ""
+    return f" {'after' if table.causal else 'at'} {table.tokens[column].text!r}"

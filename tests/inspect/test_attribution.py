@@ -1,0 +1,201 @@
+"""Attributions add up: parts to the logit, a head's tokens to the head, integrated gradients to the logit's change."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import glassformer
+from glassformer.core.flow import Flow
+from glassformer.core.linearised import linearised
+from glassformer.engine.prepare import prepare
+from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
+from glassformer.inspect import Session, SessionInput
+from glassformer.inspect.attribute import direct_parts
+from glassformer.inspect.outputs import OutputTable, output_table
+from glassformer.inspect.readout import OutputNames
+from glassformer.inspect.target import TargetRequest, find_token
+from glassformer.inspect.tokens import Token
+from tests.inspect.passes import network_of, reading_of
+from tests.inspect.test_lens import HEADS, SHAKESPEARE, session_of
+
+STORY = "ROMEO: O, she doth teach the torches"
+
+
+def request_of(session: Session) -> TargetRequest:
+    """An output in the middle of the text, where the head has one for each token."""
+    columns = session.lens(top=1).about.columns
+    return TargetRequest(at=4) if columns == "tokens" else TargetRequest()
+
+
+@pytest.mark.parametrize(("family", "task"), HEADS)
+def test_parts_add_up_to_the_logit(family: str, task: str) -> None:
+    session = _double(session_of(family, task))
+    request, network, streams = request_of(session), session.network, session.streams
+    with torch.inference_mode():
+        target = request.resolve(network, network(session.batch, Flow()), streams, OutputNames())
+    parts, gradients = direct_parts(
+        session, lambda output: target.of(output_table(network, output, streams, OutputNames())[0])
+    )
+    constant = getattr(network.head, "constant", None)  # BART's bias of each logit is data
+    rest = 0.0 if constant is None else float(constant.values.detach()[target.cells[0][1]])
+    assert sum(part.value for part in parts) + rest == pytest.approx(target.score, abs=1e-6, rel=1e-6)
+    layers = len(network.stacks()[target.stream])
+    kinds = {part.kind for part in parts}
+    crosses = any(m.keys != m.queries == target.stream for m in session.maps.values())
+    assert {"embedding", "head", "feed-forward", "biases"} <= kinds
+    assert ("cross head" in kinds) == crosses
+    assert {part.layer for part in parts if part.kind == "feed-forward"} == set(range(layers))
+    assert len(gradients) == layers * (1 + crosses)
+
+
+def _double(session: Session) -> Session:
+    given = {f.name: getattr(session.batch, f.name) for f in fields(session.batch)}
+    wide = {name: x.double() for name, x in given.items() if x is not None and x.is_floating_point()}
+    reading = SessionInput(session.texts, replace(session.batch, **wide), session.streams)
+    return Session(session.network.double(), reading)
+
+
+@pytest.mark.parametrize(
+    ("family", "task"),
+    [
+        ("gpt2", "text-generation"),
+        ("gpt_neox", "text-generation"),
+        ("gemma2", "text-generation"),
+        ("mixtral", "text-generation"),
+        ("bert", "text-classification"),
+        ("bert", "question-answering"),
+        ("deberta-v2", "token-classification"),
+        ("t5", "translation"),
+        ("bart", "text-classification"),
+        ("whisper", "automatic-speech-recognition"),
+        ("vit", "image-classification"),
+    ],
+)
+def test_an_attribution_is_complete(family: str, task: str) -> None:
+    session = session_of(family, task)
+    zero = None if task == "image-classification" else "zero"
+    found = session.attribute(at=request_of(session).at, baseline=zero, steps=64)
+    assert abs(found.remainder) < 1e-3 * max(1.0, abs(found.target.score))
+    inputs = set(session.network.stream_taps())
+    assert set(found.integrated) == set(found.gradient_input) == inputs
+    for stream in inputs:
+        assert found.integrated[stream].shape == (len(session.streams[stream]),)
+    by_kind = {"head": found.target.stream, "cross head": "source"}
+    for name, shares in found.by_token.items():
+        kind = "cross head" if session.maps[name].keys != session.maps[name].queries else "head"
+        assert shares.shape[-1] == len(session.streams[by_kind[kind]])
+        for part in found.parts:
+            if part.kind == kind:
+                assert float(shares[part.layer, part.head].sum()) == pytest.approx(part.value, abs=2e-4)
+    assert sum(found.by_layer()["feed-forward"].values()) == pytest.approx(
+        sum(part.value for part in found.parts if part.kind == "feed-forward")
+    )
+    assert found.norms.shape[1] == len(session.streams[found.target.stream])
+
+
+def test_a_linearised_network_gives_the_same_output_and_leaves_the_network_alone() -> None:
+    network, reading = network_of("gemma2", task="text-generation"), reading_of("gemma2")
+    before = {name: id(x) for name, x in network.named_parameters()}
+    twin = linearised(network)
+    with torch.inference_mode():
+        mine, theirs = (each(reading.batch, Flow()).logits for each in (network, twin))
+    assert torch.allclose(mine, theirs, atol=1e-5)
+    assert {name: id(x) for name, x in network.named_parameters()} == before
+    assert twin.blocks[0].attn.qkv.weight is network.blocks[0].attn.qkv.weight  # type: ignore[index,union-attr]
+
+
+def test_integrated_gradients_add_up_and_the_text_says_where_they_begin() -> None:
+    model = glassformer.load(SHAKESPEARE)
+    found = model.attribute(STORY, target=" of")
+    assert found.gap < 0.01 and found.steps == 16 and abs(found.remainder) < 1e-4
+    assert found.target.title == "of after 's'"
+    assert [word for word, _ in found.words()["text"]][-2:] == ["the", "torches"]
+    assert any("completeness gap" in note for note in found.notes())
+    change = found.target.score - found.baseline_score
+    assert float(found.integrated["text"].sum()) == pytest.approx(change, rel=0.01)
+    rough = model.attribute(STORY, target=" of", baseline="zero", steps=1)
+    assert rough.gap > 0.01 and any("read them with care" in note for note in rough.notes())
+    assert abs(found.to_dict()["completeness_gap"]) < 0.01
+
+
+def test_gradient_by_input_is_the_derivative_along_the_input() -> None:
+    session = Session(network_of("gpt2", torch.float64, task="text-generation"), reading_of("gpt2"))
+    found = session.attribute(7, baseline="zero", steps=1)
+    with torch.no_grad():
+        x = session.states(0)[None].clone()
+        scores = []
+        for step in (1e-5, -1e-5):
+            tape = glassformer.Tape(edit={"blocks.0.before": x * (1 + step)}).attach(session.network)
+            scores.append(float(session.network(session.batch, Flow(tape=tape)).logits[0, -1, 7]))
+    assert float(found.gradient_input["text"].sum()) == pytest.approx((scores[0] - scores[1]) / 2e-5, rel=1e-4)
+
+
+def test_one_output_rather_than_another() -> None:
+    model = glassformer.load(SHAKESPEARE)
+    a, b = (model.attribute(STORY, target=each, steps=4) for each in (" of", ","))
+    both = model.attribute(STORY, target=" of", against=",", steps=4)
+    assert both.target.score == pytest.approx(a.target.score - b.target.score, abs=1e-4)
+    assert both.target.title == "of rather than , after 's'"
+    for one, other, difference in zip(a.parts, b.parts, both.parts, strict=True):
+        assert difference.value == pytest.approx(one.value - other.value, abs=1e-4)
+
+
+def test_targets_that_are_not_there() -> None:
+    model = glassformer.load(SHAKESPEARE)
+    for options, message in (
+        ({"target": "unfathomable"}, "tokens"),
+        ({"target": 99_999}, "there is no output"),
+        ({"at": 99}, "there is no token 99"),
+        ({"at": "Hamlet"}, "the text has no word"),
+        ({"target": " of", "against": " of"}, "are both"),
+    ):
+        with pytest.raises(DataError, match=message):
+            model.attribute(STORY, **options)  # type: ignore[arg-type]
+    for options in ({"steps": 0}, {"baseline": "noise"}):
+        with pytest.raises(ConfigError):
+            model.attribute(STORY, **options)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="characters"):
+        model.attribute("x" * 4_000_000)
+
+
+def test_what_cannot_be_attributed_says_why(minilm: Path) -> None:
+    with pytest.raises(UnsupportedError, match="no logits"):
+        glassformer.load(minilm).attribute("time flies")
+    network = network_of("gpt2", task="text-generation")
+    with torch.no_grad():
+        network.blocks[0].ffn.down.weight[0] = torch.nan  # type: ignore[index,union-attr]
+    with pytest.raises(WeightsError, match=r"blocks\.0\.ffn\.down"):
+        Session(network, reading_of("gpt2")).attribute(baseline="zero")
+    narrow = network_of("gpt2", task="text-generation")
+    prepare(narrow, "bf16")
+    with pytest.raises(ConfigError, match="gradients"):
+        Session(narrow, reading_of("gpt2")).attribute(baseline="zero")
+
+
+def test_where_one_looks_if_nothing_is_said() -> None:
+    tokens = [
+        Token("[CLS]", "[CLS]", 1, special=True),
+        *(Token(w, w, i) for i, w in enumerate("Ada met Grace".split(), 5)),
+    ]
+    names = OutputNames(labels=("O", "B-PER", "I-PER"))
+    table = OutputTable(kind="labels", columns="tokens", stream="text", tokens=tokens, names=names)
+    logits = torch.tensor([[0.0, 9.0, 0], [1, 2, 0], [5, 0, 0], [0, 4, 1]])
+    request = TargetRequest()
+    assert request._cell(table, logits) == (3, 1)  # Grace, a person; not [CLS], and no O
+    assert TargetRequest(target="O")._cell(table, logits) == (2, 0)
+    assert TargetRequest(at="Ada")._cell(table, logits) == (1, 1)
+    with pytest.raises(DataError, match="there is no label 'B-ORG'"):
+        TargetRequest(target="B-ORG")._cell(table, logits)
+    pieces = [Token("un", "un", 1), Token("believ", "##b", 2, continues=True), Token("able", "##a", 3, continues=True)]
+    assert find_token("unbelievable", pieces) == find_token(0, pieces) == 0
+    assert find_token(-1, pieces) == 2
+    masked = Token("[MASK]", "[MASK]", 9, special=True)
+    gap = OutputTable(
+        kind="vocabulary", columns="tokens", stream="text", tokens=tokens, names=OutputNames(blank=masked)
+    )
+    with pytest.raises(DataError, match="fills gaps"):
+        request._cell(gap, logits)
