@@ -3,6 +3,7 @@
     read_rows("train.csv")                                    read_rows(["de.train.conll", "fr.train.conll"])
     read_rows("train.jsonl.gz", columns=("text", "label"))    read_rows("news/*.parquet")
     read_rows("train.{en,de}")   columns source, target       read_rows("calls/")   a folder of sound
+    read_rows("any name", kind="guitar", clips=1000)          clips of a synthetic guitar, made when asked for
     write_rows(Path("part.csv"), rows, columns=("text", "label"))
 
 Every row is validated once; errors name its file and line. Of a file only the offsets of its rows stay in memory.
@@ -90,7 +91,8 @@ def read_rows(
     Args:
         source: see `Source`; several are concatenated
         columns: the required ones, without gaps; the others are left out. None = all
-        kind: csv, tsv, jsonl, json, parquet, squad, conll, text or audio, where the file's name does not say it
+        kind: csv, tsv, jsonl, json, parquet, squad, conll, text or audio, where the file's name does not say it; or
+            guitar: recordings in a folder, and where there is none of this name, `GuitarOptions.clips` synthetic clips
         limit: maximum bytes of a row
         options: of the format: see `Table` (csv, tsv), `JsonList` (json), `Sentences` (conll), `PlainText` (text)
     Returns: `RowSequence`: a sequence of dicts, each with its file and line.
@@ -131,6 +133,9 @@ def open_sources(source: Source, kind: str | None, options: Mapping[str, Any]) -
 
 def _sources_at(path: str | Path, kind: str | None, options: Mapping[str, Any]) -> Iterator[RowSource]:
     matches = [str(path)]
+    if kind == "guitar":
+        yield _guitar_source(Path(path), options)
+        return
     if pair := PAIR.fullmatch(str(path)):
         _refuse_options("parallel lines", options)
         prefix, first, second, suffix = pair.groups()
@@ -148,6 +153,19 @@ def _sources_at(path: str | Path, kind: str | None, options: Mapping[str, Any]) 
             yield AudioFolder(match)
         else:
             yield from _folder_sources(match, kind, options)
+
+
+def _guitar_source(path: Path, options: Mapping[str, Any]) -> RowSource:
+    """Recordings in a folder, or a synthetic guitar of this name."""
+    from glassformer.data.guitar.clips import GuitarSource  # imported late: few rows are sound
+    from glassformer.data.guitar.recordings import GuitarFolder
+
+    if not path.exists():
+        return GuitarSource(str(path), options)
+    if not path.is_dir():
+        raise DataError(f"{path}: is not a folder; recordings of a guitar are read from a folder")
+    _refuse_options("a folder of recordings", options)
+    return GuitarFolder(path)
 
 
 def _folder_sources(folder: Path, kind: str | None, options: Mapping[str, Any]) -> Iterator[RowSource]:
@@ -218,7 +236,7 @@ def data_extension(path: Path) -> str:
 
 def detect_format(path: Path, kind: str | None = None) -> str:
     """The format of a file. Raises: ConfigError: an unknown kind. DataError: an unknown extension."""
-    known = [*LINE_FORMATS, "parquet", "squad", "audio"]
+    known = [*LINE_FORMATS, "parquet", "squad", "audio", "guitar"]
     if kind is not None:
         if kind not in known:
             raise ConfigError(f"kind is {kind!r}{nearest(kind, known)}; it is one of: {', '.join(known)}")

@@ -1,0 +1,215 @@
+"""Guitar clips by number: each a function of the seed and its number, made when it is asked for.
+
+    rows = read_rows("synthetic guitar", kind="guitar", clips=2000, seconds=2.0, pedals={"delay": 0.5})
+    rows[7]        {"file": {"array": …, "sampling_rate": 16000}, "notes": […], "pedals": ["delay"]}
+    rows.clip(7)   ((waveform, rate), notes, pedals, recipe)
+
+Nothing is written to a disk unless `write` is called, which makes a folder that `read_rows` reads again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import wave
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.data.guitar.pedals import (
+    PROBABILITIES,
+    apply_pedals,
+    check_probabilities,
+    draw_chain,
+    full_scale,
+)
+from glassformer.data.guitar.playing import Content, Note, Part, play
+from glassformer.data.guitar.strings import Guitar, body, pluck, soften
+from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, Schema
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files import error_reason, safe_repr
+
+COLUMNS = ("file", "notes", "pedals")
+RELEASE_S = 0.03
+"""How long a note fades that is stopped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuitarOptions:
+    """What the clips of a synthetic guitar are like.
+
+    clips: how many · seconds: of each · sample_rate_hz · seed: another one gives other clips
+    contents: of what kinds: note, chord, riff · pedals: pedal → probability; null: none, all dry
+    part: "train" and "test" share no note, chord or place on the neck; "all" has both
+    """
+
+    clips: int = 1_000
+    seconds: float = 2.0
+    sample_rate_hz: int = 16_000
+    seed: int = 0
+    contents: Sequence[Content] = ("note", "chord", "riff")
+    pedals: Mapping[str, float] | None = field(default_factory=lambda: dict(PROBABILITIES))
+    part: Part = "all"
+
+    def __post_init__(self) -> None:
+        def require(name: str, holds: bool, allowed: str) -> None:
+            if not holds:
+                raise ConfigError(f"guitar: {name} is {safe_repr(getattr(self, name))}; it must be {allowed}")
+
+        whole = {name: type(getattr(self, name)) is int for name in ("clips", "sample_rate_hz", "seed")}
+        require("clips", whole["clips"] and 1 <= self.clips <= 10**9, "a whole number from 1 up")
+        rates = "a whole number from 8000 to 96000"
+        require("sample_rate_hz", whole["sample_rate_hz"] and 8_000 <= self.sample_rate_hz <= 96_000, rates)
+        require("seed", whole["seed"] and 0 <= self.seed < 2**32, "a whole number from 0 up")
+        numeric = isinstance(self.seconds, (int, float)) and not isinstance(self.seconds, bool)
+        require("seconds", numeric and 0.1 <= self.seconds <= 600.0, "a number from 0.1 to 600")
+        kinds, one = get_args(Content), isinstance(self.contents, str)
+        known = not one and bool(self.contents) and all(content in kinds for content in self.contents)
+        require("contents", known, f"a list of {', '.join(kinds)}")
+        require("part", self.part in get_args(Part), f"one of {', '.join(get_args(Part))}")
+        object.__setattr__(self, "pedals", check_probabilities(self.pedals or {}))
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> GuitarOptions:
+        """Options by name. Raises: ConfigError: an unknown one, or a value that is not allowed."""
+        known = [one.name for one in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise ConfigError(f"{name!r} is no option of guitar{nearest(name, known)}; it has: {', '.join(known)}")
+        return cls(**options)
+
+
+class GuitarClip(NamedTuple):
+    """A clip of a guitar.
+
+    sound: (waveform [samples] float32, sample rate in Hz) · notes: what is played · pedals: their names, in order
+    recipe: all that it was made of, JSON data: `render(recipe)` gives the sound again
+    """
+
+    sound: tuple[NDArray[np.float32], int]
+    notes: list[dict[str, Any]]
+    pedals: list[str]
+    recipe: dict[str, Any]
+
+
+class GuitarRows(RowSequence):
+    """Clips of a synthetic guitar as rows: `file` (samples and rate), `notes`, `pedals`."""
+
+    def __init__(self, options: GuitarOptions, name: str = "guitar", columns: ColumnNames = None) -> None:
+        self.options, self.name = options, name
+        schema = Schema(columns)
+        self._project = schema.project
+        schema.validate(self._row(0), f"{name}: clip 0")
+        self.columns, self.kinds = schema.columns, schema.kinds
+        self.fingerprint = json.dumps(asdict(options), default=list, sort_keys=True)
+
+    def __len__(self) -> int:
+        return self.options.clips
+
+    def row(self, index: int) -> Row:
+        return self._project(self._row(index))
+
+    def where(self, index: int) -> str:
+        return f"{self.name}: clip {index}"
+
+    def recipe(self, index: int) -> dict[str, Any]:
+        """What a clip is made of: the content, the instrument, the notes, the pedals with their settings."""
+        options = self.options
+        draw = np.random.default_rng([options.seed, index])
+        content = options.contents[int(draw.integers(len(options.contents)))]
+        notes, title = play(content, options.seconds, options.part, draw)
+        guitar = Guitar(
+            pick=float(draw.uniform(0.08, 0.3)),
+            pickup=float(draw.uniform(0.08, 0.28)),
+            brightness=float(draw.uniform(0.4, 0.95)),
+            ring=float(draw.uniform(2.5, 6.0)),
+            body=float(draw.uniform(0.0, 1.0)),
+        )
+        return {
+            "content": content,
+            "title": title,
+            "seconds": options.seconds,
+            "sample_rate_hz": options.sample_rate_hz,
+            "level": float(draw.uniform(0.4, 0.9)),
+            "noise": int(draw.integers(2**31)),
+            "guitar": asdict(guitar),
+            "notes": [note.to_dict() for note in notes],
+            "pedals": draw_chain(options.pedals or {}, draw),
+        }
+
+    def clip(self, index: int, *, dry: bool = False) -> GuitarClip:
+        """A clip; `dry`: the same as it was before the pedals."""
+        recipe = self.recipe(index)
+        if dry:
+            recipe["pedals"] = []
+        sound = render(recipe), self.options.sample_rate_hz
+        return GuitarClip(sound, recipe["notes"], [link["pedal"] for link in recipe["pedals"]], recipe)
+
+    def items(self) -> Iterator[GuitarClip]:
+        """All clips, one after the other, each made when it is its turn."""
+        return map(self.clip, range(len(self)))
+
+    def write(self, folder: Path, progress: Callable[[int], None] = lambda done: None) -> None:
+        """Write the clips as 16-bit wav files, with a `metadata.jsonl` of their notes, pedals and recipes.
+
+        Raises: DataError: the folder is there already, or cannot be written.
+        """
+        try:
+            folder.mkdir(parents=True)
+            with (folder / "metadata.jsonl").open("x", encoding="utf-8") as table:
+                for index, clip in enumerate(self.items()):
+                    name = f"{index:06}.wav"
+                    with wave.open(str(folder / name), "wb") as file:
+                        file.setparams((1, 2, clip.sound[1], 0, "NONE", "not compressed"))
+                        file.writeframes((clip.sound[0] * 32_767).astype("<i2").tobytes())
+                    row = {"file_name": name, "notes": clip.notes, "pedals": clip.pedals, "recipe": clip.recipe}
+                    table.write(json.dumps(row) + "\n")
+                    progress(1)
+        except FileExistsError:
+            raise DataError(f"{folder}: already exists; move it away, or name another folder") from None
+        except OSError as problem:
+            raise DataError(f"{folder}: cannot be written: {error_reason(problem)}") from problem
+
+    def _row(self, index: int) -> Row:
+        clip = self.clip(index)
+        sound = {"array": clip.sound[0], "sampling_rate": clip.sound[1]}
+        return {"file": sound, "notes": clip.notes, "pedals": clip.pedals}
+
+
+class GuitarSource(RowSource):
+    """A synthetic guitar as a source of rows."""
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self.name, self._options = name, GuitarOptions.read(options)
+
+    def indexed(self, columns: ColumnNames, limit: int) -> GuitarRows:
+        return GuitarRows(self._options, self.name, columns)
+
+    def stamp(self) -> list[Any]:
+        return [json.dumps(asdict(self._options), default=list, sort_keys=True)]
+
+
+def render(recipe: Mapping[str, Any]) -> NDArray[np.float32]:
+    """The samples of a recipe: strings, body, pedals. [samples]"""
+    rate, seconds = int(recipe["sample_rate_hz"]), float(recipe["seconds"])
+    guitar, draw = Guitar(**recipe["guitar"]), np.random.default_rng(recipe["noise"])
+    total = math.ceil(seconds * rate)
+    sound = np.zeros(total)
+    notes = [Note(**note) for note in recipe["notes"]]
+    for note in notes:
+        start = round(note.start_s * rate)
+        length = min(round((note.seconds + RELEASE_S) * rate), total - start)
+        if length < 8:
+            continue
+        string = pluck(guitar, note.midi, length, rate, draw, damped=note.damped)
+        fade = min(round(RELEASE_S * rate), length)
+        if start + length < total:
+            string[-fade:] *= np.linspace(1.0, 0.0, fade)
+        sound[start : start + length] += note.velocity * string
+    dry = soften(body(guitar, sound, rate), rate)
+    wet = full_scale(apply_pedals(full_scale(dry), rate, recipe["pedals"]))
+    return (float(recipe["level"]) * wet).astype(np.float32)

@@ -1,0 +1,151 @@
+"""Real recordings of a guitar as rows: file, notes and pedals, by the layout of their folder.
+
+    metadata.jsonl, metadata.csv    a table with `file_name`, and `pedals`, `notes` where they are known
+    …/audio/X.wav, …/annotation/X.xml         IDMT-SMT-Guitar: notes of each recording
+    …/Samples/Chorus/G61-45105-….wav          IDMT-SMT-Audio-Effects: the pedal, and the note in the name
+
+Source: Kehling et al. 2014 (IDMT-SMT-Guitar); Stein et al. 2010 (IDMT-SMT-Audio-Effects).
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from glassformer.data.audio_folder import METADATA_FORMATS, AudioFolderRows, path_within
+from glassformer.data.guitar.pedals import check_pedal
+from glassformer.data.guitar.playing import Note
+from glassformer.data.sequence import ColumnNames, InMemoryRows, Row, RowSequence, RowSource, RowView, Schema
+from glassformer.errors import DataError
+from glassformer.files import error_reason, open_regular_file, safe_repr
+
+EFFECTS: dict[str, list[str] | None] = {
+    "nofx": [],
+    "chorus": ["chorus"],
+    "distortion": ["fuzz"],
+    "eq": ["equaliser"],
+    "feedbackdelay": ["delay"],
+    "flanger": ["flanger"],
+    "overdrive": ["overdrive"],
+    "phaser": None,
+    "reverb": ["reverb"],
+    "slapbackdelay": ["delay"],
+    "tremolo": ["tremolo"],
+    "vibrato": None,
+}
+"""Folder of IDMT-SMT-Audio-Effects, in lower case → pedals; None: there is no such pedal."""
+NAMED_NOTE = re.compile(r"[A-Z]\d\d-(\d\d)(\d)(\d\d)-")
+"""G61-45105-…: MIDI number 45, string 1, fret 5."""
+MAX_XML_BYTES = 16 << 20
+
+
+class GuitarFolder(RowSource):
+    """A folder of recordings of a guitar."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name, self._folder = str(folder), folder
+
+    def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
+        names = [f"{stem}{end}" for stem in ("metadata", "manifest") for end in METADATA_FORMATS]
+        if any((self._folder / name).is_file() for name in names):
+            return TabledRecordings(self._folder, columns, limit)
+        rows = list(_recordings(self._folder))
+        if not rows:
+            raise DataError(
+                f"{self._folder}: holds no recordings of a guitar; needed: a metadata.csv with the columns file_name "
+                "and pedals, folders audio/ and annotation/ (IDMT-SMT-Guitar), or Samples/EFFECT/ "
+                "(IDMT-SMT-Audio-Effects)"
+            )
+        return InMemoryRows(rows, columns=columns, name=self.name)
+
+
+class TabledRecordings(RowView):
+    """Recordings that a table names, with their pedals as a list. Raises: DataError: an unknown pedal, and its row."""
+
+    def __init__(self, folder: Path, columns: ColumnNames, limit: int) -> None:
+        self._rows = AudioFolderRows(folder, None, limit)
+        schema = Schema(columns)
+        self._project = schema.project
+        for index in range(len(self._rows)):
+            schema.validate(self._complete(self._rows.row(index), index), self._rows.where(index))
+        self.columns, self.kinds, self.fingerprint = schema.columns, schema.kinds, self._rows.fingerprint
+
+    def row(self, index: int) -> Row:
+        return self._project(self._complete(self._rows.row(index), index))
+
+    def _complete(self, row: Row, index: int) -> Row:
+        pedals = row.get("pedals") or []
+        names = re.split(r"[\s,;>]+", pedals.strip()) if isinstance(pedals, str) else pedals
+        try:
+            if not isinstance(names, list):
+                raise DataError(f"pedals is {safe_repr(pedals)}; it must be names of pedals: overdrive delay")
+            return {**row, "pedals": [check_pedal(name) for name in names]}
+        except DataError as problem:
+            raise DataError(f"{self._rows.where(index)}: {problem}") from problem
+
+
+def _recordings(folder: Path) -> Iterator[dict[str, Any]]:
+    """The recordings below a folder, in the order of their paths."""
+    left_out: Counter[str] = Counter()
+    for path in sorted(folder.rglob("*.wav")):
+        annotation = path.parent.parent / "annotation" / f"{path.stem}.xml"
+        effect = path.parent.name.lower() if path.parent.parent.name.lower() == "samples" else None
+        if path.parent.name == "audio" and annotation.is_file():
+            path_within(folder, annotation)
+            yield {"file": str(path), "notes": read_annotation(annotation), "pedals": []}
+        elif effect is not None:
+            pedals = EFFECTS.get(effect)
+            if pedals is None:
+                left_out[path.parent.name] += 1
+                continue
+            yield {"file": str(path), "notes": _note_of_name(path.name), "pedals": list(pedals)}
+    if left_out:
+        named = ", ".join(f"{count} of {name}" for name, count in left_out.items())
+        warnings.warn(f"{folder}: recordings are left out, since there are no such pedals: {named}", stacklevel=4)
+
+
+def _note_of_name(name: str) -> list[dict[str, Any]]:
+    match = NAMED_NOTE.match(name)
+    if match is None:
+        return []
+    midi, string, fret = map(int, match.groups())
+    return [Note(max(string - 1, 0), fret, midi, 0.0, 2.0).to_dict()]
+
+
+def read_annotation(path: Path) -> list[dict[str, Any]]:
+    """The notes of an annotation of IDMT-SMT-Guitar.
+
+    Raises: DataError: it cannot be read, is no such file, or has a note without pitch or times.
+    """
+    stream, size = open_regular_file(path, DataError)
+    with stream:
+        if size > MAX_XML_BYTES:
+            raise DataError(f"{path}: has {size} bytes; an annotation has at most {MAX_XML_BYTES}")
+        content = stream.read()
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        raise DataError(f"{path}: declares a document type; an annotation has none, and such files are not read")
+    try:
+        root = ElementTree.fromstring(content)  # without a document type there are no entities
+    except (ElementTree.ParseError, ValueError) as problem:
+        raise DataError(f"{path}: invalid XML: {error_reason(problem)}") from problem
+    return [_event(path, number, event) for number, event in enumerate(root.iter("event"))]
+
+
+def _event(path: Path, number: int, event: ElementTree.Element) -> dict[str, Any]:
+    def value(tag: str, default: float | None = None) -> float:
+        text = event.findtext(tag)
+        try:
+            if text is None and default is not None:
+                return default
+            return float(text or "")
+        except ValueError:
+            raise DataError(f"{path}: event {number}: {tag} is {safe_repr(text)}; it must be a number") from None
+
+    start, end = value("onsetSec"), value("offsetSec")
+    string, fret = int(value("stringNumber", 1)), int(value("fretNumber", 0))
+    return Note(max(string - 1, 0), fret, round(value("pitch")), start, max(end - start, 0.0)).to_dict()
