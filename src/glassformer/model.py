@@ -259,7 +259,9 @@ class Model(SentenceEncoder):
             raise UnsupportedError(f"a {self.family.model_type!r} model generates no text that could be traced")
         return GenerationTrace(generator, open_prompt(self, prompt, truncation=truncation), self.tokenizer.target)
 
-    def look(self, texts: str | Sequence[str], *, truncation: bool = False, **options: Any) -> Look:
+    def look(
+        self, texts: str | Sequence[str], *, truncation: bool = False, corpus: str | Path | None = None, **options: Any
+    ) -> Look:
         """Visualise the attention of one text, or of two as a pair, in a web browser: the attention explorer.
 
             model.look(["time flies", "fruit flies"], view="head", layer=4, heads=11)
@@ -271,7 +273,7 @@ class Model(SentenceEncoder):
         Args:
             port: None = a free one · browser: open one; None = if there is a display
             html: write the page to this file (self-contained) instead of serving it · truncation: cut long texts
-            view: "model", "head", "matrix", "neuron", "generate" or "sound" · layer, heads: the initial ones, from 0
+            view: the name of a view · layer, heads: the initial ones, from 0 · corpus: an index's folder, to search in
             options: with view="generate", which shows text generation: as in `generate`
             theme: "light" or "dark"; None = the system's · block: wait for Ctrl-C; None = in a script
         Returns: a `Look`: `.url`, `.session`, `.save(path)`, `.close()`.
@@ -280,17 +282,19 @@ class Model(SentenceEncoder):
         """
         from glassformer.explorer import look
 
-        return look(self.session_factory(truncation=truncation), texts, **options)
+        return look(self.session_factory(truncation=truncation, corpus=corpus), texts, **options)
 
-    def session_factory(self, *, truncation: bool = False) -> SessionFactory:
+    def session_factory(self, *, truncation: bool = False, corpus: str | Path | None = None) -> SessionFactory:
         """Facts about the model, and what makes its sessions: all that the attention explorer knows of it."""
+        from glassformer.explorer.contexts import searched_corpus
         from glassformer.explorer.describe import model_facts
         from glassformer.explorer.session_runs import SessionFactory
         from glassformer.speech.transcription_trace import transcriber
 
         options: Any = {"truncation": True} if truncation else {}
         facts, inspect, trace = model_facts(self), partial(self.inspect, **options), partial(self.writing, **options)
-        return SessionFactory(facts, inspect, trace, transcriber(self))
+        compare = self.explain_similarity if facts.can_compare else None
+        return searched_corpus(SessionFactory(facts, inspect, trace, transcriber(self), compare), self, corpus)
 
     def prepare(self, precision: str = "fp32") -> Self:
         """Pack the weights for fast inference, in a precision: "fp32", "fp16", "bf16" or "int8" (quantization)."""

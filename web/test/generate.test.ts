@@ -109,7 +109,7 @@ test("surprise grows evenly with the log-probability, and ends", () => {
 });
 
 test("what stands between tokens is found in the text, whatever a tokenizer has done to their letters", () => {
-  const token = (text: string, special = false, continues = false) => ({ text, piece: text, id: 0, segment: 0, special, continues });
+  const token = (text: string, special = false, continues = false) => ({ text, piece: text, id: 0, segment: 0, special, continues, span: null });
   assert.deepEqual(gaps([token("<s>", true), token("once", false, true), token("up", false, true), token("on", false, true)], "Once  upon"), ["", " ", "  ", ""]);
   assert.deepEqual(gaps([token("Hi"), token("#!"), token("you", false, true)], "Hi there"), ["", " ", ""]);
 });

@@ -2,14 +2,14 @@
 
 import type { AttentionMap, Session, Token } from "../src/core/types";
 
-const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 1, segment, special: segment === null, continues: false });
+const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 1, segment, special: segment === null, continues: false, span: null });
 
 const map = (name: string, change: Partial<AttentionMap>): AttentionMap => ({
   name, title: name, layers: 4, heads: 4, kv_heads: 4, head_width: 8, queries: "text", keys: "text", causal: false, windows: [], rotary_bases: [], biased: false, paths: ["blocks.0.attn", "blocks.1.attn", "blocks.2.attn", "blocks.3.attn"], ...change,
 });
 
 const base = {
-  model: { name: "small", family: "BERT", task: "embedding", revision: "c0ffee", dtype: "float32", parameters: 1000, max_tokens: 64, modality: null, can_generate: true, can_transcribe: false, predicts: null, is_encoder_decoder: false },
+  model: { name: "small", family: "BERT", task: "embedding", revision: "c0ffee", dtype: "float32", parameters: 1000, max_tokens: 64, modality: null, can_generate: true, can_transcribe: false, predicts: null, can_compare: false, mask_token: null, corpus: null, is_encoder_decoder: false },
   opening: { view: "model" as const, map: null, layer: 0, head: 0, sentence: "" },
   text_hash: "8f2a91c0", nbytes: 1000, seconds: 0.01, command: "glassformer look small 'a b' 'c'",
 };

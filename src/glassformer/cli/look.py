@@ -47,11 +47,13 @@ class PageOptions(Serving):
     cap_mb: float = option(25, "Size limit in MB of exact layers in the HTML file.", "--cap-mb", min=0)
     view: str | None = option(
         None,
-        "Initial view: model, head, matrix, neuron, generate (watch a text being generated), or sound (a transcript).",
+        "Initial view: model, head, matrix, neuron, generate (watch a text being generated), sound (a transcript), "
+        "similarity (of two texts), contexts (of --corpus).",
     )
     layer: int | None = option(None, "Initial layer, from 0.", min=0)
     head: list[int] | None = option(None, "Initial attention head, from 0; repeatable.", min=0)
     theme: str | None = option(None, "Colour theme: light or dark. Default: the system's.")
+    corpus: Path | None = option(None, "Corpus to search in: the folder of an index, as written by corpus index.")
 
     def exact_layers(self) -> list[int] | None:
         """The layers whose exact numbers the file holds. Raises: ConfigError: no layers, no file, or no view of one."""
@@ -112,7 +114,7 @@ def look(
         from glassformer.explorer.session_runs import SessionRuns
         from glassformer.model import load
 
-        factory = load(model, **loading.given()).session_factory(truncation=truncate)
+        factory = load(model, **loading.given()).session_factory(truncation=truncate, corpus=page.corpus)
     with notes(repeats=False), Look(SessionRuns(factory), inputs, start) as explorer:
         if page.html is not None:
             write(explorer, page.html, layers=exact_layers, cap_bytes=round(page.cap_mb * 1e6), json=json)
@@ -130,7 +132,7 @@ def look_at_run(run: Path, options: PageOptions, json: bool) -> None:
     from glassformer.evaluation.run_page import MAX_LINKED_ROWS, RunPage
     from glassformer.tasks.predictions import sort_by_loss
 
-    for name in ("layers", "view", "layer", "head", "theme"):
+    for name in ("layers", "view", "layer", "head", "theme", "corpus"):
         if getattr(options, name) is not None:
             raise ConfigError(
                 f"--{name} says how the explorer opens on a text; give a text, or leave it out for the run"

@@ -5,6 +5,7 @@
     session_runs.py      forward passes, session cache    describe.py           a session as JSON
     traces.py            generation jobs, trace store     sound.py              transcription job, its routes and page
     views.py             view functions: session → frame  binary_frames.py      binary frame format
+    similarity.py        similarity of two texts          contexts.py           searches of a corpus
     standalone_page.py   one HTML file; the files built by web/
 
 The numbers come from `glassformer.inspect`; nothing here computes attention.

@@ -8,6 +8,7 @@ POST /api/attend  {"w", "node"}                          as runs: the session of
 POST /api/stop    {"w"}
 POST /api/patch, /api/sweep                            activation patching (patches.py)
 GET  /api/distribution?w=TRACE&node=N                  a frame
+GET  /api/similarity, /api/contexts                      of similarity.py and contexts.py
 GET  /api/page?s=SESSION or ?w=TRACE&node=N            the session, or the generation trace, as one HTML file
 """
 
@@ -28,10 +29,12 @@ from starlette.types import ASGIApp
 
 from glassformer.errors import DataError
 from glassformer.explorer import http, views
+from glassformer.explorer.contexts import contexts_block, contexts_routes, read_query
 from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Endpoint, Guard, Lines, Query, json_errors
 from glassformer.explorer.patches import patch_routes
-from glassformer.explorer.session_runs import SessionRuns
+from glassformer.explorer.session_runs import SessionRun, SessionRuns
+from glassformer.explorer.similarity import similarity_blocks, similarity_routes
 from glassformer.explorer.standalone_page import MEDIA_TYPES, StandalonePage, generation_page, page_files
 from glassformer.explorer.traces import OPTION_LIMITS, StoredTrace, TraceJob, TraceStore, check_options
 from glassformer.explorer.views import distribution
@@ -97,6 +100,8 @@ def build(
         Route("/api/page", json_errors(_page(runs, traces))),
         *generation_routes(runs, traces, texts[0]),
         *patch_routes(runs),
+        *similarity_routes(runs),
+        *contexts_routes(runs),
         *extra_routes,
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: http.http_error}), token)
@@ -133,10 +138,9 @@ def _page(runs: SessionRuns, traces: TraceStore) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         query = Query(request.query_params.multi_items())
         if query.optional("w") is None:
-            id = query.text("s")
+            id, asked = query.text("s"), None if query.optional("by") is None else read_query(query)
             query.reject_unknown()
-            run = runs.get(id)
-            page = StandalonePage(run.result(), runs.facts, run.texts, sweeps=run.sweeps)
+            page = await run_in_threadpool(_session_page, runs, runs.get(id), asked)
         else:
             stored, node = traces.get(query.text("w")), query.integer("node")
             query.reject_unknown()
@@ -150,6 +154,14 @@ def _page(runs: SessionRuns, traces: TraceStore) -> Endpoint:
         )
 
     return endpoint
+
+
+def _session_page(runs: SessionRuns, run: SessionRun, asked: dict[str, Any] | None) -> StandalonePage:
+    """The page of a session, with the similarity of its texts, and with the contexts that are on screen."""
+    session = run.result()
+    blocks = [] if asked is None else [contexts_block(runs.factory.corpus, session, asked)]
+    extra = [*similarity_blocks(runs, run.texts), *blocks]
+    return StandalonePage(session, runs.facts, run.texts, sweeps=run.sweeps, extra=extra)
 
 
 def _runs(runs: SessionRuns, default_texts: tuple[str, ...]) -> Endpoint:

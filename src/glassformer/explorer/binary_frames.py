@@ -33,6 +33,7 @@ KINDS = {
     "distribution": 7,
     "spectrogram": 8,
     "alignment": 9,
+    "similarity": 10,
 }
 DTYPES = {"u8": "<u1", "u32": "<u4", "f32": "<f4", "f64": "<f8"}
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from glassformer.engine.pooling import PoolingSettings
 from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.opening import opening
 from glassformer.inspect.readout import predicts
@@ -48,9 +49,12 @@ class ModelFacts:
     can_generate: bool
     can_transcribe: bool
     predicts: str | None  # "text": a class of a text; "token": something at each token; None: there is nothing to patch
+    can_compare: bool  # two texts, by vectors of them
+    mask_token: str | None
     is_encoder_decoder: bool
     layers: int  # of the deepest group of attention layers
     heads: int
+    corpus: dict[str, Any] | None = None  # what the index of a corpus holds, where there is one
 
 
 def model_facts(model: PretrainedModel) -> ModelFacts:
@@ -70,10 +74,18 @@ def model_facts(model: PretrainedModel) -> ModelFacts:
         can_generate=model.writes,
         predicts=predicts(model.network),
         can_transcribe=model.task == "automatic-speech-recognition",
+        can_compare=makes_text_vectors(model),
+        mask_token=model.tokenizer.mask_token if model.has_tokenizer and not model.family.modality else None,
         is_encoder_decoder="decoder_input_ids" in model.network.READS,
         layers=max(map(len, groups), default=0),
         heads=max((layer.attention.spec.heads for group in groups for layer in group), default=0),
     )
+
+
+def makes_text_vectors(model: PretrainedModel) -> bool:
+    """Whether texts are compared by its vectors: its folder says how to pool, or it has no head for anything else."""
+    pooled = isinstance(model.pooling, PoolingSettings) and (model.pooling.stored or model.network.head is None)
+    return pooled and list(model.network.stacks()) == ["text"] and not model.family.modality
 
 
 def session_id(revision: str, texts: Sequence[str]) -> str:

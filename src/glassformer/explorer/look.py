@@ -15,6 +15,7 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.explorer.describe import ModelFacts
 from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
+from glassformer.explorer.similarity import similarity_blocks
 from glassformer.explorer.standalone_page import (
     CAP_BYTES,
     Progress,
@@ -27,7 +28,7 @@ from glassformer.files import safe_repr
 from glassformer.inspect.session import Session
 from glassformer.pages import check_html_path
 
-VIEWS = ("model", "head", "matrix", "neuron", "generate", "sound", "patch")
+VIEWS = ("model", "head", "matrix", "neuron", "generate", "sound", "patch", "similarity", "contexts")
 THEMES = ("light", "dark")
 NOTEBOOK_BYTES = 600_000
 """Maximum size of the exact layers of a page inside a notebook, which is saved with it."""
@@ -148,6 +149,12 @@ class Look(PageServer):
             self._check_can_generate()
         if self.start.view == "sound" and runs.factory.transcribe is None:
             raise UnsupportedError(f"view is 'sound', and this {runs.facts.family!r} model does not transcribe speech")
+        if self.start.view == "similarity" and (runs.factory.explain_similarity is None or len(self.texts) < 2):
+            raise UnsupportedError(
+                "view is 'similarity', which compares two texts by a model that makes vectors of them"
+            )
+        if self.start.view == "contexts" and runs.factory.corpus is None:
+            raise UnsupportedError("view is 'contexts', which searches a corpus: give one by corpus= (--corpus)")
         self.run: SessionRun = runs.begin(self.texts)
 
     @property
@@ -174,8 +181,13 @@ class Look(PageServer):
             self.close()
             raise
 
-    def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int = CAP_BYTES) -> StandalonePage:
-        """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap."""
+    def page(
+        self, *, layers: Sequence[int] | None = None, cap_bytes: int = CAP_BYTES, extra: Sequence[str] = ()
+    ) -> StandalonePage:
+        """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap.
+
+        Args: extra: blocks of other views
+        """
         self.start.check_saved()
         first, start = self.start.layer, self.start.fragment
         if self.start.view == "generate":
@@ -191,6 +203,7 @@ class Look(PageServer):
             cap_bytes=cap_bytes,
             first=first,
             start=start,
+            extra=[*similarity_blocks(self._runs, self.texts), *extra],
         )
 
     def _write(self) -> tuple[StoredTrace, int]:

@@ -13,12 +13,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from glassformer.errors import DataError
 from glassformer.explorer.describe import ModelFacts, session_id
 from glassformer.inspect.generation_trace import GenerationTrace
 from glassformer.inspect.session import Progress, Session
+
+if TYPE_CHECKING:
+    from glassformer.inspect.corpus import CorpusSearch
+    from glassformer.inspect.similarity import SimilarityMap
 
 T = TypeVar("T")
 
@@ -160,12 +164,15 @@ class SessionFactory:
 
     inspect: (texts …, progress=…) → session, as `Model.inspect` · trace: prompt → trace, as `Model.writing`
     transcribe: a file → its transcription, not begun; None = the model does not transcribe
+    explain_similarity: two texts → their map; None = the model makes no vectors of texts · corpus: to search in
     """
 
     facts: ModelFacts
     inspect: Callable[..., Session]
     trace: Callable[[str], GenerationTrace]
     transcribe: Callable[[str], TranscribedSound] | None = None
+    explain_similarity: Callable[[str, str], SimilarityMap] | None = None
+    corpus: CorpusSearch | None = None
 
 
 class SessionRun(Job[Session]):

@@ -97,6 +97,7 @@ class StandalonePage:
         start: the initial state, as a URL fragment.
         generated: a generation trace, and the node whose path is the session.
         sweeps: patching sweeps of the session, as JSON.
+        extra: blocks of other views.
     Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
     """
 
@@ -112,6 +113,7 @@ class StandalonePage:
         start: str = "",
         generated: tuple[StoredTrace, int] | None = None,
         sweeps: Sequence[dict[str, Any]] = (),
+        extra: Sequence[str] = (),
     ) -> None:
         deepest = max(attention_map.layers for attention_map in session.maps.values())
         for layer in layers or ():
@@ -130,6 +132,7 @@ class StandalonePage:
         self.start = start
         self.generated = generated
         self.sweeps = sweeps
+        self.extra = extra
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
         self._around = page_around()
@@ -142,6 +145,7 @@ class StandalonePage:
         before, after = self._around
         yield before
         yield from self._frames(progress)
+        yield from self.extra
         yield json_block("session", self._description())
         if self.sweeps:
             yield json_block("sweeps", {"sweeps": list(self.sweeps)})

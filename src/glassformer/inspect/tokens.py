@@ -20,6 +20,7 @@ class Token:
     piece: its vocabulary entry: `##ana`, `Ġflies`
     segment: index of the text that it comes from; None where the tokenizer added it
     continues: whether it belongs to the same word as the token before it
+    span: its characters in that text, start ≤ i < end; None where it is of none
     """
 
     text: str
@@ -28,6 +29,7 @@ class Token:
     segment: int | None = None  # the key in the explorer's JSON, so the name stays
     special: bool = False
     continues: bool = False
+    span: tuple[int, int] | None = None
 
 
 def tokens_of(tokenizer: Tokenizer, encoding: Encoding, texts: Sequence[str]) -> list[Token]:
@@ -48,7 +50,7 @@ def tokens_of(tokenizer: Tokenizer, encoding: Encoding, texts: Sequence[str]) ->
             text = texts[sequence][start:end]
             continues = word is not None and previous == (sequence, word) and not begins_word(texts[sequence], start)
             special = token in tokenizer.special_ids
-            tokens.append(Token(readable(text) or piece, piece, token, sequence, special, continues))
+            tokens.append(Token(readable(text) or piece, piece, token, sequence, special, continues, (start, end)))
         previous = None if sequence is None or word is None else (sequence, word)
     return tokens
 

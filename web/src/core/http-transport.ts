@@ -3,9 +3,11 @@
 import { distributionOf, type BinaryFrame, type FrameKind, overviewOf, readFrame } from "./binary-frame";
 import { LRUCache } from "./lru-cache";
 import type { PatchEffect, PatchRequest, Sweep, SweepRequest } from "./patching";
+import { type Contexts, type ContextsQuery, parametersOf } from "./contexts";
+import { type Similarity, similarityOf } from "./similarity";
 import { type Description, type Transcript, transcriptOf } from "./transcript";
 import { UserError, nullToMinusInfinity } from "./types";
-import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport, TraceLine, GenerationRequest, TraceLocation } from "./types";
+import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport, TraceLine, GenerationRequest, PageLocation } from "./types";
 
 type Numbers = Float32Array | Float64Array;
 
@@ -109,9 +111,18 @@ export class HttpTransport implements Transport {
     return sweep;
   }
 
-  async page(session: Session, location?: TraceLocation | "transcript"): Promise<Blob> {
+  async similarity(session: Session, signal?: AbortSignal): Promise<Similarity> {
+    return similarityOf(await this.frame("similarity", session, {}, signal));
+  }
+
+  async contexts(session: Session, query: ContextsQuery, signal?: AbortSignal): Promise<Contexts> {
+    const answer = await this.call(`/api/contexts?${new URLSearchParams({ s: session.id, ...parametersOf(query) })}`, { signal });
+    return (await answer.json().catch(unreachable)) as Contexts;
+  }
+
+  async page(session: Session, location?: PageLocation): Promise<Blob> {
     if (location === "transcript") return (await this.call("/api/transcript")).blob();
-    const parameters: Record<string, string> = location ? { w: location.w, node: String(location.node) } : { s: session.id };
+    const parameters: Record<string, string> = location && "w" in location ? { w: location.w, node: String(location.node) } : { s: session.id, ...(location && parametersOf(location)) };
     return (await this.call(`/api/page?${new URLSearchParams(parameters)}`)).blob();
   }
 

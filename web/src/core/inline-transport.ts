@@ -9,11 +9,13 @@
 
 import { type Floats, type Layer, TILE, biasOf, quantize, kvHead, weightedValues, maxPoolInto, scores, softmax, topKeys } from "./attention";
 import { distributionOf, type BinaryFrame, type FrameKind, overviewOf, readFrame } from "./binary-frame";
+import { type Contexts, type ContextsQuery, sameQuery } from "./contexts";
 import { LRUCache } from "./lru-cache";
 import { maskOf } from "./mask";
 import type { Options } from "./generation-options";
 import { changesOf, type PatchEffect, type PatchRequest, type Sweep, type SweepRequest } from "./patching";
 import { mapOf } from "./url-state";
+import { type Similarity, similarityOf } from "./similarity";
 import { typeOf } from "./tokens";
 import type { Transcript } from "./transcript";
 import {
@@ -195,6 +197,19 @@ export class InlineTransport implements Transport {
       const block = this.holder.getElementById("sweeps");
       return block ? (JSON.parse(new TextDecoder().decode(await decompress(block))) as { sweeps: StoredSweep[] }).sweeps : [];
     })());
+  }
+
+  async similarity(session: Session): Promise<Similarity> {
+    const block = this.blocks.get("similarity");
+    if (!block) throw new UserError(`This page holds no similarity of two texts. To see one: ${session.command.replace("glassformer look", "glassformer similar")}`, "absent");
+    return similarityOf(readFrame(await decompress(block), "similarity"));
+  }
+
+  async contexts(session: Session, query: ContextsQuery): Promise<Contexts> {
+    const block = this.holder.getElementById("contexts");
+    const stored = block && (JSON.parse(new TextDecoder().decode(await decompress(block))) as { query: ContextsQuery; result: Contexts });
+    if (stored && sameQuery(stored.query, query)) return stored.result;
+    throw new UserError(`This page holds ${stored ? "one search" : "no search"} of the corpus. For another: ${session.command} --corpus INDEX --view contexts`, "absent");
   }
 
   private storedTrace(): Promise<StoredTrace> {

@@ -27,6 +27,8 @@ export class Store {
   readonly announcement: Signal<string> = signal("");
   readonly overviews: Signal<ReadonlyMap<string, Overview>> = signal(new Map());
   readonly refining: Signal<boolean> = signal(false);
+  /** The texts before tokens of them were masked; null while none is. */
+  readonly unmasked: Signal<string[] | null> = signal(null);
   readonly state: ReadonlySignal<State>;
 
   private readonly current: Signal<State | null> = signal(null);
@@ -53,6 +55,18 @@ export class Store {
     const texts = packed ? await unpackTexts(packed) : null;
     await this.run(texts, windowOf(pairs));
     if (packed && !texts) this.tell(["the text in this link cannot be read: showing the text the program was started with"]);
+  }
+
+  /** Run the model on the texts with a token of them hidden. */
+  async mask(texts: string[]): Promise<void> {
+    const before = this.unmasked.value ?? this.session.value?.texts ?? null;
+    await this.run(texts);
+    if (this.session.value?.texts.join("\0") === texts.join("\0")) this.unmasked.value = before;
+  }
+
+  /** Run the model on the texts as they were before anything was hidden. */
+  async unmask(): Promise<void> {
+    if (this.unmasked.value) await this.run(this.unmasked.value);
   }
 
   /** Run the model on texts, or on a window of their recording; what is on screen stays until the new pass is ready. */
@@ -142,6 +156,7 @@ export class Store {
     batch(() => {
       this.packed = packed;
       this.obstacle.value = null;
+      this.unmasked.value = null;
       this.overviews.value = new Map();
       this.current.value = state;
       this.session.value = session;

@@ -3,6 +3,8 @@
 import type { ReadonlySignal } from "@preact/signals";
 import type { Options, GenerationState } from "./generation-options";
 import type { Off, PatchEffect, PatchRequest, PatchState, Sweep, SweepRequest } from "./patching";
+import type { Contexts, ContextsQuery, CorpusFacts, SearchState } from "./contexts";
+import type { Similarity, SimilarityState } from "./similarity";
 import type { Transcript } from "./transcript";
 
 /** A token of the input. */
@@ -17,6 +19,8 @@ export interface Token {
   special: boolean;
   /** Continues the word that the token before it began. */
   continues: boolean;
+  /** Its characters in that text, as code points, half open; null where it is of none. */
+  span: [number, number] | null;
 }
 
 /** An attention map, one family of attention layers: `self`, or `encoder`, `decoder` and `cross`. */
@@ -72,6 +76,11 @@ export interface Session {
     can_transcribe: boolean;
     /** What it predicts, and a patch may change: a class of a text, something at each token; null = nothing. */
     predicts: "text" | "token" | null;
+    /** Does it make vectors of texts that are compared? */
+    can_compare: boolean;
+    /** The token that stands for a hidden one; null where the model knows none. */
+    mask_token: string | null;
+    corpus: CorpusFacts | null;
     is_encoder_decoder: boolean;
   };
   texts: string[];
@@ -344,11 +353,15 @@ export interface Transport {
   patch(session: Session, request: PatchRequest, signal?: AbortSignal): Promise<PatchEffect>;
   /** Patch every component of a kind, one after another; progress counts patched passes. */
   sweep(session: Session, request: SweepRequest, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Sweep>;
+  /** The similarity of the session's two texts, as a sum over pairs of tokens. */
+  similarity(session: Session, signal?: AbortSignal): Promise<Similarity>;
+  /** Where in the corpus a layer, a head or a neuron does the same. */
+  contexts(session: Session, query: ContextsQuery, signal?: AbortSignal): Promise<Contexts>;
   /** The session, and a generation trace, as one HTML file, or the transcript; absent in a page that is one already. */
-  page?(session: Session, location?: TraceLocation | "transcript"): Promise<Blob>;
+  page?(session: Session, location?: PageLocation): Promise<Blob>;
 }
 
-export type ViewName = "model" | "head" | "matrix" | "neuron" | "patch" | "generate" | "sound";
+export type ViewName = "model" | "head" | "matrix" | "neuron" | "patch" | "generate" | "sound" | "similarity" | "contexts";
 
 /** View state; serialised as the URL fragment. */
 export interface State {
@@ -376,6 +389,8 @@ export interface State {
   off: Off;
   /** The word that is chosen in a transcript, and the alignment head on screen: 0 = the mean of all. */
   sound: { word: number | null; head: number };
+  similarity: SimilarityState;
+  search: SearchState;
 }
 
 /** Props of every view. */
@@ -405,12 +420,15 @@ export interface TraceLocation {
   node: number;
 }
 
+/** What a page that is saved holds beside its session, or instead of it. */
+export type PageLocation = TraceLocation | ContextsQuery | "transcript";
+
 /** Export of a view as files. */
 export interface Exports {
   /** For file names: "head-layer4-head11". */
   readonly name: string;
   /** What to save with the page, or in its place: a generated text, or a transcript. */
-  readonly location?: TraceLocation | "transcript";
+  readonly location?: PageLocation;
   /** What the picture shows, in a sentence; without it, what the head in focus does. */
   finding?(): string;
   /** Drawn at twice the size. */

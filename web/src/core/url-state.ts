@@ -2,11 +2,13 @@
 
 import { initialGeneration, readPairs, formatPairs } from "./generation-options";
 import { formatPatch, initialPatch, readPatch } from "./patching";
+import { initialSearch, readSearch, searchPairs } from "./contexts";
+import { initialSimilarity, readSimilarity, similarityPairs } from "./similarity";
 import { typeOf } from "./tokens";
 import type { AttentionMap, Companding, Mix, Session, State, ViewName } from "./types";
 
 export const VERSION = "1";
-export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate", "sound", "patch"];
+export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate", "sound", "patch", "similarity", "contexts"];
 export const SORTS = ["layer", "entropy_bits", "previous", "first", "special", "distance"] as const;
 const MIXES: readonly Mix[] = ["each", "mean", "max"];
 const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
@@ -25,6 +27,7 @@ export function initialState({ maps, opening: { view, map, layer, head } }: Sess
     view, map: map ?? maps[0].name, layers: [layer, layer], heads: [head], mix: "each", query: null, key: null,
     from: "", to: "", special: true, sort: "layer", companding: "linear",
     generation: initialGeneration(), patch: initialPatch(), off: [], sound: { word: null, head: 0 },
+    similarity: initialSimilarity(), search: initialSearch(),
   };
 }
 
@@ -52,6 +55,7 @@ export function formatState(state: State, texts: string | null, window: number |
   pairs.push(...formatPairs(state.generation), ...formatPatch(state.patch, state.off));
   if (state.sound.word !== null) pairs.push(["word", String(state.sound.word)]);
   if (state.sound.head) pairs.push(["aligned", String(state.sound.head)]);
+  pairs.push(...similarityPairs(state.similarity), ...searchPairs(state.search));
   if (window !== null) pairs.push(["win", String(window)]);
   if (texts) pairs.push(["x", texts]);
   return pairs.map(([name, value]) => `${name}=${encodeURIComponent(value).replace(/%2C/g, ",")}`).join("&");
@@ -90,12 +94,22 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   state.generation = readPairs(pairs, notices);
   Object.assign(state, readPatch(pairs, session, notices));
   state.sound = { word: wholeNumber(pairs.get("word")), head: wholeNumber(pairs.get("aligned")) ?? 0 };
+  state.similarity = readSimilarity(pairs);
+  state.search = readSearch(pairs);
   return { state, notices: [...new Set(notices)] };
 }
 
+/** Views of what not every model can do. */
+const NEEDS: Partial<Record<ViewName, (model: Session["model"]) => boolean>> = {
+  generate: (model) => model.can_generate,
+  sound: (model) => model.can_transcribe,
+  similarity: (model) => model.can_compare,
+  contexts: (model) => model.corpus !== null,
+  patch: (model) => model.predicts !== null,
+};
+
 /** The views of a model: one that cannot generate, or transcribe, has no view of that. */
-export const viewsOf = ({ model }: Session): readonly ViewName[] =>
-  VIEWS.filter((view) => ({ generate: model.can_generate, sound: model.can_transcribe, patch: model.predicts !== null })[view as string] ?? true);
+export const viewsOf = ({ model }: Session): readonly ViewName[] => VIEWS.filter((view) => NEEDS[view]?.(model) ?? true);
 
 export function mapOf(session: Session, name: string): AttentionMap {
   return session.maps.find((map) => map.name === name) ?? session.maps[0];

@@ -12,6 +12,8 @@ import { MatrixView } from "../views/matrix";
 import { ModelView } from "../views/model";
 import { NeuronView } from "../views/neuron";
 import { PatchView } from "../views/patch";
+import { ContextsView } from "../views/contexts";
+import { SimilarityView } from "../views/similarity";
 import { SoundStore } from "../views/sound/sound-store";
 import { SoundView } from "../views/sound/view";
 import { Banners, Running } from "./banners";
@@ -72,7 +74,7 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
   }), [store, session]);
   const generation = useGenerationStore(props);
   const sound = useSoundStore(props);
-  const alone = view === "model" || ["generate", "sound", "patch"].includes(view);
+  const alone = view === "model" || ["generate", "sound", "patch", "similarity"].includes(view);
   return (
     <main class="work" data-view={view} data-alone={alone ? "" : undefined}>
       {!alone && <Navigator store={store} session={session} />}
@@ -89,6 +91,8 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
         {view === "matrix" && <MatrixView {...props} />}
         {view === "neuron" && <NeuronView {...props} />}
         {view === "patch" && <PatchView key={session.id} {...props} choice={<MapChoice store={store} session={session} />} />}
+        {view === "similarity" && <SimilarityView key={session.id} {...props} />}
+        {view === "contexts" && session.model.corpus && <ContextsView key={session.id} {...props} />}
         {view === "sound" && sound && <SoundView {...props} sound={sound} />}
         {view === "generate" && generation && <GenerateView key={generation.session.id} {...props} generation={generation} />}
       </section>

@@ -11,6 +11,8 @@ const SENTENCES: Record<ViewName, string> = {
   neuron: "How one word's attention comes about: its query meets every key, and the scores become shares. Choose a word, then a cell.",
   patch: "What the prediction becomes when one part of the pass is replaced: blue = less, orange = more. Point at a cell; click to pin it.",
   generate: "Token by token as the model writes; stronger shade = less likely. Point at one for what else could have come; choose that to branch off.",
+  similarity: "What each pair of words adds to the similarity of the two texts: orange adds, blue takes away, and all cells sum to it. Point for the exact number.",
+  contexts: "Where else in the corpus a layer, a head or a neuron does the same: the nearest places first, shaded by where the head looks from there.",
   sound: "Words, sound and attention on one axis of time. Click a word to hear it, a cell of the attention to look into a head.",
 };
 
@@ -53,6 +55,14 @@ const READINGS: Record<ViewName, ComponentChildren> = {
   generate: <>
     At every step the model gives each token it knows a share of 100%. Greedy takes the largest; sampling draws one, and temperature, top-k and top-p say how
     freely; a beam search carries several texts on and keeps those whose shares, multiplied, are largest. A bar is as long as the share that the settings leave, its outline as long as the model's own; so is the line below a word.
+  </>,
+  similarity: <>
+    A text's vector is a sum over its tokens, so the cosine of two texts is a sum over pairs of them: exactly. But a token's vector has gathered the words
+    around it: a cell says where the similarity lies, not what would happen without a word. For that, leave the word out and run again.
+  </>,
+  contexts: <>
+    A layer has a vector for each token, and so has a head. Tokens of the corpus whose vectors point the same way as that of the pinned token come
+    first (cosine, over all of them). Of a neuron they are the tokens at which it is most active. Below: how often they share a word, the next word, or the word looked at.
   </>,
   sound: <>
     The model reads thirty seconds at a time and writes their words one after another. Some heads look, at each word, to where it sounds: their mean is a staircase
@@ -137,6 +147,28 @@ const DRAWINGS: Record<ViewName, ComponentChildren> = {
       <Note x={194} y={40}>the path says</Note>
       <Note x={194} y={54}>when each begins</Note>
       <Note x={62} y={108}>time →</Note>
+    </svg>
+  ),
+  similarity: (
+    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+      <Cells bright={[0, 1, 1, 3]} />
+      {["a", "man", "plays", "guitar"].map((word, at) => <Note key={word} x={64} y={40 + at * 20} end>{word}</Note>)}
+      <path class="arrow" d="M152 65h34" />
+      <Note x={190} y={62}>all cells add up</Note>
+      <Note x={190} y={76}>to the cosine</Note>
+    </svg>
+  ),
+  contexts: (
+    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+      {["0.91", "0.88", "0.84"].map((score, at) => (
+        <g key={score}>
+          <Note x={62} y={34 + at * 28} end>{score}</Note>
+          <rect x={74} y={20 + at * 28} width="150" height="20" class="dim" />
+          <rect x={110 + at * 22} y={20 + at * 28} width="34" height="20" class="bright" />
+        </g>
+      ))}
+      <Note x={236} y={62}>same place,</Note>
+      <Note x={236} y={76}>other text</Note>
     </svg>
   ),
   generate: (

@@ -5,7 +5,7 @@ import { largest, products, sum, whyHidden } from "./arithmetic";
 import { cells, heightOf, type Rect } from "./strip";
 import type { Numbers, NeuronController } from "./neuron-controller";
 
-type Shape = ({ kind: "rect" } & Rect) | { kind: "image"; x: number; y: number; width: number; height: number; canvas: HTMLCanvasElement; colour?: string } | { kind: "path"; d: string; x: number; y: number; colour: string } | { kind: "text"; x: number; y: number; text: string; colour: string; end?: boolean; strong?: boolean };
+type Shape = ({ kind: "rect" } & Rect) | { kind: "image"; x: number; y: number; width: number; height: number; canvas: HTMLCanvasElement; colour?: string } | { kind: "path"; d: string; x: number; y: number; colour: string } | { kind: "text"; x: number; y: number; text: string; colour: string; end?: boolean; strong?: boolean; upwards?: boolean };
 
 export interface NeuronFigure {
   width: number;
@@ -91,7 +91,7 @@ export function toSvg({ width, height, shapes }: NeuronFigure, paper: string, fo
       ? `<image x="${at(shape.x)}" y="${at(shape.y)}" width="${at(shape.width)}" height="${at(shape.height)}" preserveAspectRatio="none" href="${shape.canvas.toDataURL()}"/>`
       : shape.kind === "path"
       ? `<path d="${shape.d}" transform="translate(${at(shape.x)} ${at(shape.y)})" fill="none" stroke="${escaped(shape.colour)}" shape-rendering="auto"/>`
-      : `<text x="${at(shape.x)}" y="${at(shape.y)}" dy="0.35em" fill="${escaped(shape.colour)}"${shape.end ? ' text-anchor="end"' : ""}${shape.strong ? ' font-weight="600"' : ""}>${escaped(shape.text)}</text>`,
+      : `<text x="${at(shape.x)}" y="${at(shape.y)}" dy="0.35em" fill="${escaped(shape.colour)}"${shape.end ? ' text-anchor="end"' : ""}${shape.strong ? ' font-weight="600"' : ""}${shape.upwards ? ` transform="rotate(-90 ${at(shape.x)} ${at(shape.y)})"` : ""}>${escaped(shape.text)}</text>`,
   );
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${at(width)}" height="${at(height)}" viewBox="0 0 ${at(width)} ${at(height)}" font-family="${escaped(font)}" font-size="13" shape-rendering="crispEdges">`,
@@ -107,6 +107,12 @@ export function toPng({ width, height, shapes }: NeuronFigure, paper: string, fo
   pen.scale(2, 2);
   pen.fillStyle = paper;
   pen.fillRect(0, 0, width, height);
+  paint(pen, shapes, font);
+  return canvas.convertToBlob({ type: "image/png" });
+}
+
+/** Draw the shapes of a figure. */
+export function paint(pen: CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D, shapes: Shape[], font: string): void {
   pen.textBaseline = "middle";
   for (const shape of shapes) {
     if (shape.kind === "image") {
@@ -122,8 +128,11 @@ export function toPng({ width, height, shapes }: NeuronFigure, paper: string, fo
     else {
       pen.font = `${shape.strong ? "600 " : ""}13px ${font}`;
       pen.textAlign = shape.end ? "right" : "left";
-      pen.fillText(shape.text, shape.x, shape.y);
+      pen.save();
+      pen.translate(shape.x, shape.y);
+      if (shape.upwards) pen.rotate(-Math.PI / 2);
+      pen.fillText(shape.text, 0, 0);
+      pen.restore();
     }
   }
-  return canvas.convertToBlob({ type: "image/png" });
 }

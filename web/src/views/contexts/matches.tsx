@@ -1,0 +1,135 @@
+/** Matches of a corpus search: contexts shaded by attention, what they share, their table, and their export. */
+
+import { Fragment } from "preact";
+import { type Contexts, type ContextsQuery, type Match } from "../../core/contexts";
+import { number, percent, visible } from "../../core/format";
+import { shade } from "../../core/palette";
+import type { Exports } from "../../core/types";
+import { type NeuronFigure, toPng, toSvg } from "../neuron/figure";
+
+/** Tokens on each side of a match, and the hue of attention. */
+const [AROUND, HUE] = [20, 55];
+const [LISTED, LINE, WIDTH, LETTERS] = [8, 24, 1100, 120];
+const KINDS = [["token", "Matched tokens"], ["next", "Next tokens"], ["attended", "Looked at"]] as const;
+
+/** Special tokens are left out where they are not shown, and what the others get is what the shades tell. */
+export function Matches({ matches, special, dark }: { matches: Match[]; special: boolean; dark: boolean }) {
+  return (
+    <ol class="ctx-matches">
+      {matches.map((match, at) => (
+        <li key={at}>
+          <span class="ctx-score" title={`row ${match.row}`}>{number(match.score, 3)}</span>
+          <p><Context match={match} special={special} dark={dark} /></p>
+          <span class="ctx-row">row {match.row}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Context({ match, special, dark }: { match: Match; special: boolean; dark: boolean }) {
+  const [first, end] = around(match);
+  const hidden = new Set(special ? [] : match.special);
+  const most = Math.max(...(match.attention ?? []).filter((_, at) => !hidden.has(at)), 1e-9);
+  return (
+    <>
+      {first > 0 && "… "}
+      {match.tokens.slice(first, end).map((text, index) => {
+        const at = first + index;
+        if (hidden.has(at)) return null;
+        const weight = match.attention?.[at] ?? 0;
+        const body = at === match.position
+          ? <mark style={{ background: shade(weight / most, HUE, dark) }}>{visible(text)}</mark>
+          : <span class={match.special.includes(at) ? "special" : undefined} style={{ background: weight / most > 0.01 ? shade(weight / most, HUE, dark) : undefined }} title={match.attention ? `${percent(weight)} of the attention` : undefined}>{visible(text)}</span>;
+        return <Fragment key={at}>{index > 0 && !match.continues.includes(at) && " "}{body}</Fragment>;
+      })}
+      {end < match.tokens.length && " …"}
+    </>
+  );
+}
+
+const around = ({ position, tokens }: Match): [number, number] => [Math.max(0, position - AROUND), Math.min(tokens.length, position + AROUND + 1)];
+
+export function Counts({ counts, of }: { counts: Contexts["counts"]; of: number }) {
+  return (
+    <aside class="ctx-card ctx-counts" aria-label="What the contexts share">
+      {KINDS.map(([kind, name]) => counts[kind] && (
+        <section key={kind}>
+          <h3>{name}</h3>
+          <ul>
+            {counts[kind].slice(0, LISTED).map(([text, times]) => (
+              <li key={text} style={{ "--share": times / Math.max(of, 1) }}><span class="token">{visible(text)}</span><span>{times}</span></li>
+            ))}
+          </ul>
+          {counts[kind].length > LISTED && <p class="hint">and {counts[kind].length - LISTED} more</p>}
+        </section>
+      ))}
+    </aside>
+  );
+}
+
+/** The token, special ones aside, that a match attends to most. */
+function attended({ attention, tokens, special }: Match): [string, number] | null {
+  let best = -1;
+  attention?.forEach((weight, at) => {
+    if (!special.includes(at) && (best < 0 || weight > attention[best])) best = at;
+  });
+  return best < 0 ? null : [tokens[best], attention![best]];
+}
+
+function rowsOf(matches: Match[]): (string | number)[][] {
+  return [
+    ["rank", "score", "row", "token", "next", "looks at", "attention", "context"],
+    ...matches.map((match, at) => {
+      const [first, end] = around(match);
+      const [text, weight] = attended(match) ?? ["", ""];
+      return [at + 1, match.score, match.row, match.tokens[match.position], match.tokens[match.position + 1] ?? "", text, weight, plain(match, first, end)];
+    }),
+  ];
+}
+
+const plain = (match: Match, first: number, end: number): string =>
+  match.tokens.slice(first, end).reduce((text, token, index) => {
+    const at = first + index;
+    return text + (index > 0 && !match.continues.includes(at) ? " " : "") + (at === match.position ? `[${token}]` : token);
+  }, "");
+
+export function Table({ matches }: { matches: Match[] }) {
+  const [columns, ...rows] = rowsOf(matches);
+  return (
+    <div class="ctx-table" tabIndex={0} role="region" aria-label="data table">
+      <table>
+        <caption>Every context, the nearest first</caption>
+        <thead><tr>{columns.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
+        <tbody>
+          {rows.map((cells) => (
+            <tr key={cells[0]}>{cells.map((cell, at) => (at === 0 ? <th scope="row">{cell}</th> : <td>{typeof cell === "number" && at !== 2 ? number(cell) : cell}</td>))}</tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+export function exportsOf({ matches }: Contexts, query: ContextsQuery, title: string): Exports {
+  const style = (name: string) => getComputedStyle(document.querySelector(".ctx")!).getPropertyValue(name).trim();
+  const figure = (): NeuronFigure => {
+    const [ink, soft] = [style("--ink"), style("--ink-2")];
+    const shapes: NeuronFigure["shapes"] = [{ kind: "text", x: 16, y: LINE, text: title, colour: ink, strong: true }];
+    matches.forEach((match, at) => {
+      const y = LINE * (at + 2);
+      const first = Math.max(0, match.position - AROUND / 2);
+      shapes.push({ kind: "text", x: 64, y, text: number(match.score, 3), colour: soft, end: true });
+      shapes.push({ kind: "text", x: 80, y, text: plain(match, first, first + 2 * AROUND).slice(0, LETTERS), colour: ink });
+    });
+    return { width: WIDTH, height: LINE * (matches.length + 3), shapes };
+  };
+  return {
+    name: `contexts-${query.by}${query.layer}${query.number === null ? "" : `-${query.number}`}`,
+    location: query,
+    finding: () => title,
+    png: () => toPng(figure(), style("--panel"), style("--sans")),
+    svg: () => toSvg(figure(), style("--panel"), style("--sans")),
+    table: () => rowsOf(matches),
+  };
+}
