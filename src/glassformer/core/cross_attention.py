@@ -18,6 +18,8 @@ from glassformer.errors import ConfigError
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+    from glassformer.core.cache import KeyValueCache
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CrossAttentionSpec(AttentionSpec):
@@ -82,11 +84,12 @@ class CrossAttention(MultiHeadAttention):
             raise ConfigError("cross-attention needs flow.memory, the encoder's output; got None")
 
         q = self.tap(flow, "q", self.split_heads(self.q(x), self.spec.heads)[0])
-        if flow.cache is None:
-            k, v = self.keys_values(memory.states)
-        else:
-            k, v = flow.cache.encoder_keys_values(self, partial(self._contiguous_keys_values, memory))
+        k, v = self.keys_values(memory.states) if flow.cache is None else self.cached_keys_values(memory, flow.cache)
         return q, self.tap(flow, "k", k), self.tap(flow, "v", v)
+
+    def cached_keys_values(self, memory: EncoderOutput, cache: KeyValueCache) -> tuple[Tensor, Tensor]:
+        """Keys and values of the encoder's output, computed at the first step. [N, K, S, E] each"""
+        return cache.encoder_keys_values(self, partial(self._contiguous_keys_values, memory))
 
     def keys_values(self, states: Float[Tensor, "N S D"]) -> tuple[Tensor, Tensor]:
         """Keys and values of the encoder's output, the same at every step of decoding. [N, K, S, E] each"""

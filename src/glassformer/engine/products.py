@@ -16,12 +16,15 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from glassformer.engine.program import Format
 
 TAKES = {  # precision → dtypes of the weights it can be made from
     "fp32": (torch.float32,),
@@ -260,6 +263,33 @@ def _fbgemm_packing() -> Iterator[None]:
             yield
         finally:
             torch.backends.quantized.engine = engine
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Weights as the kernels of single tokens read them: row after row, in a format.
+
+    weight: [out, in] · step: of each row of levels [out], or None · bias: fp32 [out], or None
+    """
+
+    format: Format
+    weight: Tensor
+    step: Tensor | None = None
+    bias: Tensor | None = None
+
+    @staticmethod
+    def of(weight: Tensor, bias: Tensor | None, precision: str, inside: bool) -> Matrix:
+        """Weights of a linear layer in a precision; fp32 ones as they are, if they lie row after row."""
+        bias = None if bias is None else bias.float().contiguous()
+        if precision == "int8":
+            steps = _steps(weight.float())
+            levels = (weight.float() / steps).round_().to(torch.int8)
+            return Matrix(Format.INT8, levels.contiguous(), steps.flatten(), bias)
+        if weight.dtype == torch.bfloat16 or (precision == "bf16" and inside):
+            return Matrix(Format.BF16, weight.bfloat16().contiguous(), None, bias)
+        if precision != "fp32" or _fits_fp16(weight):
+            return Matrix(Format.FP16, weight.half().contiguous(), None, bias)
+        return Matrix(Format.FP32, weight.contiguous(), None, bias)
 
 
 def packable(weight: Tensor, precision: str) -> bool:

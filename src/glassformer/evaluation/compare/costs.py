@@ -20,7 +20,8 @@ import numpy as np
 from torch import nn
 
 from glassformer.data.rows import RowSequence, read_rows
-from glassformer.engine.prepare import PackedLinear, prepare, unprepare
+from glassformer.engine.packed_linear import PackedLinear
+from glassformer.engine.prepare import prepare, unprepare
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.runs import TrainedRun, load_trained_model, open_run
 from glassformer.files import read_json_object

@@ -1,0 +1,98 @@
+"""Fused path of a stack for a few tokens: a step of generation as one program of compiled kernels.
+
+    prepare(network) ──> stack.few_tokens = DecodeStep()
+    stack(x, flow)   ──> few tokens, a cache, nobody who listens: one program for all blocks; else block by block
+
+A stack is understood by what its blocks are made of, never by family: see `step_program`. With any other part it keeps
+to the plain path, which is the truth that this one is tested against.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core.cache import KeyValueCache
+from glassformer.core.flow import Flow
+from glassformer.engine import native
+from glassformer.engine.few_tokens import MAX_TOKENS
+from glassformer.engine.step_program import NotUnderstood, StepProgram
+from glassformer.engine.team import run
+
+if TYPE_CHECKING:
+    from glassformer.core.stack import Stack
+
+
+class DecodeStep:
+    """What a prepared stack does with a few tokens. Copied and pickled without its programs, which are made anew."""
+
+    def __init__(self) -> None:
+        self._programs: dict[tuple[int, int], list[StepProgram]] = {}  # by rows and tokens; those that nobody runs
+        self._weights: tuple[Any, ...] | None = None  # that the programs read
+        self._understood = True
+        self._checked: weakref.WeakSet[KeyValueCache] = weakref.WeakSet()  # caches that began with these weights
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DecodeStep, ()
+
+    def __call__(self, stack: Stack, x: Tensor, flow: Flow) -> Tensor | None:
+        """The stream after the last block; None where this is not for the fused path. [B, T, D]"""
+        B, T, _ = x.shape
+        if not _is_plain_step(x, flow):
+            return None
+        kernel = native.kernel() if B * T <= MAX_TOKENS else None
+        if kernel is None or not self._is_current(stack, flow):
+            return None
+        idle = self._programs.setdefault((B, T), [])
+        try:
+            program = idle.pop() if idle else StepProgram(stack, B, T)
+        except NotUnderstood:
+            self._understood = False
+            return None
+        if not program.bind(x, flow):
+            idle.append(program)
+            return None
+        run(kernel, program.job)
+        y = program.stream.to(x.dtype, copy=True)
+        idle.append(program)
+        assert flow.cache is not None
+        flow.cache.advance(T)
+        return y
+
+    def _is_current(self, stack: Stack, flow: Flow) -> bool:
+        """Whether the programs read the stack's weights as they are now; looked up once for each cache."""
+        if flow.cache in self._checked:
+            return self._understood
+        weights = _weights(stack.parameters())
+        if weights != self._weights:
+            self._weights, self._programs, self._understood = weights, {}, True
+        modules = list(stack.modules())
+        if any(m._forward_hooks or m._forward_pre_hooks or m.training for m in modules):
+            return False
+        assert flow.cache is not None
+        self._checked.add(flow.cache)
+        return self._understood
+
+
+def _is_plain_step(x: Tensor, flow: Flow) -> bool:
+    """Whether a call continues a cache, and asks for nothing but its result."""
+    return (
+        type(flow.cache) is KeyValueCache
+        and flow.tape is None
+        and flow.packing is None
+        and not torch.is_grad_enabled()
+        and x.device.type == "cpu"
+        and x.dtype in (torch.float32, torch.bfloat16)
+        and x.numel() > 0
+        and not torch.compiler.is_compiling()
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+def _weights(parameters: Iterable[Tensor]) -> tuple[tuple[int, int], ...]:
+    """What changes when weights do: where they lie, and how often they were written to, which torch counts."""
+    return tuple((x.data_ptr(), 0 if x.is_inference() else x._version) for x in parameters)

@@ -1,0 +1,59 @@
+"""The product of a linear layer and a few tokens by the compiled kernels: for the head, whose table is the largest."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.engine import native
+from glassformer.engine.products import Matrix
+from glassformer.engine.program import BYTES, INSTRUCTION, state_of
+from glassformer.engine.team import Job, run
+
+MAX_TOKENS = 8
+"""Tokens of a step, over all rows, up to which it is bound by the bandwidth of reading weights."""
+
+CHUNK_BYTES, MIN_CHUNKS = 1 << 18, 8
+"""Weights of a chunk at most, and chunks of a product at least: long runs are read fastest, short ones end together."""
+
+
+def product_fields(matrix: Matrix) -> dict[str, int]:
+    """The fields of a product's instruction that its weights decide."""
+    N, K = matrix.weight.shape
+    block = -(-N // max(MIN_CHUNKS, -(-N * K * BYTES[matrix.format] // CHUNK_BYTES)))
+    addresses = {"weight": matrix.weight, "step": matrix.step, "bias": matrix.bias}
+    return {
+        "block": block, "chunks": -(-N // block), "inputs": K, "outputs": N, "format": matrix.format,
+        **{name: 0 if tensor is None else tensor.data_ptr() for name, tensor in addresses.items()},
+    }  # fmt: skip
+
+
+class FewTokensProduct:
+    """y = x Wᵀ + b of up to `MAX_TOKENS` tokens, in fp32."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+        self._idle: list[tuple[np.ndarray, Job]] = []  # programs that nobody runs
+
+    def __call__(self, x: Tensor) -> Tensor | None:
+        """The product, or None where there is no kernel for it. [..., out]"""
+        kernel = native.kernel() if x.device.type == "cpu" and len(x) else None
+        N, K = self._matrix.weight.shape
+        if kernel is None:
+            return None
+        tokens = x.float().reshape(-1, K).contiguous()
+        y = torch.empty(len(tokens), N)
+        instructions, job = self._idle.pop() if self._idle else self._program()
+        op = instructions[0]
+        op["rows"], op["x"], op["y"] = len(tokens), tokens.data_ptr(), y.data_ptr()
+        run(kernel, job)
+        self._idle.append((instructions, job))
+        return y.to(x.dtype).view(*x.shape[:-1], N)
+
+    def _program(self) -> tuple[np.ndarray, Job]:
+        instructions = np.zeros(1, INSTRUCTION)
+        for name, value in product_fields(self._matrix).items():
+            instructions[name] = value
+        scratch = np.empty((max(1, torch.get_num_threads()), 1), np.float32)  # such a product needs none
+        return instructions, Job(state_of(instructions), scratch, self._matrix.weight.nbytes)

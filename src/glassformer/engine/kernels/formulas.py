@@ -1,0 +1,215 @@
+"""The formulas of a decoding step: products, norms, activations, each as it is written in a paper."""
+
+from __future__ import annotations
+
+import math
+
+from numba import float32, uint32
+
+from glassformer.engine.kernels.memory import (
+    bits_of_float,
+    bytes_,
+    exact,
+    float_of_bits,
+    floats,
+    formula,
+    from_bf16,
+    from_fp16,
+    from_fp32,
+    from_int8,
+    halves,
+)
+from glassformer.engine.program import Activation, Format, Norm
+
+
+def _reader(array, size, widen):
+    """Functions of weights w of one format at an address: Σ w[k] x[k]; the same of two w and four x; w in fp32."""
+
+    @formula
+    def dot(address, start, x):
+        w = array(address + start * size, x.size)
+        total = float32(0)
+        for k in range(x.size):
+            total += widen(w[k]) * x[k]
+        return total
+
+    @formula
+    def eight_dots(address, start0, start1, K, x0, x1, x2, x3):
+        v, w = array(address + start0 * size, K), array(address + start1 * size, K)
+        a, b, c, d = floats(x0, K), floats(x1, K), floats(x2, K), floats(x3, K)
+        va = vb = vc = vd = wa = wb = wc = wd = float32(0)
+        for k in range(K):
+            wide0, wide1 = widen(v[k]), widen(w[k])
+            va += wide0 * a[k]
+            vb += wide0 * b[k]
+            vc += wide0 * c[k]
+            vd += wide0 * d[k]
+            wa += wide1 * a[k]
+            wb += wide1 * b[k]
+            wc += wide1 * c[k]
+            wd += wide1 * d[k]
+        return va, vb, vc, vd, wa, wb, wc, wd
+
+    @formula
+    def widened(address, start, out):
+        w = array(address + start * size, out.size)
+        for k in range(out.size):
+            out[k] = widen(w[k])
+
+    return dot, eight_dots, widened
+
+
+dot_fp32, eight_dots_fp32, widened_fp32 = _reader(floats, 4, from_fp32)
+dot_fp16, eight_dots_fp16, widened_fp16 = _reader(halves, 2, from_fp16)
+dot_bf16, eight_dots_bf16, widened_bf16 = _reader(halves, 2, from_bf16)
+dot_int8, eight_dots_int8, widened_int8 = _reader(bytes_, 1, from_int8)
+
+
+@formula
+def dot(form, address, start, x):
+    """Σ w[start + k] x[k] over weights in a format."""
+    if form == Format.FP32:
+        return dot_fp32(address, start, x)
+    if form == Format.FP16:
+        return dot_fp16(address, start, x)
+    if form == Format.BF16:
+        return dot_bf16(address, start, x)
+    return dot_int8(address, start, x)
+
+
+@formula
+def eight_dots(form, address, start0, start1, K, x0, x1, x2, x3):
+    """The same of two w and four x, so that each number is read once for several sums."""
+    if form == Format.FP32:
+        return eight_dots_fp32(address, start0, start1, K, x0, x1, x2, x3)
+    if form == Format.FP16:
+        return eight_dots_fp16(address, start0, start1, K, x0, x1, x2, x3)
+    if form == Format.BF16:
+        return eight_dots_bf16(address, start0, start1, K, x0, x1, x2, x3)
+    return eight_dots_int8(address, start0, start1, K, x0, x1, x2, x3)
+
+
+@formula
+def widened(form, address, start, out):
+    """out = w[start:] in fp32."""
+    if form == Format.FP32:
+        widened_fp32(address, start, out)
+    elif form == Format.FP16:
+        widened_fp16(address, start, out)
+    elif form == Format.BF16:
+        widened_bf16(address, start, out)
+    else:
+        widened_int8(address, start, out)
+
+
+@formula
+def product(op, weight, step, bias, x, y, start, stop):
+    """y[r, n] = W[n] · x[r] · step[n] + b[n] for the rows start ≤ n < stop of W, each of which is read once."""
+    K, N, last = op.inputs, op.outputs, op.rows - 1
+    steps, shifts = floats(step, N), floats(bias, N)
+    for n in range(start, stop, 2):
+        m = min(n + 1, stop - 1)
+        for r in range(0, last, 4):  # the last row stands in for those that are missing
+            rows = r, min(r + 1, last), min(r + 2, last), min(r + 3, last)
+            x0, x1, x2, x3 = x + 4 * K * rows[0], x + 4 * K * rows[1], x + 4 * K * rows[2], x + 4 * K * rows[3]
+            sums = eight_dots(op.format, weight, n * K, m * K, K, x0, x1, x2, x3)
+            for i in range(4):
+                y[rows[i] * N + n], y[rows[i] * N + m] = sums[i], sums[4 + i]
+        if last % 4 == 0:
+            y[last * N + n] = dot(op.format, weight, n * K, floats(x + 4 * last * K, K))
+            y[last * N + m] = dot(op.format, weight, m * K, floats(x + 4 * last * K, K))
+    for r in range(op.rows):
+        row = y[r * N + start : r * N + stop]
+        if step:
+            for i in range(row.size):
+                row[i] *= steps[start + i]
+        if bias:
+            for i in range(row.size):
+                row[i] += shifts[start + i]
+
+
+# ------------------------------------------------------------------------------------------- norms and activations
+
+
+@formula
+def norm(kind, x, gain, shift, eps, y):
+    """LayerNorm  (x - mean) / √(var + eps) · gain + shift      RMSNorm  x / √(mean(x²) + eps) · gain"""
+    D = x.size
+    mean = float32(0)
+    if kind == Norm.LAYER:
+        for i in range(D):
+            mean += x[i]
+        mean /= float32(D)
+    squares = float32(0)
+    for i in range(D):
+        squares += (x[i] - mean) * (x[i] - mean)
+    factor = float32(1) / math.sqrt(squares / float32(D) + float32(eps))
+    gains = floats(gain, D)
+    for i in range(D):
+        y[i] = (x[i] - mean) * factor * gains[i]
+    if shift:
+        shifts = floats(shift, D)
+        for i in range(D):
+            y[i] += shifts[i]
+
+
+@exact
+def exp(x):
+    """eˣ = 2ⁿ eʳ with n the integer nearest to x / ln 2, and eʳ as its Taylor series; from e⁻⁸⁷ to e⁸⁸."""
+    x = float32(-87) if x < float32(-87) else x
+    x = float32(88) if x > float32(88) else x
+    shifted = x * float32(1.4426950408889634) + float32(12_582_912)  # 1.5 · 2²³: n stands in the lowest bits
+    n = shifted - float32(12_582_912)
+    r = x - n * float32(0.693359375) + n * float32(2.12194440e-4)
+    series = float32(1 / 120) + r * float32(1 / 720)
+    series = float32(1 / 6) + r * (float32(1 / 24) + r * series)
+    series = float32(1) + r * (float32(1) + r * (float32(0.5) + r * series))
+    return float_of_bits(bits_of_float(series) + (bits_of_float(shifted) << uint32(23)))
+
+
+@formula
+def sigmoid(x):
+    return float32(1) / (float32(1) + exp(-x))
+
+
+@formula
+def tanh(x):
+    return float32(1) - float32(2) / (exp(float32(2) * x) + float32(1))
+
+
+@formula
+def erf(x):
+    """1 - t P(t) e^(-x²) with t = 1 / (1 + |x| / 2); P interpolates at Chebyshev's points, to 4e-7."""
+    size = abs(x)
+    t = float32(1) / (float32(1) + float32(0.5) * size)
+    p = float32(0.2144476) - float32(0.02620249) * t
+    p = float32(0.65907575) + t * (float32(-0.60880858) + t * p)
+    p = float32(0.34111724) + t * (float32(-0.12907109) + t * p)
+    p = float32(0.28322414) + t * (float32(0.26621748) + t * p)
+    y = float32(1) - t * p * exp(-size * size)
+    return -y if x < float32(0) else y
+
+
+@formula
+def activate(kind, x):
+    """x = activation(x), in place."""
+    if kind == Activation.GELU:
+        for i in range(x.size):
+            x[i] = float32(0.5) * x[i] * (float32(1) + erf(x[i] * float32(0.7071067811865476)))
+    elif kind == Activation.GELU_TANH:
+        for i in range(x.size):
+            cube = x[i] * x[i] * x[i]
+            inner = float32(0.7978845608028654) * (x[i] + float32(0.044715) * cube)
+            x[i] = float32(0.5) * x[i] * (float32(1) + tanh(inner))
+    elif kind == Activation.QUICK_GELU:
+        for i in range(x.size):
+            x[i] = x[i] * sigmoid(float32(1.702) * x[i])
+    elif kind == Activation.RELU:
+        for i in range(x.size):
+            x[i] = float32(0) if x[i] < float32(0) else x[i]
+    elif kind == Activation.SILU:
+        for i in range(x.size):
+            x[i] = x[i] * sigmoid(x[i])
+    elif kind == Activation.TANH:
+        for i in range(x.size):
+            x[i] = tanh(x[i])

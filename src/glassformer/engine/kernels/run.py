@@ -1,0 +1,239 @@
+"""The instructions of a program, and the loop in which threads compute them.
+
+run(state, scratch)    one thread: take a chunk, compute it, until the program is finished
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float32, int64, njit, types
+
+from glassformer.engine.kernels.formulas import activate, dot, exp, norm, product, tanh, widened
+from glassformer.engine.kernels.memory import (
+    BARE,
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    bytes_,
+    copy,
+    exact,
+    floats,
+    formula,
+    halves,
+    instructions,
+    integers,
+    pause,
+    to_bf16,
+)
+from glassformer.engine.program import (
+    CHUNK_BITS,
+    COUNT,
+    DONE,
+    FINISHED,
+    FIRST,
+    INSTRUCTIONS,
+    STATE_SIZE,
+    TICKET,
+    WAITING,
+    Format,
+    Kind,
+    Norm,
+)
+
+SPINS = 3_000
+"""How often a thread looks whether the others are done before it gives its core away: some 50 µs."""
+
+
+@formula
+def inputs_of(op, scratch):
+    """The address of norm(x) [rows, inputs], which each thread computes for itself; that of x where there is none."""
+    if op.norm == Norm.NONE:
+        return op.x
+    D = op.inputs
+    for r in range(op.rows):
+        place = 4 * r * D
+        norm(op.norm, floats(op.x + place, D), op.gain, op.shift, op.eps, floats(scratch + place, D))
+    return scratch
+
+
+@formula
+def linear(op, chunk, inputs, scratch):
+    """y = activation(W x + b); activation(W_gate x + b_gate) · (W x + b); or residual + factor · (W x + b)."""
+    start = chunk * op.block
+    stop = min(start + op.block, op.outputs)
+    N, spare = op.outputs, scratch + op.spare
+    y = floats(op.y, op.rows * N)
+    if op.kind == Kind.GATED:
+        product(op, op.gate, op.gate_step, op.gate_bias, inputs, y, start, stop)
+        neurons = floats(spare, op.rows * N)
+        product(op, op.weight, op.step, op.bias, inputs, neurons, start, stop)
+        for r in range(op.rows):
+            part = y[r * N + start : r * N + stop]
+            activate(op.activation, part)
+            for i in range(part.size):
+                part[i] *= neurons[r * N + start + i]
+        return
+    if op.residual == 0:
+        product(op, op.weight, op.step, op.bias, inputs, y, start, stop)
+        for r in range(op.rows):
+            activate(op.activation, y[r * N + start : r * N + stop])
+        return
+    branch = floats(spare, op.rows * N)
+    product(op, op.weight, op.step, op.bias, inputs, branch, start, stop)
+    stream = floats(op.residual, op.rows * N)
+    for r in range(op.rows):
+        for n in range(r * N + start, r * N + stop):
+            y[n] = stream[n] + float32(op.factor) * branch[n]
+
+
+@formula
+def add_normed(op, r, scratch):
+    """y[r] = residual[r] + factor · norm(x[r])"""
+    D = op.inputs
+    place = 4 * r * D
+    normed, y = floats(scratch, D), floats(op.y + place, D)
+    norm(op.norm, floats(op.x + place, D), op.gain, op.shift, op.eps, normed)
+    if op.residual == 0:
+        copy(normed, y)
+        return
+    stream = floats(op.residual + place, D)
+    for i in range(D):
+        y[i] = stream[i] + float32(op.factor) * normed[i]
+
+
+@formula
+def head_of(op, first, head, count, gain, shift, row, token, x, joint):
+    """x = one head of q or k of a token, normed and rotated; it is one of `count` heads from `first` on."""
+    E, kind = op.width, op.qk_norm
+    heads = floats(op.x + 4 * ((row * op.new + token) * op.inputs + first * E), count * E)
+    if kind == Norm.NONE:
+        copy(heads[head * E :], x)
+    elif op.qk_joint:
+        norm(kind, heads, gain, shift, op.qk_eps, joint[: count * E])
+        copy(joint[head * E :], x)
+    else:
+        norm(kind, heads[head * E : (head + 1) * E], gain, shift, op.qk_eps, x)
+    if op.cosines:
+        half = op.rotated // 2
+        at = 4 * (row * op.rotation_stride + token * op.rotated)
+        cosines, sines = floats(op.cosines + at, op.rotated), floats(op.sines + at, op.rotated)
+        for i in range(half):  # the pair (i, i + half) is turned by its angle
+            a, b = x[i], x[i + half]
+            x[i] = a * cosines[i] - b * sines[i]
+            x[i + half] = b * cosines[i + half] + a * sines[i + half]
+
+
+@formula
+def append(op, row, group, scratch):
+    """Append the new tokens' keys and values of one group to the cache."""
+    E, H, G = op.width, op.heads, op.groups
+    size = 4 if op.cache_format == Format.FP32 else 2
+    k, joint = floats(scratch, E), floats(scratch + op.spare, G * E)
+    for t in range(op.new):
+        at = ((row * G + group) * op.capacity + op.past + t) * E
+        head_of(op, H, group, G, op.k_gain, op.k_shift, row, t, k, joint)
+        v = floats(op.x + 4 * ((row * op.new + t) * op.inputs + (H + G + group) * E), E)
+        if op.cache_format == Format.FP32:
+            copy(k, floats(op.keys + at * size, E))
+            copy(v, floats(op.values + at * size, E))
+        else:
+            narrow_k = halves(op.keys + at * size, E)
+            narrow_v = halves(op.values + at * size, E)
+            for e in range(E):
+                narrow_k[e] = to_bf16(k[e])
+                narrow_v[e] = to_bf16(v[e])
+
+
+@formula
+def attention(op, chunk, scratch):
+    """z = softmax(q kᵀ · scale + bias) v for the heads of one row that share a group of keys.
+
+    scores[s] = cap · tanh(q · k[s] · scale / cap) + bias[s];   hidden keys count nothing;   z = Σ probs[s] v[s]
+    """
+    E, H, G = op.width, op.heads, op.groups
+    row, group = chunk // G, chunk % G
+    memory = row // op.beams
+    if op.writes:
+        append(op, row, group, scratch)
+    q, value = floats(scratch, E), floats(scratch + 4 * E, E)
+    joint = floats(scratch + op.spare, H * E)
+    keys = (memory * G + group) * op.capacity * E
+    total_keys = op.past + op.new if op.writes else op.past
+    scores = floats(scratch + op.spare + 4 * H * E, total_keys)
+    for t in range(op.new):
+        stop = op.past + t + 1 if op.writes else op.past
+        start = max(0, stop - op.window) if op.window else 0
+        for h in range(group * (H // G), (group + 1) * (H // G)):
+            head_of(op, 0, h, H, op.q_gain, op.q_shift, row, t, q, joint)
+            top = float32(-np.inf)
+            for s in range(start, stop):
+                score = dot(op.cache_format, op.keys, keys + s * E, q) * float32(op.scale)
+                if op.cap > 0:
+                    score = float32(op.cap) * tanh(score / float32(op.cap))
+                if op.score_bias:
+                    score += floats(op.score_bias, H * op.distances)[(h + 1) * op.distances - stop + s]
+                if op.keep and not bytes_(op.keep + memory * total_keys, total_keys)[s]:
+                    score = float32(-np.inf)
+                scores[s] = score
+                top = max(top, score)
+            total = float32(0)
+            for s in range(start, stop):
+                scores[s] = float32(0) if scores[s] == float32(-np.inf) else exp(scores[s] - top)
+                total += scores[s]
+            z = floats(op.y + 4 * ((row * op.new + t) * H + h) * E, E)
+            for e in range(E):
+                z[e] = float32(0)
+            for s in range(start, stop):
+                weight = scores[s] / total
+                if scores[s] == float32(0):
+                    continue
+                widened(op.cache_format, op.values, keys + s * E, value)
+                for e in range(E):
+                    z[e] += weight * value[e]
+
+
+# ------------------------------------------------------------------------------------------------------- a thread
+
+
+@exact
+def run(state, scratch):
+    """Take chunks of the program until it is finished, beside any number of other threads that do the same.
+
+    A ticket is the phase and the next chunk in one number, so that taking one is one atomic addition. Who computes the
+    last chunk of a phase begins the next. Nobody waits for a thread that holds no chunk.
+    """
+    words = integers(state, STATE_SIZE)
+    prepared, inputs = int64(-1), int64(0)
+    while True:
+        ticket = atomic_add(state + 8 * TICKET, 1)
+        phase, chunk = ticket >> CHUNK_BITS, ticket & ((1 << CHUNK_BITS) - 1)
+        number = phase - words[FIRST]
+        if number < 0 or number >= words[COUNT]:
+            return FINISHED
+        op = instructions(words[INSTRUCTIONS], words[COUNT])[number]
+        if chunk >= op.chunks:  # all are taken: wait for those that are being computed
+            spins = 0
+            while atomic_load(state + 8 * TICKET) >> CHUNK_BITS == phase:
+                if spins == SPINS:
+                    return WAITING
+                spins += 1
+                pause()
+            continue
+        if op.kind == Kind.ATTENTION:
+            attention(op, chunk, scratch)
+        elif op.kind == Kind.NORM:
+            add_normed(op, chunk, scratch)
+        else:
+            if prepared != phase:
+                prepared, inputs = phase, inputs_of(op, scratch)
+            linear(op, chunk, inputs, scratch)
+        if atomic_add(state + 8 * DONE, 1) == op.chunks - 1:
+            atomic_store(state + 8 * DONE, 0)
+            atomic_store(state + 8 * TICKET, (phase + 1) << CHUNK_BITS)
+
+
+def compiled():
+    """The machine code of `run`, and its name in there."""
+    entry = njit(types.int64(types.int64, types.int64), **BARE)(run.py_func)
+    (overload,) = entry.overloads.values()
+    return overload.library._get_compiled_object(), overload.fndesc.llvm_func_name

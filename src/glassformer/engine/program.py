@@ -1,0 +1,104 @@
+"""A decoding step as a program: instructions that compiled kernels run, without torch and Python in between.
+
+    one block      qkv ← W norm(x) + b  │  z ← attention(qkv, cache)  │  x ← x + W z + b  │  neurons ← …  │  x ← x + …
+
+Each instruction is a record of addresses and sizes, cut into chunks that threads take one after the other; the next
+begins when all chunks of the one before are done. `kernels` has the formulas, `decode_step` writes programs.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Kind(IntEnum):
+    """What an instruction computes."""
+
+    PRODUCT = 0  # y = activation(W norm(x) + b), or y += factor · (W x + b)
+    GATED = 1  # y = activation(W_gate norm(x) + b_gate) · (W norm(x) + b)
+    ATTENTION = 2  # z = softmax(q kᵀ · scale + bias) v
+    NORM = 3  # y = residual + factor · norm(x)
+
+
+class Format(IntEnum):
+    """How weights, or keys and values, are stored."""
+
+    FP32 = 0
+    FP16 = 1
+    BF16 = 2
+    INT8 = 3  # a step for each row
+
+
+class Norm(IntEnum):
+    """Normalisation of a vector, before a product or by itself."""
+
+    NONE = 0
+    LAYER = 1
+    RMS = 2
+
+
+class Activation(IntEnum):
+    """Activation functions, by the names of `core.feed_forward`."""
+
+    NONE = 0
+    GELU = 1
+    GELU_TANH = 2
+    QUICK_GELU = 3
+    RELU = 4
+    SILU = 5
+    TANH = 6
+
+
+BYTES = {Format.FP32: 4, Format.FP16: 2, Format.BF16: 2, Format.INT8: 1}
+
+INSTRUCTION = np.dtype(
+    [
+        *((name, "i8") for name in "kind chunks block rows spare".split()),
+        # vectors, fp32: x [rows, inputs], y [rows, outputs], residual [rows, outputs] or 0
+        *((name, "i8") for name in "x inputs y outputs residual".split()),
+        ("factor", "f8"),
+        # norm of x: gain and shift [inputs], or 0
+        *((name, "i8") for name in "norm gain shift".split()),
+        ("eps", "f8"),
+        # weights [outputs, inputs] in a format; step, and bias or 0 [outputs]; those of the gate
+        *((name, "i8") for name in "format weight step bias gate gate_step gate_bias activation".split()),
+        # attention of `new` tokens in each row: heads, groups of keys, width of a head; memory rows shared by beams
+        *((name, "i8") for name in "new heads groups width beams".split()),
+        # keys and values [N, groups, capacity, width], of which `past` are there; `writes`: new ones are appended
+        *((name, "i8") for name in "keys values cache_format capacity past writes window".split()),
+        # keep [N, past + new] bool or 0; bias of the scores [heads, distances], the last one that of distance 0, or 0
+        *((name, "i8") for name in "keep distances score_bias".split()),
+        *((name, "f8") for name in "scale cap".split()),
+        # rotary: cosines and sines [1 or rows, new, rotated], or 0
+        *((name, "i8") for name in "cosines sines rotated rotation_stride".split()),
+        # norms of q and k, over `qk_heads` heads at once
+        *((name, "i8") for name in "qk_norm qk_joint q_gain q_shift k_gain k_shift".split()),
+        ("qk_eps", "f8"),
+    ]
+)
+"""One instruction; every address is an integer, 0 for what is not there."""
+
+# The state of a running program, as 64-bit integers: those that threads write lie in cache lines of their own.
+TICKET = 0  # (phase << CHUNK_BITS) + the next chunk
+DONE = 8  # chunks of this phase that are computed
+FIRST, COUNT, INSTRUCTIONS = 16, 17, 18  # the phase of the first instruction, how many there are, their address
+STATE_SIZE = 24
+CHUNK_BITS = 24
+
+FINISHED, WAITING = 0, 1
+"""What a thread returns: the program is finished; it has waited for others for a while."""
+
+
+def state_of(instructions: np.ndarray) -> np.ndarray:
+    """The state of a program that has not begun; the instructions must outlive it."""
+    state = np.zeros(STATE_SIZE, np.int64)
+    state[COUNT], state[INSTRUCTIONS] = len(instructions), instructions.ctypes.data
+    return state
+
+
+def restart(state: np.ndarray) -> None:
+    """Begin a finished program again. Phases go on counting, so that no thread takes a new one for an old one."""
+    state[FIRST] += state[COUNT] + 1
+    state[TICKET] = state[FIRST] << CHUNK_BITS

@@ -1,0 +1,297 @@
+"""Writes the program of a decoding step: from the modules of a stack to instructions of compiled kernels.
+
+    norm ─ qkv ─────> PRODUCT     qkv = W norm(x) + b                before: in the product
+    attention ──────> ATTENTION   z = softmax(q kᵀ) v                norms of q and k, rotary, cache: in it
+    out ─ add ──────> PRODUCT     x = x + scale · (W z + b)          after, on_residual: a NORM of their own
+    norm ─ up ──────> PRODUCT     neurons = activation(W norm(x) + b), or GATED
+    down ─ add ─────> PRODUCT     x = x + scale · (W neurons + b)
+
+What these are made of decides, never a family: any part that is not of the core itself is `NotUnderstood`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.attention import Attention
+from glassformer.core.blocks import Block, ParallelBlock, Residual
+from glassformer.core.cross_attention import CrossAttention
+from glassformer.core.feed_forward import FeedForward, GatedFeedForward, QuickGELU
+from glassformer.core.flow import Flow
+from glassformer.core.norms import LayerNorm, RMSNorm
+from glassformer.core.positions import BucketedBias
+from glassformer.core.rotary import RotarySpec
+from glassformer.engine.few_tokens import product_fields
+from glassformer.engine.packed_linear import PackedLinear
+from glassformer.engine.program import INSTRUCTION, Activation, Format, Kind, Norm, state_of
+from glassformer.engine.team import Job
+
+if TYPE_CHECKING:
+    from glassformer.core.stack import Stack
+
+CACHE_FORMATS = {torch.float32: Format.FP32, torch.bfloat16: Format.BF16}
+
+
+class NotUnderstood(Exception):
+    """A stack has a part that programs have no instruction for."""
+
+
+class StepProgram:
+    """The program of B rows of T tokens each, its buffers, and what a step fills in.
+
+    stream: the residual stream, before and after the program. [B, T, D] fp32
+    """
+
+    def __init__(self, stack: Stack, B: int, T: int) -> None:
+        if not (stack.bias is None or type(stack.bias) is BucketedBias):
+            raise NotUnderstood(type(stack.bias).__name__)
+        self.B, self.T = B, T
+        self.stack = stack
+        self.nbytes = 0
+        self._kept: list[Any] = []  # whatever instructions have addresses of
+        self._records: list[dict[str, Any]] = []
+        self._layers: list[tuple[int, Attention | CrossAttention]] = []  # number of the instruction, layer
+        self._rotary: dict[RotarySpec, list[int]] = {}  # instructions that turn by the angles of each
+        self._bias: tuple[int, Tensor] | None = None  # distances, bias of each
+        self.stream = self._buffer(stack.spec.width).view(B, T, -1)
+        self._branch = self._buffer(stack.spec.width)
+        for block in stack:
+            self._add_block(block)
+        self.instructions = np.zeros(len(self._records), INSTRUCTION)
+        for record, fields in zip(self.instructions, self._records, strict=True):
+            for name, value in fields.items():
+                record[name] = value
+        self._state = state_of(self.instructions)
+        self._make_job(256)
+
+    # -------------------------------------------------------------------------------------------------- each step
+
+    def bind(self, x: Tensor, flow: Flow) -> bool:
+        """Fill in what changes from step to step; False where something in the flow is not understood."""
+        cache, memory, ops = flow.cache, flow.memory, self.instructions
+        assert cache is not None
+        if flow.keep is not None and flow.keep.shape[1] != 1:
+            return False
+        own = None if flow.keep is None else flow.keep[:, 0].expand(self.B, -1).contiguous()
+        sources = None if memory is None or memory.keep is None else memory.keep[:, 0].contiguous()
+        for number, layer in self._layers:
+            if isinstance(layer, CrossAttention):
+                if memory is None:
+                    return False
+                k, v = layer.cached_keys_values(memory, cache)
+                ops[number]["beams"] = self.B // len(k)
+            else:
+                like = x.new_empty(self.B, layer.spec.K, 0, layer.spec.E)
+                k, v = cache.reserve(layer, like, like, self.T)
+            if k.dtype not in CACHE_FORMATS or not (k.is_contiguous() and v.is_contiguous()):
+                return False
+            op, capacity, keep = ops[number], k.shape[2], sources if isinstance(layer, CrossAttention) else own
+            op["keys"], op["values"], op["capacity"] = k.data_ptr(), v.data_ptr(), capacity
+            op["past"] = capacity if isinstance(layer, CrossAttention) else cache.length
+            op["keep"] = 0 if keep is None else keep.data_ptr()
+            op["cache_format"] = CACHE_FORMATS[k.dtype]
+            if capacity + self.T > self._scores:
+                self._make_job(capacity + self.T)
+        self._held = own, sources, self._turn(x, flow)
+        self._set_bias(cache.length + self.T)
+        self.stream.copy_(x)
+        return True
+
+    def _turn(self, x: Tensor, flow: Flow) -> list[Tensor]:
+        """Cosines and sines of these tokens, from the modules that make them."""
+        made: list[Tensor] = []
+        for spec, numbers in self._rotary.items():
+            cosines, sines = self.stack.rotaries[spec](flow.token_positions(x), torch.float32)
+            made += [cosines.contiguous(), sines.contiguous()]
+            for number in numbers:
+                op = self.instructions[number]
+                op["cosines"], op["sines"] = made[-2].data_ptr(), made[-1].data_ptr()
+                op["rotation_stride"] = 0 if len(cosines) == 1 else self.T * spec.width
+        return made
+
+    def _set_bias(self, total: int) -> None:
+        """The bias of the scores, which depends on the distance alone: it is made for all distances at once."""
+        bias = self.stack.bias
+        if bias is None or (self._bias is not None and self._bias[0] >= total):
+            return
+        distances = -(-total // 256) * 256
+        table = bias(1, distances, self.stream.device)[0, :, 0].float().contiguous()  # [H, distances]
+        self._bias = distances, table
+        for number, layer in self._layers:
+            if not isinstance(layer, CrossAttention):
+                self.instructions[number]["distances"] = distances
+                self.instructions[number]["score_bias"] = table.data_ptr()
+
+    # --------------------------------------------------------------------------------------------------- once a form
+
+    def _make_job(self, scores: int) -> None:
+        """Scratch memory of each thread: the normed inputs, then what an instruction needs beside them."""
+        ops, R = self._records, self.B * self.T
+        inputs = max(max(R * op["inputs"], 2 * op.get("width", 0)) for op in ops)
+        outputs = max(R * op.get("outputs", 0) for op in ops)
+        heads = max((op["heads"] * op["width"] for op in ops if op["kind"] == Kind.ATTENTION), default=0)
+        inputs = -(-inputs // 16) * 16
+        self.instructions["spare"] = 4 * inputs
+        self._scores = scores
+        scratch = np.empty((max(1, torch.get_num_threads()), inputs + max(outputs, heads + scores) + 32), np.float32)
+        self.job = Job(self._state, scratch, self.nbytes)
+
+    def _add_block(self, block: nn.Module) -> None:
+        if type(block) is Block:
+            self._add_attention(block.attn, block.attn_residual.before)
+            self._close(block.attn.out, self._z, block.attn_residual)
+            if block.cross is not None and block.cross_residual is not None:
+                self._add_cross(block.cross, block.cross_residual.before)
+                self._close(block.cross.out, self._z, block.cross_residual)
+            neurons = self._add_neurons(block.ffn, block.ffn_residual.before)
+            self._close(_down(block.ffn), neurons, block.ffn_residual)
+        elif type(block) is ParallelBlock:
+            self._add_attention(block.attn, block.norm)
+            neurons = self._add_neurons(block.ffn, block.norm if block.ffn_norm is None else block.ffn_norm)
+            self._product(block.attn.out, self._z, self.stream, residual=self.stream)
+            self._product(_down(block.ffn), neurons, self.stream, residual=self.stream)
+        else:
+            raise NotUnderstood(type(block).__name__)
+
+    def _add_attention(self, attention: nn.Module, norm: nn.Module) -> None:
+        if type(attention) is not Attention:
+            raise NotUnderstood(type(attention).__name__)
+        spec = attention.spec
+        qkv = self._product(attention.qkv, self.stream, norm=norm)
+        fields: dict[str, Any] = {"writes": 1, "window": spec.window or 0, "beams": 1}
+        if spec.rotary is not None:
+            self._rotary.setdefault(spec.rotary, []).append(len(self._records))
+            fields["rotated"] = spec.rotary.width
+        if attention.q_norm is not None and attention.k_norm is not None:
+            q, k = self._norm(attention.q_norm), self._norm(attention.k_norm)
+            joint = spec.qk_norm is not None and spec.qk_norm.width != spec.E
+            fields |= {"qk_norm": q["norm"], "qk_eps": q["eps"], "qk_joint": joint}
+            fields |= {"q_gain": q["gain"], "q_shift": q["shift"], "k_gain": k["gain"], "k_shift": k["shift"]}
+        self._add_heads(attention, qkv, fields)
+
+    def _add_cross(self, cross: nn.Module, norm: nn.Module) -> None:
+        if type(cross) is not CrossAttention:
+            raise NotUnderstood(type(cross).__name__)
+        self._add_heads(cross, self._product(cross.q, self.stream, norm=norm), {})
+
+    def _add_heads(self, attention: Attention | CrossAttention, x: Tensor, fields: dict[str, Any]) -> None:
+        """z = softmax(q kᵀ · scale + bias) v"""
+        spec = attention.spec
+        self._z = self._buffer(spec.heads * spec.E)
+        self._layers.append((len(self._records), attention))
+        self._records.append(
+            {
+                "kind": Kind.ATTENTION, "chunks": self.B * spec.K, "x": x.data_ptr(), "inputs": x.shape[1],
+                "y": self._z.data_ptr(), "new": self.T, "heads": spec.heads, "groups": spec.K, "width": spec.E,
+                "scale": attention.scale, "cap": spec.score_cap or 0.0, **fields,
+            }
+        )  # fmt: skip
+
+    def _add_neurons(self, ffn: nn.Module, norm: nn.Module) -> Tensor:
+        """neurons = activation(up(norm(x))), or activation(gate(norm(x))) · up(norm(x))"""
+        if not isinstance(ffn, (FeedForward, GatedFeedForward)) or type(ffn) not in (FeedForward, GatedFeedForward):
+            raise NotUnderstood(type(ffn).__name__)
+        gate = ffn.gate if isinstance(ffn, GatedFeedForward) else None
+        return self._product(ffn.up, self.stream, norm=norm, gate=gate, activation=_activation(ffn.activation))
+
+    def _close(self, linear: nn.Module, x: Tensor, residual: Residual) -> None:
+        """stream = on_residual(stream + scale · after(linear(x)))"""
+        if isinstance(residual.after, nn.Identity):
+            self._product(linear, x, self.stream, residual=self.stream, factor=residual.scale)
+        else:
+            self._product(linear, x, self._branch)
+            self._add_norm(residual.after, self._branch, residual=self.stream.data_ptr(), factor=residual.scale)
+        if not isinstance(residual.on_residual, nn.Identity):
+            self._add_norm(residual.on_residual, self.stream)
+
+    def _add_norm(self, norm: nn.Module, x: Tensor, **fields: Any) -> None:
+        """stream = residual + factor · norm(x)"""
+        place = {"x": x.data_ptr(), "inputs": x.shape[-1], "y": self.stream.data_ptr()}
+        self._records.append({"kind": Kind.NORM, "chunks": self.B * self.T, **place, **self._norm(norm), **fields})
+
+    def _product(
+        self,
+        linear: nn.Module,
+        x: Tensor,
+        y: Tensor | None = None,
+        *,
+        norm: nn.Module | None = None,
+        residual: Tensor | None = None,
+        factor: float = 1.0,
+        gate: nn.Module | None = None,
+        activation: Activation = Activation.NONE,
+    ) -> Tensor:
+        """y = activation(linear(norm(x))), gated, or residual + factor · linear(x)"""
+        if type(linear) is not PackedLinear or not (gate is None or type(gate) is PackedLinear):
+            raise NotUnderstood(type(linear).__name__)
+        matrix = linear.matrix()
+        self._kept.append(matrix)
+        y = self._buffer(len(matrix.weight)) if y is None else y
+        fields: dict[str, Any] = {
+            "kind": Kind.PRODUCT, "rows": self.B * self.T, "x": x.data_ptr(), "y": y.data_ptr(),
+            "residual": 0 if residual is None else residual.data_ptr(), "factor": factor, "activation": activation,
+            **product_fields(matrix), **self._norm(norm),
+        }  # fmt: skip
+        self.nbytes += matrix.weight.nbytes
+        if gate is not None:
+            other = gate.matrix()
+            if other.format != matrix.format:
+                raise NotUnderstood(f"{other.format} beside {matrix.format}")
+            self._kept.append(other)
+            names = {"weight": "gate", "step": "gate_step", "bias": "gate_bias"}
+            fields |= {"kind": Kind.GATED} | {mine: product_fields(other)[name] for name, mine in names.items()}
+            self.nbytes += other.weight.nbytes
+        self._records.append(fields)
+        return y
+
+    def _norm(self, norm: nn.Module | None) -> dict[str, Any]:
+        """The fields of a norm."""
+        if norm is None or type(norm) is nn.Identity:
+            return {"norm": Norm.NONE}
+        if type(norm) is LayerNorm:
+            shift = None if norm.bias is None else norm.bias.detach().float()
+            gain = self._keep(norm.weight.detach().float())
+            return {"norm": Norm.LAYER, "gain": gain, "shift": self._keep(shift), "eps": norm.eps}
+        if type(norm) is RMSNorm:
+            gain = self._keep(
+                norm.weight.detach().float() + norm.offset if norm.offset else norm.weight.detach().float()
+            )
+            return {"norm": Norm.RMS, "gain": gain, "shift": 0, "eps": norm.eps}
+        raise NotUnderstood(type(norm).__name__)
+
+    def _buffer(self, width: int) -> Tensor:
+        buffer = torch.empty(self.B * self.T, width)
+        self._kept.append(buffer)
+        return buffer
+
+    def _keep(self, tensor: Tensor | None) -> int:
+        """The address of a tensor, which lives as long as the program; 0 for none."""
+        if tensor is None:
+            return 0
+        tensor = tensor.contiguous()
+        self._kept.append(tensor)
+        return tensor.data_ptr()
+
+
+def _down(ffn: nn.Module) -> nn.Linear:
+    assert isinstance(ffn, (FeedForward, GatedFeedForward))  # whose neurons are understood
+    return ffn.down
+
+
+def _activation(module: nn.Module) -> Activation:
+    match module:
+        case nn.GELU():
+            return Activation.GELU if module.approximate == "none" else Activation.GELU_TANH
+        case QuickGELU():
+            return Activation.QUICK_GELU
+        case nn.ReLU():
+            return Activation.RELU
+        case nn.SiLU():
+            return Activation.SILU
+        case nn.Tanh():
+            return Activation.TANH
+    raise NotUnderstood(type(module).__name__)
