@@ -40,6 +40,10 @@ class Reader(HTMLParser):
             if attributes.get("class") == "frame"
         }
 
+    def attention_frames(self) -> dict[str, bytes]:
+        """The frames without those of maps of embeddings, which `test_embeddings` reads."""
+        return {key: frame for key, frame in self.frames().items() if not key.startswith("embedding/")}
+
     def session(self) -> Any:
         return self.json("session")
 

@@ -58,7 +58,7 @@ def test_it_holds_every_overview_and_every_layer(models: dict[str, Model], famil
         for layer in range(description.layers)
         if not views.has_distance_based_mask(session, map=name, layer=layer)
     }
-    frames = reader.frames()
+    frames = reader.attention_frames()
     assert set(frames) == expected
     for key, frame in frames.items():
         kind, name, layer = key.split("/")
@@ -82,7 +82,7 @@ def test_what_a_page_cannot_compute_is_not_in_it(models: dict[str, Model]) -> No
     session, page = page_of(models["big_bird"], text)
     assert session.maps["self"].biased and session.head(0, 0).bias() is not None
     reader = Reader(str(page))
-    assert set(reader.frames()) == {"overview/self/0", "overview/self/1"}
+    assert set(reader.attention_frames()) == {"overview/self/0", "overview/self/1"}
     assert reader.session()["exact_layers"] == {"self": []}
     with pytest.raises(DataError, match=r"layer 1 sees blocks of 1, 1 random, which a page cannot compute"):
         str(page_of(models["big_bird"], text, layers=[1])[1])
@@ -141,7 +141,7 @@ def test_words_of_html_stay_in_their_place(models: dict[str, Model]) -> None:
     assert [t["text"] for t in reader.session()["streams"]["text"]][1:4] == ["<script>", "</script>", "<!--"]
     assert "onerror" not in source
     assert not reader.comments
-    assert source.count("<script") == source.count("</script>") == 6  # 4 frames, the session, the program
+    assert source.count("<script") == source.count("</script>") == 11  # 8 frames, map, session, program
 
 
 @pytest.mark.parametrize("layers", [[1], [0, 1], []])
@@ -291,7 +291,7 @@ def test_a_writing_and_the_session_of_its_path(models: dict[str, Model], family:
     side = stored.trace.stream
     path = [token["id"] for token in session["streams"][side]]
     assert path == [*(token.id for token in stored.trace.prefix), *stored.trace.tree.tokens(node)]
-    frames = reader.frames()
+    frames = reader.attention_frames()
     for choice in step["choices"]:
         frame = frames[f"distribution/{choice['at']}"]
         assert frame == distribution(stored.trace, w=stored.id, node=choice["at"], count=MAX_LISTED_TOKENS)

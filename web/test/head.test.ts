@@ -1,3 +1,4 @@
+import { initialEmbedding } from "../src/core/embedding-state";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { signal } from "@preact/signals";
@@ -47,6 +48,7 @@ function answer(query: LinesQuery): Lines {
 const start: State = {
   view: "head", map: "self", layers: [0, 0], heads: [0], mix: "each", query: null, key: null, from: "", to: "", special: true, sort: "layer", companding: "linear",
   generation: { options: {}, path: [], at: null, shades: "chance" }, patch: initialPatch(), off: [], sound: { word: null, head: 0 }, similarity: { words: true, row: null, column: null }, search: { by: "layer", layer: null, neuron: 0 },
+  embedding: initialEmbedding(),
 };
 
 function picture(change: Partial<State> = {}, transport: Partial<Transport> = {}) {

@@ -33,6 +33,7 @@ COMMANDS = (
     "data",
     "trace",
     "patch",
+    "embed-map",
     "encode",
     "similar",
     "corpus",
@@ -95,6 +96,7 @@ class LazyCommands(TyperGroup):
 
 def _load(name: str) -> Any:
     """The function or the group of a command."""
+    name = name.replace("-", "_")
     return getattr(import_module(f"glassformer.cli.{MODULES.get(name, name)}"), name)
 
 

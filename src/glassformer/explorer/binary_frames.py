@@ -34,6 +34,7 @@ KINDS = {
     "spectrogram": 8,
     "alignment": 9,
     "similarity": 10,
+    "embedding": 11,
 }
 DTYPES = {"u8": "<u1", "u32": "<u4", "f32": "<f4", "f64": "<f8"}
 

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.explorer.describe import ModelFacts
+from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_blocks
@@ -28,7 +29,7 @@ from glassformer.files import safe_repr
 from glassformer.inspect.session import Session
 from glassformer.pages import check_html_path
 
-VIEWS = ("model", "head", "matrix", "neuron", "generate", "sound", "patch", "similarity", "contexts")
+VIEWS = ("model", "head", "matrix", "neuron", "generate", "sound", "patch", "similarity", "contexts", "embedding")
 THEMES = ("light", "dark")
 NOTEBOOK_BYTES = 600_000
 """Maximum size of the exact layers of a page inside a notebook, which is saved with it."""
@@ -72,6 +73,7 @@ class InitialView:
     """Initial state of a page: its view, layer, heads, theme; None = the page's default.
 
     options: generation options of the view "generate", as in `generate`.
+    projection: of the view "embedding": pca, tsne or umap
 
     Raises: ConfigError: no such view, theme or option, or a layer or head that is no number.
     """
@@ -81,6 +83,7 @@ class InitialView:
     heads: int | Sequence[int] | None = None
     theme: str | None = None
     options: Mapping[str, Any] | None = None
+    projection: str | None = None
 
     def __post_init__(self) -> None:
         for name, value, allowed in (("view", self.view, VIEWS), ("theme", self.theme, THEMES)):
@@ -118,6 +121,7 @@ class InitialView:
             "l": self.layer,
             "h": ",".join(map(str, self._heads)) or None,
             "theme": self.theme,
+            "em": self.projection,
         }
         state: dict[str, Any] = {name: value for name, value in parameters.items() if value is not None}
         for name, value in (self.options or {}).items():
@@ -139,8 +143,17 @@ class Look(PageServer):
     In a notebook it shows the page itself.
     """
 
-    def __init__(self, runs: SessionRuns, texts: Sequence[str], start: InitialView | None = None) -> None:
+    def __init__(
+        self,
+        runs: SessionRuns,
+        texts: Sequence[str],
+        start: InitialView | None = None,
+        *,
+        corpus: PageMap | None = None,
+        projections: Mapping[str, bytes] | None = None,
+    ) -> None:
         super().__init__(runs)
+        self._embeddings.corpus, self._projections = corpus, dict(projections or {})
         self.texts = tuple(texts)
         self.start = start or InitialView()
         self.start.check_within(runs.factory.facts)
@@ -204,6 +217,8 @@ class Look(PageServer):
             first=first,
             start=start,
             extra=[*similarity_blocks(self._runs, self.texts), *extra],
+            corpus=self._embeddings.corpus,
+            projections=self._projections,
         )
 
     def _write(self) -> tuple[StoredTrace, int]:

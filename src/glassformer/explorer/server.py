@@ -26,6 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from glassformer.errors import ConfigError
 from glassformer.explorer.app import build
+from glassformer.explorer.embeddings import EmbeddingStore, embedding_routes
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.sound import TranscriptionStore, sound_routes
 from glassformer.explorer.traces import TraceStore
@@ -177,6 +178,7 @@ class PageServer(ABC):
     def __init__(self, runs: SessionRuns) -> None:
         self._runs, self._traces = runs, TraceStore(runs.factory.trace)
         self._sounds = TranscriptionStore(runs.factory.transcribe)
+        self._embeddings = EmbeddingStore(runs)
         self._token = secrets.token_urlsafe(24)
         self._server: Server | None = None
 
@@ -202,7 +204,9 @@ class PageServer(ABC):
         Raises: ConfigError: the port is taken.
         """
         sound = sound_routes(self._runs, self._sounds, texts[0])
-        app = build(self._runs, self._traces, self._token, texts, [*sound, *routes])
+        app = build(
+            self._runs, self._traces, self._token, texts, [*sound, *embedding_routes(self._embeddings), *routes]
+        )
         self._server = Server(app, bind(port))
         atexit.register(self.close)
 
@@ -236,6 +240,7 @@ class PageServer(ABC):
             self._server = None
         self._traces.close()
         self._sounds.close()
+        self._embeddings.close()
         self._runs.stop()
 
     def __enter__(self) -> Self:

@@ -17,7 +17,7 @@ import hashlib
 import json
 import zlib
 from bisect import insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer import views
 from glassformer.explorer.describe import ModelFacts, command, describe, without_places
+from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.traces import StoredTrace, command_line_options, result_summary
 from glassformer.explorer.views import distribution
@@ -79,6 +80,8 @@ CAP_BYTES = 25_000_000
 MAX_LISTED_TOKENS = 256
 """Tokens of each distribution that are listed exactly; the rest of the vocabulary is a histogram."""
 MAX_DISTRIBUTIONS = 1000
+MAX_MAPPED_TOKENS = 512
+"""Of longer texts a page leaves out the map of tokens."""
 
 STYLE = '<link rel="stylesheet" href="/static/app.css">'
 SCRIPT = '<script src="/static/app.js"></script>'
@@ -98,6 +101,7 @@ class StandalonePage:
         generated: a generation trace, and the node whose path is the session.
         sweeps: patching sweeps of the session, as JSON.
         extra: blocks of other views.
+        corpus: the map of the embeddings view, with projections by name; None = of the session's tokens.
     Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
     """
 
@@ -114,6 +118,8 @@ class StandalonePage:
         generated: tuple[StoredTrace, int] | None = None,
         sweeps: Sequence[dict[str, Any]] = (),
         extra: Sequence[str] = (),
+        corpus: PageMap | None = None,
+        projections: Mapping[str, bytes] | None = None,
     ) -> None:
         deepest = max(attention_map.layers for attention_map in session.maps.values())
         for layer in layers or ():
@@ -133,6 +139,7 @@ class StandalonePage:
         self.generated = generated
         self.sweeps = sweeps
         self.extra = extra
+        self.corpus, self.projections = corpus, dict(projections or {})
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
         self._around = page_around()
@@ -146,6 +153,7 @@ class StandalonePage:
         yield before
         yield from self._frames(progress)
         yield from self.extra
+        yield from self._embeddings()
         yield json_block("session", self._description())
         if self.sweeps:
             yield json_block("sweeps", {"sweeps": list(self.sweeps)})
@@ -165,6 +173,15 @@ class StandalonePage:
             with atomic_file(target) as stream:
                 stream.writelines(part.encode() for part in self.parts(progress))
             return target.stat().st_size
+
+    def _embeddings(self) -> Iterator[str]:
+        """The map of the embeddings view: of texts, or of the tokens of each stream, where these are not too many."""
+        if self.corpus is not None:
+            yield from _map_parts("embedding", self.corpus, self.projections)
+            return
+        for stream in dict.fromkeys(attention_map.queries for attention_map in self.session.maps.values()):
+            if len(self.session.streams[stream]) <= MAX_MAPPED_TOKENS:
+                yield from _map_parts(f"embedding/{stream}", session_map(self.session, stream), {})
 
     def _frames(self, progress: Progress) -> Iterator[str]:
         """Overviews of all layers, then exact layers: layer by layer, of every map."""
@@ -240,6 +257,13 @@ def generation_page(
         start=start or "v=1&view=generate",
         generated=(stored, node),
     )
+
+
+def _map_parts(id: str, page_map: PageMap, projections: Mapping[str, bytes]) -> Iterator[str]:
+    """A map of embeddings: its points as JSON, its places and neighbours as frames."""
+    yield json_block(id, {**page_map.description(), "projections": list(projections)})
+    for key, frame in page_map.frames(projections):
+        yield frame_block(f"{id}/{key}", frame)
 
 
 def _trace_parts(stored: StoredTrace, node: int, command: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ import { LRUCache } from "./lru-cache";
 import type { PatchEffect, PatchRequest, Sweep, SweepRequest } from "./patching";
 import { type Contexts, type ContextsQuery, parametersOf } from "./contexts";
 import { type Similarity, similarityOf } from "./similarity";
+import { type EmbeddingDescription, embeddingOf, type EmbeddingSource, placesOf } from "./embedding";
 import { type Description, type Transcript, transcriptOf } from "./transcript";
 import { UserError, nullToMinusInfinity } from "./types";
 import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport, TraceLine, GenerationRequest, PageLocation } from "./types";
@@ -118,6 +119,22 @@ export class HttpTransport implements Transport {
   async contexts(session: Session, query: ContextsQuery, signal?: AbortSignal): Promise<Contexts> {
     const answer = await this.call(`/api/contexts?${new URLSearchParams({ s: session.id, ...parametersOf(query) })}`, { signal });
     return (await answer.json().catch(unreachable)) as Contexts;
+  }
+
+  embeddings(session: Session, stream: string): EmbeddingSource {
+    const about = { s: session.id, stream };
+    const get = (path: string, parameters: object = {}, signal?: AbortSignal) =>
+      this.call(`/api/embedding${path}?${new URLSearchParams(Object.entries({ ...about, ...parameters }).map(([name, value]) => [name, String(value)]))}`, { signal });
+    const frame = async (answer: Response) => readFrame(await answer.arrayBuffer().catch(unreachable), "embedding");
+    return {
+      map: async (signal) => embeddingOf((await (await get("", {}, signal)).json()) as EmbeddingDescription, await frame(await get("/places", {}, signal))),
+      project: async (request, progress, signal) => {
+        const { id } = await this.pass<{ id: string }>("/api/embedding/project", { ...about, ...request }, progress, signal);
+        return placesOf(await frame(await this.call(`/api/embedding/projection?id=${id}`, { signal })));
+      },
+      neighbours: async (point, level, signal) => (await get("/neighbours", { point, level }, signal)).json() as Promise<[number, number][]>,
+      stored: null,
+    };
   }
 
   async page(session: Session, location?: PageLocation): Promise<Blob> {

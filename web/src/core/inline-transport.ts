@@ -10,6 +10,7 @@
 import { type Floats, type Layer, TILE, biasOf, quantize, kvHead, weightedValues, maxPoolInto, scores, softmax, topKeys } from "./attention";
 import { distributionOf, type BinaryFrame, type FrameKind, overviewOf, readFrame } from "./binary-frame";
 import { type Contexts, type ContextsQuery, sameQuery } from "./contexts";
+import { type EmbeddingSource, inlineEmbeddings } from "./embedding";
 import { LRUCache } from "./lru-cache";
 import { maskOf } from "./mask";
 import type { Options } from "./generation-options";
@@ -210,6 +211,15 @@ export class InlineTransport implements Transport {
     const stored = block && (JSON.parse(new TextDecoder().decode(await decompress(block))) as { query: ContextsQuery; result: Contexts });
     if (stored && sameQuery(stored.query, query)) return stored.result;
     throw new UserError(`This page holds ${stored ? "one search" : "no search"} of the corpus. For another: ${session.command} --corpus INDEX --view contexts`, "absent");
+  }
+
+  embeddings(session: Session, stream: string): EmbeddingSource {
+    const id = this.holder.getElementById("embedding") ? "embedding" : `embedding/${stream}`;
+    const frame = async (name: string) => {
+      const block = this.blocks.get(`${id}/${name}`);
+      return block ? readFrame(await decompress(block), "embedding") : null;
+    };
+    return inlineEmbeddings(this.holder.getElementById(id), frame, decompress, session.command);
   }
 
   private storedTrace(): Promise<StoredTrace> {

@@ -5,6 +5,8 @@ import type { Options, GenerationState } from "./generation-options";
 import type { Off, PatchEffect, PatchRequest, PatchState, Sweep, SweepRequest } from "./patching";
 import type { Contexts, ContextsQuery, CorpusFacts, SearchState } from "./contexts";
 import type { Similarity, SimilarityState } from "./similarity";
+import type { EmbeddingSource } from "./embedding";
+import type { EmbeddingState } from "./embedding-state";
 import type { Transcript } from "./transcript";
 
 /** A token of the input. */
@@ -357,11 +359,13 @@ export interface Transport {
   similarity(session: Session, signal?: AbortSignal): Promise<Similarity>;
   /** Where in the corpus a layer, a head or a neuron does the same. */
   contexts(session: Session, query: ContextsQuery, signal?: AbortSignal): Promise<Contexts>;
+  /** The map of embeddings: of the texts that the page was opened with, or else of the tokens of a stream. */
+  embeddings(session: Session, stream: string): EmbeddingSource;
   /** The session, and a generation trace, as one HTML file, or the transcript; absent in a page that is one already. */
   page?(session: Session, location?: PageLocation): Promise<Blob>;
 }
 
-export type ViewName = "model" | "head" | "matrix" | "neuron" | "patch" | "generate" | "sound" | "similarity" | "contexts";
+export type ViewName = "model" | "head" | "matrix" | "neuron" | "patch" | "generate" | "sound" | "similarity" | "contexts" | "embedding";
 
 /** View state; serialised as the URL fragment. */
 export interface State {
@@ -391,6 +395,7 @@ export interface State {
   sound: { word: number | null; head: number };
   similarity: SimilarityState;
   search: SearchState;
+  embedding: EmbeddingState;
 }
 
 /** Props of every view. */

@@ -4,11 +4,12 @@ import { initialGeneration, readPairs, formatPairs } from "./generation-options"
 import { formatPatch, initialPatch, readPatch } from "./patching";
 import { initialSearch, readSearch, searchPairs } from "./contexts";
 import { initialSimilarity, readSimilarity, similarityPairs } from "./similarity";
+import { formatEmbedding, initialEmbedding, readEmbedding } from "./embedding-state";
 import { typeOf } from "./tokens";
 import type { AttentionMap, Companding, Mix, Session, State, ViewName } from "./types";
 
 export const VERSION = "1";
-export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate", "sound", "patch", "similarity", "contexts"];
+export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate", "sound", "patch", "similarity", "contexts", "embedding"];
 export const SORTS = ["layer", "entropy_bits", "previous", "first", "special", "distance"] as const;
 const MIXES: readonly Mix[] = ["each", "mean", "max"];
 const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
@@ -28,6 +29,7 @@ export function initialState({ maps, opening: { view, map, layer, head } }: Sess
     from: "", to: "", special: true, sort: "layer", companding: "linear",
     generation: initialGeneration(), patch: initialPatch(), off: [], sound: { word: null, head: 0 },
     similarity: initialSimilarity(), search: initialSearch(),
+    embedding: initialEmbedding(),
   };
 }
 
@@ -56,6 +58,7 @@ export function formatState(state: State, texts: string | null, window: number |
   if (state.sound.word !== null) pairs.push(["word", String(state.sound.word)]);
   if (state.sound.head) pairs.push(["aligned", String(state.sound.head)]);
   pairs.push(...similarityPairs(state.similarity), ...searchPairs(state.search));
+  pairs.push(...formatEmbedding(state.embedding));
   if (window !== null) pairs.push(["win", String(window)]);
   if (texts) pairs.push(["x", texts]);
   return pairs.map(([name, value]) => `${name}=${encodeURIComponent(value).replace(/%2C/g, ",")}`).join("&");
@@ -96,6 +99,7 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   state.sound = { word: wholeNumber(pairs.get("word")), head: wholeNumber(pairs.get("aligned")) ?? 0 };
   state.similarity = readSimilarity(pairs);
   state.search = readSearch(pairs);
+  state.embedding = readEmbedding(pairs, notices);
   return { state, notices: [...new Set(notices)] };
 }
 

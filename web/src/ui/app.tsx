@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Store } from "../core/store";
 import { VIEWS, viewsOf } from "../core/url-state";
 import type { Exports, Session, ViewProps } from "../core/types";
+import { EmbeddingView } from "../views/embedding";
 import { GenerateView } from "../views/generate";
 import { GenerationStore } from "../views/generate/generation-store";
 import { HeadView } from "../views/head";
@@ -74,7 +75,7 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
   }), [store, session]);
   const generation = useGenerationStore(props);
   const sound = useSoundStore(props);
-  const alone = view === "model" || ["generate", "sound", "patch", "similarity"].includes(view);
+  const alone = view === "model" || ["generate", "sound", "patch", "similarity", "embedding"].includes(view);
   return (
     <main class="work" data-view={view} data-alone={alone ? "" : undefined}>
       {!alone && <Navigator store={store} session={session} />}
@@ -93,6 +94,7 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
         {view === "patch" && <PatchView key={session.id} {...props} choice={<MapChoice store={store} session={session} />} />}
         {view === "similarity" && <SimilarityView key={session.id} {...props} />}
         {view === "contexts" && session.model.corpus && <ContextsView key={session.id} {...props} />}
+        {view === "embedding" && <EmbeddingView {...props} look={(texts, change) => void store.run(texts).then(() => store.set(change))} />}
         {view === "sound" && sound && <SoundView {...props} sound={sound} />}
         {view === "generate" && generation && <GenerateView key={generation.session.id} {...props} generation={generation} />}
       </section>

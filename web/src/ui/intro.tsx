@@ -10,6 +10,7 @@ const SENTENCES: Record<ViewName, string> = {
   matrix: "Each row is a word that looks, each column a word it looks at; stronger = more. Point for the exact value, click to pin it.",
   neuron: "How one word's attention comes about: its query meets every key, and the scores become shares. Choose a word, then a cell.",
   patch: "What the prediction becomes when one part of the pass is replaced: blue = less, orange = more. Point at a cell; click to pin it.",
+  embedding: "Each dot is a vector; near ones are alike. Move from layer to layer, point at a dot for its text, click it for its nearest neighbours.",
   generate: "Token by token as the model writes; stronger shade = less likely. Point at one for what else could have come; choose that to branch off.",
   similarity: "What each pair of words adds to the similarity of the two texts: orange adds, blue takes away, and all cells sum to it. Point for the exact number.",
   contexts: "Where else in the corpus a layer, a head or a neuron does the same: the nearest places first, shaded by where the head looks from there.",
@@ -51,6 +52,11 @@ const READINGS: Record<ViewName, ComponentChildren> = {
   patch: <>
     Each cell is a pass of its own, in which one head, or one word's state in one layer, is replaced: by zero, by its mean over the text, or by what it was for another text. What changes
     much was needed for this prediction. Of two texts, 0 is what the corrupt one gives, and 1 what the clean one gives.
+  </>,
+  embedding: <>
+    A vector of hundreds of numbers becomes a place on a plane. PCA turns the cloud so that it is as wide as it can be, and keeps distances as far as
+    two numbers can; t-SNE and UMAP keep neighbours together, and say little about what is far apart. The similarities in the lists are those of the
+    vectors themselves. Colours and shapes are the classes; a thin line is the way of the pinned dot through the layers.
   </>,
   generate: <>
     At every step the model gives each token it knows a share of 100%. Greedy takes the largest; sampling draws one, and temperature, top-k and top-p say how
@@ -169,6 +175,15 @@ const DRAWINGS: Record<ViewName, ComponentChildren> = {
       ))}
       <Note x={236} y={62}>same place,</Note>
       <Note x={236} y={76}>other text</Note>
+    </svg>
+  ),
+  embedding: (
+    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+      {[[40, 40], [58, 30], [52, 56], [74, 46]].map(([x, y]) => <circle key={x} class="bright" cx={x} cy={y} r="6" />)}
+      {[[120, 86], [136, 74], [142, 96]].map(([x, y]) => <rect key={x} class="dim" x={x - 6} y={y - 6} width="12" height="12" />)}
+      <path class="line" d="M40 40L58 30" />
+      <Note x={176} y={52}>near = alike</Note>
+      <Note x={176} y={72}>colour = class</Note>
     </svg>
   ),
   generate: (

@@ -28,9 +28,9 @@ test("a link holds the word and the head of a transcript, and the window whose p
 
 test("only what generates, or transcribes, has a view of that", () => {
   const views = (change: Partial<Session["model"]>) => viewsOf({ ...session, model: { ...session.model, can_generate: false, ...change } }).slice(4);
-  assert.deepEqual(views({}), []);
-  assert.deepEqual(views({ can_transcribe: true }), ["sound"]);
-  assert.deepEqual(views({ can_generate: true, can_transcribe: true }), ["generate", "sound"]);
+  assert.deepEqual(views({}), ["embedding"]);
+  assert.deepEqual(views({ can_transcribe: true }), ["sound", "embedding"]);
+  assert.deepEqual(views({ can_generate: true, can_transcribe: true }), ["generate", "sound", "embedding"]);
   const { state, notices } = parseState(pairsOf("v=1&view=sound"), session);
   assert.equal(state.view, "model");
   assert.match(notices[0], /the view “sound”, which is not here/);

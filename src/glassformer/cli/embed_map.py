@@ -1,0 +1,267 @@
+"""`glassformer embed-map MODEL TEXTS --word WORD`: contextual embeddings of a word's occurrences, or of whole texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.embed_map_page import serve_page, write_page
+from glassformer.cli.inputs import NO_LIMIT, inputs
+from glassformer.cli.options import Json, Loading, ModelName, Serving, columns_of, command, option
+from glassformer.cli.screen import (
+    byte_amount,
+    notes,
+    print_json,
+    print_lines,
+    progress_of,
+    rows_table,
+    show,
+    terminal,
+    text_of,
+)
+from glassformer.errors import ConfigError, DataError
+from glassformer.pages import check_html_path
+from glassformer.progress import spinner
+
+if TYPE_CHECKING:
+    from glassformer.inspect.projection import ProjectionOptions
+    from glassformer.inspect.word_study import WordStudy
+    from glassformer.model import Model
+
+WORDS, MAP, OUTPUT = "Words", "Map", "Output"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedMapOptions(Serving):
+    """Which occurrences, how they are embedded and mapped, and where the results go."""
+
+    word: str | None = option(
+        None, "Word whose occurrences are embedded. Default: whole texts.", "--word", "-w", panel=WORDS
+    )
+    match_case: bool = option(False, "Find the word in this case only.", panel=WORDS)
+    part_of_word: bool = option(False, "Find it inside other words too.", panel=WORDS)
+    against: list[str] | None = option(
+        None, "Texts of a second corpus: measure the word's semantic change; repeatable.", panel=WORDS
+    )
+    control: list[str] | None = option(None, "Control word beside it, with --against; repeatable.", panel=WORDS)
+    column: list[str] | None = option(
+        None,
+        "Column mapping of tables, role=column: text=title, label=sense; repeatable.",
+        "--column",
+        "-c",
+        panel=WORDS,
+    )
+    sentences: bool = option(False, "Split the texts into sentences first.", panel=WORDS)
+    layers: str = option(
+        "sum", "Layers of a vector: sum, mean or concat of the last four, last, or a level from 0.", panel=WORDS
+    )
+    pooling: str | None = option(
+        None, "Tokens of a vector: word (the mean of its pieces), first ([CLS]), mean (of the whole text).", panel=WORDS
+    )
+    token_type: int | None = option(None, "Segment id of all tokens. Default: the tokenizer's, 0.", panel=WORDS, min=0)
+    senses: int | None = option(
+        None, "Number of clusters. Default: of labels, else by the silhouette.", panel=WORDS, min=2
+    )
+    cluster: str = option("kmeans", "Clustering: kmeans or agglomerative.", panel=WORDS)
+    method: str = option("pca", "Projection the page opens with: pca, tsne or umap.", panel=MAP)
+    perplexity: float = option(30.0, "Perplexity of t-SNE.", panel=MAP)
+    neighbours: int = option(15, "Neighbours of UMAP.", panel=MAP)
+    min_dist: float = option(0.1, "Least distance of points in UMAP.", panel=MAP)
+    seed: int = option(0, "Random seed.", panel=MAP)
+    limit_gb: float = option(2.0, "RAM limit in GB for the states of all levels.", "--limit-gb", panel=MAP, min=0.001)
+    output: Path | None = option(
+        None, "Folder for embeddings.tsv, metadata.tsv and embeddings.parquet.", "--output", "-o", panel=OUTPUT
+    )
+    serve: bool = option(False, "Serve the page on this machine until Ctrl-C.", panel=OUTPUT)
+
+    def check(self) -> None:
+        """Raises: ConfigError: options that do not go together."""
+        for name, needs in (("control", "against"), ("against", "word")):
+            if getattr(self, name) and not getattr(self, needs):
+                raise ConfigError(f"--{name} goes with --{needs}; give both")
+        if self.html is not None:
+            check_html_path(self.html)
+        if self.serve and self.html is not None:
+            raise ConfigError("--serve and --html are two ways to see the page; give one")
+
+    def layer_choice(self) -> int | str:
+        """`--layers` as the library takes it."""
+        return int(self.layers) if self.layers.removeprefix("-").isdigit() else self.layers
+
+    def projection(self) -> ProjectionOptions:
+        """The options of the projection. Raises: ConfigError: out of range."""
+        from glassformer.inspect.projection import ProjectionOptions
+
+        return ProjectionOptions(self.method, self.perplexity, self.neighbours, self.min_dist, self.seed)
+
+
+@command
+def embed_map(
+    model: ModelName,
+    texts: Annotated[
+        list[str],
+        typer.Argument(help="Texts, files of texts (a line each), tables (.csv, .tsv, .jsonl, .parquet), or -."),
+    ],
+    *,
+    options: EmbedMapOptions,
+    loading: Loading,
+    json: Json = False,
+) -> None:
+    """Contextual embeddings: all occurrences of a word compared, layer by layer, and drawn as a map.
+
+    Without --word the whole texts are embedded. With --against the contexts of the word in two corpora are compared.
+
+    Examples:
+      glassformer embed-map MODEL titles.txt --word adoption --html page.html
+      glassformer embed-map MODEL titles.csv --word adoption --column label=sense --output adoption/
+      glassformer embed-map MODEL early.txt --against late.txt --word broadcast --control people
+    """
+    options.check()
+    projection = options.projection()
+    corpus, labels = read_corpus(texts, options)
+    second = read_corpus(options.against, options)[0] if options.against else None
+    with spinner("loading the model"):
+        from glassformer.model import load
+
+        loaded = load(model, **loading.given())
+    with notes(repeats=False):
+        if second is not None:
+            show_change(loaded, corpus, second, texts, options, json)
+            return
+        study = make_study(loaded, corpus, labels, options)
+        report = {"model": model, **study.to_dict()}
+        from glassformer.inspect.embedding_map import EmbeddingMap
+
+        embedding_map = EmbeddingMap.of(study.embeddings)
+        if options.output is not None:
+            vectors = study.embeddings.vectors(options.layer_choice())
+            report["files"] = [str(path) for path in embedding_map.save(options.output, vectors=vectors)]
+        if options.html is not None:
+            report["page"] = write_page(loaded, embedding_map, study, model, texts, options, projection)
+        if json:
+            print_json(report)
+        else:
+            show_study(study, report)
+        if options.serve:
+            serve_page(loaded, embedding_map, study, model, texts, options)
+
+
+def read_corpus(arguments: Sequence[str], options: EmbedMapOptions) -> tuple[list[str], list[str] | None]:
+    """The texts, and their labels where a column has them."""
+    columns = columns_of(options.column, ("text", "label"))
+    labels: list[str] | None = None
+    if "label" in columns:
+        from glassformer.data.rows import read_rows
+
+        roles = [columns.get("text", "text"), columns["label"]]
+        rows = read_rows(list(arguments), columns=roles, limit=NO_LIMIT)
+        texts, labels = [row[roles[0]] for row in rows], [str(row[roles[1]]) for row in rows]
+    else:
+        texts = inputs(arguments, columns)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"text {number} is {text!r:.60}; it must be a text")
+    return split_sentences(texts, labels) if options.sentences else (texts, labels)
+
+
+def split_sentences(texts: Sequence[str], labels: Sequence[str] | None) -> tuple[list[str], list[str] | None]:
+    """The sentences of texts, each with the label of its text."""
+    from glassformer.text.sentences import sentence_spans
+
+    sentences: list[str] = []
+    kinds: list[str] = []
+    for i, text in enumerate(texts):
+        parts = [text[start:end].strip() for start, end in sentence_spans(text)]
+        sentences += (parts := [part for part in parts if part])
+        kinds += [labels[i]] * len(parts) if labels is not None else []
+    return sentences, kinds if labels is not None else None
+
+
+def make_study(model: Model, texts: list[str], labels: list[str] | None, options: EmbedMapOptions) -> WordStudy:
+    """Embed, with a progress bar. Raises: as `embed_words` and `embed_texts`."""
+    from glassformer.inspect.occurrences import embed_texts, embed_words
+    from glassformer.inspect.word_study import WordStudy
+
+    shared: dict[str, Any] = {"token_type": options.token_type, "limit_bytes": round(options.limit_gb * 1e9)}
+    with progress_of("embedding") as bar:
+        if options.word is None:
+            embeddings = embed_texts(model, texts, labels=labels, pooling=options.pooling, progress=bar, **shared)
+        else:
+            embeddings = embed_words(
+                model,
+                texts,
+                options.word,
+                labels=labels,
+                whole_word=not options.part_of_word,
+                ignore_case=not options.match_case,
+                pooling=options.pooling or "word",
+                seed=options.seed,
+                progress=bar,
+                **shared,
+            )
+    embeddings.vectors(options.layer_choice())  # an early error
+    return WordStudy(embeddings, options.layer_choice(), options.senses, options.cluster, options.seed)
+
+
+def show_study(study: WordStudy, report: Mapping[str, Any]) -> None:
+    """Print the study: occurrences, similarities of all pairs, curve, results in words, and the files."""
+    console = terminal()
+    console.print(text_of(study.caption), end="\n\n")
+    if study.embeddings.word is not None:
+        headings, rows = study.occurrences_table()
+        console.print(rows_table(headings, rows, left=len(headings)))
+        if (more := len(study.embeddings) - len(rows)) > 0:
+            console.print(text_of(f"and {more:,} more; --json and --output have all", "dim"))
+        console.print()
+    if study.cosine is not None:
+        console.print(text_of("cosine similarity of all pairs of rows", "bold"))
+        numbers = range(len(study.embeddings))
+        lines = map(_cosine_line, numbers, study.cosine.values)
+        print_lines("\n".join(["    " + "".join(f"{i:4}" for i in numbers), *lines]))
+        console.print()
+    headings, rows = study.curve.table()
+    console.print(text_of(study.curve.caption, "bold"))
+    console.print(rows_table(headings, rows, left=1))
+    console.print()
+    for sentence in study.sentences():
+        console.print(text_of(sentence))
+    for path in report.get("files", ()):
+        console.print(text_of(f"saved in {path}"))
+    if page := report.get("page"):
+        console.print(text_of(f"saved in {page['out']}: {byte_amount(page['bytes'])}; open it in any browser"))
+
+
+def _cosine_line(number: int, row: Sequence[float]) -> str:
+    """`  3  .83 .85 1.0`: of each similarity two decimals."""
+    cells = (f"{value:.2f}".replace("0.", ".", 1).replace("1.00", "1.0") for value in row)
+    return f"{number:3} " + "".join(f"{cell:>4}" for cell in cells)
+
+
+def show_change(
+    model: Model, first: list[str], second: list[str], names: Sequence[str], options: EmbedMapOptions, json: bool
+) -> None:
+    """Print the semantic change of a word between two corpora."""
+    from glassformer.inspect.semantic_change import semantic_change
+
+    assert options.word is not None and options.against  # `check` has made sure
+    left, right = (Path(each[0]).stem[:20] if len(each) == 1 else "" for each in (names, options.against))
+    corpora = (left, right) if left and right and left != right else ("first", "second")
+    with spinner("embedding the occurrences"):
+        change = semantic_change(
+            model,
+            first,
+            second,
+            options.word,
+            options.control or (),
+            layers="last" if options.layers == "sum" else options.layer_choice(),
+            names=corpora,
+            seed=options.seed,
+            whole_word=not options.part_of_word,
+            ignore_case=not options.match_case,
+            limit_bytes=round(options.limit_gb * 1e9),
+        )
+    show(change, json)

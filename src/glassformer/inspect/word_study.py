@@ -1,0 +1,165 @@
+"""Polysemy study: one word, all its occurrences, and what their contextual embeddings say of its senses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import DataError
+from glassformer.inspect.contextual import ContextualEmbeddings, CosineTable, LayerCurve
+from glassformer.inspect.senses import Senses
+from glassformer.pages import html_table
+
+TABLE_ITEMS = 60
+"""Of so many items at most, all pairs are listed."""
+NEAREST = 3
+
+
+@dataclass(frozen=True)
+class WordStudy:
+    """The study of a word's occurrences, or of texts: similarities of all pairs, by layer, and clusters.
+
+    layers: as `ContextualEmbeddings.vectors` · sense_count, method: as `ContextualEmbeddings.senses`
+    """
+
+    embeddings: ContextualEmbeddings
+    layers: int | str = "sum"
+    sense_count: int | None = None
+    method: str = "kmeans"
+    seed: int = 0
+
+    @cached_property
+    def cosine(self) -> CosineTable | None:
+        """Of all pairs; None where there are too many, or none."""
+        return self.embeddings.cosine(self.layers) if 1 < len(self.embeddings) <= TABLE_ITEMS else None
+
+    @cached_property
+    def curve(self) -> LayerCurve:
+        """Mean similarities at each level."""
+        return self.embeddings.layer_curve()
+
+    @cached_property
+    def senses(self) -> Senses | None:
+        """Clusters; None where there is too little to cluster."""
+        if len(self.embeddings) < 3:
+            return None
+        try:
+            options: Any = {"layers": self.layers, "method": self.method, "seed": self.seed}
+            return self.embeddings.senses(self.sense_count, **options)
+        except DataError:  # all the same
+            return None
+
+    @cached_property
+    def nearest(self) -> list[list[tuple[int, float]]]:
+        """Of each item its nearest others; none where there are too many items to list."""
+        count = len(self.embeddings)
+        return [self.embeddings.nearest(i, NEAREST, self.layers) for i in range(count)] if count <= TABLE_ITEMS else []
+
+    @cached_property
+    def static(self) -> float | None:
+        """Lowest cosine of two static embeddings: 1 where all occurrences have the same form."""
+        count = len(self.embeddings)
+        return float(self.embeddings.static_cosine().min()) if 1 < count <= TABLE_ITEMS else None
+
+    @property
+    def caption(self) -> str:
+        """What was studied, in a line."""
+        each = self.embeddings
+        if each.word is None:
+            return f"{len(each):,} texts · {each.levels} levels · pooling {each.pooling}"
+        holding = len({item.sentence for item in each.items})
+        times = f"{len(each):,} occurrence{'s' * (len(each) != 1)}"
+        return f"“{each.word}”: {times} in {holding:,} of {len(each.texts):,} texts · layers: {self.layers}"
+
+    def occurrences_table(self) -> tuple[list[str], list[list[str]]]:
+        """Each item by its key (sentence:position), with its label, cluster, context and most similar other."""
+        each, senses = self.embeddings, self.senses
+        headings = [
+            "row",
+            "key",
+            *["label"] * (each.labels is not None),
+            *["cluster"] * (senses is not None),
+            "nearest",
+            "context",
+        ]
+        rows = []
+        for i, item in enumerate(each.items[:TABLE_ITEMS]):
+            label = [] if each.labels is None else [each.labels[i]]
+            cluster = [] if senses is None else [str(senses.clusters[i])]
+            other = self.nearest[i][:1] if self.nearest else []
+            near = f"{each.items[other[0][0]].key} ({other[0][1]:.3f})" if other else ""
+            rows.append([str(i), item.key, *label, *cluster, near, each.shown(i, 40)])
+        return headings, rows
+
+    def sentences(self) -> list[str]:
+        """The results in words."""
+        results: list[str] = []
+        curve, senses = self.curve, self.senses
+        if len(self.embeddings) == 1:
+            return ["It occurs once, so there is no pair to compare; give more texts."]
+        if self.static is not None and self.embeddings.word is not None:
+            lowest = "1" if self.static > 0.9995 else f"{self.static:.3f} or more"
+            results.append(
+                f"Static embeddings: cosine {lowest} for all pairs. Contextual, last layer: "
+                f"{curve.all[-1]:.3f} on average, {curve.baseline[-1]:.3f} for any two tokens."
+            )
+        if curve.within is not None and curve.between is not None and not np.isnan(curve.within - curve.between).all():
+            level = int(np.nanargmax(curve.within - curve.between))
+            results.append(
+                f"Senses are furthest apart at level {level}: cosine {curve.within[level]:.3f} within a label, "
+                f"{curve.between[level]:.3f} between labels."
+            )
+        if senses is not None:
+            text = f"{senses.count} clusters ({senses.method}): silhouette {senses.silhouette:.3f}"
+            if senses.purity is not None:
+                text += (
+                    f"; purity {senses.purity:.3f}, of a bag of words {senses.bag_of_words_purity:.3f}, of one cluster "
+                    f"{senses.majority:.3f}"
+                )
+            results.append(f"{text}.")
+        return results
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole study, for `--json` and for the page."""
+        each = self.embeddings
+        occurrences = [
+            {
+                "sentence": item.sentence,
+                "position": item.position,
+                "form": item.form,
+                "pieces": list(item.pieces),
+                **({} if each.labels is None else {"label": each.labels[i]}),
+                "text": each.shown(i),
+                **({"nearest": [[j, round(c, 6)] for j, c in self.nearest[i]]} if self.nearest else {}),
+            }
+            for i, item in enumerate(each.items)
+        ]
+        return {
+            "word": each.word,
+            "texts": len(each.texts),
+            "layers": self.layers,
+            "pooling": each.pooling,
+            "occurrences": occurrences,
+            **self.results(),
+        }
+
+    def results(self) -> dict[str, Any]:
+        """Its figures without the occurrences."""
+        return {
+            "sentences": self.sentences(),
+            "cosine": None if self.cosine is None else self.cosine.values.round(6).tolist(),
+            "static_cosine_min": self.static,
+            "curve": self.curve.to_dict(),
+            "senses": None if self.senses is None else self.senses.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        return f"WordStudy({self.caption})"
+
+    def _repr_html_(self) -> str:
+        parts = [html_table(*self.occurrences_table(), caption=self.caption)]
+        parts += [] if self.cosine is None else [self.cosine._repr_html_()]
+        return "".join([*parts, self.curve._repr_html_(), *(html_table([text], []) for text in self.sentences())])

@@ -1,0 +1,122 @@
+"""The map of embeddings as the page gets it: of a session's tokens, or of the texts that it was opened with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.explorer import embedding_page
+from glassformer.explorer.binary_frames import decode
+from glassformer.explorer.embedding_page import PageMap
+from glassformer.explorer.look import InitialView, Look
+from glassformer.explorer.session_runs import SessionRuns
+from glassformer.inspect.embedding_map import EmbeddingMap
+from glassformer.inspect.occurrences import embed_words
+from glassformer.inspect.word_study import WordStudy
+from glassformer.model import Model
+from tests.explorer.client import Answer, Client
+from tests.explorer.reader import Reader
+
+TEXTS = ["time flies like an arrow", "fruit flies like a banana", "time flies . time flies ."]
+Serve = Callable[..., Client]
+
+
+@pytest.fixture(scope="module")
+def corpus(models: dict[str, Model]) -> PageMap:
+    embeddings = embed_words(models["bert"], TEXTS, "flies", labels=["a", "b", "a"])
+    study = WordStudy(embeddings)
+    return PageMap.of(EmbeddingMap.of(embeddings), study.caption, study=study, command="glassformer embed-map")
+
+
+@pytest.fixture(scope="module")
+def client(models: dict[str, Model], corpus: PageMap) -> Iterator[Client]:
+    look = Look(SessionRuns(models["bert"].session_factory()), TEXTS[:1], corpus=corpus)
+    look.serve()
+    yield Client(look)
+    look.close()
+
+
+def test_tokens_of_a_session(serve: Serve) -> None:
+    """Each token at every level; the places are the principal components of the states."""
+    client = serve("bert", "time flies like an arrow")
+    where: dict[str, Any] = {"s": client.session()["id"], "stream": "text"}
+    about = client.get("embedding", **where).json
+    assert about["kind"] == "tokens" and about["points"] == about["total"] == 7
+    texts = [text[start:end] for text, (start, end) in zip(about["texts"], about["spans"], strict=True)]
+    assert texts[:3] == ["[CLS]", "time", "flies"] and about["classes"]["label"]["names"] == ["text 1", "special"]
+    assert client.frame("embedding/places", **where).arrays["places"].shape == (len(about["levels"]), 7, 2)
+    near = client.get("embedding/neighbours", **where, point=1, level=1).json
+    assert len(near) == 6 and near[0][1] >= near[1][1]
+    assert "there is no stream" in client.get("embedding", **{**where, "stream": "sound"}).error
+    assert "there is no point 99" in client.get("embedding/neighbours", **where, point=99, level=0).error
+    assert "unknown parameter" in client.get("embedding", **where, level=3).error
+    assert client.get("embedding", s="gone", stream="text").status == 410
+
+
+def test_a_corpus_with_its_study(client: Client, corpus: PageMap) -> None:
+    about = client.get("embedding", s="none", stream="text").json
+    assert about["title"].startswith("“flies”: 4 occurrences in 3 of 3 texts")
+    assert about["keys"] == ["0:2", "1:2", "2:2", "2:5"] and set(about["classes"]) >= {"label"}
+    assert len(about["study"]["cosine"]) == 4 and about["study"]["curve"]["within"][1] <= 1
+    places = client.frame("embedding/places", s="none", stream="text").arrays["places"]
+    np.testing.assert_allclose(places, corpus.embedding_map.pca, atol=1e-6)
+
+
+def test_a_projection(client: Client) -> None:
+    body: dict[str, Any] = {"s": "x", "stream": "text", "method": "tsne", "levels": [1]}
+    body |= {"perplexity": 5, "neighbours": 5, "min_dist": 0.1, "seed": 0}
+
+    def post(**changes: Any) -> Answer:
+        content = json.dumps({**body, **changes}).encode()
+        return client.ask("/api/embedding/project", method="POST", body=content)
+
+    lines = [json.loads(line) for line in post().body.splitlines()]
+    frame = client.frame("embedding/projection", id=lines[-1]["ready"]["id"])
+    assert frame.arrays["places"].shape == (1, 4, 2) and frame.fields["levels"] == [1]
+    assert "the method is 'x'" in post(method="x").error
+    assert "there is no level 9" in post(levels=[9]).error
+    assert "levels is a list" in post(levels=[]).error
+    assert "evicted" in client.get("embedding/projection", id="none").error
+
+
+def test_a_page_holds_the_map(models: dict[str, Model], corpus: PageMap, tmp_path: Path) -> None:
+    """The corpus, with neighbours of every level; a page without one holds the map of its tokens."""
+    runs = SessionRuns(models["bert"].session_factory())
+    with Look(runs, TEXTS[:1], InitialView(view="embedding"), corpus=corpus) as look:
+        look.save(tmp_path / "page.html")
+    page = Reader((tmp_path / "page.html").read_text())
+    about = page.json("embedding")
+    assert about["keys"] == ["0:2", "1:2", "2:2", "2:5"] and about["projections"] == []
+    nearest = decode(page.frames()["embedding/neighbours/1"]).arrays
+    similar = dict(map(tuple, corpus.neighbours(2, 1)))
+    assert sorted(nearest["nearest"][2].tolist()) == sorted(similar)
+    np.testing.assert_allclose(nearest["cosine"][2], [similar[i] for i in nearest["nearest"][2].tolist()], atol=1e-5)
+    models["bert"].look(TEXTS[0], html=tmp_path / "own.html")
+    assert Reader((tmp_path / "own.html").read_text()).json("embedding/text")["points"] == 7
+
+
+def test_more_points_than_a_page_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample, and the page says of how many."""
+    monkeypatch.setattr(embedding_page, "MAX_POINTS", 50)
+    vectors = np.random.default_rng(0).normal(size=(400, 3)).astype(np.float32)
+    page = PageMap.of(EmbeddingMap.of_vectors(vectors, labels=["x", "y"] * 200), "many")
+    about = page.description()
+    assert (about["points"], about["total"]) == (50, 400) and len(about["texts"]) == len(
+        about["classes"]["label"]["of"]
+    ) == 50
+    texts = [int(text) for text in about["texts"]]
+    assert texts == sorted(set(texts))
+
+
+def test_a_long_text_is_cut_around_the_word() -> None:
+    text = "a " * 500 + "word" + " b" * 500
+    vectors = np.ones((1, 3), np.float32)
+    page = PageMap.of(EmbeddingMap(("v",), vectors[None], [{"text": text}], None, [(1000, 1004)], "word"), "one")
+    about = page.description()
+    (start, end), shown = about["spans"][0], about["texts"][0]
+    assert shown[start:end] == "word" and len(shown) < 200 and shown[0] == shown[-1] == "…"
