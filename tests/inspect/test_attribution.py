@@ -112,7 +112,7 @@ def test_integrated_gradients_add_up_and_the_text_says_where_they_begin() -> Non
     model = glassformer.load(SHAKESPEARE)
     found = model.attribute(STORY, target=" of")
     assert found.gap < 0.01 and found.steps == 16 and abs(found.remainder) < 1e-4
-    assert found.target.title == "of after 's'"
+    assert found.target.title == "“of” after “s”"
     assert [word for word, _ in found.words()["text"]][-2:] == ["the", "torches"]
     assert any("completeness gap" in note for note in found.notes())
     change = found.target.score - found.baseline_score
@@ -139,7 +139,7 @@ def test_one_output_rather_than_another() -> None:
     a, b = (model.attribute(STORY, target=each, steps=4) for each in (" of", ","))
     both = model.attribute(STORY, target=" of", against=",", steps=4)
     assert both.target.score == pytest.approx(a.target.score - b.target.score, abs=1e-4)
-    assert both.target.title == "of rather than , after 's'"
+    assert both.target.title == "“of” rather than “,” after “s”"
     for one, other, difference in zip(a.parts, b.parts, both.parts, strict=True):
         assert difference.value == pytest.approx(one.value - other.value, abs=1e-4)
 

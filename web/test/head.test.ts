@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { signal } from "@preact/signals";
 import { percent } from "../src/core/format";
+import { initialReading } from "../src/core/readings";
 import { initialPatch } from "../src/core/patching";
 import { type Lines, type LinesQuery, UserError, type Row, type Session, type State, type Token, type Transport, type ViewProps } from "../src/core/types";
 import { between, column, middle, nearest } from "../src/views/head/columns";
@@ -16,7 +17,7 @@ const token = (text: string, segment: number | null): Token => ({ text, piece: t
 const tokens = [token("[CLS]", null), token("time", 0), token("<script>", 0), token("[SEP]", null), token("fruit", 1), token("[SEP]", null)];
 const session: Session = {
   id: "s", texts: ["a", "b"], text_hash: "t", fields: ["text"], nbytes: 0, seconds: 0, command: "look",
-  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, predicts: null, can_compare: false, mask_token: null, corpus: null, is_encoder_decoder: false },
+  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, is_encoder_decoder: false },
   streams: { text: tokens },
   opening: { view: "model", map: null, layer: 0, head: 0, sentence: "" },
   maps: [{ name: "self", title: "self-attention", layers: 2, heads: 3, kv_heads: 3, head_width: 1, queries: "text", keys: "text", causal: false, windows: [], rotary_bases: [], biased: false, paths: ["blocks.0.attn", "blocks.1.attn", "blocks.2.attn", "blocks.3.attn"] }],
@@ -47,7 +48,7 @@ function answer(query: LinesQuery): Lines {
 
 const start: State = {
   view: "head", map: "self", layers: [0, 0], heads: [0], mix: "each", query: null, key: null, from: "", to: "", special: true, sort: "layer", companding: "linear",
-  generation: { options: {}, path: [], at: null, shades: "chance" }, patch: initialPatch(), off: [], sound: { word: null, head: 0 }, similarity: { words: true, row: null, column: null }, search: { by: "layer", layer: null, neuron: 0 },
+  generation: { options: {}, path: [], at: null, shades: "chance" }, patch: initialPatch(), off: [], reading: initialReading(), sound: { word: null, head: 0 }, similarity: { words: true, row: null, column: null }, search: { by: "layer", layer: null, neuron: 0 },
   embedding: initialEmbedding(),
 };
 

@@ -7,6 +7,7 @@ POST /api/write   {"prompt", "options"} or {"w", "node", "tokens"}    {"trace"},
 POST /api/attend  {"w", "node"}                          as runs: the session of a prompt and its generated text
 POST /api/stop    {"w"}
 POST /api/patch, /api/sweep                            activation patching (patches.py)
+POST /api/lens, /api/attribution                       logit lens and attribution (readings.py)
 GET  /api/distribution?w=TRACE&node=N                  a frame
 GET  /api/similarity, /api/contexts                      of similarity.py and contexts.py
 GET  /api/page?s=SESSION or ?w=TRACE&node=N            the session, or the generation trace, as one HTML file
@@ -33,6 +34,7 @@ from glassformer.explorer.contexts import contexts_block, contexts_routes, read_
 from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Endpoint, Guard, Lines, Query, json_errors
 from glassformer.explorer.patches import patch_routes
+from glassformer.explorer.readings import reading_routes
 from glassformer.explorer.session_runs import SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_blocks, similarity_routes
 from glassformer.explorer.standalone_page import MEDIA_TYPES, StandalonePage, generation_page, page_files
@@ -102,6 +104,7 @@ def build(
         *patch_routes(runs),
         *similarity_routes(runs),
         *contexts_routes(runs),
+        *reading_routes(runs),
         *extra_routes,
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: http.http_error}), token)
@@ -161,7 +164,8 @@ def _session_page(runs: SessionRuns, run: SessionRun, asked: dict[str, Any] | No
     session = run.result()
     blocks = [] if asked is None else [contexts_block(runs.factory.corpus, session, asked)]
     extra = [*similarity_blocks(runs, run.texts), *blocks]
-    return StandalonePage(session, runs.facts, run.texts, sweeps=run.sweeps, extra=extra)
+    readings = tuple(run.readings.values())
+    return StandalonePage(session, runs.facts, run.texts, sweeps=run.sweeps, extra=extra, readings=readings)
 
 
 def _runs(runs: SessionRuns, default_texts: tuple[str, ...]) -> Endpoint:

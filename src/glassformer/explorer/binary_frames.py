@@ -35,6 +35,8 @@ KINDS = {
     "alignment": 9,
     "similarity": 10,
     "embedding": 11,
+    "lens": 12,
+    "attribution": 13,
 }
 DTYPES = {"u8": "<u1", "u32": "<u4", "f32": "<f4", "f64": "<f8"}
 

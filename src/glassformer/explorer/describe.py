@@ -14,6 +14,7 @@ from typing import Any
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.opening import opening
+from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.readout import predicts
 from glassformer.inspect.session import Session
 from glassformer.pretrained import PretrainedModel
@@ -51,6 +52,7 @@ class ModelFacts:
     predicts: str | None  # "text": a class of a text; "token": something at each token; None: there is nothing to patch
     can_compare: bool  # two texts, by vectors of them
     mask_token: str | None
+    reads: bool  # its head can read every layer: logit lens and attribution
     is_encoder_decoder: bool
     layers: int  # of the deepest group of attention layers
     heads: int
@@ -73,6 +75,7 @@ def model_facts(model: PretrainedModel) -> ModelFacts:
         modality=model.family.modality,
         can_generate=model.writes,
         predicts=predicts(model.network),
+        reads=reads_layers(model.network),
         can_transcribe=model.task == "automatic-speech-recognition",
         can_compare=makes_text_vectors(model),
         mask_token=model.tokenizer.mask_token if model.has_tokenizer and not model.family.modality else None,

@@ -29,7 +29,10 @@ from glassformer.files import safe_repr
 from glassformer.inspect.session import Session
 from glassformer.pages import check_html_path
 
-VIEWS = ("model", "head", "matrix", "neuron", "generate", "sound", "patch", "similarity", "contexts", "embedding")
+VIEWS = (
+    *("model", "head", "matrix", "neuron", "generate", "sound", "patch"),
+    *("similarity", "contexts", "embedding", "lens", "attribution"),
+)
 THEMES = ("light", "dark")
 NOTEBOOK_BYTES = 600_000
 """Maximum size of the exact layers of a page inside a notebook, which is saved with it."""

@@ -179,6 +179,7 @@ class SessionRun(Job[Session]):
     """One forward pass over texts.
 
     turn: held while it runs, since passes run one after another · sweeps: patching sweeps of its session, as JSON
+    readings: lenses and attributions of its session, by key
     """
 
     def __init__(
@@ -189,6 +190,7 @@ class SessionRun(Job[Session]):
         self.texts = texts
         self.blocks_done = (0, 0)
         self.sweeps: list[dict[str, Any]] = []
+        self.readings: dict[str, Any] = {}
         self._make = make
         self._turn = turn
 

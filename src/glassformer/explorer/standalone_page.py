@@ -21,11 +21,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer import views
 from glassformer.explorer.describe import ModelFacts, command, describe, without_places
 from glassformer.explorer.embedding_page import PageMap, session_map
+from glassformer.explorer.readings import FIELDS, Reading, quick_readings
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.traces import StoredTrace, command_line_options, result_summary
 from glassformer.explorer.views import distribution
@@ -102,6 +104,7 @@ class StandalonePage:
         sweeps: patching sweeps of the session, as JSON.
         extra: blocks of other views.
         corpus: the map of the embeddings view, with projections by name; None = of the session's tokens.
+        readings: lenses and attributions of the session; None = those of the model's own output, where they are quick.
     Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
     """
 
@@ -120,6 +123,7 @@ class StandalonePage:
         extra: Sequence[str] = (),
         corpus: PageMap | None = None,
         projections: Mapping[str, bytes] | None = None,
+        readings: Sequence[Reading] | None = None,
     ) -> None:
         deepest = max(attention_map.layers for attention_map in session.maps.values())
         for layer in layers or ():
@@ -140,6 +144,7 @@ class StandalonePage:
         self.sweeps = sweeps
         self.extra = extra
         self.corpus, self.projections = corpus, dict(projections or {})
+        self.readings = readings
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
         self._around = page_around()
@@ -154,7 +159,12 @@ class StandalonePage:
         yield from self._frames(progress)
         yield from self.extra
         yield from self._embeddings()
+        if self.readings is None and self.facts.reads:
+            view = dict(parse_qsl(self.start)).get("view")
+            self.readings = quick_readings(self.session, wanted=view if view in FIELDS else None)
         yield json_block("session", self._description())
+        for reading in self.readings or ():
+            yield frame_block(f"reading/{reading.key}", reading.frame)
         if self.sweeps:
             yield json_block("sweeps", {"sweeps": list(self.sweeps)})
         if self.generated is not None:
@@ -220,6 +230,7 @@ class StandalonePage:
         description = dict(self._about)
         description["exact_layers"] = self.exact_layers
         description["command"] = self._command()
+        description["readings"] = [reading.entry() for reading in self.readings or ()]
         if self.start:
             description["start"] = self.start
         if self.generated is not None:

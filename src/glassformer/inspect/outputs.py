@@ -123,6 +123,12 @@ def output_table(
     return given, table
 
 
+def reads_layers(network: Network) -> bool:
+    """Whether the head gives logits, and can read the residual stream of every layer."""
+    head = network.head
+    return head is not None and not network.unreadable and any(name in head.FIELDS for name in LOGITS)
+
+
 def _refuse_nan(logits: Tensor, network: Network) -> None:
     if logits.numel() and bool(logits.max().isnan()):
         broken = nan_parameters(network)

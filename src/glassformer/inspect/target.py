@@ -43,7 +43,7 @@ class Target:
 
     @property
     def title(self) -> str:
-        """`anger`, `anger rather than joy`, `Paris after "is"`."""
+        """`anger`, `anger rather than joy`, `“Paris” after “is”`."""
         rather = "" if self.against_name is None else f" rather than {self.against_name}"
         return f"{self.name}{rather}{self.where}"
 
@@ -92,7 +92,7 @@ class TargetRequest:
         row = values[column]
         probability = row.softmax(-1)[choice] if table.normalised else row[choice].sigmoid()
         return Target(
-            name=table.name(choice),
+            name=_quoted(table, choice),
             stream=table.stream,
             cells=((column, choice),),
             position=None if table.columns == "text" else column,
@@ -100,7 +100,7 @@ class TargetRequest:
             score=float(row[choice] - (0 if against is None else row[against])),
             probability=float(probability),
             against=against,
-            against_name=None if against is None else table.name(against),
+            against_name=None if against is None else _quoted(table, against),
         )
 
     def _cell(self, table: OutputTable, logits: Tensor) -> tuple[int, int]:
@@ -199,7 +199,11 @@ def _usual_column(table: OutputTable, logits: Tensor, choice: int | None) -> tup
     return int(surest.argmax()), None
 
 
+def _quoted(table: OutputTable, choice: int) -> str:
+    return f"“{table.name(choice)}”" if table.kind == "vocabulary" else table.name(choice)
+
+
 def _where(table: OutputTable, column: int) -> str:
     if table.columns == "text":
         return ""
-    return f" {'after' if table.causal else 'at'} {table.tokens[column].text!r}"
+    return f" {'after' if table.causal else 'at'} “{table.tokens[column].text}”"

@@ -216,10 +216,17 @@ class Network(Node):
         Args:
             x: the stream that the head reads: of an encoder-decoder the decoder's. [B, T, D]
             batch, flow: of the pass that x is from.
-        Raises: UnsupportedError: the head reads more than one stream, or all layers at once.
+        Raises: UnsupportedError: the head reads more than one stream, or all layers at once (`unreadable`).
         Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
         """
+        if self.unreadable:
+            raise UnsupportedError(self.unreadable)
         return self.read_states(self.finish(x, flow), batch, flow)
+
+    @property
+    def unreadable(self) -> str:
+        """Why no residual stream alone gives the output; empty where one does."""
+        return ""
 
     def head_stream(self) -> str:
         """The stream that the head reads: its only one, or the target of an encoder-decoder."""

@@ -1,11 +1,12 @@
 /** HTTP transport to the local server: binary frames by GET, forward passes by POST, each with the access token. */
 
 import { distributionOf, type BinaryFrame, type FrameKind, overviewOf, readFrame } from "./binary-frame";
-import { LRUCache } from "./lru-cache";
 import type { PatchEffect, PatchRequest, Sweep, SweepRequest } from "./patching";
 import { type Contexts, type ContextsQuery, parametersOf } from "./contexts";
 import { type Similarity, similarityOf } from "./similarity";
 import { type EmbeddingDescription, embeddingOf, type EmbeddingSource, placesOf } from "./embedding";
+import { LRUCache } from "./lru-cache";
+import { type Attribution, attributionOf, type AttributionRequest, type Lens, lensOf, type LensRequest } from "./readings";
 import { type Description, type Transcript, transcriptOf } from "./transcript";
 import { UserError, nullToMinusInfinity } from "./types";
 import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport, TraceLine, GenerationRequest, PageLocation } from "./types";
@@ -14,6 +15,7 @@ type Numbers = Float32Array | Float64Array;
 
 export class HttpTransport implements Transport {
   readonly host = "server";
+  private readonly readings = new LRUCache<BinaryFrame>(32e6);
 
   private readonly sweeps = new LRUCache<Sweep>(32);
 
@@ -135,6 +137,27 @@ export class HttpTransport implements Transport {
       neighbours: async (point, level, signal) => (await get("/neighbours", { point, level }, signal)).json() as Promise<[number, number][]>,
       stored: null,
     };
+  }
+
+  async lens(session: Session, request: LensRequest, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Lens> {
+    return this.reading("lens", session, request, progress, lensOf, signal);
+  }
+
+  async attribution(session: Session, request: AttributionRequest, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Attribution> {
+    return this.reading("attribution", session, request, progress, attributionOf, signal);
+  }
+
+  /** Compute a lens or an attribution, or take it from the last ones. */
+  private async reading<T>(kind: "lens" | "attribution", session: Session, request: object, progress: (at: Progress) => void, parse: (frame: BinaryFrame) => T, signal?: AbortSignal): Promise<T> {
+    const name = JSON.stringify([kind, session.id, request]);
+    let frame = this.readings.get(name);
+    if (!frame) {
+      const { key } = await this.pass<{ key: string }>(`/api/${kind}`, { s: session.id, ...request }, progress, signal);
+      const answer = await this.call(`/api/reading?${new URLSearchParams({ s: session.id, key })}`, { signal });
+      frame = readFrame(await answer.arrayBuffer().catch(unreachable), kind);
+      this.readings.set(name, frame, Object.values(frame.arrays).reduce((sum, array) => sum + array.byteLength, 0));
+    }
+    return parse(frame);
   }
 
   async page(session: Session, location?: PageLocation): Promise<Blob> {

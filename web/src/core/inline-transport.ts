@@ -13,6 +13,7 @@ import { type Contexts, type ContextsQuery, sameQuery } from "./contexts";
 import { type EmbeddingSource, inlineEmbeddings } from "./embedding";
 import { LRUCache } from "./lru-cache";
 import { maskOf } from "./mask";
+import { type Attribution, attributionOf, type AttributionRequest, type Lens, lensOf, type LensRequest } from "./readings";
 import type { Options } from "./generation-options";
 import { changesOf, type PatchEffect, type PatchRequest, type Sweep, type SweepRequest } from "./patching";
 import { mapOf } from "./url-state";
@@ -184,6 +185,21 @@ export class InlineTransport implements Transport {
       return { metric: sweep.metric, before: sweep.before, after: sweep.values[row][column], normalised: sweep.normalised?.[row][column] ?? null, classes, at: sweep.at };
     }
     throw new UserError(`This page holds no such patch, and no model to compute it. To look at it: ${session.command.replace(/ --html.*/, "")}`, "absent");
+  }
+
+  async lens(session: Session, request: LensRequest): Promise<Lens> {
+    return lensOf(await this.reading(session, "lens", request));
+  }
+
+  async attribution(session: Session, request: AttributionRequest): Promise<Attribution> {
+    return attributionOf(await this.reading(session, "attribution", request));
+  }
+
+  private async reading(session: Session, kind: "lens" | "attribution", request: object): Promise<BinaryFrame> {
+    const stored = session.readings?.find((each) => each.kind === kind && JSON.stringify(each.request) === JSON.stringify(request));
+    const block = stored && this.blocks.get(`reading/${stored.key}`);
+    if (block) return readFrame(await decompress(block), kind);
+    throw new UserError(`This page holds no such ${kind}, and no model to compute it. To look at it: ${session.command.replace(/ --html.*/, "")} --view ${kind}`, "absent");
   }
 
   async sweep(session: Session, request: SweepRequest): Promise<Sweep> {

@@ -7,6 +7,7 @@ import type { Contexts, ContextsQuery, CorpusFacts, SearchState } from "./contex
 import type { Similarity, SimilarityState } from "./similarity";
 import type { EmbeddingSource } from "./embedding";
 import type { EmbeddingState } from "./embedding-state";
+import type { Attribution, AttributionRequest, Lens, LensRequest, ReadingState, StoredReading } from "./readings";
 import type { Transcript } from "./transcript";
 
 /** A token of the input. */
@@ -83,6 +84,8 @@ export interface Session {
     /** The token that stands for a hidden one; null where the model knows none. */
     mask_token: string | null;
     corpus: CorpusFacts | null;
+    /** Can its head read every layer: logit lens and attribution? */
+    reads: boolean;
     is_encoder_decoder: boolean;
   };
   texts: string[];
@@ -100,6 +103,8 @@ export interface Session {
   command: string;
   /** In a standalone page: attention map → layers whose exact numbers it holds. */
   exact_layers?: Record<string, number[]>;
+  /** In a standalone page: the lenses and attributions that it holds. */
+  readings?: StoredReading[];
   /** In a standalone page: the initial state, as a URL fragment without "#". */
   start?: string;
   /** Of a session over generated text: its trace, last node, token stream, and number of tokens before the first generated one. */
@@ -361,11 +366,15 @@ export interface Transport {
   contexts(session: Session, query: ContextsQuery, signal?: AbortSignal): Promise<Contexts>;
   /** The map of embeddings: of the texts that the page was opened with, or else of the tokens of a stream. */
   embeddings(session: Session, stream: string): EmbeddingSource;
+  /** The head read at every layer; progress counts layers. */
+  lens(session: Session, request: LensRequest, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Lens>;
+  /** Which words and parts made an output; progress counts gradients. */
+  attribution(session: Session, request: AttributionRequest, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Attribution>;
   /** The session, and a generation trace, as one HTML file, or the transcript; absent in a page that is one already. */
   page?(session: Session, location?: PageLocation): Promise<Blob>;
 }
 
-export type ViewName = "model" | "head" | "matrix" | "neuron" | "patch" | "generate" | "sound" | "similarity" | "contexts" | "embedding";
+export type ViewName = "model" | "head" | "matrix" | "neuron" | "patch" | "generate" | "sound" | "similarity" | "contexts" | "embedding" | "lens" | "attribution";
 
 /** View state; serialised as the URL fragment. */
 export interface State {
@@ -391,6 +400,8 @@ export interface State {
   /** The sweep of the patch view; and heads that are switched off. */
   patch: PatchState;
   off: Off;
+  /** The lens and the attribution: what is followed, pinned and explained. */
+  reading: ReadingState;
   /** The word that is chosen in a transcript, and the alignment head on screen: 0 = the mean of all. */
   sound: { word: number | null; head: number };
   similarity: SimilarityState;

@@ -5,11 +5,12 @@ import { formatPatch, initialPatch, readPatch } from "./patching";
 import { initialSearch, readSearch, searchPairs } from "./contexts";
 import { initialSimilarity, readSimilarity, similarityPairs } from "./similarity";
 import { formatEmbedding, initialEmbedding, readEmbedding } from "./embedding-state";
+import { formatReading, initialReading, readReading } from "./readings";
 import { typeOf } from "./tokens";
 import type { AttentionMap, Companding, Mix, Session, State, ViewName } from "./types";
 
 export const VERSION = "1";
-export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate", "sound", "patch", "similarity", "contexts", "embedding"];
+export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate", "sound", "patch", "similarity", "contexts", "embedding", "lens", "attribution"];
 export const SORTS = ["layer", "entropy_bits", "previous", "first", "special", "distance"] as const;
 const MIXES: readonly Mix[] = ["each", "mean", "max"];
 const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
@@ -27,7 +28,7 @@ export function initialState({ maps, opening: { view, map, layer, head } }: Sess
   return {
     view, map: map ?? maps[0].name, layers: [layer, layer], heads: [head], mix: "each", query: null, key: null,
     from: "", to: "", special: true, sort: "layer", companding: "linear",
-    generation: initialGeneration(), patch: initialPatch(), off: [], sound: { word: null, head: 0 },
+    generation: initialGeneration(), patch: initialPatch(), off: [], reading: initialReading(), sound: { word: null, head: 0 },
     similarity: initialSimilarity(), search: initialSearch(),
     embedding: initialEmbedding(),
   };
@@ -54,7 +55,7 @@ export function formatState(state: State, texts: string | null, window: number |
   if (!state.special) pairs.push(["sp", "0"]);
   if (state.sort !== "layer") pairs.push(["sort", state.sort]);
   if (state.companding !== "linear") pairs.push(["comp", state.companding]);
-  pairs.push(...formatPairs(state.generation), ...formatPatch(state.patch, state.off));
+  pairs.push(...formatPairs(state.generation), ...formatPatch(state.patch, state.off), ...formatReading(state.reading));
   if (state.sound.word !== null) pairs.push(["word", String(state.sound.word)]);
   if (state.sound.head) pairs.push(["aligned", String(state.sound.head)]);
   pairs.push(...similarityPairs(state.similarity), ...searchPairs(state.search));
@@ -96,6 +97,7 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   state.key = token(pairs.get("k"), session.streams[map.keys].length, notices);
   state.generation = readPairs(pairs, notices);
   Object.assign(state, readPatch(pairs, session, notices));
+  state.reading = readReading(pairs, notices);
   state.sound = { word: wholeNumber(pairs.get("word")), head: wholeNumber(pairs.get("aligned")) ?? 0 };
   state.similarity = readSimilarity(pairs);
   state.search = readSearch(pairs);
@@ -110,6 +112,8 @@ const NEEDS: Partial<Record<ViewName, (model: Session["model"]) => boolean>> = {
   similarity: (model) => model.can_compare,
   contexts: (model) => model.corpus !== null,
   patch: (model) => model.predicts !== null,
+  lens: (model) => model.reads,
+  attribution: (model) => model.reads,
 };
 
 /** The views of a model: one that cannot generate, or transcribe, has no view of that. */

@@ -6,9 +6,11 @@ import type { Store } from "../core/store";
 import { VIEWS, viewsOf } from "../core/url-state";
 import type { Exports, Session, ViewProps } from "../core/types";
 import { EmbeddingView } from "../views/embedding";
+import { AttributionView } from "../views/attribution";
 import { GenerateView } from "../views/generate";
 import { GenerationStore } from "../views/generate/generation-store";
 import { HeadView } from "../views/head";
+import { LensView } from "../views/lens";
 import { MatrixView } from "../views/matrix";
 import { ModelView } from "../views/model";
 import { NeuronView } from "../views/neuron";
@@ -75,7 +77,7 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
   }), [store, session]);
   const generation = useGenerationStore(props);
   const sound = useSoundStore(props);
-  const alone = view === "model" || ["generate", "sound", "patch", "similarity", "embedding"].includes(view);
+  const alone = view === "model" || ["generate", "sound", "patch", "similarity", "embedding", "lens", "attribution"].includes(view);
   return (
     <main class="work" data-view={view} data-alone={alone ? "" : undefined}>
       {!alone && <Navigator store={store} session={session} />}
@@ -95,6 +97,8 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
         {view === "similarity" && <SimilarityView key={session.id} {...props} />}
         {view === "contexts" && session.model.corpus && <ContextsView key={session.id} {...props} />}
         {view === "embedding" && <EmbeddingView {...props} look={(texts, change) => void store.run(texts).then(() => store.set(change))} />}
+        {view === "lens" && <LensView key={session.id} {...props} />}
+        {view === "attribution" && <AttributionView key={session.id} {...props} />}
         {view === "sound" && sound && <SoundView {...props} sound={sound} />}
         {view === "generate" && generation && <GenerateView key={generation.session.id} {...props} generation={generation} />}
       </section>

@@ -11,6 +11,8 @@ const SENTENCES: Record<ViewName, string> = {
   neuron: "How one word's attention comes about: its query meets every key, and the scores become shares. Choose a word, then a cell.",
   patch: "What the prediction becomes when one part of the pass is replaced: blue = less, orange = more. Point at a cell; click to pin it.",
   embedding: "Each dot is a vector; near ones are alike. Move from layer to layer, point at a dot for its text, click it for its nearest neighbours.",
+  lens: "Each row is a layer, each column a word: what the model would say there if it ended after that layer. Click one to follow it through all layers.",
+  attribution: "Which words, and which heads and layers, made the output: orange = for it, blue = against. Click a head: through which words it spoke.",
   generate: "Token by token as the model writes; stronger shade = less likely. Point at one for what else could have come; choose that to branch off.",
   similarity: "What each pair of words adds to the similarity of the two texts: orange adds, blue takes away, and all cells sum to it. Point for the exact number.",
   contexts: "Where else in the corpus a layer, a head or a neuron does the same: the nearest places first, shaded by where the head looks from there.",
@@ -57,6 +59,14 @@ const READINGS: Record<ViewName, ComponentChildren> = {
     A vector of hundreds of numbers becomes a place on a plane. PCA turns the cloud so that it is as wide as it can be, and keeps distances as far as
     two numbers can; t-SNE and UMAP keep neighbours together, and say little about what is far apart. The similarities in the lists are those of the
     vectors themselves. Colours and shapes are the classes; a thin line is the way of the pinned dot through the layers.
+  </>,
+  lens: <>
+    The last norm and the head are what the model ends with; here they read the stream after every layer. The last row is the output itself. KL divergence says how far a row is from it, in nats; the rank, on which
+    place the output that is followed stands. What a middle layer would say is a reading of ours: it was trained to hand on, not to answer.
+  </>,
+  attribution: <>
+    Every head and every feed-forward layer adds a vector to the stream, and the logit is the sum of what the head makes of each, with the scales of the norms fixed: these shares add up. Of the words,
+    integrated gradients add up to the change from a text without them; both say what made this output, not what another text would do.
   </>,
   generate: <>
     At every step the model gives each token it knows a share of 100%. Greedy takes the largest; sampling draws one, and temperature, top-k and top-p say how
@@ -139,6 +149,31 @@ const DRAWINGS: Record<ViewName, ComponentChildren> = {
       <path class="arrow" d="M152 50h34" />
       <Note x={190} y={46}>without it, the</Note>
       <Note x={190} y={60}>prediction changes</Note>
+    </svg>
+  ),
+  lens: (
+    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+      {["layer 0", "layer 1", "output"].map((layer, row) => (
+        <g key={layer}>
+          <Note x={62} y={40 + row * 26} end>{layer}</Note>
+          {["is", "the", "end"].map((word, at) => <g key={word}><rect x={70 + at * 44} y={24 + row * 26} width="42" height="23" class={at <= row ? "bright" : "dim"} /></g>)}
+        </g>
+      ))}
+      <path class="arrow" d="M206 74h18" />
+      <Note x={228} y={70}>settled</Note>
+      <Note x={228} y={84}>from here</Note>
+    </svg>
+  ),
+  attribution: (
+    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+      {[["i feel", 12], ["furious", 88], ["today", 30]].map(([word, width], at) => (
+        <g key={word}>
+          <Note x={76} y={34 + at * 26} end>{String(word)}</Note>
+          <rect x={84} y={20 + at * 26} width={Number(width)} height="18" class={at === 1 ? "bright" : "dim"} />
+        </g>
+      ))}
+      <Note x={180} y={60}>made it anger</Note>
+      <Note x={84} y={108}>together: the logit</Note>
     </svg>
   ),
   sound: (

@@ -19,7 +19,7 @@ export function Status({ store, session }: { store: Store; session: Session }) {
   ];
   return (
     <footer class="status">
-      {!["generate", "sound", "patch", "similarity", "contexts", "embedding"].includes(store.state.value.view) && <Legend />}
+      {!["generate", "sound", "patch", "similarity", "contexts", "embedding", "lens", "attribution"].includes(store.state.value.view) && <Legend />}
       <p class="said" aria-live="polite">{store.announcement.value}</p>
       <p class="provenance">{facts.map((fact) => <span key={fact}>{fact}</span>)}</p>
     </footer>

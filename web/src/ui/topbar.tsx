@@ -11,7 +11,7 @@ import { Logo } from "./logo";
 import { Share } from "./share";
 import { nextTheme, theme } from "./theme";
 
-export const VIEW_NAMES: Record<ViewName, string> = { model: "Model", head: "Head", matrix: "Matrix", neuron: "Neuron", patch: "Patching", generate: "Generation", sound: "Sound", similarity: "Similarity", contexts: "Contexts", embedding: "Embeddings" };
+export const VIEW_NAMES: Record<ViewName, string> = { model: "Model", head: "Head", matrix: "Matrix", neuron: "Neuron", patch: "Patching", generate: "Generation", sound: "Sound", similarity: "Similarity", contexts: "Contexts", embedding: "Embeddings", lens: "Lens", attribution: "Attribution" };
 
 export function TopBar({ store, exports, help }: { store: Store; exports: ReadonlySignal<Exports | null>; help(): void }) {
   const session = store.session.value;

@@ -10,7 +10,7 @@ from torch import Tensor
 from glassformer.core.classification_heads import Problem, SequenceClassifier
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.stack import Stack
-from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.errors import ConfigError
 from glassformer.models._image import ImageEncoder
 from glassformer.models._network import READS_SEVERAL_STREAMS, Network, Sizes, require_ids
 from glassformer.models.clip.contrastive import ContrastiveHead, ProjectionHead
@@ -63,8 +63,9 @@ class PooledTower(Network):
 
     loss_sums = Network.loss_sums_from_output
 
-    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
-        raise UnsupportedError("a tower of CLIP gives an embedding and no logits")
+    @property
+    def unreadable(self) -> str:
+        return "a tower of CLIP gives an embedding and no logits"
 
 
 class Clip(Network):
@@ -117,8 +118,9 @@ class Clip(Network):
 
     loss_sums = Network.loss_sums_from_output
 
-    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
-        raise UnsupportedError(READS_SEVERAL_STREAMS)
+    @property
+    def unreadable(self) -> str:
+        return READS_SEVERAL_STREAMS
 
     def _run_towers(self, batch: Batch, flow: Flow) -> tuple[Tensor | None, Tensor | None]:
         """Final hidden states of texts and images; None where the batch has none.

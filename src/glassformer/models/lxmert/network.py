@@ -128,5 +128,6 @@ class Lxmert(Network):
 
     loss_sums = Network.loss_sums_from_output
 
-    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
-        raise UnsupportedError(READS_SEVERAL_STREAMS)
+    @property
+    def unreadable(self) -> str:
+        return READS_SEVERAL_STREAMS

@@ -20,7 +20,6 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head
 from glassformer.core.norms import NormSpec, make_norm
 from glassformer.core.stack import Stack, StackSpec
-from glassformer.errors import UnsupportedError
 from glassformer.models._network import READS_ALL_LAYERS, Network, Sizes, require
 from glassformer.models._speech import CTCHead, MeanPoolingClassifier, WeightedLayerSum
 from glassformer.models.wav2vec2.positions import ConvolvedPositions
@@ -126,8 +125,9 @@ class LayerMixSpeechEncoder(SpeechEncoder):
         mixed: Tensor = self.head.get_submodule("mix")(self.blocks.hidden_states(x, flow))
         return mixed
 
-    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
-        raise UnsupportedError(READS_ALL_LAYERS)
+    @property
+    def unreadable(self) -> str:
+        return READS_ALL_LAYERS
 
 
 def build(spec: SpeechEncoderSpec, task: str) -> SpeechEncoder:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from glassformer.core.flow import Batch, Flow, Output
+from glassformer.core.flow import Batch, Flow
 from glassformer.core.stack import Stack
-from glassformer.errors import UnsupportedError
 from glassformer.models._network import READS_ALL_LAYERS, Network, Sizes, require
 from glassformer.models._seq2seq import EncoderDecoder, Seq2SeqLMHead, Stream, make_stream
 from glassformer.models._speech import MeanPoolingClassifier, WeightedLayerSum, random_spans
@@ -80,10 +79,9 @@ class WhisperClassifier(Network):
     def finish(self, x: Tensor, flow: Flow) -> Tensor:
         return self.encoder.finish(x)
 
-    def read_stream(self, x: Tensor, batch: Batch, flow: Flow) -> Output:
-        if self.mix is not None:
-            raise UnsupportedError(READS_ALL_LAYERS)
-        return super().read_stream(x, batch, flow)
+    @property
+    def unreadable(self) -> str:
+        return "" if self.mix is None else READS_ALL_LAYERS
 
 
 def frame_times(spec: WhisperSpec) -> list[str]:

@@ -1,0 +1,278 @@
+/**
+ * Attribution view: which words, and which parts of the network, made an output.
+ *
+ *     i feel [furious] about it          words, by integrated gradients or gradient × input
+ *     layer 0  ▒ · ▓ ·   ── attention    each head's share of the logit; sums by layer
+ *     layer 1  · █ · ·   ─── feed-forward
+ */
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { number, percent, visible } from "../core/format";
+import type { Attribution, Method, Part } from "../core/readings";
+import type { ViewProps } from "../core/types";
+import { moveFocus } from "../ui/roving-tabindex";
+import { AttributionController, partName, signed, type Word } from "./attribution/attribution-controller";
+import "./attribution.css";
+import "./lens.css";
+import { tableOf, useExports } from "./attribution/exports";
+import { diverging } from "./neuron/diverging-colours";
+
+export function AttributionView(props: ViewProps) {
+  const controller = useMemo(() => new AttributionController(props), [props.session]);
+  const request = JSON.stringify(controller.request.value);
+  useEffect(() => {
+    void controller.load();
+    return () => controller.stop();
+  }, [controller, request]);
+  useExports(controller);
+  const found = controller.found.value;
+  return (
+    <div class="attr">
+      <Controls controller={controller} />
+      <Waiting controller={controller} />
+      {found && <Found controller={controller} found={found} />}
+    </div>
+  );
+}
+
+function Found({ controller, found }: { controller: AttributionController; found: Attribution }) {
+  const tabled = useSignal(false);
+  return (
+    <>
+      <section class="lens-card" aria-label="Words">
+        <header class="attr-head">
+          <h2>Why <b>{found.target.title}</b></h2>
+          <p>logit {number(found.target.score)} · probability {percent(found.target.probability)}</p>
+        </header>
+        <Words controller={controller} found={found} />
+        <Notes controller={controller} found={found} />
+      </section>
+      <div class="attr-body">
+        <section class="lens-card" aria-label="Heads">
+          <h3>Each head's share of the logit</h3>
+          <Heads controller={controller} found={found} />
+        </section>
+        <section class="lens-card" aria-label="Layers">
+          <h3>By layer</h3>
+          <Layers controller={controller} found={found} />
+        </section>
+        <aside class="lens-card" aria-label="Strongest parts">
+          <h3>Strongest parts</h3>
+          <Strongest controller={controller} found={found} />
+          <p class="hint">
+            All {found.parts.length} parts add up to {number(found.target.score - found.remainder)}; the logit is {number(found.target.score)}.{" "}
+            <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
+          </p>
+          <Norms controller={controller} found={found} />
+        </aside>
+      </div>
+      {tabled.value && <Table controller={controller} found={found} />}
+    </>
+  );
+}
+
+function Controls({ controller }: { controller: AttributionController }) {
+  const state = controller.state.value;
+  const { model } = controller.props.session;
+  const [draft, setDraft] = useState({ target: state.target, at: state.at, against: state.against });
+  useEffect(() => setDraft({ target: state.target, at: state.at, against: state.against }), [state.target, state.at, state.against]);
+  const page = controller.props.transport.host === "page";
+  const field = (name: keyof typeof draft, label: string, hint: string) => (
+    <label><span>{label}</span><input type="text" value={draft[name]} placeholder={hint} spellcheck={false} readOnly={page} onInput={(event) => setDraft({ ...draft, [name]: event.currentTarget.value })} /></label>
+  );
+  const run = (event: Event) => {
+    event.preventDefault();
+    controller.set({ ...draft, head: null });
+  };
+  return (
+    <form class="attr-controls" aria-label="What is explained" onSubmit={run}>
+      {field("target", "why", "the model's own output")}
+      {field("against", "rather than", "nothing")}
+      {model.predicts === "token" && field("at", "at token", "the usual one")}
+      {!page && <button class="primary">Explain</button>}
+    </form>
+  );
+}
+
+function Waiting({ controller }: { controller: AttributionController }) {
+  const progress = controller.progress.value;
+  if (controller.problem.value) return <p class="reading-problem" role="alert">{controller.problem.value}</p>;
+  if (!progress) return null;
+  return <p class="reading-waiting" role="status">Computing gradients… <progress max={progress.of || 1} value={progress.done} aria-label="Gradients computed" /></p>;
+}
+
+const METHOD_NAMES: Record<Method, string> = { integrated: "integrated gradients", gradient: "gradient × input" };
+
+function Words({ controller, found }: { controller: AttributionController; found: Attribution }) {
+  const head = controller.head.value;
+  const { method } = controller.state.value;
+  const values = controller.values(found);
+  const dark = controller.props.dark.value;
+  const streams = Object.entries(values).filter(([stream]) => controller.props.session.streams[stream]);
+  const words = streams.map(([stream, each]): [string, Word[]] => [stream, controller.words(controller.props.session.streams[stream], each)]);
+  const most = Math.max(...words.flatMap(([, all]) => all.map((word) => Math.abs(word.value))), 1e-9);
+  return (
+    <>
+      <div class="attr-tools">
+        <fieldset class="segments">
+          <legend class="unseen">What colours the words</legend>
+          {(Object.keys(METHOD_NAMES) as Method[]).map((name) => (
+            <label key={name}>
+              <input type="radio" name="method" checked={!head && method === name} onChange={() => controller.set({ method: name, head: null })} onClick={() => head && controller.set({ method: name, head: null })} />
+              <span>{METHOD_NAMES[name]}</span>
+            </label>
+          ))}
+        </fieldset>
+        {head && (
+          <p class="pin">
+            through layer {head[1]} · head {head[2]}
+            <button class="quiet" onClick={() => controller.props.set({ view: "head", map: head[0], layers: [head[1], head[1]], heads: [head[2]], query: found.target.position })}>open</button>
+            <button class="quiet" aria-label="All words again" onClick={() => controller.set({ head: null })}>×</button>
+          </p>
+        )}
+        <p class="lens-legend">
+          <span>against {number(-most, 2)}</span>
+          <span class="lens-scale" aria-hidden="true">{Array.from({ length: 17 }, (_, at) => <i key={at} style={{ background: diverging(at / 8 - 1, dark) }} />)}</span>
+          <span>{signed(most)} for it</span>
+        </p>
+      </div>
+      {words.map(([stream, all]) => (
+        <p key={stream} class="attr-words" role="group" aria-label={`${stream}: the share of each word`} onKeyDown={moveFocus}>
+          {words.length > 1 && <small>{stream}</small>}
+          {all.map((word, at) => (
+            <span key={at} data-cell role="img" class={word.special ? "attr-word attr-special token" : "attr-word"} tabIndex={at === 0 ? 0 : -1} aria-label={`${visible(word.text)} ${signed(word.value)}`}
+              style={{ background: tint(word.value / most, dark) }} onFocus={() => controller.props.say(`${visible(word.text)}: ${signed(word.value)} of the logit`)}>
+              <b>{visible(word.text)}</b><small aria-hidden="true">{Math.abs(word.value) >= most / 20 ? signed(word.value) : ""}</small>
+            </span>
+          ))}
+        </p>
+      ))}
+    </>
+  );
+}
+
+/** A colour to write on: the diverging scale, half as strong. */
+const tint = (share: number, dark: boolean) => `color-mix(in srgb, ${diverging(share, dark)} ${dark ? 52 : 55}%, var(--panel))`;
+
+function Notes({ controller, found }: { controller: AttributionController; found: Attribution }) {
+  const head = controller.head.value;
+  const sum = head && Object.values(controller.values(found)).reduce((all, values) => all + values.reduce((a, b) => a + b, 0), 0);
+  return (
+    <details class="attr-notes">
+      <summary>{head ? `These add up to the head's share, ${signed(sum ?? 0)}.` : controller.state.value.method === "integrated" ? `From ${found.baseline}, ${found.steps} steps; completeness gap ${(100 * found.gap).toFixed(2)}%.` : "The first-order effect of each word at this text; it adds up to nothing."} What is approximated</summary>
+      <ul>{found.notes.map((note) => <li key={note}>{note}</li>)}</ul>
+    </details>
+  );
+}
+
+function Heads({ controller, found }: { controller: AttributionController; found: Attribution }) {
+  const dark = controller.props.dark.value;
+  const heads = found.parts.filter((part) => part.head !== null);
+  const most = Math.max(...heads.map((part) => Math.abs(part.value)), 1e-9);
+  const on = controller.head.value;
+  const kinds = [...new Set(heads.map((part) => part.kind))];
+  const choose = (part: Part) => {
+    const same = on && on[1] === part.layer && on[2] === part.head && on[0] === controller.mapOf(part);
+    controller.set({ head: same ? null : [controller.mapOf(part), part.layer!, part.head!] });
+  };
+  return (
+    <>
+      {kinds.map((kind) => {
+        const own = heads.filter((part) => part.kind === kind);
+        const layers = [...new Set(own.map((part) => part.layer!))];
+        const [first] = own;
+        return (
+          <div key={kind} class="attr-scroll">
+            {kinds.length > 1 && <h4>{kind === "head" ? "self-attention" : "cross-attention"}</h4>}
+            <div class="attr-grid" role="grid" aria-label={`${kind}: rows are layers, columns are heads`} onKeyDown={moveFocus}>
+              {layers.map((layer) => (
+                <div role="row" key={layer}>
+                  <span role="rowheader">{layer}</span>
+                  {own.filter((part) => part.layer === layer).map((part) => {
+                    const chosen = on !== null && on[0] === controller.mapOf(part) && on[1] === layer && on[2] === part.head;
+                    return (
+                      <span role="gridcell" key={part.head} data-cell tabIndex={chosen || (!on && part === first) ? 0 : -1} aria-selected={chosen} class={chosen ? "attr-on" : undefined}
+                        aria-label={`layer ${layer} head ${part.head}: ${signed(part.value)}`} title={`layer ${layer} · head ${part.head}: ${signed(part.value)}`} style={{ background: diverging(part.value / most, dark) }}
+                        onClick={() => choose(part)} onFocus={() => controller.props.say(`layer ${layer} head ${part.head}: ${signed(part.value)} of the logit`)}
+                        onKeyDown={(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), choose(part))} />
+                    );
+                  })}
+                </div>
+              ))}
+            </div>
+          </div>
+        );
+      })}
+      <p class="hint">Orange for, blue against; strongest {signed(most)}. Click a head: through which words it spoke.</p>
+    </>
+  );
+}
+
+function Layers({ controller, found }: { controller: AttributionController; found: Attribution }) {
+  const layers = controller.layers(found);
+  const ends = found.parts.filter((part) => part.layer === null);
+  const most = Math.max(...layers.flatMap(({ sums }) => sums.map(([, value]) => Math.abs(value))), ...ends.map((part) => Math.abs(part.value)), 1e-9);
+  const dark = controller.props.dark.value;
+  const bar = (name: string, value: number) => (
+    <li key={name} aria-label={`${name} ${signed(value)}`}>
+      <span>{name}</span>
+      <span class="attr-bar" aria-hidden="true"><i style={{ left: `${50 + Math.min(0, (50 * value) / most)}%`, width: `${(50 * Math.abs(value)) / most}%`, background: diverging(value < 0 ? -1 : 1, dark) }} /></span>
+      <span>{signed(value)}</span>
+    </li>
+  );
+  return (
+    <ol class="attr-bars">
+      {ends.filter((part) => part.kind === "embedding").map((part) => bar("embedding", part.value))}
+      {layers.map(({ layer, sums }) => <li key={layer} class="attr-layer"><b>{layer}</b><ol>{sums.map(([kind, value]) => bar(kind, value))}</ol></li>)}
+      {ends.filter((part) => part.kind !== "embedding").map((part) => bar("biases", part.value))}
+    </ol>
+  );
+}
+
+function Strongest({ controller, found }: { controller: AttributionController; found: Attribution }) {
+  return (
+    <ol class="attr-strongest">
+      {controller.strongest(found, 10).map((part) => (
+        <li key={partName(part)}>
+          {part.head === null ? <span>{partName(part)}</span> : <button class="quiet" onClick={() => controller.set({ head: [controller.mapOf(part), part.layer!, part.head!] })}>{partName(part)}</button>}
+          <span>{signed(part.value)}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+/** Length of the vector in the residual stream, layer by layer, of the token where the output stands, or of all on average. */
+function Norms({ controller, found }: { controller: AttributionController; found: Attribution }) {
+  const tokens = controller.props.session.streams[found.target.stream].length;
+  const rows = found.norms.length / tokens;
+  const at = found.target.position;
+  const norms = Array.from({ length: rows }, (_, row) => {
+    const values = found.norms.subarray(row * tokens, (row + 1) * tokens);
+    return at === null ? values.reduce((a, b) => a + b, 0) / tokens : values[at];
+  });
+  const most = Math.max(...norms, 1e-9);
+  const sentence = `Length of the residual stream's vector, from ${number(norms[0], 3)} after the embedding to ${number(norms.at(-1)!, 3)} at the end`;
+  return (
+    <figure class="attr-norms">
+      <figcaption>{sentence}{at === null ? ", mean over tokens" : ""}</figcaption>
+      <svg viewBox={`0 0 ${rows * 20} 50`} role="img" aria-label={sentence}>
+        {norms.map((norm, row) => <g key={row}><title>{`${row === 0 ? "embedding" : `layer ${row - 1}`}: ${number(norm)}`}</title><rect x={row * 20 + 2} width="16" y={50 - (48 * norm) / most} height={(48 * norm) / most} /></g>)}
+      </svg>
+    </figure>
+  );
+}
+
+function Table({ controller, found }: { controller: AttributionController; found: Attribution }) {
+  const [names, ...rows] = tableOf(controller, found);
+  return (
+    <div class="lens-table" tabIndex={0} role="region" aria-label="data table">
+      <table>
+        <caption>{rows.length} numbers</caption>
+        <thead><tr>{names.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
+        <tbody>{rows.map((cells, at) => <tr key={at}>{cells.map((cell, i) => <td key={i}>{typeof cell === "number" ? number(cell) : visible(cell)}</td>)}</tr>)}</tbody>
+      </table>
+    </div>
+  );
+}

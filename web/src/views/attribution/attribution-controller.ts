@@ -1,0 +1,117 @@
+/** The attribution that is computed or there, and sentences about it. */
+
+import { computed, type Signal, signal } from "@preact/signals";
+import { number, percent, visible } from "../../core/format";
+import { type Attribution, type Part, type ReadingState, requestOf } from "../../core/readings";
+import { type Progress, type Token, UserError, type ViewProps } from "../../core/types";
+
+/** A word: its tokens, and the sum over them. */
+export interface Word {
+  text: string;
+  value: number;
+  first: number;
+  special: boolean;
+}
+
+export class AttributionController {
+  readonly found: Signal<Attribution | null> = signal(null);
+  readonly progress: Signal<Progress | null> = signal(null);
+  readonly problem: Signal<string | null> = signal(null);
+  readonly state = computed(() => this.props.state.value.reading);
+  readonly request = computed(() => requestOf(this.state.value));
+  /** The head whose words are shown, where this model has it. */
+  readonly head = computed(() => {
+    const [head, found] = [this.state.value.head, this.found.value];
+    return head && found?.parts.some((part) => part.head === head[2] && part.layer === head[1] && this.mapOf(part) === head[0]) ? head : null;
+  });
+  private running = new AbortController();
+
+  constructor(readonly props: ViewProps) {}
+
+  set(change: Partial<ReadingState>): void {
+    this.props.set({ reading: { ...this.state.peek(), ...change } });
+  }
+
+  async load(): Promise<void> {
+    this.stop();
+    const { signal } = (this.running = new AbortController());
+    this.problem.value = null;
+    this.progress.value = { done: 0, of: 0 };
+    try {
+      const found = await this.props.transport.attribution(this.props.session, this.request.peek(), (at) => !signal.aborted && (this.progress.value = at), signal);
+      if (signal.aborted) return;
+      this.found.value = found;
+      this.props.say(this.finding());
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof UserError && ["request", "absent"].includes(error.kind)) this.problem.value = error.message;
+      else this.props.refuse(error);
+    } finally {
+      if (!signal.aborted) this.progress.value = null;
+    }
+  }
+
+  stop(): void {
+    this.running.abort();
+    this.progress.value = null;
+  }
+
+  /** The attention map of a part that is a head. */
+  mapOf(part: Part): string {
+    const { stream } = this.found.value!.target;
+    const own = part.kind === "head";
+    return this.props.session.maps.find((map) => map.queries === stream && (map.keys === stream) === own)?.name ?? "";
+  }
+
+  /** What colours the words: by stream, a number for each token. */
+  values(found: Attribution): Record<string, Float32Array> {
+    const head = this.head.value;
+    if (!head) return this.state.value.method === "integrated" ? found.integrated : found.gradient;
+    const [name, layer, number] = head;
+    const map = this.props.session.maps.find((each) => each.name === name)!;
+    const keys = this.props.session.streams[map.keys].length;
+    const from = (layer * map.heads + number) * keys;
+    return { [map.keys]: found.heads[name].subarray(from, from + keys) };
+  }
+
+  words(tokens: Token[], values: Float32Array): Word[] {
+    const words: Word[] = [];
+    tokens.forEach((token, at) => {
+      const last = words.at(-1);
+      if (token.continues && last) [last.text, last.value] = [last.text + token.text, last.value + values[at]];
+      else words.push({ text: token.text, value: values[at], first: at, special: token.special });
+    });
+    return words;
+  }
+
+  /** Sums over the heads of each layer: of attention, cross-attention, feed-forward. */
+  layers(found: Attribution): { layer: number; sums: [kind: string, value: number][] }[] {
+    const count = Math.max(...found.parts.map((part) => part.layer ?? -1)) + 1;
+    return Array.from({ length: count }, (_, layer) => {
+      const here = found.parts.filter((part) => part.layer === layer);
+      const sum = (...kinds: string[]) => here.filter((part) => kinds.includes(part.kind)).reduce((all, part) => all + part.value, 0);
+      const sums: [string, number][] = [["attention", sum("head", "attention bias")]];
+      if (here.some((part) => part.kind === "cross head")) sums.push(["cross-attention", sum("cross head")]);
+      sums.push(["feed-forward", sum("feed-forward", "convolution")]);
+      return { layer, sums };
+    });
+  }
+
+  strongest(found: Attribution, count: number): Part[] {
+    return [...found.parts].sort((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, count);
+  }
+
+  finding(): string {
+    const found = this.found.peek()!;
+    const [stream] = Object.keys(found.integrated);
+    const words = this.words(this.props.session.streams[stream], found.integrated[stream]).filter((word) => !word.special);
+    const [word] = [...words].sort((a, b) => b.value - a.value);
+    const [part] = this.strongest(found, 1);
+    return `${found.target.title}: logit ${number(found.target.score)}, ${percent(found.target.probability)}. ` +
+      (word ? `The word that speaks most for it is “${visible(word.text)}” (${signed(word.value)}); ` : "") + `the strongest part is ${partName(part)} (${signed(part.value)}).`;
+  }
+}
+
+export const signed = (x: number): string => (x > 0 ? "+" : "") + number(x, 3);
+
+export const partName = ({ kind, layer, head }: Part): string => `${layer === null ? "" : `layer ${layer} `}${kind}${head === null ? "" : ` ${head}`}`;

@@ -1,0 +1,229 @@
+/**
+ * Lens view: what the model would say if it ended after a layer.
+ *
+ *     embedding   the   cat   sat      a cell = the most likely output there
+ *     layer 0     a     is    on       shade  = how likely, or rank, divergence, entropy
+ *     layer 1     dog   sat   on
+ */
+
+import { useSignal, useSignalEffect } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { number, percent, visible } from "../core/format";
+import { shade } from "../core/palette";
+import type { Lens, Measure } from "../core/readings";
+import type { ViewProps } from "../core/types";
+import { moveFocus } from "../ui/roving-tabindex";
+import "./lens.css";
+import { type Cell, LensController, PAGE } from "./lens/lens-controller";
+import { lensPicture } from "./lens/picture";
+import { Span } from "./lens/span";
+import { useExports } from "./lens/use-exports";
+
+const HUE = 230;
+const NAMES: Record<Measure, string> = { probability: "probability", rank: "rank", kl: "KL divergence from the output", entropy: "entropy" };
+const LEGEND: Record<Measure, [string, string]> = {
+  probability: ["0", "100%"], rank: ["last", "first"], kl: ["10 nats or more", "0: as the output"], entropy: ["all alike", "0: certain"],
+};
+
+export function LensView(props: ViewProps) {
+  const controller = useMemo(() => new LensController(props), [props.session]);
+  const tabled = useSignal(false);
+  const follow = controller.state.value.follow;
+  useEffect(() => {
+    void controller.load();
+    return () => controller.stop();
+  }, [controller, follow]);
+  useSignalEffect(() => {
+    const cell = controller.pointed.value;
+    if (cell && controller.lens.value) props.say(controller.sentence(cell));
+  });
+  useExports(controller);
+  const lens = controller.lens.value;
+  return (
+    <div class="lens">
+      <Waiting controller={controller} />
+      {lens && (
+        <>
+          <Tools controller={controller} lens={lens} />
+          <div class="lens-body">
+            <section class="lens-card" aria-label="Layers and tokens">
+              <Grid controller={controller} lens={lens} />
+              <p class="hint">
+                Point for exact numbers; click to pin a cell and follow its output. Arrow keys move, Enter pins, Esc unpins.{" "}
+                <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
+              </p>
+              {lens.columns === "span" && <Span controller={controller} lens={lens} />}
+              {tabled.value && <Table controller={controller} lens={lens} />}
+            </section>
+            <aside class="lens-card" aria-label="Numbers">
+              <Numbers controller={controller} lens={lens} />
+            </aside>
+          </div>
+        </>
+      )}
+    </div>
+  );
+}
+
+function Waiting({ controller }: { controller: LensController }) {
+  const progress = controller.progress.value;
+  if (controller.problem.value) return <p class="reading-problem" role="alert">{controller.problem.value}</p>;
+  if (!progress) return null;
+  return (
+    <p class="reading-waiting" role="status">
+      Reading the head at every layer… <progress max={progress.of || 1} value={progress.done} aria-label="Layers read" />
+    </p>
+  );
+}
+
+function Tools({ controller, lens }: { controller: LensController; lens: Lens }) {
+  const { measure, follow } = controller.state.value;
+  const page = controller.page.value;
+  const pages = Math.ceil(lens.names.length / PAGE);
+  const dark = controller.props.dark.value;
+  const followed = follow === null ? null : lens.outputs.get(lens.targets[0]);
+  return (
+    <div class="lens-tools">
+      {lens.columns !== "text" && (
+        <fieldset class="segments">
+          <legend class="unseen">What the shade shows</legend>
+          {(Object.keys(NAMES) as Measure[]).map((name) => (
+            <label key={name}>
+              <input type="radio" name="measure" checked={measure === name} onChange={() => controller.set({ measure: name })} />
+              <span>{name === "kl" ? "KL" : NAMES[name]}</span>
+            </label>
+          ))}
+        </fieldset>
+      )}
+      <p class="lens-legend">
+        <span>{LEGEND[lens.columns === "text" ? "probability" : measure][0]}</span>
+        <span class="lens-scale" aria-hidden="true">{Array.from({ length: 16 }, (_, at) => <i key={at} style={{ background: shade(at / 15, HUE, dark) }} />)}</span>
+        <span>{LEGEND[lens.columns === "text" ? "probability" : measure][1]}</span>
+      </p>
+      {followed != null && (
+        <p class="pin">follows <b class="token">{visible(followed)}</b><button class="quiet" onClick={() => controller.set({ follow: null, cell: null })} aria-label="Follow the model's own output">×</button></p>
+      )}
+      {pages > 1 && (
+        <p class="lens-pages" role="group" aria-label="Columns on screen">
+          <button class="quiet" disabled={page === 0} onClick={() => (controller.page.value = page - 1)} aria-label="Earlier tokens">←</button>
+          tokens {page * PAGE} to {Math.min(lens.names.length, (page + 1) * PAGE) - 1} of {lens.names.length}
+          <button class="quiet" disabled={page === pages - 1} onClick={() => (controller.page.value = page + 1)} aria-label="Later tokens">→</button>
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Grid({ controller, lens }: { controller: LensController; lens: Lens }) {
+  const dark = controller.props.dark.value;
+  const labels = lens.columns === "text";
+  const first = labels ? 0 : controller.page.value * PAGE;
+  const columns = Array.from({ length: Math.min(controller.width(lens) - first, labels ? lens.choices : PAGE) }, (_, at) => first + at);
+  const pinned = controller.pinned.value;
+  const focus: Cell = pinned && columns.includes(pinned[1]) ? pinned : [lens.rows.length - 1, columns.at(-1) ?? 0];
+  const heading = (column: number) => (labels ? lens.outputs.get(column) ?? String(column) : visible(lens.names[column]));
+  const keys = (event: KeyboardEvent) => {
+    if (event.key === "Escape" && pinned) {
+      controller.pin(null);
+      event.preventDefault();
+      event.stopPropagation();
+    } else moveFocus(event);
+  };
+  return (
+    <div class="lens-scroll">
+      <div class="lens-grid" role="grid" aria-label={`Lens: ${lens.rows.length} layers, ${columns.length} columns`} onKeyDown={keys}
+        onPointerLeave={() => (controller.pointed.value = null)} style={{ "--columns": columns.length }}>
+        <div role="row">
+          <span role="columnheader">{labels ? "layer" : lens.causal ? "after" : "at"}</span>
+          {columns.map((column) => <span role="columnheader" key={column} class="token" title={heading(column)}>{heading(column)}</span>)}
+        </div>
+        {lens.rows.map((name, row) => (
+          <div role="row" key={name}>
+            <span role="rowheader">{row === lens.rows.length - 1 ? `${name}: output` : name}</span>
+            {columns.map((column) => {
+              const cell: Cell = [row, column];
+              const { text, share, value } = controller.shown(lens, cell);
+              const on = pinned?.join() === cell.join();
+              return (
+                <span role="gridcell" key={column} data-cell class={on ? "token lens-on" : "token"} tabIndex={focus.join() === cell.join() ? 0 : -1} aria-selected={on}
+                  aria-label={`${name}, ${heading(column)}: ${text}, ${value}`} title={value} style={{ background: shade(share, HUE, dark) }}
+                  onPointerEnter={() => (controller.pointed.value = cell)} onFocus={() => (controller.pointed.value = cell)}
+                  onClick={() => controller.pin(cell)} onKeyDown={(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), controller.pin(cell))}>
+                  {text}
+                </span>
+              );
+            })}
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** The cell pointed at, in exact numbers; and its column through the layers. */
+function Numbers({ controller, lens }: { controller: LensController; lens: Lens }) {
+  const cell = controller.cell.value ?? [lens.rows.length - 1, lens.columns === "text" ? 0 : lens.names.length - 1];
+  const [row] = cell;
+  const column = lens.columns === "text" ? 0 : cell[1];
+  const at = row * lens.names.length + column;
+  const top = controller.top(lens, [row, column]).slice(0, 10);
+  const target = lens.outputs.get(lens.targets[column]) ?? "";
+  const where = lens.columns === "tokens" ? <>, {lens.causal ? "after" : "at"} <b class="token">{visible(lens.names[column])}</b> <small>{column}</small></> : lens.columns === "span" ? `, ${lens.names[column]}` : "";
+  const norm = lens.columns === "tokens" ? lens.norms[row * (lens.norms.length / lens.rows.length) + column] : null;
+  return (
+    <>
+      <section>
+        <h3>{lens.rows[row]}{where}</h3>
+        <ol class="lens-top">
+          {top.map(({ id, text, logprob }) => (
+            <li key={id}>
+              <button class="quiet" disabled={lens.kind !== "vocabulary"} title={lens.kind === "vocabulary" ? "Follow it through all layers" : undefined} onClick={() => controller.set({ follow: id, cell: [row, column] })}><span class="token">{visible(text)}</span></button>
+              <span class="lens-bar"><i style={{ width: `${100 * Math.exp(logprob)}%` }} /></span>
+              <span>{number(Math.exp(logprob))}</span>
+            </li>
+          ))}
+        </ol>
+        <p class="hint">
+          entropy {number(lens.entropy[at])} nats · KL from the output {number(lens.kl[at])} · <span class="token">{visible(target)}</span> has rank {lens.ranks[at]} of {lens.choices}
+          {norm !== null && ` · length of the vector ${number(norm)}`}
+        </p>
+      </section>
+      <section>
+        <h3>Through the layers</h3>
+        <div class="lens-path" role="region" aria-label="Through the layers" tabIndex={0}>
+          <table>
+            <thead><tr><th scope="col">after</th><th scope="col">says</th><th scope="col">p</th><th scope="col">rank of <span class="token">{visible(target)}</span></th><th scope="col">KL</th></tr></thead>
+            <tbody>
+              {lens.rows.map((name, r) => {
+                const [best] = controller.top(lens, [r, column]);
+                const i = r * lens.names.length + column;
+                return (
+                  <tr key={name} aria-current={r === row ? "true" : undefined}>
+                    <th scope="row">{name}</th><td class="token">{visible(best.text)}</td><td>{percent(Math.exp(best.logprob))}</td><td>{lens.ranks[i]}</td><td>{number(lens.kl[i], 2)}</td>
+                  </tr>
+                );
+              })}
+            </tbody>
+          </table>
+        </div>
+        {lens.choices > 1 && <p class="hint">{controller.finding()}</p>}
+      </section>
+    </>
+  );
+}
+
+function Table({ controller, lens }: { controller: LensController; lens: Lens }) {
+  const [names, ...rows] = lensPicture(controller, lens).table;
+  const shown = rows.slice(0, 400);
+  return (
+    <div class="lens-table" tabIndex={0} role="region" aria-label="data table">
+      <table>
+        <caption>{shown.length < rows.length ? `${shown.length} of ${rows.length} cells; all of them in the CSV file` : `${rows.length} cells`}</caption>
+        <thead><tr>{names.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
+        <tbody>
+          {shown.map((cells, at) => <tr key={at}>{cells.map((cell, i) => <td key={i} class={i === 2 || i === 3 ? "token" : undefined}>{typeof cell === "number" ? number(cell) : visible(cell)}</td>)}</tr>)}
+        </tbody>
+      </table>
+    </div>
+  );
+}

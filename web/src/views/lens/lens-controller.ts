@@ -1,0 +1,139 @@
+/** The lens that is read or there, the cell pointed at or pinned, and sentences about it. */
+
+import { computed, type Signal, signal } from "@preact/signals";
+import { number, percent, visible } from "../../core/format";
+import type { Lens, ReadingState } from "../../core/readings";
+import { type Progress, UserError, type ViewProps } from "../../core/types";
+
+export type Cell = [row: number, column: number];
+
+/** Columns of the grid that are on screen at a time. */
+export const PAGE = 64;
+
+export class LensController {
+  readonly lens: Signal<Lens | null> = signal(null);
+  readonly progress: Signal<Progress | null> = signal(null);
+  readonly problem: Signal<string | null> = signal(null);
+  readonly pointed: Signal<Cell | null> = signal(null);
+  readonly page: Signal<number> = signal(0);
+  readonly state = computed(() => this.props.state.value.reading);
+  readonly pinned = computed<Cell | null>(() => {
+    const [cell, lens] = [this.state.value.cell, this.lens.value];
+    return cell && lens && cell[0] < lens.rows.length && cell[1] < this.width(lens) ? cell : null;
+  });
+  readonly cell = computed(() => this.pointed.value ?? this.pinned.value);
+  private running = new AbortController();
+
+  constructor(readonly props: ViewProps) {}
+
+  /** Columns of the grid: of a head with one output for the text, its labels. */
+  width(lens: Lens): number {
+    return lens.columns === "text" ? lens.choices : lens.names.length;
+  }
+
+  set(change: Partial<ReadingState>): void {
+    this.props.set({ reading: { ...this.state.peek(), ...change } });
+  }
+
+  async load(): Promise<void> {
+    this.stop();
+    const { signal } = (this.running = new AbortController());
+    this.problem.value = null;
+    this.progress.value = { done: 0, of: 0 };
+    const target = this.state.peek().follow;
+    try {
+      const lens = await this.props.transport.lens(this.props.session, { target }, (at) => !signal.aborted && (this.progress.value = at), signal);
+      if (signal.aborted) return;
+      this.lens.value = lens;
+      this.page.value = Math.floor((this.state.peek().cell?.[1] ?? 0) / PAGE);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof UserError && ["request", "absent"].includes(error.kind)) this.problem.value = error.message;
+      else this.props.refuse(error);
+    } finally {
+      if (!signal.aborted) this.progress.value = null;
+    }
+  }
+
+  stop(): void {
+    this.running.abort();
+    this.progress.value = null;
+  }
+
+  /** Pin a cell, and follow its most likely output through all layers; what is pinned already is let go. */
+  pin(cell: Cell | null): void {
+    const lens = this.lens.peek();
+    const same = cell && this.pinned.peek()?.join() === cell.join();
+    if (!cell || same || !lens) return this.set({ cell: null, follow: null });
+    const follow = lens.kind === "vocabulary" ? this.top(lens, cell)[0].id : this.state.peek().follow;
+    this.set({ cell, follow });
+  }
+
+  /** The most likely outputs of a cell, the first the most likely. */
+  top(lens: Lens, [row, column]: Cell): { id: number; text: string; logprob: number }[] {
+    const first = (row * lens.names.length + (lens.columns === "text" ? 0 : column)) * lens.top;
+    return Array.from({ length: lens.top }, (_, i) => {
+      const id = lens.ids[first + i];
+      return { id, text: lens.outputs.get(id) ?? String(id), logprob: lens.logprobs[first + i] };
+    });
+  }
+
+  /** The label of a column of the grid, where its columns are labels: its probability in a row. */
+  label(lens: Lens, [row, column]: Cell): { text: string; logprob: number; rank: number } {
+    const all = this.top(lens, [row, 0]);
+    const at = all.findIndex(({ id }) => id === column);
+    return { text: lens.outputs.get(column) ?? String(column), logprob: at < 0 ? -Infinity : all[at].logprob, rank: at + 1 };
+  }
+
+  /** What a cell shows: its words, and a shade from 0 to 1. */
+  shown(lens: Lens, cell: Cell): { text: string; share: number; value: string } {
+    if (lens.columns === "text") {
+      const { logprob } = this.label(lens, cell);
+      return { text: lens.normalised ? percent(Math.exp(logprob)) : number(this.value(lens, cell), 3), share: Math.exp(logprob), value: number(Math.exp(logprob)) };
+    }
+    const at = cell[0] * lens.names.length + cell[1];
+    const [best] = this.top(lens, cell);
+    const { measure } = this.state.value;
+    const p = Math.exp(this.state.value.follow === null ? best.logprob : lens.target_logprobs[at]);
+    const [share, value] =
+      measure === "probability" ? [p, percent(p)]
+      : measure === "rank" ? [1 - Math.log(lens.ranks[at]) / Math.log(Math.max(lens.choices, 2)), `rank ${lens.ranks[at]}`]
+      : measure === "kl" ? [1 - Math.min(1, lens.kl[at] / 10), `${number(lens.kl[at], 3)} nats`]
+      : [1 - lens.entropy[at] / Math.log(Math.max(lens.choices, 2)), `${number(lens.entropy[at], 3)} nats`];
+    return { text: visible(best.text), share, value };
+  }
+
+  /** The logit of a label, where probabilities mean nothing. */
+  private value(lens: Lens, [row, column]: Cell): number {
+    const at = this.top(lens, [row, 0]).findIndex(({ id }) => id === column);
+    return lens.logits?.[row * lens.top + at] ?? NaN;
+  }
+
+  sentence(cell: Cell): string {
+    const lens = this.lens.value!;
+    const [row, column] = cell;
+    if (lens.columns === "text") {
+      const { text, logprob, rank } = this.label(lens, cell);
+      return `${lens.rows[row]}: ${text} ${number(Math.exp(logprob))}, rank ${rank} of ${lens.choices}`;
+    }
+    const at = row * lens.names.length + column;
+    const [best] = this.top(lens, cell);
+    return `${lens.rows[row]}, ${lens.causal ? "after" : "at"} ${visible(lens.names[column])}: ${visible(best.text)} ${number(Math.exp(best.logprob))}; ${visible(lens.outputs.get(lens.targets[column]) ?? "")} has rank ${lens.ranks[at]} of ${lens.choices}`;
+  }
+
+  /** From which row on the most likely output is that of the end. */
+  settled(lens: Lens, column: number): number {
+    const best = (row: number) => lens.ids[(row * lens.names.length + column) * lens.top];
+    let row = lens.rows.length - 1;
+    while (row > 0 && best(row - 1) === best(lens.rows.length - 1)) row--;
+    return row;
+  }
+
+  finding(): string {
+    const lens = this.lens.peek()!;
+    const column = lens.columns === "text" ? 0 : this.pinned.peek()?.[1] ?? lens.names.length - 1;
+    const last = this.top(lens, [lens.rows.length - 1, column])[0];
+    const where = lens.columns === "tokens" ? ` ${lens.causal ? "after" : "at"} “${visible(lens.names[column])}”` : "";
+    return `From ${this.settled(lens, column) === 0 ? "the embedding" : lens.rows[this.settled(lens, column)]} on, the model would say “${visible(last.text)}”${where}: ${percent(Math.exp(last.logprob))} in the end.`;
+  }
+}
