@@ -11,6 +11,7 @@ import pytest
 from glassformer.cli.corpus import head_pairs, layer_numbers
 from glassformer.errors import ConfigError
 from tests.cli.conftest import Command
+from tests.explorer.reader import Reader
 
 
 @pytest.fixture
@@ -89,3 +90,15 @@ def test_numbers() -> None:
     assert head_pairs(None, []) == []
     with pytest.raises(ConfigError, match="--layers is '3-1'"):
         layer_numbers("3-1")
+
+
+def test_the_page_as_a_file(stories: Path, command: Command, made: Path, tmp_path: Path) -> None:
+    asked = ("corpus", "search", stories, made, "time flies", "--token", 2, "--html", tmp_path / "page.html")
+    done = command(*asked, "--layer", 2, "--attention", "1.3")
+    assert done.returncode == 0, done.stderr
+    page = Reader((tmp_path / "page.html").read_text())
+    assert page.json("contexts")["query"] == {
+        "by": "layer", "layer": 2, "number": None, "token": 2, "head": "1.3", "count": 20
+    }  # fmt: skip
+    assert page.session()["start"] == "v=1&view=contexts&l=1&h=3&q=2&by=layer&cl=2"
+    assert command("corpus", "search", stories, made, "--neuron", "1.1", "--html", "x.html").returncode == 2

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.explorer.binary_frames import decode
 from glassformer.model import load
 from tests.cli.conftest import Command
+from tests.explorer.reader import Reader
 
 A, B = "a man plays guitar", "someone plays an unbelievable instrument"
 
@@ -44,6 +46,9 @@ def test_several_texts_are_a_table(minilm: Path, command: Command, tmp_path: Pat
     [
         ([A], "takes 2 to 1,000 texts, got 1"),
         ([A, B, "third", "--words"], "give two texts"),
+        ([A, B, "third", "--html", "page.html"], "give two texts"),
+        ([A, B, "--html", "page.html", "--prompt", "query: "], "leave --measure and the prompt out"),
+        ([A, B, "--html", "page.txt"], "page.txt"),
         ([A, B, "--measure", "euclid"], "measure is 'euclid'; allowed: cosine, dot"),
         ([A, "missing.txt"], "missing.txt: no such file"),
     ],
@@ -53,3 +58,11 @@ def test_errors(minilm: Path, command: Command, arguments: list[str], message: s
     assert done.returncode == 2
     assert message in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
+
+
+def test_the_page_as_a_file(minilm: Path, command: Command, tmp_path: Path) -> None:
+    done = command("similar", minilm, A, B, "--html", tmp_path / "page.html")
+    assert done.returncode == 0, done.stderr
+    page = Reader((tmp_path / "page.html").read_text())
+    assert page.session()["start"] == "v=1&view=similarity"
+    assert decode(page.frames()["similarity"]).fields["similarity"] == pytest.approx(0.534, abs=1e-3)

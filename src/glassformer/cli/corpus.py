@@ -24,10 +24,11 @@ from glassformer.cli.screen import (
     text_of,
 )
 from glassformer.errors import ConfigError
+from glassformer.pages import check_html_path
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
-    from glassformer.inspect.corpus import Contexts, CorpusIndex, Match
+    from glassformer.inspect.corpus import Contexts, CorpusIndex, CorpusSearch, Match
 
 corpus = typer.Typer(
     name="corpus",
@@ -69,6 +70,7 @@ class CorpusSearchOptions(Options):
     neuron: str | None = option(None, "The top activations of this neuron, layer.neuron: 3.17; takes no TEXT.")
     attention: str | None = option(None, "Show where this head looks from each match, layer.head. Default: --head")
     count: int = option(10, "How many contexts.", "--count", "-n", min=1, max=200)
+    html: Path | None = option(None, "Write the explorer's page of the search to this HTML file (self-contained).")
     verify: bool = option(False, "Check the checksums of the whole index first.")
 
 
@@ -164,6 +166,10 @@ def search(
         )
     if (by == ["neuron"]) != (text is None) or (by == ["neuron"]) != (options.token is None):
         raise ConfigError("--layer and --head take a text and its --token; --neuron takes neither")
+    if options.html is not None:
+        check_html_path(options.html)
+        if text is None:
+            raise ConfigError("--html is the explorer's page of a text; give a text and its --token")
     with spinner("loading the model"):
         from glassformer.inspect.corpus import CorpusIndex, CorpusSearch
         from glassformer.model import load
@@ -179,11 +185,31 @@ def search(
         named = str(options.token)
         token: int | str = int(named) if re.fullmatch(r"\d{1,6}", named, re.ASCII) else named
         head = None if options.head is None else pair(options.head, "--head")
+        if options.html is not None:
+            _write_page(searched, str(text), token, options, head, asked.get("attention", head or (0, 0)))
+            return
         result = searched.search(str(text), token=token, layer=options.layer, head=head, **asked)
     if json:
         print_json(result.to_dict(), indent=None)
     else:
         _show(result, searched.index, perf_counter() - start)
+
+
+def _write_page(
+    searched: CorpusSearch, text: str, token: int | str, options: CorpusSearchOptions, head: Pair | None, shown: Pair
+) -> None:
+    """The explorer's page, with the contexts that the command asks for."""
+    from glassformer.explorer.contexts import contexts_page
+    from glassformer.inspect.corpus.search import position_of
+
+    assert options.html is not None
+    session = searched.model.inspect(text)
+    at = position_of(session.streams["text"], token)
+    by, (layer, number) = ("head", head) if head is not None else ("layer", (options.layer, None))
+    query = {"by": by, "layer": layer, "number": number, "token": at, "head": head or shown, "count": 20}
+    page = contexts_page(searched, session, query)
+    size = page.save(options.html)
+    typer.echo(f"saved in {options.html}: {byte_amount(size)}; open it in any browser, no network needed")
 
 
 def _show(result: Contexts, searched: CorpusIndex, seconds: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from glassformer.cli.inputs import inputs
 from glassformer.cli.options import Json, Loading, ModelName, Options, command, option
 from glassformer.cli.screen import bar, notes, print_facts, print_json, rows_table, terminal, text_of, visible
 from glassformer.errors import ConfigError, DataError
+from glassformer.pages import check_html_path
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class SimilarityOptions(Options):
     measure: str | None = option(None, "What is explained: cosine or dot. Default: as the model compares vectors.")
     prompt: str | None = option(None, "Prompt: put before each text, such as 'query: '.")
     prompt_name: str | None = option(None, "Prompt by its name in the model's config_sentence_transformers.json.")
+    html: Path | None = option(None, "Write the explorer's page of two texts to this HTML file (self-contained).")
 
     def asked(self) -> dict[str, Any]:
         """Those of `explain_similarity`."""
@@ -63,14 +66,20 @@ def similar(
         raise DataError("similar compares texts; give texts, not conversations or lists of words")
     if not 2 <= len(read) <= MAX_TEXTS:
         raise DataError(f"similar takes 2 to {MAX_TEXTS:,} texts, got {len(read):,}; of more, encode makes the vectors")
-    if len(read) > 2 and (options.words or options.measure):
-        raise ConfigError("--words and --measure say how two texts are explained; give two texts")
+    if len(read) > 2 and (options.words or options.measure or options.html):
+        raise ConfigError("--words, --measure and --html are about the similarity of two texts; give two texts")
+    if options.html and (options.measure or options.prompt is not None or options.prompt_name):
+        raise ConfigError("--html shows the texts as the model compares them; leave --measure and the prompt out")
+    if options.html is not None:
+        check_html_path(options.html)
     with spinner("loading the model"):
         from glassformer.model import load
 
         loaded = load(model, **loading.given())
     with notes():
-        if len(read) == 2:
+        if options.html is not None:
+            _write_page(loaded, read, options.html, json)
+        elif len(read) == 2:
             explained = loaded.explain_similarity(read[0], read[1], **options.asked())
             _show(explained.words() if options.words else explained, options.top, json)
         else:
@@ -99,6 +108,16 @@ def _show(explained: SimilarityMap, top: int, json: bool) -> None:
     ]
     console.print(rows_table(["first", "second", "of the sum"], pairs, left=2))
     console.print(text_of("a token's state has gathered its neighbours: cells say where the similarity lies", "dim"))
+
+
+def _write_page(model: Model, texts: list[str], html: Path, json: bool) -> None:
+    from glassformer.cli.look import write
+    from glassformer.explorer.look import InitialView, Look
+    from glassformer.explorer.session_runs import SessionRuns
+    from glassformer.explorer.standalone_page import CAP_BYTES
+
+    with Look(SessionRuns(model.session_factory()), texts, InitialView(view="similarity")) as look:
+        write(look, html, layers=None, cap_bytes=CAP_BYTES, json=json)
 
 
 def _show_table(model: Model, texts: list[str], options: SimilarityOptions, json: bool) -> None:

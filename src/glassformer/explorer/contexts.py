@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -17,9 +18,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from glassformer.errors import DataError, UnsupportedError
+from glassformer.explorer.describe import model_facts
 from glassformer.explorer.http import Query, json_errors
 from glassformer.explorer.session_runs import SessionFactory, SessionRuns
-from glassformer.explorer.standalone_page import json_block
+from glassformer.explorer.standalone_page import StandalonePage, json_block
 from glassformer.inspect.session import Session
 from glassformer.pretrained import PretrainedModel
 
@@ -89,6 +91,20 @@ def contexts_block(corpus: CorpusSearch | None, session: Session, asked: Mapping
     """A search and what it brought, for a standalone page. Raises: as `contexts`."""
     head = f"{asked['head'][0]}.{asked['head'][1]}"
     return json_block("contexts", {"query": {**asked, "head": head}, "result": contexts(corpus, session, asked)})
+
+
+def contexts_page(corpus: CorpusSearch, session: Session, asked: Mapping[str, Any]) -> StandalonePage:
+    """The standalone page of a session, opened on a search of the corpus. Args: asked: as `read_query` gives it"""
+    facts = replace(model_facts(corpus.model), corpus=corpus_facts(corpus))
+    layer, head = asked["head"]
+    state = {"view": "contexts", "l": layer, "h": head, "q": asked["token"], "by": asked["by"], "cl": asked["layer"]}
+    return StandalonePage(
+        session,
+        facts,
+        session.texts,
+        start=urlencode({"v": 1, **state}),
+        extra=[contexts_block(corpus, session, asked)],
+    )
 
 
 def contexts_routes(runs: SessionRuns) -> list[Route]:

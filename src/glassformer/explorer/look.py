@@ -115,6 +115,11 @@ class InitialView:
                 "the view 'sound' as a file is the page of a transcription: glassformer transcribe MODEL FILE --html "
                 "page.html"
             )
+        if self.view == "contexts":
+            raise ConfigError(
+                "the view 'contexts' as a file is the page of a search: glassformer corpus search MODEL INDEX TEXT "
+                "--html page.html"
+            )
 
     @property
     def fragment(self) -> str:
@@ -197,13 +202,8 @@ class Look(PageServer):
             self.close()
             raise
 
-    def page(
-        self, *, layers: Sequence[int] | None = None, cap_bytes: int = CAP_BYTES, extra: Sequence[str] = ()
-    ) -> StandalonePage:
-        """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap.
-
-        Args: extra: blocks of other views
-        """
+    def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int = CAP_BYTES) -> StandalonePage:
+        """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap."""
         self.start.check_saved()
         first, start = self.start.layer, self.start.fragment
         if self.start.view == "generate":
@@ -219,7 +219,7 @@ class Look(PageServer):
             cap_bytes=cap_bytes,
             first=first,
             start=start,
-            extra=[*similarity_blocks(self._runs, self.texts), *extra],
+            extra=similarity_blocks(self._runs, self.texts),
             corpus=self._embeddings.corpus,
             projections=self._projections,
         )

@@ -23,6 +23,8 @@ VIEW_READY = {
     "matrix": "document.querySelector('.matrix-strongest li') !== null",
     "neuron": "document.querySelector('.neuron-z canvas')?.height > 0",
     "generate": "!document.querySelector('.gen[data-busy]') && document.querySelector('.gen-facts') !== null",
+    "similarity": "document.querySelector('.sim-map canvas')?.width > 300",
+    "contexts": "document.querySelectorAll('.ctx-matches li').length > 0 && !document.querySelector('.ctx[data-busy]')",
     "sound": "document.querySelector('.sound-mel')?.width > 0",
 }
 """When a view has its numbers."""
