@@ -73,6 +73,20 @@ class CorpusSearchOptions(Options):
     html: Path | None = option(None, "Write the explorer's page of the search to this HTML file (self-contained).")
     verify: bool = option(False, "Check the checksums of the whole index first.")
 
+    def check(self, text: str | None) -> None:
+        """Raises: ConfigError: options that are missing, or do not go together. Args: text: with the token"""
+        by = [name for name in ("layer", "head", "neuron") if getattr(self, name) is not None]
+        if len(by) != 1:
+            raise ConfigError(
+                f"got {' and '.join(f'--{name}' for name in by) or 'none'} of --layer, --head, --neuron; give one"
+            )
+        if (by == ["neuron"]) != (text is None) or (by == ["neuron"]) != (self.token is None):
+            raise ConfigError("--layer and --head take a text and its --token; --neuron takes neither")
+        if self.html is not None:
+            check_html_path(self.html)
+            if text is None:
+                raise ConfigError("--html is the explorer's page of a text; give a text and its --token")
+
 
 @corpus.command()
 @command
@@ -159,17 +173,7 @@ def search(
 
     [cyan]glassformer corpus search MODEL index --neuron 3.17 --attention 4.9[/]
     """
-    by = [name for name in ("layer", "head", "neuron") if getattr(options, name) is not None]
-    if len(by) != 1:
-        raise ConfigError(
-            f"got {' and '.join(f'--{name}' for name in by) or 'none'} of --layer, --head, --neuron; give one"
-        )
-    if (by == ["neuron"]) != (text is None) or (by == ["neuron"]) != (options.token is None):
-        raise ConfigError("--layer and --head take a text and its --token; --neuron takes neither")
-    if options.html is not None:
-        check_html_path(options.html)
-        if text is None:
-            raise ConfigError("--html is the explorer's page of a text; give a text and its --token")
+    options.check(text)
     with spinner("loading the model"):
         from glassformer.inspect.corpus import CorpusIndex, CorpusSearch
         from glassformer.model import load
