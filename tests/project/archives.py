@@ -12,6 +12,8 @@ NEEDED = (
     "glassformer/py.typed",
     "glassformer/explorer/static/index.html",
     "glassformer/checkpoints/shakespeare/model.safetensors",
+    "glassformer/checkpoints/induction/model.safetensors",
+    "glassformer/checkpoints/agreement/model.safetensors",
     "glassformer/evaluation/published_scores.yaml",
     "glassformer/hf/config_defaults.yaml",
 )
