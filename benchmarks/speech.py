@@ -12,7 +12,8 @@ manifest.tsv (path, lang, text). Loads:
     clips      sixteen recordings                       in one call, where a library takes several
 
 Real-time factor = seconds of computing / seconds of sound, the median over the rounds. Temperature is 0 everywhere, so
-that nobody samples; a ratio is their time / ours at the same precision. Reading and resampling the files is not timed.
+that nobody samples; a ratio is their time / ours at the same precision, by the clock and of the
+processor. Reading and resampling the files is not timed.
 Peers that are not installed are left out, and named: pip install openai-whisper faster-whisper.
 """
 
@@ -223,16 +224,17 @@ def loads_of(folder: Path, language: str) -> dict[str, tuple[list[Sound], bool]]
 
 
 def serve(name: str, model: Path, sounds: Path, language: str) -> None:
-    """Answer one line of JSON for each line of JSON: a job, then its seconds and texts."""
+    """Answer one line of JSON for each line of JSON: a job, then its seconds (wall, processor) and texts."""
     answers, sys.stdout = sys.stdout, sys.stderr  # libraries print
     loads = loads_of(sounds, language)
     run = SYSTEMS[name][2](model)
     for line in sys.stdin:
         load, beams = json.loads(line)
         recordings, batched = loads[load]
-        start = time.perf_counter()
+        start, processor = time.perf_counter(), time.process_time()
         texts = run([each.samples for each in recordings], beams, batched, language)
-        print(json.dumps({"seconds": time.perf_counter() - start, "texts": texts}), file=answers, flush=True)
+        seconds = [time.perf_counter() - start, time.process_time() - processor]
+        print(json.dumps({"seconds": seconds, "texts": texts}), file=answers, flush=True)
 
 
 class Child:
@@ -247,7 +249,8 @@ class Child:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings
         )
 
-    def ask(self, load: str, beams: int) -> tuple[float, list[str]]:
+    def ask(self, load: str, beams: int) -> tuple[tuple[float, float], list[str]]:
+        """Seconds, by the clock and of the processor, and texts."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps([load, beams]) + "\n")
         self.process.stdin.flush()
@@ -255,7 +258,8 @@ class Child:
         if not line:
             raise SystemExit(f"{self.process.args} has ended")
         answer = json.loads(line)
-        return answer["seconds"], answer["texts"]
+        wall, processor = answer["seconds"]
+        return (wall, processor), answer["texts"]
 
 
 # ------------------------------------------------------------------------------------------------ the table
@@ -270,6 +274,7 @@ class Row:
     system: str
     real_time_factor: float
     ratio_of_ours: float  # this system's seconds / ours in the same precision
+    processor_ratio: float  # the same of processor time, which other work on the machine moves less
     word_error_rate: float
 
 
@@ -282,7 +287,7 @@ def measure(arguments: argparse.Namespace, children: dict[str, Child]) -> list[R
             continue
         duration = sum(len(each.samples) for each in sounds) / RATE
         for beams in arguments.beams:
-            seconds: dict[str, list[float]] = {name: [] for name in children}
+            seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in children}
             errors: dict[str, float] = {}
             for number in range(arguments.rounds + 1):  # the first one warms up
                 for name, child in children.items():
@@ -292,13 +297,18 @@ def measure(arguments: argparse.Namespace, children: dict[str, Child]) -> list[R
                     errors[name] = word_errors([each.text for each in sounds], texts).wer.value
             for name, taken in seconds.items():
                 ours = seconds.get(f"glassformer {SYSTEMS[name][0]}", taken)
-                ratio = statistics.median(b / a for a, b in zip(ours, taken, strict=True))
-                row = Row(load, beams, name, statistics.median(taken) / duration, ratio, errors[name])
+                wall, processor = (
+                    statistics.median(theirs[i] / own[i] for own, theirs in zip(ours, taken, strict=True))
+                    for i in range(2)
+                )
+                factor = statistics.median(each for each, _ in taken) / duration
+                row = Row(load, beams, name, factor, wall, processor, errors[name])
                 rows.append(row)
                 if not arguments.json:
                     print(
                         f"{row.load:8} {row.beams} beams  {row.system:20} {row.real_time_factor:8.4f} of real time  "
-                        f"{row.ratio_of_ours:6.2f} × ours  {row.word_error_rate:6.2%} word errors",
+                        f"{row.ratio_of_ours:6.2f} × ours ({row.processor_ratio:.2f} of the processor)  "
+                        f"{row.word_error_rate:6.2%} word errors",
                         flush=True,
                     )
     return rows

@@ -42,6 +42,8 @@ FULL_SCALE = {"int16": 1 << 15, "int32": 1 << 31}
 CONTAINERS = "mov,matroska,aac,mp3,asf,avi,flv,mpegts,mpeg,ogg,wav,aiff,caf,amr,flac"
 """Containers that av may open. Playlists are left out: they name further files and URLs."""
 
+_KEEPS = "What can still be decoded is kept by: ffmpeg -i FILE mended.wav"
+
 
 @dataclass(frozen=True, slots=True)
 class _AudioStream:
@@ -200,7 +202,7 @@ def _soundfile_blocks(path: str, file: Any) -> Iterator[NDArray[Any]]:
         try:
             block = file.read(max(1, BLOCK_SAMPLES // file.channels), dtype="float32", always_2d=True)
         except soundfile.LibsndfileError as damage:
-            raise DataError(f"{path} is damaged: {damage.error_string}") from damage
+            raise DataError(f"{path} is damaged: {damage.error_string} {_KEEPS}") from damage
         if not len(block):
             return
         yield block
@@ -236,7 +238,7 @@ def _av_frames(path: str, container: Any) -> Iterator[Any]:
         for frame in container.decode(audio=0):
             yield from resampler.resample(frame)
     except (av.FFmpegError, OSError, ValueError) as damage:
-        raise DataError(f"{path} is damaged: {error_reason(damage)}") from damage
+        raise DataError(f"{path} is damaged: {error_reason(damage)}. {_KEEPS}") from damage
 
 
 # ------------------------------------------------------------------------------------------------------- resampling

@@ -49,7 +49,7 @@ class Spectrogram:
         self.samples = samples
         tail = torch.cat([buffer, torch.zeros(2 * half + hop)])  # zeros after the end, as in the released code
         parts.append(extractor.log_power(tail[None])[0])
-        self.logs = torch.cat(parts, dim=1)
+        self.logs = _joined(parts)
         self.frames = samples // hop
         self.peak = self.logs.amax()
 
@@ -102,6 +102,16 @@ class Spectrogram:
             logs = torch.nn.functional.pad(fading, (0, silence), value=SILENCE)[:, : self.window_frames]
         cut = self.extractor.scale(logs, peak)
         return torch.nn.functional.pad(cut, (0, self.window_frames - cut.shape[1]))
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """Parts of a spectrogram side by side; each is given up once it is copied, so that they never exist twice."""
+    joined, begin = torch.empty(len(parts[0]), sum(part.shape[1] for part in parts)), 0
+    for number, part in enumerate(parts):
+        end = begin + part.shape[1]
+        joined[:, begin:end] = part
+        parts[number], begin = part[:, :0].clone(), end
+    return joined
 
 
 def _mirrored(samples: Tensor, count: int) -> Tensor:

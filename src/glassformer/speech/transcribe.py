@@ -53,8 +53,6 @@ class Recording:
         self.language: str | None = None
         self.language_probability: float | None = None
         prepare_plain(model.network)  # here, not in the decoder, by which networks that train are validated too
-        if model.device.type == "cpu":
-            keep_freed_memory()
         self._decoder = WindowDecoder(model, options)
         self.language = None if options.language is None else self._decoder.vocabulary.code(options.language)
         if not self._decoder.vocabulary.languages:
@@ -78,6 +76,8 @@ class Recording:
 
     def __iter__(self) -> Iterator[Step]:
         """Transcribe what is left, window by window."""
+        if self.model.device.type == "cpu":
+            keep_freed_memory()  # not before: reading leaves as much free memory as the spectrogram takes
         with eval_mode(self.model.network):
             language = self.language or self._detect()
             for step in self._windows(language):

@@ -89,8 +89,8 @@ class SileroDetector:
 
 def loudness(spectrogram: Spectrogram) -> torch.Tensor:
     """Of each frame, in dB. [frames]"""
-    nats = spectrogram.logs[:, : spectrogram.frames] * math.log(10)
-    return nats.logsumexp(0) * (10 / math.log(10))
+    parts = spectrogram.logs[:, : spectrogram.frames].split(100_000, dim=1)  # of two hours, without copies of all
+    return torch.cat([(part * math.log(10)).logsumexp(0) for part in parts]) * (10 / math.log(10))
 
 
 def speech_by_energy(spectrogram: Spectrogram) -> list[Span]:

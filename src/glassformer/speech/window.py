@@ -83,9 +83,14 @@ class WindowDecoder:
 
         Args: frames: of sound in each window, for a short encoder context; none = whole windows
         """
-        features, flow = features.to(self.model.device), Flow()
+        features = features.to(self.model.device)
         if frames and self.options.audio_context == "sound":
-            features, flow = short_context(features, [context_positions(count) for count in frames])
+            return self._memory(*short_context(features, [context_positions(count) for count in frames]))
+        # One window keeps a CPU busy; what several hold on their way would fit into no cache.
+        at_once = 1 if features.device.type == "cpu" else len(features)
+        return EncoderOutput(torch.cat([self._memory(part, Flow()).states for part in features.split(at_once)]))
+
+    def _memory(self, features: Tensor, flow: Flow) -> EncoderOutput:
         memory = self.model.network.memory(Batch(input_features=features), flow)
         if memory is None:
             raise UnsupportedError(f"a {self.model.family.model_type!r} model has no encoder of sounds")
