@@ -261,10 +261,10 @@ class RunConfig:
     sharded: bool = False
 
     def __post_init__(self) -> None:
-        task_class(self.task)  # there is such a task
+        kind = task_class(self.task)  # there is such a task
         if (self.model is None) == (self.scratch is None):
             raise ConfigError("give either model, for its weights, or scratch, for random ones")
-        if self.scratch is not None and self.tokenizer is None:
+        if self.scratch is not None and self.tokenizer is None and kind.READS_TEXT:
             raise ConfigError(
                 "a model from scratch needs a tokenizer: the folder of one (glassformer tokenizer train), or "
                 "{size: 5000} to train one on the training rows"

@@ -66,8 +66,7 @@ class Dataset(Protocol):
 class Baseline:
     """The predictions of something simple for the same rows.
 
-    name: such as "most frequent" · about: how it predicts, in half a sentence
-    predictions: as the model's, in the same order
+    name: such as "most frequent" · about: how it predicts, in half a sentence · predictions: as the model's, in order
     """
 
     name: str
@@ -98,12 +97,11 @@ class EvaluationOptions:
 class Task(ABC):
     """What a model learns from rows and is evaluated on. One is made for a model, and options of its own.
 
-    HEAD: the head that the model needs, by Hugging Face's name of its task
-    COLUMNS: what it reads of a row, by role: role → the column's usual name
-    TARGETS: the roles that are to be predicted; the others are inputs
+    HEAD: the head that the model needs, by Hugging Face's name of its task · READS_TEXT: a model from scratch needs a
+        tokenizer for it · COLUMNS: what it reads of a row, by role: role → the column's usual name
+    TARGETS: roles that are to be predicted; others are inputs · EVALUATION: options of an evaluation, if there is one
     METRIC: the primary metric of an evaluation · VALIDATION_METRIC: the one that chooses the best model in training; of
         the class or, where labels decide it, of the instance
-    EVALUATION: its options where it can be evaluated beyond its validation metric
     WHOLE_BATCH: the loss compares the examples of a batch with one another (contrastive learning), so no token budget
         may cut it: `micro_batch_size` examples, or else all of a step, are one call of the network
     columns: those that this one reads: role → column
@@ -119,6 +117,7 @@ class Task(ABC):
     VALIDATION_METRIC: str = "loss"
     EVALUATION: ClassVar[type | None] = EvaluationOptions
     WHOLE_BATCH: ClassVar[bool] = False
+    READS_TEXT: ClassVar[bool] = True
     columns: Mapping[str, str]
     initial_model: Callable[[], Model] | None = None
 
@@ -308,6 +307,7 @@ TASKS: dict[str, str | type[Task]] = {
     "gap-sentences": "seq2seq.denoise.GapSentences",
     "span-corruption": "seq2seq.denoise.SpanCorruption",
     "transcribe": "transcribe.task.Transcribe",
+    "reconstruct": "codec.task.Reconstruct",
 }
 """Name, as in `glassformer train --task`, → a class, or where it stands here, imported on first use."""
 

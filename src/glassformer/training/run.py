@@ -105,6 +105,9 @@ def _model(config: RunConfig, kind: type[Task], rows: RowSequence) -> Model:
         model._tokenizer = tokenizer or model._tokenizer
         return model
     config_json = _scratch_config(config)
+    if not kind.READS_TEXT:
+        fitted = {**config_json, **head_overrides(config, kind, rows, config_json)}
+        return Model.from_config(fitted, task=kind.HEAD, device=config.device)
     tokenizer = _tokenizer(config, kind, rows, str(config_json.get("model_type")))
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
     known = {name: number for name, number in special.items() if number is not None}

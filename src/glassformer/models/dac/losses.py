@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 WINDOWS = (2048, 1024, 512, 256, 128, 64)
 """Lengths of the Fourier transforms, in samples; each hops by a quarter."""
-FLOOR = 1e-5
-"""What is added to a magnitude before its logarithm."""
+FLOOR = 1e-4
+"""What is added to a magnitude before its logarithm: a tone of full scale has 1, so that 80 dB are heard."""
+QUIET = 1e-2
+"""What is added to the loudness that differences of waveforms are measured by, so that silence has losses too."""
 
 
 def spectral_distance(wave: Float[Tensor, "B samples"], target: Float[Tensor, "B samples"]) -> Float[Tensor, "B"]:
@@ -33,25 +35,25 @@ def spectral_distance(wave: Float[Tensor, "B samples"], target: Float[Tensor, "B
     windows = [window for window in WINDOWS if window <= wave.shape[1]] or [WINDOWS[-1]]
     for window in windows:
         ours, theirs = (magnitudes(x, window) for x in (wave, target))
-        linear = (ours - theirs).abs().mean((1, 2)) / (theirs.mean((1, 2)) + 1e-2)
+        linear = (ours - theirs).abs().mean((1, 2)) / (theirs.mean((1, 2)) + FLOOR)
         logs = ((ours + FLOOR).log() - (theirs + FLOOR).log()).abs().mean((1, 2))
         total = total + linear + logs
     return total / len(windows)
 
 
 def magnitudes(wave: Float[Tensor, "B samples"], window: int) -> Float[Tensor, "B frequencies frames"]:
-    """Magnitudes of a short-time Fourier transform."""
+    """Magnitudes of a short-time Fourier transform; a tone of full scale has 1."""
     padded = torch.nn.functional.pad(wave.float(), (window // 2, window // 2))
     hann = torch.hann_window(window, device=wave.device)
     spectrum = torch.stft(padded, window, window // 4, window=hann, center=False, return_complex=True)
     # The root of a square has no gradient at 0, where silence is.
-    return (spectrum.real.square() + spectrum.imag.square() + 1e-10).sqrt()
+    return (spectrum.real.square() + spectrum.imag.square() + 1e-10).sqrt() / (window / 4)
 
 
 class CodecLoss(Head):
     """The losses that train a codec to give its own input back; it has no parameters.
 
-        waveform · mean |x - y|  +  spectral · spectral_distance(x, y)  +  commitment and codebook loss
+        waveform · mean |x - y| / mean |y|  +  spectral · spectral_distance(x, y)  +  commitment and codebook loss
 
     Labels are waveforms [B, samples], and every row counts once.
     Differs: no discriminators, which Kumar et al. 2023 (section 3.4) train against.
@@ -60,7 +62,7 @@ class CodecLoss(Head):
     FIELDS: ClassVar[tuple[str, ...]] = ("audio_values",)
     LOSSES: ClassVar[tuple[str, ...]] = ("waveform", "spectral", "codes")
 
-    def __init__(self, waveform: float = 10.0, spectral: float = 1.0) -> None:
+    def __init__(self, waveform: float = 1.0, spectral: float = 1.0) -> None:
         super().__init__()
         self.waveform, self.spectral = waveform, spectral
 
@@ -77,7 +79,7 @@ class CodecLoss(Head):
             )
         target = target[:, : wave.shape[1]].to(wave.dtype)
         return {
-            "waveform": self.waveform * (wave - target).abs().mean(1).sum(),
+            "waveform": self.waveform * ((wave - target).abs().mean(1) / (target.abs().mean(1) + QUIET)).sum(),
             "spectral": self.spectral * spectral_distance(wave, target).sum(),
             "codes": codes * wave.shape[0],
         }

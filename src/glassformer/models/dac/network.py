@@ -17,7 +17,7 @@ from glassformer.core.checks import Count, Spec
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.errors import ConfigError
 from glassformer.models._network import Network, Sizes, require
-from glassformer.models.dac.convolutions import WaveDecoder, WaveEncoder
+from glassformer.models.dac.convolutions import ResidualUnit, WaveDecoder, WaveEncoder
 from glassformer.models.dac.losses import CodecLoss
 from glassformer.models.dac.quantizer import QuantizerSpec, ResidualQuantizer
 
@@ -113,12 +113,20 @@ class Codec(Network):
 
 @torch.no_grad()
 def initialise(network: nn.Module, spec: CodecSpec) -> None:
-    """Initialise: convolutions and codes from N(0, 0.02²), truncated; transposed ones as torch does; biases 0."""
+    """Initialise: convolutions from N(0, 1 / inputs), which keeps the variance; codes from N(0, 0.2²); biases 0.
+
+    What residual units add is a tenth of that at first, and so is the waveform, which no tanh may saturate.
+
+    Differs: the reference library draws from N(0, 0.02²), with which a small codec takes long to use a second code.
+    """
     for module in network.modules():
-        if isinstance(module, nn.Conv1d):
-            nn.init.trunc_normal_(module.weight, std=0.02)
+        if isinstance(module, (nn.Conv1d, nn.ConvTranspose1d)):
+            # Of a transposed convolution, each output has inputs from two steps.
+            inputs = module.weight[0].numel() if isinstance(module, nn.Conv1d) else 2 * module.weight.shape[0]
+            nn.init.normal_(module.weight, std=inputs**-0.5)
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
-        elif isinstance(module, nn.ConvTranspose1d):
-            module.reset_parameters()
         elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=0.02)
+            nn.init.normal_(module.weight, std=0.2)
+    for module in network.modules():
+        if isinstance(module, (ResidualUnit, WaveDecoder)):
+            (module.conv2 if isinstance(module, ResidualUnit) else module.last).weight.mul_(0.1)

@@ -26,7 +26,8 @@ class QuantizerSpec(Spec):
     """`books` codebooks of `entries` codes with `code_width` numbers each, for frames of `width`.
 
     dropout: share of the rows of a training batch that use a random number of codebooks
-    commitment, codebook: weights of the two losses
+    commitment, codebook: weights of the two losses · dead_codes: of a third, which draws codes that nothing uses to
+        the nearest latents of a training batch
     """
 
     width: Count
@@ -36,6 +37,7 @@ class QuantizerSpec(Spec):
     dropout: NonNegative = 0.0
     commitment: NonNegative = 0.25
     codebook: NonNegative = 1.0
+    dead_codes: NonNegative = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +68,26 @@ class Codebook(nn.Module):
         self.in_proj = nn.Conv1d(spec.width, spec.code_width, 1)
         self.out_proj = nn.Conv1d(spec.code_width, spec.width, 1)
         self.codebook = nn.Embedding(spec.entries, spec.code_width)
-        self.weights = spec.commitment, spec.codebook
+        self.spec = spec
 
     def forward(self, residual: Float[Tensor, "B D T"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns: the quantised residual [B, D, T], codes [B, T], latents [B, E, T], the loss of each row [B]."""
         latents = self.in_proj(residual)
-        codes = self.nearest(latents)
+        cosines = self.cosines(latents)
+        codes = cosines.argmax(-1)
         chosen = self.codebook(codes).transpose(1, 2)  # [B, E, T]
         commitment = (latents - chosen.detach()).square().mean((1, 2))
         codebook = (chosen - latents.detach()).square().mean((1, 2))
+        loss = self.spec.commitment * commitment + self.spec.codebook * codebook
+        if self.training and self.spec.dead_codes:
+            nearest = latents.detach().transpose(1, 2).flatten(0, 1)[cosines.flatten(0, 1).argmax(0)]  # [N, E]
+            loss = loss + self.spec.dead_codes * (self.codebook.weight - nearest).square().mean()
         passed = latents + (chosen - latents).detach()
-        return self.out_proj(passed), codes, latents, self.weights[0] * commitment + self.weights[1] * codebook
+        return self.out_proj(passed), codes, latents, loss
 
-    def nearest(self, latents: Float[Tensor, "B E T"]) -> Int[Tensor, "B T"]:
-        """The code with the largest cosine."""
-        directions = F.normalize(latents.transpose(1, 2), dim=-1)
-        return (directions @ F.normalize(self.codebook.weight).T).argmax(-1)
+    def cosines(self, latents: Float[Tensor, "B E T"]) -> Float[Tensor, "B T N"]:
+        """The cosine of each latent with each code."""
+        return F.normalize(latents.transpose(1, 2), dim=-1) @ F.normalize(self.codebook.weight).T
 
     def frames(self, codes: Int[Tensor, "B T"]) -> Float[Tensor, "B D T"]:
         """The vectors that codes stand for."""

@@ -27,6 +27,7 @@ KEYS = Keys(
     quantizer_dropout=number("quantizer_dropout", 0.0),
     commitment=number("commitment_loss_weight", 0.25),
     codebook=number("codebook_loss_weight", 1.0),
+    dead_codes=number("dead_code_loss_weight", 0.0),  # of our own: no file of others has it
     sample_rate_hz=size("sampling_rate", 16_000),
     unused="hop_length",  # the product of the strides
 )
@@ -36,7 +37,9 @@ KEYS = Keys(
 def spec(c: Values) -> CodecSpec:
     """config.json → spec."""
     return CodecSpec(
-        quantizer=QuantizerSpec(**c("width books entries code_width commitment codebook"), dropout=c.quantizer_dropout),
+        quantizer=QuantizerSpec(
+            **c("width books entries code_width commitment codebook dead_codes"), dropout=c.quantizer_dropout
+        ),
         **c("encoder_channels decoder_channels strides up_strides sample_rate_hz"),
     )
 
