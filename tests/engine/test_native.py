@@ -85,13 +85,18 @@ def test_without_numba(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_on_another_processor(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert native.kernel() is None
+
+
+def test_with_another_openmp(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_openmp", lambda: None)
     assert native.kernel() is None
 
 
 def test_running_them_needs_no_numba() -> None:
     program = (
-        "import sys; from glassformer.engine import native; "
+        "import sys, torch; from glassformer.engine import native; "
         "assert native.kernel() is not None; sys.exit('numba' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], env=os.environ).returncode == 0

@@ -1,4 +1,4 @@
-"""A team of threads: any number of programs at once, forks, and Ctrl-C."""
+"""A program in several threads: any number of programs at once, and after a fork."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.engine import native, team
+from glassformer.engine import native
 from glassformer.engine.few_tokens import FewTokensProduct
 from glassformer.engine.packed_linear import PackedLinear
 
@@ -76,19 +76,3 @@ def test_a_forked_process_has_helpers_of_its_own(two_threads: None, linear: nn.L
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     check(product, linear)
-
-
-def test_ctrl_c_leaves_nothing_half_done(two_threads: None, linear: nn.Linear, monkeypatch: pytest.MonkeyPatch) -> None:
-    product, work, interrupted = product_of(linear), team._work, list[bool]()
-
-    def interrupting(kernel: native.Kernel, job: team.Job, number: int) -> None:
-        if number == 0 and not interrupted:
-            interrupted.append(True)
-            raise KeyboardInterrupt
-        work(kernel, job, number)
-
-    monkeypatch.setattr(team, "_work", interrupting)
-    with pytest.raises(KeyboardInterrupt):
-        product(torch.ones(1, 1, 256))
-    check(product, linear)
-    assert not team._team.busy.locked()

@@ -21,7 +21,6 @@ from glassformer.core.flow import Flow
 from glassformer.engine import native
 from glassformer.engine.few_tokens import MAX_TOKENS
 from glassformer.engine.step_program import NotUnderstood, StepProgram
-from glassformer.engine.team import run
 
 if TYPE_CHECKING:
     from glassformer.core.stack import Stack
@@ -56,7 +55,7 @@ class DecodeStep:
         if not program.bind(x, flow):
             idle.append(program)
             return None
-        run(kernel, program.job)
+        program.job.run(kernel)
         y = program.stream.to(x.dtype, copy=True)
         idle.append(program)
         assert flow.cache is not None

@@ -9,7 +9,7 @@ from torch import Tensor
 from glassformer.engine import native
 from glassformer.engine.products import Matrix
 from glassformer.engine.program import BYTES, INSTRUCTION, state_of
-from glassformer.engine.team import Job, run
+from glassformer.engine.team import Job
 
 MAX_TOKENS = 8
 """Tokens of a step, over all rows, up to which it is bound by the bandwidth of reading weights."""
@@ -47,7 +47,7 @@ class FewTokensProduct:
         instructions, job = self._idle.pop() if self._idle else self._program()
         op = instructions[0]
         op["rows"], op["x"], op["y"] = len(tokens), tokens.data_ptr(), y.data_ptr()
-        run(kernel, job)
+        job.run(kernel)
         self._idle.append((instructions, job))
         return y.to(x.dtype).view(*x.shape[:-1], N)
 
@@ -55,5 +55,4 @@ class FewTokensProduct:
         instructions = np.zeros(1, INSTRUCTION)
         for name, value in product_fields(self._matrix).items():
             instructions[name] = value
-        scratch = np.empty((max(1, torch.get_num_threads()), 1), np.float32)  # such a product needs none
-        return instructions, Job(state_of(instructions), scratch, self._matrix.weight.nbytes)
+        return instructions, Job(state_of(instructions), 0, self._matrix.weight.nbytes)

@@ -32,12 +32,47 @@ from glassformer.files.atomic import atomic_file
 from glassformer.files.child import command
 from glassformer.progress import spinner
 
-Kernel = Callable[[int, int], int]
-"""(address of the program's state, address of the thread's scratch memory) → `program.FINISHED` or `WAITING`."""
+Kernel = Callable[[int, int], None]
+"""(address of a job, number of threads): runs its program; see `MEMBER` for what a job is."""
 
 COMPILE_SECONDS = 300
 _SOURCES = ("program.py", "kernels/memory.py", "kernels/formulas.py", "kernels/run.py")
 _MARK = b"glassformer kernels\n"
+
+MEMBER = """
+declare i32 @usleep(i32)
+define void @member(i8* %given) {{
+  %job = bitcast i8* %given to i64*
+  %result = alloca i64
+  %exception = alloca i8*
+  %scratch_place = getelementptr i64, i64* %job, i64 1
+  %stride_place = getelementptr i64, i64* %job, i64 2
+  %next_place = getelementptr i64, i64* %job, i64 3
+  %state = load i64, i64* %job
+  %scratch = load i64, i64* %scratch_place
+  %stride = load i64, i64* %stride_place
+  %number = atomicrmw add i64* %next_place, i64 1 seq_cst
+  %offset = mul i64 %number, %stride
+  %mine = add i64 %scratch, %offset
+  %kernel = inttoptr i64 {kernel} to i32 (i64*, i8**, i64, i64)*
+  br label %again
+again:
+  %code = call i32 %kernel(i64* %result, i8** %exception, i64 %state, i64 %mine)
+  %value = load i64, i64* %result
+  %waiting = icmp eq i64 %value, 1
+  br i1 %waiting, label %sleep, label %done
+sleep:
+  %ignored = call i32 @usleep(i32 20)
+  br label %again
+done:
+  ret void
+}}
+"""
+"""A thread of a team: it takes the next number, and calls the kernel with its scratch memory until that is finished.
+
+A job is four 64-bit integers: the addresses of state and scratch memory, bytes of it a thread, threads that have begun.
+Numba's calling convention: places for the result and for an exception, then the arguments.
+"""
 
 _lock = threading.Lock()
 _kernel: list[Kernel | None] = []  # once known: one, or None where there is none
@@ -60,8 +95,22 @@ def preload() -> None:
 
 
 def available() -> bool:
-    """Whether there can be a kernel here: Numba is installed, and the processor is of a kind that it was tried on."""
-    return platform.machine().lower() in ("x86_64", "amd64") and all(map(_installed, ("numba", "llvmlite")))
+    """Whether there can be a kernel here: Numba is installed, and system and processor are such as it was tried on."""
+    tried = sys.platform == "linux" and platform.machine() == "x86_64"
+    return tried and all(map(_installed, ("numba", "llvmlite"))) and _openmp() is not None
+
+
+@cache
+def _openmp() -> Callable[[int, int, int, int], None] | None:
+    """The function by which torch's OpenMP runs another one in all its threads; None where torch has another OpenMP."""
+    try:
+        lines = Path("/proc/self/maps").read_text("utf-8", "replace").splitlines()
+        paths = {line.split(maxsplit=5)[-1] for line in lines if "libgomp" in line}
+        parallel = ctypes.CDLL(min(paths, key=lambda path: "/torch/" not in path)).GOMP_parallel
+    except (OSError, ValueError, AttributeError):
+        return None
+    parallel.argtypes, parallel.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
+    return parallel
 
 
 @cache
@@ -155,15 +204,19 @@ def load(data: bytes) -> Kernel:
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
     engine.add_object_file(binding.object_file.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    # Numba's calling convention: places for the result and for an exception, then the arguments.
-    kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    entry = kind(engine.get_function_address(name.decode()))
     _alive.append(engine)
+    engine.add_module(binding.parse_assembly(MEMBER.format(kernel=engine.get_function_address(name.decode()))))
+    engine.finalize_object()
+    _alive.append(engine)
+    member = engine.get_function_address("member")
+    alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(member)
 
-    def run(state: int, scratch: int) -> int:
-        result, exception = ctypes.c_int64(), ctypes.c_void_p()
-        entry(ctypes.addressof(result), ctypes.addressof(exception), state, scratch)
-        return result.value
+    def run(job: int, threads: int) -> None:
+        parallel = _openmp() if threads > 1 else None
+        if parallel is None:
+            alone(job)
+        else:
+            parallel(member, job, threads, 0)
 
     return run
 
@@ -180,6 +233,7 @@ def _try_out(run: Kernel) -> None:
     for field, value in (values | {"weight": W.ctypes.data, "x": x.ctypes.data, "y": y.ctypes.data}).items():
         instructions[field] = value
     state = program.state_of(instructions)
-    run(state.ctypes.data, scratch.ctypes.data)
+    job = np.array([state.ctypes.data, scratch.ctypes.data, 0, 0], np.int64)
+    run(job.ctypes.data, 1)
     if not np.array_equal(y, W @ x):
         raise OSError("they compute something else on this processor")

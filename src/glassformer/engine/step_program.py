@@ -137,8 +137,7 @@ class StepProgram:
         inputs = -(-inputs // 16) * 16
         self.instructions["spare"] = 4 * inputs
         self._scores = scores
-        scratch = np.empty((max(1, torch.get_num_threads()), inputs + max(outputs, heads + scores) + 32), np.float32)
-        self.job = Job(self._state, scratch, self.nbytes)
+        self.job = Job(self._state, inputs + max(outputs, heads + scores), self.nbytes)
 
     def _add_block(self, block: nn.Module) -> None:
         if type(block) is Block:
