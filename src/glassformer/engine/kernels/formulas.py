@@ -107,8 +107,9 @@ def product(op, weight, step, bias, x, y, start, stop):
     """y[r, n] = W[n] · x[r] · step[n] + b[n] for the rows start ≤ n < stop of W, each of which is read once."""
     K, N, last = op.inputs, op.outputs, op.rows - 1
     steps, shifts = floats(step, N), floats(bias, N)
-    for n in range(start, stop, 2):
-        m = min(n + 1, stop - 1)
+    half = (stop - start + 1) // 2 if last else stop - start
+    for n in range(start, start + half):
+        m = min(n + half, stop - 1)  # two streams, each read from its beginning to its end
         for r in range(0, last, 4):  # the last row stands in for those that are missing
             rows = r, min(r + 1, last), min(r + 2, last), min(r + 3, last)
             x0, x1, x2, x3 = x + 4 * K * rows[0], x + 4 * K * rows[1], x + 4 * K * rows[2], x + 4 * K * rows[3]
@@ -117,7 +118,8 @@ def product(op, weight, step, bias, x, y, start, stop):
                 y[rows[i] * N + n], y[rows[i] * N + m] = sums[i], sums[4 + i]
         if last % 4 == 0:
             y[last * N + n] = dot(op.format, weight, n * K, floats(x + 4 * last * K, K))
-            y[last * N + m] = dot(op.format, weight, m * K, floats(x + 4 * last * K, K))
+            if last:
+                y[last * N + m] = dot(op.format, weight, m * K, floats(x + 4 * last * K, K))
     for r in range(op.rows):
         row = y[r * N + start : r * N + stop]
         if step:
