@@ -13,10 +13,11 @@ from glassformer.lessons import induction
 from glassformer.lessons.induction import (
     CHECKPOINT,
     CLEAN,
-    CORRUPT,
     LONGEST,
+    OTHER,
     SHORTEST,
     TARGET,
+    UNMATCHED,
     composition,
     copying_accuracy,
     head_scores,
@@ -49,7 +50,7 @@ def test_it_has_previous_token_heads_and_induction_heads_above_them(model: Model
 
 
 def test_scores_are_those_of_sessions(model: Model) -> None:
-    session = model.inspect(CLEAN)
+    session = model.inspect("k d x b q m k d x b")
     ids: Any = session.batch.input_ids
     previous, matching = head_scores(model, ids)
     probs = session.head(1, 0).probs()
@@ -67,15 +68,18 @@ def test_without_them_nothing_is_copied(model: Model) -> None:
 
 
 def test_the_path_goes_from_the_word_to_the_one_after_it_and_to_the_end(model: Model) -> None:
-    clean, corrupt = model.inspect(CLEAN), model.inspect(CORRUPT)
+    clean, corrupt = model.inspect(CLEAN), model.inspect(UNMATCHED)
+    assert clean.patch("blocks.0.ffn.out").patching.base.softmax(-1).max() > 0.99
+    assert corrupt.patch("blocks.0.ffn.out", target=TARGET, metric="probability").before < 0.01
     sweep = corrupt.sweep("residual", source=clean, target=TARGET, metric="logit")
-    b, q, end = 3, 4, 9
+    b, q, end = 4, 5, 13
     for row, position in enumerate((b, q, end)):
         line = sweep.effects[row]
         assert float(line[position]) == pytest.approx(1.0, abs=0.1)
         assert float(line.abs().sum() - line[position].abs()) < 0.2
-    by = composition(corrupt, clean)
-    assert by["k"] > 0.9 and abs(by["q"]) < 0.05 and abs(by["v"]) < 0.2
+    keys, values = composition(corrupt, clean), composition(model.inspect(OTHER), clean)
+    assert keys["k"] > 0.9 and abs(keys["q"]) < 0.05 and abs(keys["v"]) < 0.05
+    assert values["v"] > 0.9 and abs(values["q"]) < 0.05 and abs(values["k"]) < 0.05
 
 
 @pytest.mark.soak

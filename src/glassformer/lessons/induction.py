@@ -1,9 +1,9 @@
 """Find the induction heads of a small decoder: from letters that repeat, to the two heads that copy, and the path.
 
-    k d x b q m k d x b        what comes next? After the first b came q
-          ↑ ↑         │
-          │ └─ induction head, layer 1: attends to the word after the same word, and copies it
-          └─── previous-token head, layer 0: writes into q's place that b stood before it
+    a k d x b q m s t u b        what comes next? After the first b came q
+            ↑ ↑         │
+            │ └─ induction head, layer 1: attends to the word after the same word, and copies it
+            └─── previous-token head, layer 0: writes into q's place that b stood before it
 
 Four steps: scores of the heads, ablation, patching of the residual stream, patching of queries, keys and values.
 Source: Olsson et al. 2022, "In-context learning and induction heads"; the composition of the two heads: Elhage et al.
@@ -29,7 +29,11 @@ WORDS = ("<unk>", *ascii_lowercase)
 SHORTEST, LONGEST = 8, 24
 """Length of what repeats: each row has another, so that no fixed distance does."""
 CHECKPOINT = "package:glassformer/checkpoints/induction"
-CLEAN, CORRUPT = "k d x b q m k d x b", "k d x w q m k d x b"
+CLEAN = "a k d x b q m s t u v e h b"
+UNMATCHED = "a k d x w q m s t u v e h b"
+"""The first b is a w: nothing says what comes after b."""
+OTHER = "a k d x b w m s t u v e h b"
+"""After the first b comes w, and not q."""
 TARGET = "q"
 
 
@@ -95,7 +99,8 @@ def copying_accuracy(model: Model, ids: Tensor, labels: Tensor, off: Sequence[tu
 def composition(corrupt: Session, clean: Session) -> dict[str, float]:
     """How much of the copying comes back if layer 1 gets its queries, keys or values from the clean text. 0 … 1
 
-    The previous-token head acts on what the induction head is found by: its keys.
+    Of `UNMATCHED` its keys bring it back: they say which word stood before. Of `OTHER` its values: they say what is
+    copied.
     """
     return {
         name: corrupt.patch(f"blocks.1.attn.{name}", source=clean, target=TARGET, metric="logit").normalised or 0.0
@@ -115,13 +120,15 @@ def tell(model: Model, seed: int = 1) -> None:
         heads = [(layer, head) for head in range(previous.shape[1])]
         print(f"without the heads of layer {layer}: {copying_accuracy(model, ids, labels, heads):.1%} copied")
     print(f"with all: {copying_accuracy(model, ids, labels):.1%}\n")
-    clean, corrupt = model.inspect(CLEAN), model.inspect(CORRUPT)
+    clean, corrupt = model.inspect(CLEAN), model.inspect(UNMATCHED)
     sweep = corrupt.sweep("residual", source=clean, target=TARGET, metric="logit")
     print(f"{CLEAN} → {TARGET}; in the corrupt text the first b is a w. Residual stream, 1 = as in the clean text:")
     print("             " + "  ".join(f"{word:>5}" for word in sweep.columns))
     for name, line in zip(sweep.rows, sweep.effects.tolist(), strict=True):
         print(f"before layer {name:<4}"[:17] + "  ".join(f"{value:5.2f}" for value in line))
-    print("layer 1 gets from the clean text its", composition(corrupt, clean))
+    for text in (UNMATCHED, OTHER):
+        shares = ", ".join(f"{name} {share:.2f}" for name, share in composition(model.inspect(text), clean).items())
+        print(f"{text}: layer 1 gets from the clean text its {shares}")
 
 
 def main() -> None:
