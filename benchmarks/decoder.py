@@ -5,7 +5,7 @@
     python benchmarks/decoder.py --json
 
 Cases: the shape of GPT-2 small, one prompt of 64 tokens and eight of them, with five beams, and a prompt of 512 tokens
-read alone; T5-small and a translator of 6 + 6 layers of width 512, 30 tokens read, one text and eight, greedy and with
+read alone; a Llama of 110 million weights; T5-small and a translator of 6 + 6 layers of width 512, 30 tokens read, one text and eight, greedy and with
 four beams. Random weights, the same for all; 64 new tokens (32 for the encoder-decoders), and no end before.
 
 Libraries that share a process slow each other down, so each has its own. Seconds are those of all new tokens but the
@@ -38,6 +38,12 @@ SHAPES: dict[str, dict[str, Any]] = {
         "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 50257, "n_positions": 1024,
         "n_embd": 768, "n_layer": 12, "n_head": 12, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2,
     },
+    "llama": {
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 32000, "hidden_size": 768,
+        "intermediate_size": 2048, "num_hidden_layers": 12, "num_attention_heads": 12, "num_key_value_heads": 4,
+        "max_position_embeddings": 1024, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 1,
+        "pad_token_id": 2,
+    },
     "t5-small": {
         "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 32128, "d_model": 512,
         "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_decoder_layers": 6, "num_heads": 8, "decoder_start_token_id": 0,
@@ -51,6 +57,8 @@ SHAPES: dict[str, dict[str, Any]] = {
         "normalize_embedding": True, "add_final_layer_norm": False,
     },
 }  # fmt: skip
+DECODERS = ("gpt2", "llama")
+"""The shapes that have no encoder."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,7 @@ CASES = [
     Case("gpt2, 8 rows", "gpt2", rows=8),
     Case("gpt2, 5 beams", "gpt2", beams=5),
     Case("gpt2, 512 read", "gpt2", read=512, new=0),
+    Case("llama", "llama"),
     Case("t5-small", "t5-small", read=30, new=32),
     Case("t5-small, 8 rows", "t5-small", rows=8, read=30, new=32),
     Case("t5-small, 8 rows, 4 beams", "t5-small", rows=8, read=30, new=32, beams=4),
@@ -125,7 +134,7 @@ def transformers(folder: Path, case: Case, precision: str) -> Generate:
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    kind = AutoModelForCausalLM if case.shape == "gpt2" else AutoModelForSeq2SeqLM
+    kind = AutoModelForCausalLM if case.shape in DECODERS else AutoModelForSeq2SeqLM
     model = kind.from_pretrained(folder, dtype=torch.bfloat16 if precision == "bf16" else torch.float32).eval()
     ids = torch.tensor(prompts(case))
     mask = torch.ones_like(ids)
@@ -136,7 +145,7 @@ def transformers(folder: Path, case: Case, precision: str) -> Generate:
                 ids, attention_mask=mask, max_new_tokens=new, min_new_tokens=new, num_beams=case.beams,
                 do_sample=False,
             )  # fmt: skip
-        begun = ids.shape[1] if case.shape == "gpt2" else 1
+        begun = ids.shape[1] if case.shape in DECODERS else 1
         return int((out.shape[1] - begun) * len(out))
 
     return run
@@ -151,7 +160,7 @@ def ctranslate2(folder: Path, case: Case, precision: str) -> Generate:
         library.converters.TransformersConverter(str(folder)).convert(str(place), quantization=kind)
     rows = [[f"t{number}" for number in row] for row in prompts(case)]
     threads = {"inter_threads": 1, "intra_threads": cores(), "compute_type": kind}
-    if case.shape == "gpt2":
+    if case.shape in DECODERS:
         generator = library.Generator(str(place), **threads)
 
         def run(new: int) -> int:

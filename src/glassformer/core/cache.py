@@ -59,7 +59,7 @@ class KeyValueCache:
         Raises: ConfigError: the batch has another number of texts than the cache.
         """
         buffers, total = self._buffers.get(layer), self.length + tokens
-        if buffers is not None and len(buffers[0]) != len(k):
+        if buffers is not None and buffers[0].shape[0] != k.shape[0]:
             raise ConfigError(f"the cache holds {len(buffers[0])} texts, the batch {len(k)}; make one cache a batch")
         if buffers is None or buffers[0].shape[2] < total:
             buffers = (

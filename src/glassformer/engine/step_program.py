@@ -65,6 +65,10 @@ class StepProgram:
         for record, fields in zip(self.instructions, self._records, strict=True):
             for name, value in fields.items():
                 record[name] = value
+        self._own = [number for number, layer in self._layers if not isinstance(layer, CrossAttention)]
+        self._cross = [number for number, layer in self._layers if isinstance(layer, CrossAttention)]
+        self._like = {n: self.stream.new_empty(B, layer.spec.K, 0, layer.spec.E) for n, layer in self._layers}
+        self._places: dict[int, tuple[Any, ...]] = {}  # where the keys and values of an instruction lie
         self._state = state_of(self.instructions)
         self._make_job(256)
 
@@ -83,22 +87,31 @@ class StepProgram:
                 if memory is None:
                     return False
                 k, v = layer.cached_keys_values(memory, cache)
-                ops[number]["beams"] = self.B // len(k)
             else:
-                like = x.new_empty(self.B, layer.spec.K, 0, layer.spec.E)
-                k, v = cache.reserve(layer, like, like, self.T)
-            if k.dtype not in CACHE_FORMATS or not (k.is_contiguous() and v.is_contiguous()):
+                k, v = cache.reserve(layer, self._like[number], self._like[number], self.T)
+            if not self._point_to(number, k, v):
                 return False
-            op, capacity, keep = ops[number], k.shape[2], sources if isinstance(layer, CrossAttention) else own
-            op["keys"], op["values"], op["capacity"] = k.data_ptr(), v.data_ptr(), capacity
-            op["past"] = capacity if isinstance(layer, CrossAttention) else cache.length
-            op["keep"] = 0 if keep is None else keep.data_ptr()
-            op["cache_format"] = CACHE_FORMATS[k.dtype]
-            if capacity + self.T > self._scores:
-                self._make_job(capacity + self.T)
+        ops["past"][self._own] = cache.length
+        ops["keep"][self._own] = 0 if own is None else own.data_ptr()
+        ops["keep"][self._cross] = 0 if sources is None else sources.data_ptr()
         self._held = own, sources, self._turn(x, flow)
         self._set_bias(cache.length + self.T)
         self.stream.copy_(x)
+        return True
+
+    def _point_to(self, number: int, k: Tensor, v: Tensor) -> bool:
+        """Let an instruction read and write these keys and values; False where it cannot."""
+        place = (k.data_ptr(), v.data_ptr(), k.shape, k.dtype)
+        if self._places.get(number) == place:
+            return True
+        if k.dtype not in CACHE_FORMATS or not (k.is_contiguous() and v.is_contiguous()):
+            return False
+        self._places[number], op, capacity = place, self.instructions[number], k.shape[2]
+        op["keys"], op["values"], op["capacity"], op["cache_format"] = *place[:2], capacity, CACHE_FORMATS[k.dtype]
+        if not op["writes"]:
+            op["past"], op["beams"] = capacity, self.B // len(k)
+        if capacity + self.T > self._scores:
+            self._make_job(capacity + self.T)
         return True
 
     def _turn(self, x: Tensor, flow: Flow) -> list[Tensor]:
