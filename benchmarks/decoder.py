@@ -5,8 +5,9 @@
     python benchmarks/decoder.py --json
 
 Cases: the shape of GPT-2 small, one prompt of 64 tokens and eight of them, with five beams, and a prompt of 512 tokens
-read alone; a Llama of 110 million weights; T5-small and a translator of 6 + 6 layers of width 512, 30 tokens read, one text and eight, greedy and with
-four beams. Random weights, the same for all; 64 new tokens (32 for the encoder-decoders), and no end before.
+read alone; a Llama of 100 million weights; T5-small and a translator of 6 + 6 layers of width 512, 30 tokens read, one
+text and eight, greedy and with four beams. Random weights, the same for all; 64 new tokens (32 for the
+encoder-decoders), and no end before.
 
 Libraries that share a process slow each other down, so each has its own. Seconds are those of all new tokens but the
 first, which comes out of the prompt's pass: (time for N tokens - time for 1) / (N - 1).

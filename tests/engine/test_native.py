@@ -75,6 +75,16 @@ def test_a_damaged_file(cold: Path) -> None:
     expect_a_warning("damaged")
 
 
+def test_a_file_of_somebody_else(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cold.mkdir()
+    (cold / f"kernels-{native._digest()}").write_bytes(b"machine code")
+    if os.getuid() == 0:
+        os.chown(cold / f"kernels-{native._digest()}", 12345, 12345)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+    expect_a_warning("somebody else")
+
+
 def test_without_numba(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "_installed", lambda package: False)
     with warnings.catch_warnings():

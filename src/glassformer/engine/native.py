@@ -126,6 +126,8 @@ def _found() -> Kernel | None:
         if not path.exists():
             with spinner("Compiling kernels for this processor, once"):
                 _compile(path)
+        if os.name == "posix" and path.stat().st_uid not in (0, os.getuid()):
+            raise PermissionError(f"{path} belongs to somebody else")
         return load(path.read_bytes())
     except Exception as problem:  # whatever is broken there, there is another way
         warnings.warn(
