@@ -13,16 +13,20 @@ import { nextTheme, theme } from "./theme";
 
 export const VIEW_NAMES: Record<ViewName, string> = { model: "Model", head: "Head", matrix: "Matrix", neuron: "Neuron", patch: "Patching", generate: "Generation", sound: "Sound", similarity: "Similarity", contexts: "Contexts", embedding: "Embeddings", lens: "Lens", attribution: "Attribution" };
 
+/** More tabs than this stand in a row of their own. */
+const MANY = 7;
+
 export function TopBar({ store, exports, help }: { store: Store; exports: ReadonlySignal<Exports | null>; help(): void }) {
   const session = store.session.value;
+  const views = session ? viewsOf(session) : [];
   return (
-    <header class="top">
+    <header class="top" data-many={views.length > MANY ? "" : undefined}>
       <div class="brand">
         <Logo />
         <h1>glassformer</h1>
       </div>
       {session && <Facts session={session} map={store.state.value.map} />}
-      {session && <Tabs store={store} views={viewsOf(session)} />}
+      {session && <Tabs store={store} views={views} />}
       <div class="tools">
         <button class="quiet" onClick={help} aria-label="Keys" title="Keys (?)"><kbd>?</kbd></button>
         <button class="quiet" onClick={nextTheme} aria-label={`Theme: ${theme.value}. Change it`} title={`Theme: ${theme.value}`}><Icon name={theme.value} /></button>
