@@ -21,6 +21,7 @@ from glassformer.errors import DataError
 from glassformer.explorer import http
 from glassformer.explorer.http import json_errors
 from glassformer.explorer.session_runs import Job, PassStopped, SessionRun, SessionRuns
+from glassformer.inspect.interruption import before_each_block
 from glassformer.inspect.patch_effects import PatchOptions
 from glassformer.inspect.sweep import PatchSweep
 
@@ -85,12 +86,17 @@ class SweepJob(Job[PatchSweep]):
     def work(self) -> PatchSweep:
         fields, options = self._fields, options_of(self._runs, self._fields)
         options["progress"] = self._progress
-        return self._run.result().sweep(fields["kind"], fields["map"], **options)
+        session = self._run.result()
+        with before_each_block(session.network, self._check_running):  # of a large model, many rows take seconds
+            return session.sweep(fields["kind"], fields["map"], **options)
 
     def _progress(self, done: int, of: int) -> None:
+        self._check_running()
+        self.patches_done = (done, of)
+
+    def _check_running(self) -> None:
         if self.stopped:
             raise PassStopped(STOPPED)
-        self.patches_done = (done, of)
 
 
 def options_of(runs: SessionRuns, fields: dict[str, Any]) -> PatchOptions:
