@@ -77,7 +77,7 @@ def write_page(
     if projection.method != "pca":
         count, last = len(embedding_map), len(embedding_map.levels) - 1
         every = [level for level in range(last + 1) if embedding_map.explained[level][0] > 0]
-        levels = every if count <= PROJECTED_TOGETHER else [last]
+        levels = every if every and count <= PROJECTED_TOGETHER else [last]
         page = PageMap.of(embedding_map, study.caption)
         with progress_of(options.method) as bar:
             frames = page.projections(projection, levels, bar)

@@ -53,17 +53,19 @@ class LayerCurve:
     """Mean cosine similarities at each level.
 
     all: of all pairs · within, between: of pairs with the same label, and with different ones; NaN where there are none
-    baseline: of random pairs of tokens from different texts (anisotropy): what similarity is worth at this level
+    baseline: of random pairs of tokens from different texts (anisotropy): what similarity is worth at this level;
+        None where whole texts are compared
     """
 
     all: np.ndarray
     within: np.ndarray | None
     between: np.ndarray | None
-    baseline: np.ndarray
+    baseline: np.ndarray | None
 
     @property
     def caption(self) -> str:
-        return "mean cosine similarity by level; baseline: any two tokens of different texts (anisotropy)"
+        baseline = "" if self.baseline is None else "; baseline: any two tokens of different texts (anisotropy)"
+        return f"mean cosine similarity by level{baseline}"
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows."""
@@ -76,6 +78,8 @@ class LayerCurve:
         """The curves by name; the last is what the pairs have beyond the baseline."""
         sides = {"within": self.within, "between": self.between}
         known = {name: values for name, values in sides.items() if values is not None}
+        if self.baseline is None:
+            return {"all pairs": self.all, **known}
         return {"all pairs": self.all, **known, "baseline": self.baseline, "beyond": self.all - self.baseline}
 
     def to_dict(self) -> dict[str, list[float | None]]:
@@ -225,9 +229,10 @@ class ContextualEmbeddings:
             if groups is not None:
                 curves["within"].append(mean_within(unit, groups))
                 curves["between"].append(mean_between(unit, groups))
-            curves["baseline"].append(mean_between(unit_rows(self.baseline[level]), self.baseline_texts))
+            if self.word is not None:
+                curves["baseline"].append(mean_between(unit_rows(self.baseline[level]), self.baseline_texts))
         arrays = {name: np.array(values) if values else None for name, values in curves.items()}
-        return LayerCurve(**arrays)  # type: ignore[arg-type] # all and baseline are never empty
+        return LayerCurve(**arrays)  # type: ignore[arg-type] # all is never empty
 
     def senses(
         self, count: int | None = None, *, layers: int | str = "sum", method: str = "kmeans", seed: int = 0

@@ -25,6 +25,8 @@ from glassformer.pretrained import PretrainedModel
 BASELINE_TOKENS = 400
 """Other tokens whose states are kept, to say how similar any two tokens are."""
 TOKENIZED_TOGETHER = 4096
+WINDOW = 128
+"""Tokens around an occurrence that are read of a text which is longer than the model reads."""
 
 Progress = Callable[[int, int], None]
 
@@ -74,7 +76,7 @@ class HiddenStates:
                 tokens = _tokens_of(encoding.offsets, encoding.sequence_ids, each)
                 if not tokens:
                     raise DataError(f"the tokenizer gives {safe_repr(each.form)} in text {text} no token of its own")
-                start, window = self._window(row, tokens)
+                start, window = self._window(row, tokens, WINDOW)
                 windows.setdefault(start, window)
                 windows[start].items.append((len(items), [token - start for token in tokens]))
                 pieces = tuple(encoding.tokens[at] for at in tokens)
@@ -89,7 +91,7 @@ class HiddenStates:
             row = self._row(text, encoding)
             if not row.ids:
                 raise DataError(f"text {text} is empty, and the tokenizer adds nothing to it; leave it out")
-            _, window = self._window(row, [row.special])
+            _, window = self._window(row, [row.special], len(row.ids))
             cut += len(window.ids) < len(row.ids)
             window.items.append((text, list(range(len(window.ids)))))
             rows.append(window)
@@ -112,12 +114,12 @@ class HiddenStates:
             types = encoding.type_ids if self.token_type is None else [self.token_type] * len(encoding.ids)
         return TokenRow(text, list(encoding.ids), types, special, len(own))
 
-    def _window(self, row: TokenRow, tokens: Sequence[int]) -> tuple[int, TokenRow]:
+    def _window(self, row: TokenRow, tokens: Sequence[int], length: int) -> tuple[int, TokenRow]:
         """The window of a row in whose middle tokens stand best: how many tokens are left out before it, and itself."""
         limit = self.network.max_tokens
         if limit is None or len(row.ids) <= limit:
             return 0, TokenRow(row.text, row.ids, row.types, row.special, row.ordinary)
-        room = limit - (len(row.ids) - row.ordinary)
+        room = min(limit, length) - (len(row.ids) - row.ordinary)
         step = max(room // 2, 1)
         last = -(-(row.ordinary - room) // step)
         number = min(max(round((tokens[0] - row.special - room / 2) / step), 0), last)

@@ -46,7 +46,7 @@ def embed_words(
         found = embed_words(model, titles, "adoption")
         found.vectors("sum"), found.items       sums of the last four layers [N, D], and which occurrence each is
 
-    A text that is longer than the model reads is read in windows: each occurrence in the one whose middle is nearest.
+    A text that is longer than the model reads is read in windows of 128 tokens: each occurrence in the middle one.
 
     Args:
         labels: a label of each text, such as the true sense

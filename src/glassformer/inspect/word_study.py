@@ -100,7 +100,7 @@ class WordStudy:
         curve, senses = self.curve, self.senses
         if len(self.embeddings) == 1:
             return ["It occurs once, so there is no pair to compare; give more texts."]
-        if self.static is not None and self.embeddings.word is not None:
+        if self.static is not None and curve.baseline is not None:
             lowest = "1" if self.static > 0.9995 else f"{self.static:.3f} or more"
             results.append(
                 f"Static embeddings: cosine {lowest} for all pairs. Contextual, last layer: "
