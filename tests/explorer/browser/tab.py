@@ -26,6 +26,7 @@ VIEW_READY = {
     "similarity": "document.querySelector('.sim-map canvas')?.width > 300",
     "contexts": "document.querySelectorAll('.ctx-matches li').length > 0 && !document.querySelector('.ctx[data-busy]')",
     "sound": "document.querySelector('.sound-mel')?.width > 0",
+    "embedding": "document.querySelector('.map[data-ready]') !== null",
 }
 """When a view has its numbers."""
 

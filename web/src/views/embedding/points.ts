@@ -28,7 +28,7 @@ export interface PointRenderer {
 }
 
 export function rendererOf(canvas: HTMLCanvasElement, force: string | null = null): PointRenderer {
-  const gl = force === "Canvas2D" ? null : canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true, preserveDrawingBuffer: true });
+  const gl = force === "Canvas2D" || (force === null && isSoftware()) ? null : canvas.getContext("webgl2", { antialias: false, depth: false, stencil: false, premultipliedAlpha: true });
   if (!gl) return new CanvasPoints(canvas);
   try {
     return new WebGLPoints(canvas, gl);
@@ -38,6 +38,15 @@ export function rendererOf(canvas: HTMLCanvasElement, force: string | null = nul
     canvas.replaceWith(other);
     return new CanvasPoints(other);
   }
+}
+
+/** Is WebGL2 emulated on the processor? There pixels that are set by hand are quicker. */
+function isSoftware(): boolean {
+  const gl = document.createElement("canvas").getContext("webgl2");
+  const about = gl?.getExtension("WEBGL_debug_renderer_info");
+  const name = gl && about ? String(gl.getParameter(about.UNMASKED_RENDERER_WEBGL)) : "";
+  gl?.getExtension("WEBGL_lose_context")?.loseContext();
+  return /swiftshader|llvmpipe|software|basic render/i.test(name);
 }
 
 const VERTEX = `#version 300 es
@@ -60,8 +69,13 @@ precision highp float;
 in vec4 tint;
 flat in int form;
 uniform float size;
+uniform bool plain;
 out vec4 pixel;
 void main() {
+  if (plain) {
+    pixel = vec4(tint.rgb * tint.a, tint.a);
+    return;
+  }
   vec2 p = (gl_PointCoord - 0.5) * 2.0;
   float edge = form == 1 ? max(abs(p.x), abs(p.y)) / 0.82
     : form == 2 ? max(abs(p.x) * 1.732 - p.y, p.y * 2.0) / 1.5 + 0.1
@@ -73,11 +87,14 @@ void main() {
   pixel = vec4(tint.rgb * alpha, alpha);
 }`;
 
+/** From so many points on, all are squares without soft edges. */
+const PLAIN = 20_000;
+
 export class WebGLPoints implements PointRenderer {
   readonly kind = "WebGL2";
   private readonly program: WebGLProgram;
   private readonly buffers: Record<"from" | "to" | "colour" | "shape", WebGLBuffer>;
-  private readonly uniform: (name: string) => WebGLUniformLocation | null;
+  private readonly uniform: Record<"offset" | "scale" | "t" | "size" | "plain", WebGLUniformLocation | null>;
   private ratio = 1;
   private count = 0;
 
@@ -106,7 +123,8 @@ export class WebGLPoints implements PointRenderer {
       from: attribute("from", 2, gl.FLOAT, false), to: attribute("to", 2, gl.FLOAT, false),
       colour: attribute("colour", 4, gl.UNSIGNED_BYTE, true), shape: attribute("shape", 1, gl.UNSIGNED_BYTE, false),
     };
-    this.uniform = (name) => gl.getUniformLocation(program, name);
+    const at = (name: string) => gl.getUniformLocation(program, name);
+    this.uniform = { offset: at("offset"), scale: at("scale"), t: at("t"), size: at("size"), plain: at("plain") };
   }
 
   resize(width: number, height: number, ratio: number): void {
@@ -131,10 +149,11 @@ export class WebGLPoints implements PointRenderer {
     const { gl, canvas, ratio } = this;
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT);
-    gl.uniform2f(this.uniform("offset"), camera.x, camera.y);
-    gl.uniform2f(this.uniform("scale"), (2 * camera.scale * ratio) / canvas.width, (2 * camera.scale * ratio) / canvas.height);
-    gl.uniform1f(this.uniform("t"), t);
-    gl.uniform1f(this.uniform("size"), size * ratio);
+    gl.uniform2f(this.uniform.offset, camera.x, camera.y);
+    gl.uniform2f(this.uniform.scale, (2 * camera.scale * ratio) / canvas.width, (2 * camera.scale * ratio) / canvas.height);
+    gl.uniform1f(this.uniform.t, t);
+    gl.uniform1f(this.uniform.size, size * ratio);
+    gl.uniform1i(this.uniform.plain, Number(this.count > PLAIN));
     gl.drawArrays(gl.POINTS, 0, this.count);
   }
 
@@ -150,7 +169,7 @@ export class WebGLPoints implements PointRenderer {
   }
 }
 
-/** From so many points on, all are squares, which fill fastest. */
+/** From so many points on, all are squares, whose pixels are set by hand. */
 const MANY = 4000;
 
 export class CanvasPoints implements PointRenderer {
@@ -159,7 +178,8 @@ export class CanvasPoints implements PointRenderer {
   private from: Places = new Float32Array();
   private to: Places = new Float32Array();
   /** Points of the same colour and shape, drawn as one path. */
-  private groups: { style: string; alpha: number; shape: number; points: number[] }[] = [];
+  private groups: { style: string; word: number; alpha: number; shape: number; points: number[] }[] = [];
+  private image: ImageData | null = null;
   private width = 1;
   private height = 1;
   private ratio = 1;
@@ -186,7 +206,7 @@ export class CanvasPoints implements PointRenderer {
       let group = groups.get(key);
       if (!group) {
         const [red, green, blue, alpha] = colours.subarray(4 * i, 4 * i + 4);
-        groups.set(key, (group = { style: `rgb(${red}, ${green}, ${blue})`, alpha: alpha / 255, shape: shapes[i], points: [] }));
+        groups.set(key, (group = { word: words[i], style: `rgb(${red}, ${green}, ${blue})`, alpha: alpha / 255, shape: shapes[i], points: [] }));
       }
       group.points.push(i);
     }
@@ -195,24 +215,43 @@ export class CanvasPoints implements PointRenderer {
 
   draw(camera: Camera, t: number, size: number): void {
     const { pen, from, to, width, height } = this;
+    if (to.length / 2 > MANY) return this.splat(camera, t, size);
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
-    const many = to.length / 2 > MANY;
     const r = size / 2;
     for (const { style, alpha, shape, points } of this.groups) {
       pen.fillStyle = style;
       pen.globalAlpha = alpha;
-      if (!many) pen.beginPath();
+      pen.beginPath();
       for (const i of points) {
         const x = width / 2 + (from[2 * i] + t * (to[2 * i] - from[2 * i]) + camera.x) * camera.scale;
         const y = height / 2 - (from[2 * i + 1] + t * (to[2 * i + 1] - from[2 * i + 1]) + camera.y) * camera.scale;
         if (x < -r || y < -r || x > width + r || y > height + r) continue;
-        if (many) pen.fillRect(x - r, y - r, size, size);
-        else outline(pen, shape, x, y, r);
+        outline(pen, shape, x, y, r);
       }
-      if (!many) pen.fill();
+      pen.fill();
     }
     pen.globalAlpha = 1;
+  }
+
+  /** Each point a square of pixels in an image. */
+  private splat(camera: Camera, t: number, size: number): void {
+    const { pen, from, to, ratio, canvas: { width, height } } = this;
+    if (this.image?.width !== width || this.image.height !== height) this.image = pen.createImageData(width, height);
+    const pixels = new Uint32Array(this.image.data.buffer).fill(0);
+    const side = Math.max(1, Math.round(size * ratio));
+    const scale = camera.scale * ratio;
+    const [left, top] = [width / 2 + camera.x * scale - side / 2, height / 2 - camera.y * scale - side / 2];
+    for (const { word, alpha, points } of this.groups) {
+      if (!alpha) continue;
+      for (const i of points) {
+        const x = Math.round(left + (from[2 * i] + t * (to[2 * i] - from[2 * i])) * scale);
+        const y = Math.round(top - (from[2 * i + 1] + t * (to[2 * i + 1] - from[2 * i + 1])) * scale);
+        if (x < 0 || y < 0 || x + side > width || y + side > height) continue;
+        for (let row = y * width + x, end = row + side * width; row < end; row += width) for (let at = row; at < row + side; at++) pixels[at] = word;
+      }
+    }
+    pen.putImageData(this.image, 0, 0);
   }
 
   destroy(): void {

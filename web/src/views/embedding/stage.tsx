@@ -15,7 +15,7 @@ const NAMED = 60; // so many points carry their names
 const MARGIN = 34;
 
 /** Radius times two of a point, in px. */
-export const sizeOf = (points: number) => (points <= 60 ? 13 : points <= 1000 ? 8 : points <= 10_000 ? 5 : 3.5);
+export const sizeOf = (points: number) => (points <= 60 ? 13 : points <= 1000 ? 8 : points <= 10_000 ? 5 : points <= 20_000 ? 3.5 : 2);
 
 /** Colours and shapes of the points by class; those that are hidden, or outside the selection, are faint. */
 export function looksOf(controller: EmbeddingController): Looks {
@@ -48,7 +48,7 @@ class Stage {
   readonly frames: number[] = [];
 
   constructor(readonly host: HTMLElement, readonly canvas: HTMLCanvasElement, overlay: HTMLCanvasElement, readonly controller: EmbeddingController) {
-    this.renderer = rendererOf(canvas, new URLSearchParams(location.hash.slice(1)).get("renderer"));
+    this.renderer = rendererOf(canvas, new URLSearchParams(location.search).get("renderer"));
     this.pen = overlay.getContext("2d")!;
   }
 
