@@ -129,7 +129,7 @@ def test_both_renderers(tab: Tabs, corpus: Look, renderer: str) -> None:
     one = tab(reduced_motion="reduce")
     one.page.goto(corpus.url.replace("/#", f"/?renderer={renderer}#"))
     page = one.page
-    page.wait_for_selector(".map[data-ready]")
+    page.wait_for_selector(".map[data-ready] .map-stage[data-renderer]")
     if page.locator(".map-stage").get_attribute("data-renderer") != renderer:
         pytest.skip("this Chromium has no WebGL2")
     assert page.evaluate(f"({PAINTED})(document.querySelector('.map-stage'))")
