@@ -27,8 +27,10 @@ def made(**changes: Any) -> Model:
     model = Model.from_config({**TINY, **changes}).eval()
     with torch.no_grad():
         for name, parameter in model.network.named_parameters():
-            spread = 0.6 * parameter[0].numel() ** -0.5 if parameter.dim() == 3 and "alpha" not in name else 0.1
-            parameter += torch.randn_like(parameter) * spread
+            if parameter.dim() == 3 and "alpha" not in name:  # as large as activations that stay near 1 allow
+                parameter.copy_(torch.randn_like(parameter) * 0.6 * parameter[0].numel() ** -0.5)
+            else:
+                parameter += torch.randn_like(parameter) * 0.1
     return model
 
 
