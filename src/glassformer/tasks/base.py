@@ -299,8 +299,7 @@ TASKS: dict[str, str | type[Task]] = {
     "generate": "causal.task.Causal",
     "instruct": "causal.task.Answers",
     "fill": "masked.Masked",
-    "translate": "seq2seq.generated.Translate",
-    "summarise": "seq2seq.generated.Summarise",
+    **{"translate": "seq2seq.generated.Translate", "summarise": "seq2seq.generated.Summarise"},
     "next-sentence": "pretrain.NextSentence",
     "pre-train": "pretrain.PreTraining",
     "denoise": "seq2seq.denoise.Denoising",
@@ -308,6 +307,7 @@ TASKS: dict[str, str | type[Task]] = {
     "span-corruption": "seq2seq.denoise.SpanCorruption",
     "transcribe": "transcribe.task.Transcribe",
     "reconstruct": "codec.task.Reconstruct",
+    "pedals": "pedals.task.NamePedals",
 }
 """Name, as in `glassformer train --task`, → a class, or where it stands here, imported on first use."""
 

@@ -1,0 +1,9 @@
+"""Pedals from sound: which effects a guitar went through, in their order.
+
+task.py       an encoder reads the log-mel spectrogram, a decoder writes the chain
+scores.py     exact chains, F1 of each pedal · baselines.py: a classifier on means of the spectrogram
+"""
+
+from glassformer.tasks.pedals.task import NamePedals
+
+__all__ = ["NamePedals"]
