@@ -32,6 +32,8 @@ COMMANDS = (
     "ngram",
     "data",
     "trace",
+    "lens",
+    "attribute",
     "patch",
     "embed-map",
     "encode",
@@ -55,6 +57,7 @@ COMMANDS = (
 )
 
 MODULES = {
+    "attribute": "lens",
     "families": "models",
     "sizes": "models",
     "tokens": "tokenizer",

@@ -51,7 +51,7 @@ export function useKeys(store: Store, { help, search }: Handlers): void {
 }
 
 function actions(store: Store, { help, search }: Handlers): Record<string, () => void> {
-  const { layers: [first, last], heads: [head], map: name, generation: editing } = store.state.value;
+  const { layers: [first, last], heads: [head], map: name, generation: editing, reading } = store.state.value;
   const map = mapOf(store.session.value!, name);
   const layer = (step: number) => () => {
     if (first + step < 0 || last + step >= map.layers) return;
@@ -65,7 +65,7 @@ function actions(store: Store, { help, search }: Handlers): Record<string, () =>
   };
   const views = Object.fromEntries(viewsOf(store.session.value!).map((view, index) => [String(index + 1), () => store.set({ view })]));
   const unpin = () => {
-    store.set({ query: null, key: null, generation: { ...editing, at: null } });
+    store.set({ query: null, key: null, generation: { ...editing, at: null }, reading: { ...reading, cell: null, follow: null, head: null } });
     store.say("Nothing is pinned.");
   };
   return { ...views, "[": layer(-1), "]": layer(1), ",": next(-1), ".": next(1), "/": search, "?": help, Escape: unpin };

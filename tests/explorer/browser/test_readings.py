@@ -1,0 +1,143 @@
+"""The lens and the attribution view, on the served page and in the standalone file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import glassformer
+from glassformer.explorer.look import Look
+from glassformer.model import Model
+from tests.explorer.browser.conftest import Check
+from tests.explorer.browser.tab import Tab, fits
+
+TEXT = "ROMEO: O, she doth teach the torches"
+Tabs = Callable[..., Tab]
+
+
+@pytest.fixture(scope="module")
+def plays() -> Model:
+    return glassformer.load("package:glassformer/checkpoints/shakespeare")
+
+
+@pytest.fixture(scope="module")
+def speech(plays: Model, look: Callable[..., Look]) -> Look:
+    """A small decoder that was trained: it has something to say at every layer."""
+    return look(plays, TEXT)
+
+
+def test_the_lens_shows_the_sessions_numbers_and_follows_a_token(tab: Tabs, speech: Look, plays: Model) -> None:
+    one = tab()
+    page = one.goto(speech, view="lens")
+    page.wait_for_selector(".lens-grid")
+    own = plays.inspect(TEXT).lens()
+    assert page.locator(".lens-grid [role=rowheader]").all_inner_texts() == [*own.rows[:-1], "layer 3: output"]
+    cells = page.locator(".lens-grid [role=gridcell]").all_inner_texts()
+    assert cells == [own.top(row, column)[0][0] for row in range(5) for column in range(15)]
+    last = page.locator(".lens-grid [role=gridcell]").nth(-1)
+    last.hover()
+    one.wait_for_announcement(r"layer 3, after s: of 0\.2844; of has rank 1 of 1000")
+    last.click()
+    page.wait_for_selector(".pin")
+    assert one.state["r.cell"] == "4.14" and one.state["r.follow"] == "296"
+    page.get_by_label("rank").check()
+    ranks = plays.inspect(TEXT).lens(target=296).ranks
+    page.wait_for_function("() => document.querySelector('.lens-grid [role=gridcell]').title.startsWith('rank')")
+    assert page.locator(".lens-grid [role=gridcell]").first.get_attribute("title") == f"rank {int(ranks[0, 0])}"
+    last.focus()
+    page.keyboard.press("Escape")
+    page.locator(".lens-grid [aria-selected=true]").wait_for(state="detached")
+
+
+def test_the_lens_by_keyboard(tab: Tabs, speech: Look) -> None:
+    one = tab()
+    page = one.goto(speech, view="lens")
+    page.wait_for_selector(".lens-grid")
+    page.locator(".lens-grid [tabindex='0']").focus()
+    one.wait_for_announcement("layer 3, after s")
+    page.keyboard.press("ArrowUp")
+    one.wait_for_announcement("layer 2, after s")
+    page.keyboard.press("ArrowLeft")
+    one.wait_for_announcement("layer 2, after he")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".lens-on")
+    assert one.state["r.cell"] == "3.13"
+
+
+def test_words_and_heads_of_an_attribution(tab: Tabs, speech: Look, plays: Model) -> None:
+    one = tab()
+    page = one.goto(speech, view="attribution")
+    page.wait_for_selector(".attr-word")
+    found = plays.attribute(TEXT)
+    words = page.locator(".attr-word").evaluate_all("(all) => all.map((each) => each.getAttribute('aria-label'))")
+    assert [label.rpartition(" ")[0] for label in words] == [word for word, _ in found.words()["text"]]
+    assert [float(label.rpartition(" ")[2].replace("−", "-")) for label in words] == pytest.approx(
+        [value for _, value in found.words()["text"]], rel=5e-3, abs=1e-3
+    )
+    page.get_by_role("gridcell", name=re.compile("layer 2 head 1")).click()
+    page.wait_for_selector(".pin")
+    assert one.state["r.head"] == "self.2.1"
+    through = page.locator(".attr-word").evaluate_all("(all) => all.map((each) => each.getAttribute('aria-label'))")
+    share = sum(float(label.rpartition(" ")[2].replace("−", "-")) for label in through)
+    head = next(part.value for part in found.parts if (part.layer, part.head) == (2, 1))
+    assert share == pytest.approx(head, abs=0.05)
+    page.get_by_label("why").fill(" of")
+    page.get_by_label("rather than").fill(",")
+    page.get_by_role("button", name="Explain").click()
+    page.get_by_role("heading", name="Why “of” rather than “,” after “s”").wait_for()
+    page.get_by_label("why").fill("unfathomable")
+    page.get_by_role("button", name="Explain").click()
+    page.get_by_role("alert").filter(has_text="tokens").wait_for()
+
+
+@pytest.mark.parametrize("view", ["lens", "attribution"])
+def test_each_view_for_everyone(tab: Tabs, speech: Look, check: Check, view: str) -> None:
+    one = tab(color_scheme="light", reduced_motion="reduce")
+    page = one.goto(speech, view=view)
+    page.get_by_role("button", name="Data table").click()
+    page.get_by_text("How to read this").click()
+    page.wait_for_selector("#view .lens-table table")
+    for theme, width, height in (("light", 1440, 900), ("dark", 390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme)
+        check(page, f"{view}, {theme}, {width} wide")
+        fits(page, f"{view}, {width} wide")
+    page.set_viewport_size({"width": 320, "height": 640})
+    fits(page, f"{view}, 320 wide")
+
+
+def test_the_file_holds_what_was_read(tab: Tabs, speech: Look, check: Check, tmp_path: Path) -> None:
+    speech.save(tmp_path / "page.html", layers=[0])
+    one = tab(reduced_motion="reduce")
+    page = one.goto(tmp_path / "page.html", view="lens")
+    page.wait_for_selector(".lens-grid")
+    page.locator(".lens-grid [role=gridcell]").first.click()
+    page.get_by_role("alert").filter(has_text="This page holds no such lens").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("tab", name="Attribution").click()
+    page.wait_for_selector(".attr-word")
+    check(page, "an attribution in a file")
+    name, content = one.saved("Table (CSV)")
+    assert name == "attribution.csv" and b"direct logit attribution,layer 2 head 1," in content
+    assert one.saved("Picture (PNG")[1].startswith(b"\x89PNG") and b"<svg" in one.saved("Drawing (SVG")[1]
+
+
+def test_a_classifier_and_the_span_of_an_answer(
+    tab: Tabs, folders: dict[str, Path], look: Callable[..., Look], check: Check
+) -> None:
+    one = tab(reduced_motion="reduce")
+    classes = look(glassformer.load(folders["bert"], task="text-classification"), "time flies")
+    page = one.goto(classes, view="lens")
+    page.wait_for_selector(".lens-grid")
+    assert page.locator(".lens-grid [role=columnheader]").all_inner_texts() == ["layer", "LABEL_0", "LABEL_1"]
+    shares = page.locator(".lens-grid [role=gridcell]").all_inner_texts()
+    assert len(shares) == 6 and all(share.endswith("%") for share in shares)
+    answer = look(glassformer.load(folders["bert"], task="question-answering"), "time flies", "a banana")
+    page = one.goto(answer, view="lens")
+    page.wait_for_selector(".lens-span svg")
+    check(page, "where an answer starts and ends")
+    one.goto(answer, view="attribution")
+    page.get_by_role("heading", name=re.compile("Why answer")).wait_for()
