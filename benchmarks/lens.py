@@ -3,19 +3,21 @@
     python benchmarks/lens.py                      a random GPT-2 of 124 million parameters, 512 tokens
     python benchmarks/lens.py --tokens 128 --json
 
-TransformerLens is no dependency: pip install transformer-lens. Its lens is `accumulated_resid(apply_ln=True)`, unembedded a
-layer at a time with the top 10 and the entropy; its attribution is `stack_head_results` with the scale of the last norm,
-at the last position. Each system runs in a process of its own.
+TransformerLens is no dependency: pip install transformer-lens. Its lens is `accumulated_resid(apply_ln=True)`,
+unembedded a layer at a time, with the top 10 and the entropy; its attribution is `stack_head_results` with the scale
+of the last norm, at the last position. Each system runs in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,14 +25,18 @@ from typing import Any
 import torch
 from _measure import environment
 
-ROOT = Path(__file__).parents[1]
 TOP, TARGET = 10, 1234
 
 
 def make(folder: Path, layers: int) -> None:
     """A random GPT-2, as the reference library makes and saves it."""
-    from transformers import GPT2Config, GPT2LMHeadModel
+    import tokenizers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
+    PreTrainedTokenizerFast(
+        tokenizer_object=words, unk_token="[UNK]", bos_token="a", eos_token="a", pad_token="a"
+    ).save_pretrained(folder)  # TransformerLens asks for one
     torch.manual_seed(0)
     GPT2LMHeadModel(GPT2Config(n_layer=layers)).save_pretrained(folder)
 
@@ -42,7 +48,7 @@ def peak_mb() -> float:
 def ours(folder: Path, tokens: int) -> dict[str, Any]:
     """The lens and the attribution of a session."""
     import glassformer
-    from glassformer.core.flow import Batch
+    from glassformer.core.flow import Batch, Flow
     from glassformer.explorer.readings import lens_frame
     from glassformer.inspect import Session, SessionInput, Token
     from glassformer.inspect.attribute import direct_parts
@@ -59,14 +65,14 @@ def ours(folder: Path, tokens: int) -> dict[str, Any]:
     frame = lens_frame(session, lens)
     score = lambda output: output_table(model.network, output, streams, OutputNames())[0][:, -1, TARGET]  # noqa: E731
     began = perf_counter()
-    parts, _ = direct_parts(session, score)
+    parts, _ = direct_parts(session, score, Flow(last=1))
     direct = perf_counter() - began
     began = perf_counter()
     found = session.attribute(TARGET, baseline="zero", steps=16)
     return {
         "lens_seconds": seconds,
         "lens_mb": memory,
-        "lens_kb": len(frame) / 1e3,
+        "lens_kb": len(zlib.compress(frame, 6)) / 1e3,
         "direct_seconds": direct,
         "attribute_seconds": perf_counter() - began,
         "remainder": found.remainder,
@@ -79,20 +85,10 @@ def ours(folder: Path, tokens: int) -> dict[str, Any]:
 
 def theirs(folder: Path, tokens: int) -> dict[str, Any]:
     """The same with TransformerLens."""
-    from transformer_lens import HookedTransformer, HookedTransformerConfig
-    from transformer_lens.pretrained.weight_conversions import convert_gpt2_weights
-    from transformers import GPT2LMHeadModel
+    from transformer_lens.model_bridge import TransformerBridge
 
-    reference = GPT2LMHeadModel.from_pretrained(folder)
-    c = reference.config
-    config = HookedTransformerConfig(
-        n_layers=c.n_layer, d_model=c.n_embd, n_ctx=c.n_positions, d_head=c.n_embd // c.n_head, n_heads=c.n_head,
-        d_vocab=c.vocab_size, act_fn="gelu_new", normalization_type="LN", eps=c.layer_norm_epsilon, dtype=torch.float32,
-    )  # fmt: skip
-    model = HookedTransformer(config)
-    model.load_state_dict(convert_gpt2_weights(reference, config), strict=False)
-    model.eval()
-    del reference
+    model = TransformerBridge.boot_transformers(str(folder))
+    model.enable_compatibility_mode(disable_warnings=True, no_processing=True)
     with torch.inference_mode():
         ids = ids_of(tokens)
         _, cache = model.run_with_cache(ids)
@@ -132,7 +128,8 @@ def compared(mine: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
 
 def run(system: str, folder: Path, tokens: int) -> dict[str, Any]:
     command = [sys.executable, __file__, "--system", system, "--folder", str(folder), "--tokens", str(tokens)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=offline)
     if done.returncode:
         raise SystemExit(f"{system}: {done.stderr[-2000:]}")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -38,7 +38,9 @@ def test_parts_add_up_to_the_logit(family: str, task: str) -> None:
     with torch.inference_mode():
         target = request.resolve(network, network(session.batch, Flow()), streams, OutputNames())
     parts, gradients = direct_parts(
-        session, lambda output: target.of(output_table(network, output, streams, OutputNames())[0])
+        session,
+        lambda output: target.of(output_table(network, output, streams, OutputNames())[0]),
+        Flow(last=target.last),
     )
     constant = getattr(network.head, "constant", None)  # BART's bias of each logit is data
     rest = 0.0 if constant is None else float(constant.values.detach()[target.cells[0][1]])

@@ -72,11 +72,12 @@ def attribute(session: Session, target: str | int | None, options: AttributionOp
         def score(output: Output) -> Tensor:
             return aim.of(output_table(network, output, session.streams, names)[0])
 
-        parts, gradients = direct_parts(session, score)
+        flow = Flow(last=aim.last)  # a head over a vocabulary computes the logits from there on alone
+        parts, gradients = direct_parts(session, score, flow)
         inputs = {stream: taps[0] for stream, taps in network.stream_taps().items() if stream in session.streams}
-        _, here = network.gradients(batch, Flow(), score, *inputs.values())
+        _, here = network.gradients(batch, flow, score, *inputs.values())
         products = {s: (here.taps[tap] * here.gradients[tap])[0].sum(-1).float() for s, tap in inputs.items()}
-        path = _Path(session, score, inputs, options.get("baseline"))
+        path = _Path(session, score, flow, inputs, options.get("baseline"))
         integrated, used = path.integrate(aim.score, steps, progress)
     return Attribution(
         target=aim,
@@ -97,7 +98,7 @@ def attribute(session: Session, target: str | int | None, options: AttributionOp
 # ------------------------------------------------------------------------------------------ direct logit attribution
 
 
-def direct_parts(session: Session, score: Score) -> tuple[list[Part], dict[tuple[str, int], Tensor]]:
+def direct_parts(session: Session, score: Score, flow: Flow) -> tuple[list[Part], dict[tuple[str, int], Tensor]]:
     """What each part of the network wrote into the score along the residual stream.
 
     Returns: the parts, and the gradient with respect to z of the heads of each layer: map and layer → [H, T, E].
@@ -110,7 +111,7 @@ def direct_parts(session: Session, score: Score) -> tuple[list[Part], dict[tuple
     constants = biases(twin)
     cut = [f"{stack.path}.0.before", *(tap for tap, *_ in written)]
     heads = [tap.removesuffix("out") + "z" for tap, kind, *_ in written if kind in HEADS]
-    _, tape = twin.gradients(session.batch, Flow(), score, *cut, *heads, cut=True, parameters=constants)
+    _, tape = twin.gradients(session.batch, flow, score, *cut, *heads, cut=True, parameters=constants)
     parts = [Part("embedding", _product(tape, cut[0]))]
     gradients = {}
     names = {kind: _map_name(session, stream, kind) for kind in HEADS}
@@ -191,22 +192,26 @@ def _approximations(session: Session, target: Target) -> Iterator[str]:
 class _Path:
     """The straight line from a baseline to the input, in the vectors that enter the first block of each stream."""
 
-    def __init__(self, session: Session, score: Score, inputs: dict[str, str], baseline: str | None) -> None:
+    def __init__(
+        self, session: Session, score: Score, flow: Flow, inputs: dict[str, str], baseline: str | None
+    ) -> None:
         self.network, self.batch, self.score, self.inputs = session.network, session.batch, score, inputs
+        self.flow = flow
         blank, self.name = _baseline_batch(session, baseline)
         here, _ = self._vectors(self.batch)
         there, self.score_there = self._vectors(blank)
         if baseline == ZERO:
             there = {tap: torch.zeros_like(x) for tap, x in here.items()}
             with torch.no_grad():
-                output = self.network(self.batch, Flow(tape=Tape(edit=there).attach(self.network)))
+                tape = Tape(edit=there).attach(self.network)
+                output = self.network(self.batch, replace(self.flow, tape=tape))
                 self.score_there = float(score(output))
         self.there, self.step = there, {tap: here[tap] - there[tap] for tap in here}
 
     def _vectors(self, batch: Batch) -> tuple[dict[str, Tensor], float]:
         tape = Tape(*self.inputs.values()).attach(self.network)
         with torch.no_grad():
-            value = self.score(self.network(batch, Flow(tape=tape)))
+            value = self.score(self.network(batch, replace(self.flow, tape=tape)))
         return dict(tape.taps), float(value)
 
     def integrate(self, end: float, steps: int | None, progress: Progress) -> tuple[dict[str, Tensor], int]:
@@ -232,7 +237,7 @@ class _Path:
         for first in range(0, steps, rows):
             share = (nodes[first : first + rows] + 0.5).to(next(iter(sums.values())).device)[:, None, None]
             points = {tap: (x + share.to(x.dtype) * self.step[tap]) for tap, x in self.there.items()}
-            flow = Flow(tape=Tape(edit=points))
+            flow = replace(self.flow, tape=Tape(edit=points))
             _, tape = self.network.gradients(_repeated(self.batch, len(share)), flow, self.score, *points)
             for tap, gradient in tape.gradients.items():
                 weight = weights[first : first + rows].to(gradient)[:, None, None]

@@ -33,6 +33,9 @@ LOGITS_AT_ONCE = 1 << 24
 """Logits that exist at a time: 67 MB in fp32. A text of fewer is read as the model reads it, so its last row is bit for
 bit the model's output."""
 
+NUMBERS_AT_ONCE = 1 << 22
+"""Numbers of a temporary tensor: 17 MB, which memory that was just freed holds; larger ones are asked for anew."""
+
 Progress = Callable[[int, int], None]
 
 
@@ -138,14 +141,10 @@ def read_lens(session: Session, options: LensOptions) -> Lens:
             wanted = logits.argmax(-1)
             if followed is not None:
                 wanted = torch.full_like(wanted, followed)
-            last = _Distribution(logits, normalised=about.normalised)
             rows = []
             for row, x in enumerate(states):
-                current = last
-                if row < len(states) - 1:
-                    read, _ = _read(network, batch, x[span], streams, names)
-                    current = _Distribution(read, normalised=about.normalised)
-                rows.append(current.cells(last, wanted, min(top, count)))
+                read = logits if row == len(states) - 1 else _read(network, batch, x[span], streams, names)[0]
+                rows.append(_cells(read, logits, wanted, min(top, count), normalised=about.normalised))
                 progress(len(parts) * len(states) + row + 1, of * len(states))
             stacked = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
             parts.append({**stacked, "targets": wanted[None]})
@@ -169,6 +168,17 @@ def _spans(network: Network, tokens: int) -> Iterator[tuple[slice, int]]:
     starts = range(0, tokens, count)
     for start in starts:
         yield slice(start, start + count), len(starts)
+
+
+def _cells(logits: Tensor, last: Tensor, wanted: Tensor, top: int, *, normalised: bool) -> dict[str, Tensor]:
+    """What the lens shows of logits [C, V], beside those of the last row, a few columns at a time."""
+    count = max(1, NUMBERS_AT_ONCE // logits.shape[-1])
+    parts = []
+    for some, final, aims in zip(logits.split(count), last.split(count), wanted.split(count), strict=True):
+        of_end = _Distribution(final, normalised=normalised)
+        here = of_end if logits is last else _Distribution(some, normalised=normalised)
+        parts.append(here.cells(of_end, aims, top))
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
 class _Distribution:
@@ -196,8 +206,7 @@ class _Distribution:
         if not self.normalised:
             p = self.logits.sigmoid()
             return -(p * F.logsigmoid(other.logits) + (1 - p) * F.logsigmoid(-other.logits)).sum(-1)
-        expected: Tensor = torch.linalg.vecdot(self.probs, other.shifted)
-        return other.log_total - expected
+        return other.log_total - torch.einsum("cv,cv->c", self.probs, other.shifted)
 
     def cells(self, last: _Distribution, wanted: Tensor, top: int) -> dict[str, Tensor]:
         """What the lens shows of these columns."""

@@ -27,6 +27,8 @@ class Target:
 
     score = logit of `choice` in `column`, less that of `against` if there is one; of a span both start and end
 
+    cells: column, counted from the end (-1 = the last), and choice
+
     name: of the choice · position: of the token where it stands; None = the text as a whole
     score: its logit in this pass · probability: among the choices of its column
     """
@@ -46,6 +48,11 @@ class Target:
         """`anger`, `anger rather than joy`, `“Paris” after “is”`."""
         rather = "" if self.against_name is None else f" rather than {self.against_name}"
         return f"{self.name}{rather}{self.where}"
+
+    @property
+    def last(self) -> int:
+        """Of how many columns, from the end, logits are needed."""
+        return -min(column for column, _ in self.cells)
 
     def of(self, logits: Tensor) -> Tensor:
         """The score of each row. [B, columns, choices] → [B]"""
@@ -94,7 +101,7 @@ class TargetRequest:
         return Target(
             name=_quoted(table, choice),
             stream=table.stream,
-            cells=((column, choice),),
+            cells=((column - len(values), choice),),
             position=None if table.columns == "text" else column,
             where=_where(table, column),
             score=float(row[choice] - (0 if against is None else row[against])),
@@ -129,7 +136,7 @@ class TargetRequest:
         end = start + int(logits[1, start:].argmax())
         if self.at is not None:
             start = end = find_token(self.at, table.tokens)
-        cells = {"start": ((0, start),), "end": ((1, end),), None: ((0, start), (1, end))}[self.target]
+        cells = {"start": ((-2, start),), "end": ((-1, end),), None: ((-2, start), (-1, end))}[self.target]
         probability = float(torch.stack([logits[column].softmax(-1)[choice] for column, choice in cells]).prod())
         answer = " ".join(token.text for token in table.tokens[start : end + 1])
         one = f"{self.target} at {table.tokens[cells[0][1]].text!r}"
