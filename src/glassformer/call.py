@@ -89,6 +89,7 @@ class CallOptions:
             UnsupportedError: a network whose layers these fields do not name.
         """
         as_tuple = inputs.pop("return_dict", None) is False or config.get("return_dict") is False
+        as_tuple = as_tuple or config.get("torchscript") is True
         past, use_cache = inputs.pop("past_key_values", None), inputs.pop("use_cache", None)
         if past is not None and cache is not None:
             raise ConfigError("cache and past_key_values are two names of one thing; give one of them")
@@ -122,7 +123,14 @@ class CallOptions:
                 if self.own_tape
                 else replace(output, pairs={name: tuple(taps[tap] for tap in its) for name, its in self.layers.items()})
             )
+        if is_traced() and not self.as_tuple:  # a traced program gives tensors, in a dict or a tuple
+            return {name: x for name, x in output.items() if isinstance(x, Tensor)}  # type: ignore[return-value]
         return output.to_tuple() if self.as_tuple else output  # type: ignore[return-value] # as asked for
+
+
+def is_traced() -> bool:
+    """Whether `torch.jit.trace` records this call."""
+    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
 
 
 def layer_taps(network: Network, *, hidden_states: bool, attentions: bool) -> dict[str, tuple[str, ...]]:

@@ -34,6 +34,10 @@ class DataError(GlassformerError):
     """Invalid data: text, ids, audio, images or files that cannot be read, or that a model cannot take."""
 
 
+class MissingPartError(DataError, AttributeError):
+    """A part that a model's folder does not hold, such as its tokenizer; `hasattr(model, "tokenizer")` is False."""
+
+
 class UnsupportedError(GlassformerError):
     """Unsupported feature: valid, but not implemented (yet): a model family, a head, a config key."""
 

@@ -32,7 +32,7 @@ from glassformer.weights.read import WeightFiles, open_checkpoint
 
 ACCEPTED = frozenset(
     "low_cpu_mem_usage ignore_mismatched_sizes use_safetensors weights_only force_download resume_download proxies "
-    "add_pooling_layer mirror use_fast _fast_init torchscript from_tf from_flax use_auth_token token".split()
+    "add_pooling_layer mirror use_fast _fast_init from_tf from_flax use_auth_token token".split()
 )
 """Keywords that change nothing here, or whose value False changes nothing."""
 

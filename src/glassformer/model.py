@@ -324,7 +324,7 @@ class Model(SentenceEncoder):
         self, sequences: Tensor, scores: Sequence[Tensor], beam_indices: Any = None, normalize_logits: bool = False
     ) -> Tensor:
         """The score of each generated token, of what `generate(…, return_dict_in_generate=True)` gave. [R, new]"""
-        from glassformer.generation.arguments import transition_scores
+        from glassformer.generation.output import transition_scores
 
         return transition_scores(sequences, scores, beam_indices, normalize_logits)
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.call import run_part
+from glassformer.call import is_traced, run_part
 from glassformer.core.flow import Output
 from glassformer.edge import read_call
 from glassformer.engine.prepare import unprepare
@@ -63,6 +63,8 @@ class NetworkModule(nn.Module):
 
     def __getattr__(self, name: str) -> Any:
         """Also the network's children, so that names of parameters are paths of attributes."""
+        if isinstance(own := getattr(type(self), name, None), property):  # it has raised an AttributeError: say why
+            return own.fget(self)  # type: ignore[misc] # each has one
         modules = self.__dict__.get("_modules", {})  # not there yet while a copy is being made
         network = modules.get("network")
         if network is None or name == "network" or name.startswith("_"):
@@ -200,7 +202,7 @@ class NetworkModule(nn.Module):
         """Warn of NaN, once; names the parameters with NaN, if there are any."""
         fields = {"": output} if isinstance(output, Tensor) else output.present()
         first = next((x for name, x in fields.items() if name != "loss" and isinstance(x, Tensor)), None)
-        if self._nan_seen or first is None or not first.numel() or first.is_meta:
+        if self._nan_seen or first is None or first.is_meta or is_traced() or not first.numel():
             return
         self._nan_seen = bool(first.max().isnan())
         if self._nan_seen and (broken := nan_parameters(self.network)):
@@ -231,6 +233,11 @@ class NetworkModule(nn.Module):
         body = {name: entry for name, entry in entries.items() if name.startswith(prefix)}
         rest = {name: entry for name, entry in entries.items() if self._bare or not entry[0].startswith("head.")}
         return ReferenceModule(self.network, body or rest, prefix[:-1] if body else "", partial(run_part, self))
+
+    def get_decoder(self) -> Any:
+        """The decoder of an encoder-decoder, or the body of another model: a view, such as to freeze it."""
+        body = self.base_model
+        return body.decoder if "decoder_input_ids" in self.network.READS else body
 
     @property
     def base_model_prefix(self) -> str:

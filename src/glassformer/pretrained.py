@@ -16,7 +16,7 @@ from glassformer.compression.adapted_module import AdaptedModule
 from glassformer.compression.base_model import find_base_model
 from glassformer.core.heads import Head
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
-from glassformer.errors import ConfigError, DataError, GlassformerError, WeightsError
+from glassformer.errors import ConfigError, GlassformerError, MissingPartError, WeightsError
 from glassformer.files import read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.hub.find import is_adapter_folder
@@ -286,7 +286,7 @@ class PretrainedModel(AdaptedModule):
     @property
     def tokenizer(self) -> Tokenizer:
         if self._tokenizer is None:
-            raise DataError(
+            raise MissingPartError(
                 "this model has no tokenizer: its folder holds neither tokenizer.json nor vocabulary files; copy those "
                 "of the same model beside its weights (vocab.json with merges.txt; for OpenAI's Whisper gpt2.tiktoken "
                 "or multilingual.tiktoken, which the package openai-whisper carries)"
@@ -301,7 +301,7 @@ class PretrainedModel(AdaptedModule):
     def processor(self) -> Processor:
         if self._processor is None:
             modality = self.family.modality
-            raise DataError(
+            raise MissingPartError(
                 f"a {self.family.model_type!r} model reads text only"
                 if modality is None
                 else f"this model cannot read a {modality}: its folder holds no preprocessor_config.json"

@@ -131,7 +131,8 @@ GUIDES: dict[str, list[Line]] = {
             "o.cross_attentions, o.decoder_hidden_states]"
         ),
         Line(
-            GPT + "out = m.generate(ids, num_beams=2, return_dict_in_generate=True, output_hidden_states=True)",
+            GPT + "out = m.generate(ids, prompt_lookup_num_tokens=2, return_dict_in_generate=True, "
+            "output_hidden_states=True)",
             refused="model\\(ids, output_hidden_states=True\\)",
         ),
     ],

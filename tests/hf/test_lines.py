@@ -17,6 +17,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 from glassformer.audio import read_audio
 from glassformer.errors import GlassformerError
 from tests.e2e.tiny_models import WORDS, make_folder
+from tests.hf.book_lines import BOOK
 from tests.hf.guide_lines import GUIDES
 from tests.hf.lines import CHAPTERS, Line
 from tests.hf.more_lines import MORE
@@ -144,7 +145,7 @@ def same(ours: Any, theirs: Any) -> None:
 
 @pytest.mark.parametrize(
     "line", [pytest.param(line, id=f"{chapter}-{number}")
-             for chapter, lines in {**CHAPTERS, "more": [Line(code) for code in MORE], **GUIDES}.items()
+             for chapter, lines in {**CHAPTERS, "more": [Line(code) for code in MORE], **GUIDES, **BOOK}.items()
              for number, line in enumerate(lines, 1)]
 )  # fmt: skip
 def test_the_same_as_the_reference(line: Line, names: dict[str, Any], tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ class MultiHeadAttention(Node):
             dropout_p=self.spec.dropout if self.training else 0.0,
             is_causal=mask.is_causal and bias is None,
             scale=self.scale,
-            enable_gqa=k.shape[1] != q.shape[1],
+            enable_gqa=bool(k.shape[1] != q.shape[1]),  # a tensor under torch.jit.trace
         )  # fmt: skip
         return z[:, :, :T]
 

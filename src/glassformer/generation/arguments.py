@@ -10,24 +10,21 @@ generate(encoder_outputs=model.get_encoder()(ids))    an encoder-decoder's sourc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from glassformer.call import encoder_of, layer_taps
-from glassformer.core.flow import Tape
+from glassformer.call import encoder_of
 from glassformer.edge import check_ids, check_vectors, encoder_states
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.generation.decoding import DecodingStep, Generated
+from glassformer.generation.decoding import DecodingStep
 from glassformer.generation.defaults import GenerationDefaults
-from glassformer.generation.filters import Filter
 from glassformer.generation.options import BEAMS, SAMPLING, GenerationOptions
-from glassformer.generation.rows import Rows
-from glassformer.models import Network
+from glassformer.generation.output import ScoreRecorder
 
 PROMPTS = ("inputs", "input_ids", "input_features", "input_values")
 """Names under which the prompt may be given."""
@@ -125,14 +122,14 @@ class GenerateArguments:
             raise UnsupportedError(
                 "output_logits does not go with num_beams: beams compare log-probabilities; say output_scores=True"
             )
-        names = ("num_beams", "assistant_model", "prompt_lookup_num_tokens", "penalty_alpha")
-        methods = [name for name in names if getattr(options, name) not in (None, 1)]
+        names = ("assistant_model", "prompt_lookup_num_tokens", "penalty_alpha")
+        methods = [name for name in names if getattr(options, name) is not None]
         if methods and self.recorder is not None and any(self.recorder.flags.values()):
             raise UnsupportedError(
                 f"output_hidden_states and output_attentions do not go with {methods[0]}, whose steps read other "
                 "tokens than are chosen; call the model with the sequences: model(ids, output_hidden_states=True)"
             )
-        if self.vectors is not None and methods and methods != ["num_beams"]:
+        if self.vectors is not None and methods:
             raise UnsupportedError(f"inputs_embeds does not go with {methods[0]}, which reads the ids of the prompt")
 
 
@@ -193,110 +190,6 @@ def override(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str,
     pairs = [pair for both in SAME_LENGTHS for pair in (both, both[::-1])]
     gone = {other for one, other in pairs if options.get(one) is not None and other not in options}
     return {**{name: value for name, value in others.items() if name not in gone}, **options}
-
-
-# ------------------------------------------------------------------------------------------------------------ output
-
-
-class ScoreRecorder:
-    """Records logits on their way through the filters, and changes nothing.
-
-    scores: after the filters, raw: before them; one tensor [R, V] a step; None = not recorded
-    flags: which tensors of each layer are wanted too, "hidden_states" or "attentions"
-    """
-
-    def __init__(self, scores: bool, raw: bool, **flags: bool) -> None:
-        self.scores: list[Tensor] | None = [] if scores else None
-        self.raw: list[Tensor] | None = [] if raw else None
-        self.flags = flags
-        self._layers: dict[str, tuple[str, ...]] = {}
-
-    def tape(self, network: Network) -> Tape | None:
-        """What records the layers of a network; None = nothing of them is wanted."""
-        self._layers = layer_taps(network, **self.flags) if any(self.flags.values()) else {}
-        return Tape(*dict.fromkeys(tap for taps in self._layers.values() for tap in taps)) if self._layers else None
-
-    def around(self, filters: list[Filter]) -> list[Filter]:
-        """The filters, between those that record."""
-        return [*_recording(self.raw), *filters, *_recording(self.scores)]
-
-    def output(self, generated: Generated, rows: Rows) -> GenerateOutput:
-        """What the reference library returns."""
-        beams = generated.scores if generated.beams is not None else None
-        layers: dict[str, Any] = {}
-        for name, taps in self._layers.items():
-            encoder = name.startswith("encoder_")
-            passes = [rows.encoded] * bool(rows.encoded) if encoder else rows.steps
-            steps = tuple(tuple(each[tap].clone() for tap in taps) for each in passes)
-            layers[name] = (steps[0] if steps else None) if encoder else steps
-        return GenerateOutput(generated.ids, beams, _steps(self.scores), _steps(self.raw), **layers)
-
-
-def _steps(recorded: list[Tensor] | None) -> tuple[Tensor, ...] | None:
-    return None if recorded is None else tuple(step.clone() for step in recorded)
-
-
-def _recording(steps: list[Tensor] | None) -> Iterator[Filter]:
-    def record(ids: Tensor, logits: Tensor) -> Tensor:
-        assert steps is not None
-        steps.append(logits)
-        return logits
-
-    if steps is not None:
-        yield record
-
-
-@dataclass(frozen=True, eq=False)
-class GenerateOutput(Mapping[str, Any]):
-    """What `generate` returns with return_dict_in_generate=True: a mapping, under the reference library's names.
-
-    sequences: prompts, or an encoder-decoder's start tokens, and the new tokens. [R, T + new]
-    sequences_scores: scores of beams. [R] · scores: logits of each step after the filters, of beams log-probabilities;
-    logits: before them. [R, V] a step · the others: of each step, the tensors of each layer, as a model's call has
-    them; of the encoder, those of its one pass
-    """
-
-    sequences: Tensor
-    sequences_scores: Tensor | None = None
-    scores: tuple[Tensor, ...] | None = None
-    logits: tuple[Tensor, ...] | None = None
-    encoder_attentions: tuple[Tensor, ...] | None = None
-    encoder_hidden_states: tuple[Tensor, ...] | None = None
-    decoder_attentions: tuple[tuple[Tensor, ...], ...] | None = None
-    cross_attentions: tuple[tuple[Tensor, ...], ...] | None = None
-    decoder_hidden_states: tuple[tuple[Tensor, ...], ...] | None = None
-    attentions: tuple[tuple[Tensor, ...], ...] | None = None
-    hidden_states: tuple[tuple[Tensor, ...], ...] | None = None
-
-    def _present(self) -> dict[str, Any]:
-        return {x.name: value for x in fields(self) if (value := getattr(self, x.name)) is not None}
-
-    def __getitem__(self, key: str | int) -> Any:
-        present = self._present()
-        return present[key] if isinstance(key, str) else tuple(present.values())[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._present())
-
-    def __len__(self) -> int:
-        return len(self._present())
-
-
-def transition_scores(
-    sequences: Tensor, scores: Sequence[Tensor], beam_indices: Any = None, normalize: bool = False
-) -> Tensor:
-    """The score of each new token: that of its step's scores at its own id. [R, new]
-
-    Args: sequences: [R, T + new] · scores: [R, V] a step · normalize: logits to log-probabilities first
-    Raises: UnsupportedError: beams, which change places between steps. DataError: rows that do not fit the scores.
-    """
-    if beam_indices is not None:
-        raise UnsupportedError("scores of the tokens of beams: generate(…, return_scores=True).logprobs has them")
-    steps = torch.stack(list(scores), dim=1)  # [R, new, V]
-    if len(steps) != len(sequences) or sequences.shape[1] < steps.shape[1]:
-        raise DataError(f"sequences are {list(sequences.shape)}, scores {list(steps.shape)}; give those of one call")
-    steps = steps.log_softmax(-1) if normalize else steps
-    return steps.gather(-1, sequences[:, -steps.shape[1] :, None])[..., 0]
 
 
 def stand_in(model: Any, call: GenerateArguments) -> Tensor | None:

@@ -246,7 +246,8 @@ def backtrack(
 
     otherwise: the reason of hypotheses that no stopping criterion ended
     """
-    tokens, logprobs, beams = list[Tensor](), list[Tensor](), pool.parents
+    tokens, logprobs, rows, beams = list[Tensor](), list[Tensor](), list[Tensor](), pool.parents
+    first = torch.arange(len(pool.length), device=pool.length.device)[:, None]
     for number in range(int(pool.length.max()), 0, -1):
         # Hypotheses are of different lengths: the last token of each is in the pool, all others in the steps.
         step, before_last, active = steps[number - 1], pool.length > number, pool.length >= number
@@ -254,6 +255,7 @@ def backtrack(
         step_logprobs = step.logprobs.gather(1, beams).where(before_last, pool.logprobs)
         logprobs.append(step_logprobs.masked_fill(~active, 0.0))
         beams = step.parents.gather(1, beams).where(before_last, beams)
+        rows.append((first * step.parents.shape[1] + beams).masked_fill(~active, -1))
     longest, slots = len(tokens), pool.length.shape[1]
     flat = pool.length.flatten()
     new = torch.stack(tokens[::-1], dim=-1).flatten(0, 1) if tokens else prompts.new_empty(len(flat), 0)
@@ -265,4 +267,5 @@ def backtrack(
         logprobs=torch.stack(logprobs[::-1], dim=-1).flatten(0, 1) if logprobs else None,
         active=torch.arange(longest, device=flat.device) < flat[:, None],
         beams=tuple(steps),
+        beam_rows=torch.stack(rows[::-1], dim=-1).flatten(0, 1) if rows else None,
     )

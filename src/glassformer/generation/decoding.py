@@ -55,6 +55,7 @@ class Generated:
     top_ids, top_logprobs: as in `DecodingStep`. [R, new, top] · active: tokens up to the end of a row. [R, new] bool
     proposed, accepted: number of draft tokens that speculative decoding verified, and accepted. [R]
     beams: steps of a beam search, in which tokens are not chosen from one distribution.
+    beam_rows: the row of its step's beams that each token extends; -1 after the end. [R, new]
     All but ids, prompt_length and reasons are None unless the options ask for them.
     """
 
@@ -71,6 +72,7 @@ class Generated:
     proposed: Tensor | None = None
     accepted: Tensor | None = None
     beams: tuple[BeamStep, ...] | None = None
+    beam_rows: Tensor | None = None
 
     @property
     def new_ids(self) -> Tensor:

@@ -213,6 +213,10 @@ class Generator:
         reads_all = options.penalty_alpha is not None
         room = min(known) - prompt_length + (not reads_all) if known else None
         new_tokens, _ = options.new_tokens(prompt_length, self.defaults, room)
+        if "input_features" in self.network.READS:  # language, task and no-timestamps begin a transcript: not counted
+            begin = 1 + max(self.defaults.with_options(options).forced_tokens, default=0)
+            uncounted = max(0, begin - prompt_length) + prompt_length * (options.max_new_tokens is None)
+            new_tokens = min(new_tokens + uncounted, max(new_tokens, room or 0))
         check_room(prompt_length, new_tokens, self.network.max_tokens, reads_all=reads_all)
         if not self.is_encoder_decoder:
             self._check_context(prompt_length, new_tokens)

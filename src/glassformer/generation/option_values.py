@@ -133,6 +133,7 @@ INSTEAD = {
     "remove_invalid_values": "logits that are NaN are an error, which names the damaged parameters",
     "top_h": "top_p or typical_p",
     "dola_layers": "contrastive search: penalty_alpha=0.6, top_k=4",
+    "forced_decoder_ids": "language and task say what a transcript begins with, forced_bos_token_id any first token",
     "prompt_ids": "model.transcribe(sound, initial_prompt=text) goes on from an earlier text",
     "return_timestamps": "model.transcribe(sound).segments have timestamps",
     "return_token_timestamps": "model.transcribe(sound, word_timestamps=True).words have timestamps",

@@ -6,12 +6,14 @@ The classes of single families (`BertForMaskedLM`) are the same with the head of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import read_json_object, safe_repr
-from glassformer.hf.configs import options_of
+from glassformer.hf.configs import GenerationConfig, config_class, options_of
+from glassformer.hf.reference_model import ReferenceModel
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES, find_family, text_part
 from glassformer.text.tokenizer import Tokenizer
@@ -39,8 +41,8 @@ AUTO_TASKS: Mapping[str, tuple[str, ...]] = {
 """What follows `AutoModel` in a class name → tasks of which a family has the first that it can."""
 
 
-class AutoModel:
-    """A model without a head, of any family; subclasses load it with the head of their task.
+class LoadsModels:
+    """`from_pretrained` and `from_config` of a class of the reference library.
 
     TASKS: the first of these that the family has; () = the body alone
     FAMILY: the only family that is taken; None = any
@@ -48,14 +50,6 @@ class AutoModel:
 
     TASKS: ClassVar[tuple[str, ...]] = ()
     FAMILY: ClassVar[str | None] = None
-
-    def __new__(cls, config: Mapping[str, Any] | None = None) -> Model:  # type: ignore[misc] # as in the reference
-        if config is None:
-            raise ConfigError(
-                f"{cls.__name__}() makes no model; load one with {cls.__name__}.from_pretrained(folder), or give its "
-                "config"
-            )
-        return cls.from_config(config)
 
     @classmethod
     def from_pretrained(cls, name_or_folder: str | Path, *unnamed: Any, **keywords: Any) -> Any:
@@ -76,7 +70,7 @@ class AutoModel:
         for name in finding:
             keywords.pop(name)
         informed = keywords.pop("output_loading_info", False)
-        model: Model = load(folder, task=cls._task(config, folder), **keywords)
+        model = as_reference(load(folder, task=cls._task(config, folder), **keywords), cls)
         return (model, _loading_info(model)) if informed else model
 
     @classmethod
@@ -84,7 +78,9 @@ class AutoModel:
         """A new model with random weights, in training mode."""
         if not isinstance(config, Mapping):
             raise ConfigError(f"the config is {safe_repr(config)}; give a dict, or AutoConfig.from_pretrained(folder)")
-        model = Model.from_config(config, task=cls._task(config, None))
+        own = {name: keywords.pop(name) for name in ("tokenizer", "device") if name in keywords}
+        task = keywords.pop("task", None) or cls._task(config, None)
+        model = as_reference(Model.from_config(config, task=task, **own), cls)
         dtype = options_of(keywords).dtype
         return model if dtype is None else model.to(dtype)
 
@@ -106,6 +102,61 @@ class AutoModel:
             f"{cls.__name__}: a {family.model_type!r} model has no head for {' or '.join(map(repr, cls.TASKS))}; it "
             f"has: {', '.join(family.tasks)}"
         )
+
+
+class AutoModel(LoadsModels):
+    """A model without a head, of any family; subclasses load it with the head of their task."""
+
+    def __new__(cls, config: Mapping[str, Any] | None = None) -> Model:  # type: ignore[misc] # as in the reference
+        if config is None:
+            raise ConfigError(
+                f"{cls.__name__}() makes no model; load one with {cls.__name__}.from_pretrained(folder), or give its "
+                "config"
+            )
+        return cls.from_config(config)
+
+
+class FamilyModel(LoadsModels, ReferenceModel):  # type: ignore[misc] # from_config has fewer keywords
+    """A model of one family with the head of one task: what an Auto class gives, and what is made of a config."""
+
+    def __init__(self, config: Any = None, *parts: Any, **named: Any) -> None:
+        if not isinstance(config, Mapping | None):  # a network, and what belongs to it
+            super().__init__(config, *parts, **named)
+            return
+        if config is None:
+            raise ConfigError(
+                f"{type(self).__name__}() makes no model; load one with {type(self).__name__}.from_pretrained(folder), "
+                "or give its config"
+            )
+        self.__dict__.update(type(self).from_config(config).__dict__)
+
+    def __init_subclass__(cls, **_: Any) -> None:
+        if not {"TASKS", "FAMILY"} <= vars(cls).keys():
+            raise UnsupportedError(NO_SUBCLASS.format(cls.__name__))
+
+
+NO_SUBCLASS = (
+    "{} is derived from a model, and models are no classes to derive from; for a head of your own: "
+    "glassformer.load(head=…), or an nn.Module that holds AutoModel.from_pretrained(name)"
+)
+
+
+@cache
+def family_class(name: str, task: str, family: str) -> type[FamilyModel]:
+    """The class of an architecture."""
+    about = {"__module__": "glassformer.hf", "__doc__": f"A {family!r} model for {task}."}
+    return type(name, (FamilyModel,), {"TASKS": (task,), "FAMILY": family, **about})
+
+
+def as_reference(model: Model, loaded_as: type | None = None) -> Model:
+    """The same model, as one of the class of its architecture, with a config of the family's class."""
+    architecture = model.family.architecture(model.task)
+    kind: Any = family_class(architecture, model.task, model.family.model_type)
+    model.__class__ = loaded_as if loaded_as is not None and issubclass(loaded_as, FamilyModel) else kind
+    object.__setattr__(model.config, "__class__", config_class(model.family.model_type))
+    for name, value in GenerationConfig.from_model_config(model.config).items():
+        model.generation_config.setdefault(name, value)
+    return model
 
 
 def _loading_info(model: Model) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 import yaml
 
@@ -39,7 +42,8 @@ class AutoConfig:
         options = options_of(keywords)
         folder = options.find_folder(name_or_folder, revision, allow_pickle=False)
         stored = text_part(read_json_object(folder / "config.json", ConfigError))
-        return ModelConfig(options.override(stored, cls.from_pretrained))
+        config = ModelConfig(options.override(stored, cls.from_pretrained))
+        return _as_class(config, config_class(str(config.get("model_type"))))
 
     @classmethod
     def from_dict(cls, keys: Mapping[str, Any], **others: Any) -> ModelConfig:
@@ -59,7 +63,38 @@ class AutoConfig:
             raise UnsupportedError(
                 f"model_type {safe_repr(model_type)} is not supported; supported: {', '.join(FAMILIES)}"
             )
-        return ModelConfig({"model_type": model_type, **_sizes(model_type, keys), **keys})
+        return _as_class(
+            ModelConfig({"model_type": model_type, **_sizes(model_type, keys), **keys}), config_class(model_type)
+        )
+
+
+class FamilyConfig(AutoConfig, ModelConfig):
+    """The config of one family: `BertConfig(hidden_size=32)` has the family's usual sizes elsewhere."""
+
+    model_type: ClassVar[str]
+
+    def __init__(self, keys: Mapping[str, Any] = MappingProxyType({}), **others: Any) -> None:
+        super().__init__(AutoConfig.for_model(**{"model_type": self.model_type, **keys, **others}))
+
+
+@cache
+def config_class(model_type: str) -> type[ModelConfig]:
+    """The class of a family's configs: `BertConfig`."""
+    if model_type not in FAMILIES:
+        return ModelConfig
+    family = FAMILIES[model_type]
+    body = re.sub(r"(Model|ContextEncoder|ForConditionalGeneration)$", "", family.architecture(family.tasks[0]))
+    about = {
+        "model_type": model_type,
+        "__module__": "glassformer.hf",
+        "__doc__": f"The config of a {model_type!r} model.",
+    }
+    return type(f"{body}Config", (FamilyConfig,), about)
+
+
+def _as_class(config: ModelConfig, kind: type[ModelConfig]) -> ModelConfig:
+    object.__setattr__(config, "__class__", kind)  # attributes are keys
+    return config
 
 
 def _sizes(model_type: str, keys: Mapping[str, Any]) -> dict[str, Any]:

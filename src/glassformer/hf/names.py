@@ -13,8 +13,8 @@ from glassformer.core.cache import KeyValueCache
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files import read_text
 from glassformer.hf import utils
-from glassformer.hf.auto import AUTO_TASKS, AutoModel, AutoTokenizer, set_attributes
-from glassformer.hf.configs import AutoConfig
+from glassformer.hf.auto import AUTO_TASKS, NO_SUBCLASS, AutoModel, AutoTokenizer, family_class, set_attributes
+from glassformer.hf.configs import AutoConfig, config_class
 from glassformer.hf.pipelines import pipeline
 from glassformer.hf.processors import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 from glassformer.hf.rules import READY, OwnLogitsProcessor, OwnStoppingCriterion, RuleList
@@ -97,30 +97,21 @@ def class_of(name: str) -> Any:
     if name.startswith("is_"):
         return getattr(utils, name)
     if name.startswith("AutoModel") and (tasks := AUTO_TASKS.get(name.removeprefix("AutoModel"))):
-        return _model_class(name, tasks, None)
+        return _model_class(name, tasks)
     for family in FAMILIES.values():
         if (task := family.architectures.get(name)) is not None:
-            return _model_class(name, (task,), family.model_type)
+            return family_class(name, task, family.model_type)
     for ending, kind in KINDS.items():
         prefix = name.removesuffix(ending)
         if name.endswith(ending) and prefix in _prefixes():
-            return _config_class(name, _prefixes()[prefix]) if kind is AutoConfig else kind
+            return config_class(_prefixes()[prefix]) if kind is AutoConfig else kind
     known = (*AUTO_NAMES, *REFUSED, *RULES, *READY, *(x for family in FAMILIES.values() for x in family.architectures))
     raise UnsupportedError(f"glassformer.hf has no {name!r}{nearest(name, known)}")
 
 
 @cache
-def _model_class(name: str, tasks: tuple[str, ...], family: str | None) -> type[AutoModel]:
-    return type(name, (AutoModel,), {"TASKS": tasks, "FAMILY": family, "__doc__": f"A model for {tasks[0]}."})
-
-
-@cache
-def _config_class(name: str, model_type: str) -> type[AutoConfig]:
-    def make(cls: type, **keys: Any) -> Any:
-        return AutoConfig.for_model(model_type, **keys)
-
-    about = {"model_type": model_type, "__doc__": f"The config of a {model_type!r} model."}
-    return type(name, (AutoConfig,), {"__new__": make, **about})
+def _model_class(name: str, tasks: tuple[str, ...]) -> type[AutoModel]:
+    return type(name, (AutoModel,), {"TASKS": tasks, "__doc__": f"A model for {tasks[0]}."})
 
 
 @cache
@@ -190,10 +181,7 @@ class _Kind(type):
 
 
 def _no_subclass(cls: Any, /, **_: Any) -> None:
-    raise UnsupportedError(
-        f"{cls.__name__}: models are no classes to derive from; for a head of your own: glassformer.load(head=…), or "
-        "an nn.Module that holds AutoModel.from_pretrained(name)"
-    )
+    raise UnsupportedError(NO_SUBCLASS.format(cls.__name__))
 
 
 class EvalPrediction(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from glassformer.audio import AudioProcessor
-from glassformer.audio.features import LogMel
+from glassformer.audio.features import LogMel, Waveform
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import read_json_object
 from glassformer.hf.configs import options_of
@@ -48,6 +48,15 @@ STEPS: Mapping[str, Callable[[PreprocessorSettings], Any]] = {
     "resample": lambda settings: settings.resample,
 }
 """Names of the reference library → what is read of the settings, which hold defaults too."""
+
+
+SOUND_STEPS: Mapping[str, Callable[[LogMel | Waveform], Any]] = {
+    "do_normalize": lambda extractor: isinstance(extractor, Waveform) and extractor.normalised,
+    "return_attention_mask": lambda extractor: isinstance(extractor, Waveform) and extractor.masked,
+    "padding_value": lambda extractor: extractor.padding_value,
+    "feature_size": lambda extractor: extractor.bins if isinstance(extractor, LogMel) else 1,
+}
+"""The same of sounds."""
 
 
 class ImageReader:
@@ -126,7 +135,7 @@ class SoundReader:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "inner":
             raise AttributeError(name)
-        return _setting(self.inner, name)
+        return SOUND_STEPS[name](self.inner.extractor) if name in SOUND_STEPS else _setting(self.inner, name)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write preprocessor_config.json."""

@@ -1,0 +1,122 @@
+"""Models as the reference library's classes: `BertForMaskedLM`, with its names of parameters.
+
+    type(model).__name__            the class of the architecture: "BertForMaskedLM"
+    type(model)(model.config)       another one, with random weights
+    model.named_parameters()        names of the reference library's tensors, such as "bert.pooler.dense.weight"
+    model.state_dict()              tensors by those names; load_state_dict takes them, too
+
+A parameter of ours that is several tensors there has the names of all: "….self.(query|key|value).weight".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import _IncompatibleKeys
+
+from glassformer.errors import WeightsError
+from glassformer.model import Model
+from glassformer.weights.load import export_parameters, name_list
+from glassformer.weights.names import Slice, Tied
+
+LOSS = re.compile(
+    "For(CausalLM|MaskedLM|QuestionAnswering|SequenceClassification|ImageClassification|TokenClassification"
+    "|ConditionalGeneration)"
+)
+"""Ends of class names that are names of losses there."""
+
+
+class ReferenceModel(Model):
+    """A model under the class name, and with the names of tensors, of the reference library."""
+
+    @property
+    def loss_type(self) -> str | None:
+        """The name of the loss in the reference library; None where it is in the class itself."""
+        found = LOSS.search(type(self).__name__)
+        return found.group() if found else None
+
+    def tensor_names(self) -> dict[str, tuple[Any, list[str]]]:
+        """Our parameters → the rule and the names of their tensors there; tied ones by each of their names."""
+        names = self._weight_names()
+        prefixed = not self._bare and names.prefixed
+        every = (name for name, _ in self.network.named_parameters(remove_duplicate=False))
+        return {ours: names.find(ours, prefixed=prefixed) for ours in every}
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Parameter]]:
+        """Our parameters, by the reference library's names of their tensors."""
+        tensors = self.tensor_names()
+        for ours, parameter in self.network.named_parameters("", recurse, remove_duplicate):
+            rule, theirs = tensors[ours]
+            name = joined(theirs) + (f"[{rule.number}]" if isinstance(rule, Slice) else "")
+            yield f"{prefix}.{name}" if prefix else name, parameter
+
+    def state_dict(self, *args: Any, **options: Any) -> dict[str, Any]:  # type: ignore[override] # as torch calls it
+        """The tensors by the reference library's names; ours where this is part of a larger module, or was changed."""
+        own: dict[str, Any] = super().state_dict(*args, **options)
+        parameters = dict(self.network.named_parameters(remove_duplicate=False))
+        if args or options.get("prefix") or options.get("destination") is not None or own.keys() != parameters.keys():
+            return own
+        names = self._weight_names()
+        tied = {ours: theirs for ours, (rule, theirs) in self.tensor_names().items() if isinstance(rule, Tied)}
+        state = export_parameters(
+            {ours: x for ours, x in parameters.items() if ours not in tied}, names, prefixed=not self._bare
+        )
+        same = {
+            id(parameters[ours]): next(iter(self.tensor_names()[ours][1])) for ours in parameters if ours not in tied
+        }
+        state |= {name: state[same[id(parameters[ours])]] for ours, theirs in tied.items() for name in theirs}
+        return OrderedDict(state)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Copy tensors into the parameters, by the reference library's names or by ours.
+
+        Returns: missing_keys, unexpected_keys.
+        Raises: WeightsError: a tensor of another shape; with `strict`, one that is missing or belongs nowhere.
+        """
+        tensors = self.tensor_names()
+        known = {name for _, theirs in tensors.values() for name in theirs}
+        own = {name for name, _ in self.network.named_parameters(remove_duplicate=False)}
+        if known.isdisjoint(state_dict) and not own.isdisjoint(state_dict):
+            return super().load_state_dict(state_dict, strict=strict, assign=assign)
+        parameters = dict(self.network.named_parameters())
+        missing = [name for ours in parameters for name in tensors[ours][1] if name not in state_dict]
+        surplus = [name for name in state_dict if name not in known and not self._weight_names().is_ignored(name)]
+        if strict and (missing or surplus):
+            kinds = {"missing": missing, "surplus": surplus}
+            listed = "; ".join(f"{len(x)} {kind}: {name_list(x)}" for kind, x in kinds.items() if x)
+            raise WeightsError(f"the state dict does not fit the model: {listed}; strict=False takes what fits")
+        for ours, parameter in parameters.items():
+            rule, theirs = tensors[ours]
+            if all(name in state_dict for name in theirs):
+                _copy(parameter, rule, [state_dict[name] for name in theirs], theirs[0])
+        return _IncompatibleKeys(missing, surplus)
+
+
+def joined(names: list[str]) -> str:
+    """Several names in one: `a.query.weight`, `a.key.weight` → `a.(query|key).weight`."""
+    paths = [name.split(".") for name in names]
+    levels = zip(*paths, strict=False)
+    before = len(list(takewhile(lambda level: len(set(level)) == 1, levels)))
+    if len(names) == 1:
+        return names[0]
+    after = min(len(path) for path in paths) - before - 1
+    end = next(i for i in range(after, -1, -1) if len({tuple(path[len(path) - i :]) for path in paths}) == 1)
+    middle = "|".join(".".join(path[before : len(path) - end]) for path in paths)
+    return ".".join([*paths[0][:before], f"({middle})", *paths[0][len(paths[0]) - end :]])
+
+
+@torch.no_grad()
+def _copy(parameter: nn.Parameter, rule: Any, tensors: list[Tensor], name: str) -> None:
+    """Raises: WeightsError: tensors of another shape."""
+    shapes = [tuple(tensor.shape) for tensor in tensors]
+    if shapes != rule.shapes(tuple(parameter.shape)):
+        raise WeightsError(f"{name} is {list(shapes[0])}; it must be {list(rule.shapes(tuple(parameter.shape))[0])}")
+    parameter.copy_(rule.read(tensors))
