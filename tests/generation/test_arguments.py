@@ -138,7 +138,7 @@ def test_speech_as_the_reference(pairs: Callable[[str], Pair], given: dict[str, 
     """The reference neither counts nor returns the tokens of language and task; ours are new tokens."""
     ours, theirs = pairs("whisper")
     expected = theirs.generate(FEATURES, max_new_tokens=6, **({"language": "en"} | given))
-    assert ours.generate(input_features=FEATURES, max_new_tokens=9, **given)[:, 4:].tolist() == expected.tolist()
+    assert ours.generate(input_features=FEATURES, max_new_tokens=6, **given)[:, 4:].tolist() == expected.tolist()
 
 
 def test_a_language_or_a_task_that_is_not_known(pairs: Callable[[str], Pair]) -> None:

@@ -42,6 +42,11 @@ ONE_RESULT = ("summarization", "translation", "text2text-generation")
 """Tasks that give one result a text, which is not in a list of its own within a list of texts."""
 
 
+def get_supported_tasks() -> list[str]:
+    """The names of the tasks that `pipeline` takes."""
+    return sorted(EXAMPLES)
+
+
 def pipeline(
     task: str | None = None,
     model: str | Path | Model | None = None,
