@@ -106,11 +106,16 @@ def test_several_adapters_are_those_of_peft(family: str, tmp_path: Path) -> None
         model.load_adapter(tmp_path / "adapters" / name, name)
     both = (["default", "b"], ["a", "b"])
     combinations = [("cat", *both, [0.7, -0.4]), ("linear", ["b", "c"], ["b", "c"], [0.5, -0.3])]
+    pruned = [
+        (kind, ["b", "c"], ["b", "c"], [0.5, 0.3]) for kind in ("ties", "magnitude_prune", "dare_linear", "dare_ties")
+    ]
     if family in ("bert", "llama"):  # elsewhere PEFT approximates a fused layer as one, we q, k and v apart
         combinations.append(("svd", *both, [0.7, 0.4]))
+        combinations += [*pruned, *((f"{kind}_svd", *rest) for kind, *rest in pruned)]
     for kind, ours, names, weights in combinations:
-        trained.add_weighted_adapter(names, weights, kind, combination_type=kind)
-        model.add_weighted_adapter(ours, weights, kind, combination_type=kind)
+        for side, its in ((trained, names), (model, ours)):
+            torch.manual_seed(0)  # numbers that stay at random are the same: one order of layers
+            side.add_weighted_adapter(its, weights, kind, combination_type=kind, density=0.6)
     for ours, names in [("default", "a"), ("b", "b"), both, *((kind, kind) for kind, *_ in combinations)]:
         trained.base_model.set_adapter(names)
         model.set_adapter(ours)

@@ -33,7 +33,7 @@ from glassformer.compression.adapters import (
     names_of,
     set_active,
 )
-from glassformer.compression.weighted_adapters import add_weighted
+from glassformer.compression.weighted_adapters import Combination, add_weighted
 from glassformer.engine.prepare import prepared_precision, unprepare
 from glassformer.errors import ConfigError
 from glassformer.load_options import LoadOptions
@@ -137,16 +137,21 @@ class AdaptedModule(NetworkModule):
         adapter_name: str,
         combination_type: str = "svd",
         svd_rank: int | None = None,
+        density: float | None = None,
+        majority_sign_method: str = "total",
     ) -> None:
         """Add the weighted combination of adapters as one of its own, inactive: see `weighted_adapters`.
 
         Args:
             adapters, weights: names, and what each is multiplied with; below 0 takes away what it has learnt
-            combination_type: "cat" (exact), "svd" (of the rank `svd_rank`, None = the largest) or "linear" (rough)
+            combination_type: "cat" (exact), "svd" (of rank `svd_rank`, None = the largest), "linear" (rough), or one
+                that prunes to a share `density` of the numbers, such as "ties" and "dare_linear_svd"
+            majority_sign_method: of "ties": weigh signs by the numbers, "total", or each once, "frequency"
         Raises: ConfigError: unknown names, other weights, unequal ranks. UnsupportedError: another type.
         """
         self._unprepare()
-        add_weighted(self.network, adapters, weights, adapter_name, combination_type, svd_rank)
+        how = Combination(combination_type, svd_rank, density, majority_sign_method)
+        add_weighted(self.network, adapters, weights, adapter_name, how)
 
     def merge_and_unload(self) -> Self:
         """Merge the active adapters into the weights, for good, and remove the others. Returns: the model itself."""
