@@ -17,9 +17,9 @@ from torch import Tensor, nn
 import glassformer
 from glassformer import ConfigError, DataError, Model, UnsupportedError
 from glassformer.audio.languages import CODES
-from glassformer.generation.output import GenerateOutput
 from glassformer.generation.generate import encode_prompts, prompts_for
 from glassformer.generation.options import GenerationOptions
+from glassformer.generation.output import GenerateOutput
 from glassformer.generation.streamers import TextIteratorStreamer, TextStreamer
 from glassformer.models import FAMILIES
 
