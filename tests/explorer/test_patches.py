@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
+import re
 import threading
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -103,10 +106,17 @@ def test_who_goes_away_ends_the_sweep(client: Client, id: str, monkeypatch: pyte
     assert jobs[0].wait(20) and "cancelled" in str(jobs[0].failure)
 
 
+def stored(page: bytes) -> list[Any]:
+    block = re.search(rb'id="sweeps">([^<]*)<', page)
+    assert block is not None
+    return list(json.loads(zlib.decompress(base64.b64decode(block[1])))["sweeps"])
+
+
 def test_a_saved_page_holds_the_sweeps_that_were_run(serve: Callable[..., Client]) -> None:
     client = serve("gpt2", "fruit flies like")
     id = client.session()["id"]
-    assert b'id="sweeps"' not in client.get("page", s=id).body
+    assert [each["request"]["kind"] for each in stored(client.get("page", s=id).body)] == ["heads"]  # it is quick
     for _ in range(2):
-        lines(client, s=id, kind="heads")
-    assert client.get("page", s=id).body.count(b'id="sweeps"') == 1
+        lines(client, s=id, kind="residual", mode="mean")
+    (one,) = stored(client.get("page", s=id).body)
+    assert (one["request"]["kind"], one["request"]["mode"], len(one["sweep"]["values"])) == ("residual", "mean", 3)

@@ -165,7 +165,7 @@ def _session_page(runs: SessionRuns, run: SessionRun, asked: dict[str, Any] | No
     blocks = [] if asked is None else [contexts_block(runs.factory.corpus, session, asked)]
     extra = [*similarity_blocks(runs, run.texts), *blocks]
     readings = tuple(run.readings.values())
-    return StandalonePage(session, runs.facts, run.texts, sweeps=run.sweeps, extra=extra, readings=readings)
+    return StandalonePage(session, runs.facts, run.texts, sweeps=run.sweeps or None, extra=extra, readings=readings)
 
 
 def _runs(runs: SessionRuns, default_texts: tuple[str, ...]) -> Endpoint:

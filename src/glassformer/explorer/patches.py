@@ -20,9 +20,12 @@ from starlette.routing import Route
 from glassformer.errors import DataError
 from glassformer.explorer import http
 from glassformer.explorer.http import json_errors
+from glassformer.explorer.readings import QUICK
 from glassformer.explorer.session_runs import Job, PassStopped, SessionRun, SessionRuns
 from glassformer.inspect.interruption import before_each_block
 from glassformer.inspect.patch_effects import PatchOptions
+from glassformer.inspect.readout import predicts
+from glassformer.inspect.session import Session
 from glassformer.inspect.sweep import PatchSweep
 
 STOPPED = "the sweep was cancelled"
@@ -73,6 +76,21 @@ def sweep_data(sweep: PatchSweep) -> dict[str, Any]:
 
 def _short(change: dict[str, Any], when: str) -> dict[str, Any]:
     return {"logit": change[f"logit_{when}"], "probability": change[f"probability_{when}"]}
+
+
+def quick_sweeps(session: Session, map: str, *, wanted: bool) -> list[dict[str, Any]]:
+    """What a page to be saved holds unasked: each head switched off, where that is quick; or where it opens with it."""
+    passes = session.maps[map].layers * session.maps[map].heads
+    size = sum(x.numel() for x in session.network.parameters()) * sum(
+        len(tokens) for tokens in session.streams.values()
+    )
+    if predicts(session.network) is None or not (wanted or size * passes < QUICK):
+        return []
+    try:
+        sweep = session.sweep("heads", map)
+    except DataError:  # nothing says at which token the prediction is read
+        return []
+    return [{"request": {**DEFAULTS, "mode": "zero", "kind": "heads", "map": map}, "sweep": sweep_data(sweep)}]
 
 
 class SweepJob(Job[PatchSweep]):

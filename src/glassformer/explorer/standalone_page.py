@@ -27,6 +27,7 @@ from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer import views
 from glassformer.explorer.describe import ModelFacts, command, describe, without_places
 from glassformer.explorer.embedding_page import PageMap, session_map
+from glassformer.explorer.patches import quick_sweeps
 from glassformer.explorer.readings import FIELDS, Reading, quick_readings
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.traces import StoredTrace, command_line_options, result_summary
@@ -101,7 +102,7 @@ class StandalonePage:
         first: the layer that is embedded before the others; None = the one that the page opens with.
         start: the initial state, as a URL fragment.
         generated: a generation trace, and the node whose path is the session.
-        sweeps: patching sweeps of the session, as JSON.
+        sweeps: patching sweeps of the session, as JSON; None = each head switched off, where that is quick.
         extra: blocks of other views.
         corpus: the map of the embeddings view, with projections by name; None = of the session's tokens.
         readings: lenses and attributions of the session; None = those of the model's own output, where they are quick.
@@ -119,7 +120,7 @@ class StandalonePage:
         first: int | None = None,
         start: str = "",
         generated: tuple[StoredTrace, int] | None = None,
-        sweeps: Sequence[dict[str, Any]] = (),
+        sweeps: Sequence[dict[str, Any]] | None = None,
         extra: Sequence[str] = (),
         corpus: PageMap | None = None,
         projections: Mapping[str, bytes] | None = None,
@@ -165,6 +166,10 @@ class StandalonePage:
         yield json_block("session", self._description())
         for reading in self.readings or ():
             yield frame_block(f"reading/{reading.key}", reading.frame)
+        if self.sweeps is None:
+            start, about = dict(parse_qsl(self.start)), self._about
+            name = start.get("map") or about["opening"]["map"] or about["maps"][0]["name"]
+            self.sweeps = quick_sweeps(self.session, name, wanted=start.get("view") == "patch")
         if self.sweeps:
             yield json_block("sweeps", {"sweeps": list(self.sweeps)})
         if self.generated is not None:
