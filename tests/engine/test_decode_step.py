@@ -26,9 +26,9 @@ from tests.parity.families import DECODERS, ROWS, Row
 
 needs_kernels = pytest.mark.skipif(not native.available(), reason="needs numba and an x86 processor")
 WRITERS = [*(row for row in ROWS if row.translates), *DECODERS]
-PLAIN = {"mixtral", "stablelm"}  # what they have of their own is not in the programs
+PLAIN = {"stablelm"}  # what it has of its own is not in the programs
 VARIED = [
-    pytest.param(row, name, marks=() if row.family in ("llama", "gemma2", "t5", "gpt_neox") else pytest.mark.soak)
+    pytest.param(row, name, marks=() if row.family in ("llama", "gemma2", "t5", "mixtral") else pytest.mark.soak)
     for row in WRITERS
     for name in row.variations
 ]
@@ -223,7 +223,7 @@ def test_weights_that_are_nan_stay_nan(fused: Network) -> None:
         {"num_return_sequences": 3, "do_sample": True, "seed": 1},
     ],
 )
-@pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2", "t5", "bart", "marian"])
+@pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2", "mixtral", "t5", "bart", "marian"])
 def test_every_method_writes_the_same_tokens(
     family: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,9 @@ class Kind(IntEnum):
     GATED = 1  # y = activation(W_gate norm(x) + b_gate) · (W norm(x) + b)
     ATTENTION = 2  # z = softmax(q kᵀ · scale + bias) v
     NORM = 3  # y = residual + factor · norm(x)
+    ROUTE = 4  # the experts of each token, and their weights, from the router's scores
+    EXPERT = 5  # PRODUCT or GATED of a token by each of its experts
+    MIXTURE = 6  # y = residual + factor · Σ weight · (W x + b) over a token's experts
 
 
 class Format(IntEnum):
@@ -64,6 +67,9 @@ INSTRUCTION = np.dtype(
         ("eps", "f8"),
         # weights [outputs, inputs] in a format; step, and bias or 0 [outputs]; those of the gate
         *((name, "i8") for name in "format weight step bias gate gate_step gate_bias activation".split()),
+        # experts: how many, and for each token; the chosen ones [rows, slots], integers, and their weights, fp32;
+        # chunks of a product. The addresses of weights are those of tables then, with an address for each expert
+        *((name, "i8") for name in "experts slots chosen mixture parts".split()),
         # attention of `new` tokens in each row: heads, groups of keys, width of a head; memory rows shared by beams
         *((name, "i8") for name in "new heads groups width beams".split()),
         # keys and values [N, groups, capacity, width], of which `past` are there; `writes`: new ones are appended

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from glassformer.core.attention import Attention
 from glassformer.core.blocks import Block, ParallelBlock, Residual
 from glassformer.core.cross_attention import CrossAttention
+from glassformer.core.experts import Experts, RouterScores
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward, QuickGELU
 from glassformer.core.flow import Flow
 from glassformer.core.norms import LayerNorm, RMSNorm
@@ -27,6 +28,7 @@ from glassformer.core.positions import BucketedBias
 from glassformer.core.rotary import RotarySpec
 from glassformer.engine.few_tokens import product_fields
 from glassformer.engine.packed_linear import PackedLinear
+from glassformer.engine.products import Matrix
 from glassformer.engine.program import INSTRUCTION, Activation, Format, Kind, Norm, state_of
 from glassformer.engine.team import Job
 
@@ -145,27 +147,30 @@ class StepProgram:
         """Scratch memory of each thread: the normed inputs, then what an instruction needs beside them."""
         ops, R = self._records, self.B * self.T
         inputs = max(max(R * op["inputs"], 2 * op.get("width", 0)) for op in ops)
-        outputs = max(R * op.get("outputs", 0) for op in ops)
+        outputs = max(max(R, 2) * op.get("outputs", 0) for op in ops)
         heads = max((op["heads"] * op["width"] for op in ops if op["kind"] == Kind.ATTENTION), default=0)
         inputs = -(-inputs // 16) * 16
         self.instructions["spare"] = 4 * inputs
         self._scores = scores
         self.job = Job(self._state, inputs + max(outputs, heads + scores), self.nbytes)
 
-    def _add_block(self, block: nn.Module) -> None:
+    def _add_block(self, block: Any) -> None:
         if type(block) is Block:
             self._add_attention(block.attn, block.attn_residual.before)
             self._close(block.attn.out, self._z, block.attn_residual)
             if block.cross is not None and block.cross_residual is not None:
                 self._add_cross(block.cross, block.cross_residual.before)
                 self._close(block.cross.out, self._z, block.cross_residual)
-            neurons = self._add_neurons(block.ffn, block.ffn_residual.before)
-            self._close(_down(block.ffn), neurons, block.ffn_residual)
+            if isinstance(block.ffn, Experts):
+                self._add_experts(block.ffn, block.ffn_residual)
+            else:
+                neurons = self._add_neurons(block.ffn, block.ffn_residual.before)
+                self._close(block.ffn.get_submodule("down"), neurons, block.ffn_residual)
         elif type(block) is ParallelBlock:
             self._add_attention(block.attn, block.norm)
             neurons = self._add_neurons(block.ffn, block.norm if block.ffn_norm is None else block.ffn_norm)
             self._product(block.attn.out, self._z, self.stream, residual=self.stream)
-            self._product(_down(block.ffn), neurons, self.stream, residual=self.stream)
+            self._product(block.ffn.get_submodule("down"), neurons, self.stream, residual=self.stream)
         else:
             raise NotUnderstood(type(block).__name__)
 
@@ -203,12 +208,44 @@ class StepProgram:
             }
         )  # fmt: skip
 
-    def _add_neurons(self, ffn: nn.Module, norm: nn.Module) -> Tensor:
+    def _add_neurons(self, ffn: nn.Module, norm: nn.Module, y: Tensor | None = None) -> Tensor:
         """neurons = activation(up(norm(x))), or activation(gate(norm(x))) · up(norm(x))"""
         if not isinstance(ffn, (FeedForward, GatedFeedForward)) or type(ffn) not in (FeedForward, GatedFeedForward):
             raise NotUnderstood(type(ffn).__name__)
         gate = ffn.gate if isinstance(ffn, GatedFeedForward) else None
-        return self._product(ffn.up, self.stream, norm=norm, gate=gate, activation=_activation(ffn.activation))
+        return self._product(ffn.up, self.stream, y, norm=norm, gate=gate, activation=_activation(ffn.activation))
+
+    def _add_experts(self, layer: Experts, residual: Residual) -> None:
+        """The experts of each token, their neurons, and the mixture of what they make of them."""
+        R, k = self.B * self.T, layer.spec.experts_per_token
+        experts: list[Any] = list(layer.experts)
+        chosen, weights = torch.zeros(R, k, dtype=torch.int64), torch.zeros(R, k)
+        self._kept += [chosen, weights]
+        own = {"experts": len(experts), "slots": k, "chosen": chosen.data_ptr(), "mixture": weights.data_ptr()}
+        scores = self._product(layer.router.scores, self.stream, norm=residual.before)
+        self._records.append({"kind": Kind.ROUTE, "chunks": R, "x": scores.data_ptr(), "inputs": len(experts), **own})
+        neurons = self._buffer(k * layer.spec.expert.hidden)
+        self._add_neurons(experts[0], residual.before, neurons)
+        self._for_all(self._records[-1], R * k, own | {"kind": Kind.EXPERT}, "up", experts)
+        if isinstance(experts[0], GatedFeedForward):
+            self._for_all(self._records[-1], 1, {}, "gate", experts, "gate", "gate_step", "gate_bias")
+        number = len(self._records)
+        self._close(experts[0].down, neurons, residual)
+        self._for_all(self._records[number], R, own | {"kind": Kind.MIXTURE}, "down", experts)
+
+    def _for_all(
+        self, record: dict[str, Any], times: int, fields: dict[str, Any], name: str, experts: list[Any], *places: str
+    ) -> None:
+        """Make a product of the first expert's layer one that has tables of the weights of all."""
+        matrices = [_matrix(getattr(expert, name)) for expert in experts]
+        if len({matrix.format for matrix in matrices}) > 1:
+            raise NotUnderstood("experts in several formats")
+        for place, field in zip(places or ("weight", "step", "bias"), ("weight", "step", "bias"), strict=True):
+            table = np.array([product_fields(matrix)[field] for matrix in matrices], np.int64)
+            record[place] = table.ctypes.data if table.all() else 0
+            self._kept += [matrices, table]
+        if fields:
+            record |= fields | {"parts": record["chunks"], "chunks": record["chunks"] * times}
 
     def _close(self, linear: nn.Module, x: Tensor, residual: Residual) -> None:
         """stream = on_residual(stream + scale · after(linear(x)))"""
@@ -238,9 +275,7 @@ class StepProgram:
         activation: Activation = Activation.NONE,
     ) -> Tensor:
         """y = activation(linear(norm(x))), gated, or residual + factor · linear(x)"""
-        if type(linear) is not PackedLinear or not (gate is None or type(gate) is PackedLinear):
-            raise NotUnderstood(type(linear).__name__)
-        matrix = linear.matrix()
+        matrix = _matrix(linear)
         self._kept.append(matrix)
         y = self._buffer(len(matrix.weight)) if y is None else y
         fields: dict[str, Any] = {
@@ -250,7 +285,7 @@ class StepProgram:
         }  # fmt: skip
         self.nbytes += matrix.weight.nbytes
         if gate is not None:
-            other = gate.matrix()
+            other = _matrix(gate)
             if other.format != matrix.format:
                 raise NotUnderstood(f"{other.format} beside {matrix.format}")
             self._kept.append(other)
@@ -289,9 +324,12 @@ class StepProgram:
         return tensor.data_ptr()
 
 
-def _down(ffn: nn.Module) -> nn.Linear:
-    assert isinstance(ffn, (FeedForward, GatedFeedForward))  # whose neurons are understood
-    return ffn.down
+def _matrix(linear: nn.Module) -> Matrix:
+    if type(linear) is RouterScores:  # never packed: a rounded score misroutes a token
+        return Matrix.of(linear.weight.detach(), None, "fp32", inside=False)
+    if type(linear) is not PackedLinear:
+        raise NotUnderstood(type(linear).__name__)
+    return linear.matrix()
 
 
 def _activation(module: nn.Module) -> Activation:

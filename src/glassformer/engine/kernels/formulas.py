@@ -103,9 +103,9 @@ def widened(form, address, start, out):
 
 
 @formula
-def product(op, weight, step, bias, x, y, start, stop):
+def product(op, R, weight, step, bias, x, y, start, stop):
     """y[r, n] = W[n] · x[r] · step[n] + b[n] for the rows start ≤ n < stop of W, each of which is read once."""
-    K, N, last = op.inputs, op.outputs, op.rows - 1
+    K, N, last = op.inputs, op.outputs, R - 1
     steps, shifts = floats(step, N), floats(bias, N)
     half = (stop - start + 1) // 2 if last else stop - start
     for n in range(start, start + half):
@@ -120,7 +120,7 @@ def product(op, weight, step, bias, x, y, start, stop):
             y[last * N + n] = dot(op.format, weight, n * K, floats(x + 4 * last * K, K))
             if last:
                 y[last * N + m] = dot(op.format, weight, m * K, floats(x + 4 * last * K, K))
-    for r in range(op.rows):
+    for r in range(R):
         row = y[r * N + start : r * N + stop]
         if step:
             for i in range(row.size):

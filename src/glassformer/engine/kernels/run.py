@@ -57,33 +57,96 @@ def inputs_of(op, scratch):
 
 
 @formula
-def linear(op, chunk, inputs, scratch):
-    """y = activation(W x + b); activation(W_gate x + b_gate) · (W x + b); or residual + factor · (W x + b)."""
+def layer(op, R, weight, step, bias, gate, gate_step, gate_bias, x, y, start, stop, scratch):
+    """y = activation(W x + b) of R tokens; or gated, activation(W_gate x + b_gate) · (W x + b)."""
+    N = op.outputs
+    product(
+        op, R, gate if gate else weight, gate_step if gate else step, gate_bias if gate else bias, x, y, start, stop
+    )
+    neurons = floats(scratch + op.spare, R * N)
+    if gate:
+        product(op, R, weight, step, bias, x, neurons, start, stop)
+    for r in range(R):
+        activate(op.activation, y[r * N + start : r * N + stop])
+        if gate:
+            for n in range(r * N + start, r * N + stop):
+                y[n] *= neurons[n]
+
+
+@formula
+def linear(op, chunk, x, scratch):
+    """A layer, or y = residual + factor · (W x + b)."""
     start = chunk * op.block
     stop = min(start + op.block, op.outputs)
-    N, spare = op.outputs, scratch + op.spare
-    y = floats(op.y, op.rows * N)
-    if op.kind == Kind.GATED:
-        product(op, op.gate, op.gate_step, op.gate_bias, inputs, y, start, stop)
-        neurons = floats(spare, op.rows * N)
-        product(op, op.weight, op.step, op.bias, inputs, neurons, start, stop)
-        for r in range(op.rows):
-            part = y[r * N + start : r * N + stop]
-            activate(op.activation, part)
-            for i in range(part.size):
-                part[i] *= neurons[r * N + start + i]
-        return
+    R, N = op.rows, op.outputs
+    y = floats(op.y, R * N)
     if op.residual == 0:
-        product(op, op.weight, op.step, op.bias, inputs, y, start, stop)
-        for r in range(op.rows):
-            activate(op.activation, y[r * N + start : r * N + stop])
+        gates = op.gate, op.gate_step, op.gate_bias
+        layer(op, R, op.weight, op.step, op.bias, gates[0], gates[1], gates[2], x, y, start, stop, scratch)
         return
-    branch = floats(spare, op.rows * N)
-    product(op, op.weight, op.step, op.bias, inputs, branch, start, stop)
-    stream = floats(op.residual, op.rows * N)
-    for r in range(op.rows):
+    branch, stream = floats(scratch + op.spare, R * N), floats(op.residual, R * N)
+    product(op, R, op.weight, op.step, op.bias, x, branch, start, stop)
+    for r in range(R):
         for n in range(r * N + start, r * N + stop):
             y[n] = stream[n] + float32(op.factor) * branch[n]
+
+
+@formula
+def route(op, r):
+    """The k experts of a token with the largest softmax(scores), and these probabilities, divided by their sum."""
+    X, k = op.inputs, op.slots
+    scores, weights = floats(op.x + 4 * r * X, X), floats(op.mixture + 4 * r * k, k)
+    chosen = integers(op.chosen + 8 * r * k, k)
+    total = float32(0)
+    for j in range(k):
+        best = -1
+        for e in range(X):
+            taken = False
+            for i in range(j):
+                taken |= chosen[i] == e
+            if not taken and (best < 0 or not scores[e] <= scores[best]):
+                best = e
+        chosen[j] = best
+        weights[j] = exp(scores[best] - scores[chosen[0]])
+        total += weights[j]
+    for j in range(k):
+        weights[j] /= total
+
+
+@formula
+def of_expert(op, table, expert):
+    return integers(table, op.experts)[expert] if table else 0
+
+
+@formula
+def expert(op, chunk, x, scratch):
+    """A layer of one token by one of its experts."""
+    pair, start = chunk // op.parts, (chunk % op.parts) * op.block
+    e, stop = integers(op.chosen, op.rows * op.slots)[pair], min(start + op.block, op.outputs)
+    weight, step, bias = of_expert(op, op.weight, e), of_expert(op, op.step, e), of_expert(op, op.bias, e)
+    gate, gate_step = of_expert(op, op.gate, e), of_expert(op, op.gate_step, e)
+    gate_bias, y = of_expert(op, op.gate_bias, e), floats(op.y + 4 * pair * op.outputs, op.outputs)
+    own = x + 4 * (pair // op.slots) * op.inputs
+    layer(op, 1, weight, step, bias, gate, gate_step, gate_bias, own, y, start, stop, scratch)
+
+
+@formula
+def mixture(op, chunk, scratch):
+    """y = residual + factor · Σ weight · (W x + b) over the experts of a token."""
+    token, start = chunk // op.parts, (chunk % op.parts) * op.block
+    N, stop = op.outputs, min(start + op.block, op.outputs)
+    branch, total = floats(scratch + op.spare, N), floats(scratch + op.spare + 4 * N, N)
+    for n in range(start, stop):
+        total[n] = float32(0)
+    for pair in range(token * op.slots, (token + 1) * op.slots):
+        e, weight = integers(op.chosen, op.rows * op.slots)[pair], floats(op.mixture, op.rows * op.slots)[pair]
+        step, bias = of_expert(op, op.step, e), of_expert(op, op.bias, e)
+        product(op, 1, of_expert(op, op.weight, e), step, bias, op.x + 4 * pair * op.inputs, branch, start, stop)
+        for n in range(start, stop):
+            total[n] += weight * branch[n]
+    y, stream = floats(op.y + 4 * token * N, N), floats(op.residual + 4 * token * N, N)
+    for n in range(start, stop):
+        y[n] = float32(op.factor) * total[n] + (stream[n] if op.residual else float32(0))
 
 
 @formula
@@ -223,10 +286,17 @@ def run(state, scratch):
             attention(op, chunk, scratch)
         elif op.kind == Kind.NORM:
             add_normed(op, chunk, scratch)
+        elif op.kind == Kind.ROUTE:
+            route(op, chunk)
+        elif op.kind == Kind.MIXTURE:
+            mixture(op, chunk, scratch)
         else:
             if prepared != phase:
                 prepared, inputs = phase, inputs_of(op, scratch)
-            linear(op, chunk, inputs, scratch)
+            if op.kind == Kind.EXPERT:
+                expert(op, chunk, inputs, scratch)
+            else:
+                linear(op, chunk, inputs, scratch)
         if atomic_add(state + 8 * DONE, 1) == op.chunks - 1:
             atomic_store(state + 8 * DONE, 0)
             atomic_store(state + 8 * TICKET, (phase + 1) << CHUNK_BITS)
