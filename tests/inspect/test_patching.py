@@ -297,6 +297,14 @@ def test_what_cannot_be_is_refused(king: Session, queen: Session) -> None:
         assert message in str(raised.value), message
 
 
+def test_a_sweep_that_would_take_hours_is_refused_before_it_begins(
+    king: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glassformer.inspect.sweep.MAX_PATCHES", 23)
+    with pytest.raises(DataError, match="24 patches, each a pass over the text; at most 23"):
+        king.sweep("heads")
+
+
 def test_texts_of_other_lengths_are_shown_or_aligned(plays: Model, king: Session) -> None:
     longer = plays.inspect("My good lord, the king")
     with pytest.raises(DataError, match=r"0 My · 1 good · 2 lord .* ‖ 0 My · 1 lord") as raised:
