@@ -71,7 +71,7 @@ function Levels({ controller }: { controller: EmbeddingController }) {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
-      if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName) || target.closest?.("dialog[open]")) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || target.matches?.("textarea, select, input:not([type=radio], [type=range])") || target.closest?.("dialog[open]")) return;
       if (event.key === "[") controller.setLevel(controller.level.peek() - 1);
       else if (event.key === "]") controller.setLevel(controller.level.peek() + 1);
       else return;
