@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import glassformer
-from glassformer import ConfigError, Model, UnsupportedError, load
+from glassformer import ConfigError, DataError, Model, UnsupportedError, load
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import make_folder
@@ -24,6 +24,13 @@ SOURCE = torch.tensor([[4, 5, 6]])
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_folder(tmp_path_factory.mktemp("bert"), "bert", task="feature-extraction")
+
+
+def test_a_part_that_the_folder_lacks_is_no_attribute(bert: Path) -> None:
+    model = load(bert)
+    assert not hasattr(model, "processor") and getattr(model, "processor", 0) == 0
+    with pytest.raises(DataError, match="reads text only"):
+        _ = model.processor
 
 
 def test_a_body_saved_without_its_pooler_loads(bert: Path, tmp_path: Path) -> None:

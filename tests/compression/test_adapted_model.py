@@ -18,6 +18,7 @@ import glassformer
 from glassformer import Model
 from glassformer.compression.adapter_files import CONFIG, PICKLED, WEIGHTS
 from glassformer.compression.adapters import AdapterSpec
+from glassformer.compression.weighted_adapters import Combination
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, WeightsError
 from tests.compression.test_adapters import IDS, output_of, shaken, tiny
 
@@ -106,6 +107,16 @@ def test_combinations(model: Model, folder: Path) -> None:
     model.add_weighted_adapter(["b", "c"], [0.25, 0.25], "linear", "linear")
     model.set_adapter("linear")
     assert near(output_of(model), by_hand(folder, b=1))
+
+
+def test_combinations_of_pruned_adapters() -> None:
+    a, b = torch.tensor([[4.0, -3.0, 1.0, 0.5]]), torch.tensor([[-2.0, -1.0, 3.0, 0.1]])
+    ties = Combination("ties", density=0.75)  # 0.5 and 0.1 go; signs of the sums: + - +
+    assert ties.merge([a, b], [1, 2]).tolist() == [[4.0, (-3 - 2) / 2, (1 + 6) / 2, 0.0]]
+    assert Combination("magnitude_prune", density=0.25).merge([a, b], [1, 2]).tolist() == [[4.0, 0.0, 6.0, 0.0]]
+    torch.manual_seed(0)
+    ones = Combination("dare_linear", density=0.25).merge([torch.ones(100, 100)], [1])
+    assert set(ones.flatten().tolist()) == {0.0, 4.0} and abs(float(ones.mean()) - 1) < 0.1
 
 
 def test_removed_and_merged(model: Model, folder: Path, tmp_path: Path) -> None:
@@ -211,7 +222,10 @@ def test_bad_adapters_are_refused(model: Model, folder: Path, tmp_path: Path) ->
         (ConfigError, "ranks 2, 3; 'linear' adds equal ones", lambda: add(["a", "b"], [1, 1], "c", "linear")),
         (ConfigError, r"the weights \[1\]; give two lists", lambda: add(["a", "b"], [1], "c")),
         (ConfigError, "a weight is nan", lambda: add(["a"], [float("nan")], "c")),
-        (UnsupportedError, "'ties'; supported: cat, svd, linear", lambda: add(["a"], [1], "c", "ties")),
+        (UnsupportedError, "'tie'; supported: cat, svd, linear.*nearest: 'ties'", lambda: add(["a"], [1], "c", "tie")),
+        (ConfigError, "density is None; for 'ties' it must be", lambda: add(["a", "b"], [1, 1], "c", "ties")),
+        (ConfigError, "density is 0; for", lambda: add(["a", "b"], [1, 1], "c", "dare_linear_svd", density=0)),
+        (ConfigError, "sign_method is 'most'", lambda: add(["a", "b"], [1, 1], "c", majority_sign_method="most")),
         (ConfigError, "also has the adapters 'b'; model.merge_and_unload", lambda: model.adapters["a"].merge()),
     ]  # fmt: skip
     for kind, says, call in refused:

@@ -87,8 +87,11 @@ def test_peft_here(family: str, variant: dict[str, Any], tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("family", LAYERS)
-def test_several_adapters_are_those_of_peft(family: str, tmp_path: Path) -> None:
-    """Of different ranks and targets: each alone, added up, combined, taken away; and saved back for PEFT."""
+def test_several_adapters_are_those_of_peft(family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of different ranks and targets: each alone, added up, combined, taken away; and saved back for PEFT.
+
+    PEFT draws initial weights of the combination before it draws what stays (DARE): the test draws the same for both.
+    """
     from peft import LoraConfig, PeftModel, get_peft_model
 
     more = {"bert": "attention.output.dense", "gpt2": "c_proj", "phi3": "o_proj", "llama": "down_proj"}[family]
@@ -112,9 +115,9 @@ def test_several_adapters_are_those_of_peft(family: str, tmp_path: Path) -> None
     if family in ("bert", "llama"):  # elsewhere PEFT approximates a fused layer as one, we q, k and v apart
         combinations.append(("svd", *both, [0.7, 0.4]))
         combinations += [*pruned, *((f"{kind}_svd", *rest) for kind, *rest in pruned)]
+    monkeypatch.setattr(torch, "bernoulli", lambda p: (torch.arange(p.numel()) * 7 % 5 < 3).view(p.shape).to(p.dtype))
     for kind, ours, names, weights in combinations:
         for side, its in ((trained, names), (model, ours)):
-            torch.manual_seed(0)  # numbers that stay at random are the same: one order of layers
             side.add_weighted_adapter(its, weights, kind, combination_type=kind, density=0.6)
     for ours, names in [("default", "a"), ("b", "b"), both, *((kind, kind) for kind, *_ in combinations)]:
         trained.base_model.set_adapter(names)

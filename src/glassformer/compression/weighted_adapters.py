@@ -8,7 +8,8 @@ Before they are added, numbers may be pruned, to a share `density` of them; each
 `_svd` after it (`ties_svd`) for `svd`:
 
     magnitude_prune           the largest stay
-    dare_linear               some stay at random, divided by density; torch.manual_seed makes it repeatable
+    dare_linear               some stay at random, divided by density; torch.manual_seed makes it repeatable (PEFT has
+                              drawn initial weights before, so it keeps others)
     ties, dare_ties           so pruned; then the mean of those whose sign is the majority's
 
 Source: Ilharco et al. 2023, "Editing Models with Task Arithmetic", section 2; Eckart and Young 1936, for the SVD; Yadav
