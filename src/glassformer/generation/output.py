@@ -140,5 +140,5 @@ def transition_scores(
     tokens = sequences[:, sequences.shape[1] - count :]
     chosen = torch.arange(rows, device=tokens.device)[:, None].expand(rows, count)
     chosen = chosen if beam_indices is None else beam_indices
-    found: Tensor = steps[torch.arange(count, device=tokens.device), chosen.clamp(min=0), tokens]
-    return found.masked_fill(chosen < 0, 0.0)
+    picked: Tensor = steps[torch.arange(count, device=tokens.device), chosen.clamp(min=0), tokens]
+    return picked.masked_fill(chosen < 0, 0.0)

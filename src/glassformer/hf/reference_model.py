@@ -38,8 +38,8 @@ class ReferenceModel(Model):
     @property
     def loss_type(self) -> str | None:
         """The name of the loss in the reference library; None where it is in the class itself."""
-        found = LOSS.search(type(self).__name__)
-        return found.group() if found else None
+        loss = LOSS.search(type(self).__name__)
+        return loss.group() if loss else None
 
     def tensor_names(self) -> dict[str, tuple[Any, list[str]]]:
         """Our parameters → the rule and the names of their tensors there; tied ones by each of their names."""
