@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -404,3 +407,28 @@ def test_two_stacks_are_refused(source: Path, tmp_path: Path) -> None:
 
     with pytest.raises(UnsupportedError, match="this one has source and target"):
         index_corpus(Double(), source, tmp_path / "index")  # type: ignore[arg-type]
+
+
+KILLED = """
+import os, signal, sys
+from glassformer import load
+from glassformer.inspect.corpus import build, index_corpus
+build.CHUNK_TOKENS = 100
+model, source, folder, left = sys.argv[1:]
+def progress(done, of, calls=[]):
+    calls.append(done)
+    if len(calls) == int(left):
+        os.kill(os.getpid(), signal.SIGKILL)
+index_corpus(load(model), source, folder, layers=[2, 5], heads=[(1, 3)], top=4, max_tokens=24, progress=progress)
+"""
+
+
+@pytest.mark.soak
+def test_a_killed_process_is_resumed(shared: Path, source: Path, tmp_path: Path) -> None:
+    model, folders = shared / "models" / "stories260k", (tmp_path / "whole", tmp_path / "killed")
+    for folder, left in ((folders[0], 0), (folders[1], 2), (folders[1], 2), (folders[1], 0)):
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, model, source, folder, str(left)], timeout=300, check=False
+        )
+        assert done.returncode == (-signal.SIGKILL if left else 0)
+    assert contents(folders[0]) == contents(folders[1])
