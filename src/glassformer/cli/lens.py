@@ -74,13 +74,13 @@ def lens(
     """
     loaded, session = _opened(model, texts, html, task, loading, truncate)
     with progress_of("layers") as update:
-        found = session.lens(top=top, target=_number(target), progress=update)
+        result = session.lens(top=top, target=_number(target), progress=update)
     if html is not None:
         _save(loaded, session, html, "lens", {"target": _number(target)}, {"r.follow": target})
     if json:
-        print_json({"texts": list(session.texts), **found.to_dict(), "out": html and str(html)}, indent=None)
+        print_json({"texts": list(session.texts), **result.to_dict(), "out": html and str(html)}, indent=None)
         return
-    _show_lens(terminal(), found, follows=target is not None)
+    _show_lens(terminal(), result, follows=target is not None)
     _say_saved(html)
 
 
@@ -114,14 +114,14 @@ def attribute(
         "against": given.get("against"),
     }
     with progress_of("gradients") as update:
-        found = session.attribute(progress=update, **_gradients(given), **request)
+        result = session.attribute(progress=update, **_gradients(given), **request)
     if html is not None:
         state = {f"r.{name}": value for name, value in request.items()}
         _save(loaded, session, html, "attribution", request, state)
     if json:
-        print_json({"texts": list(session.texts), **found.to_dict(), "out": html and str(html)}, indent=None)
+        print_json({"texts": list(session.texts), **result.to_dict(), "out": html and str(html)}, indent=None)
         return
-    _show_attribution(terminal(), found)
+    _show_attribution(terminal(), result)
     _say_saved(html)
 
 
@@ -233,13 +233,13 @@ def _colours(colour: tuple[int, int, int], share: float) -> str:
 # ── attribution ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _show_attribution(console: Console, found: Attribution) -> None:
+def _show_attribution(console: Console, result: Attribution) -> None:
     """The words in colour, with their numbers; the strongest parts, and sums by layer."""
-    target = found.target
+    target = result.target
     console.print(
         Text.assemble((visible(target.title), "bold cyan"), f": logit {target.score:.3f}, {target.probability:.1%}")
     )
-    for stream, words in found.words().items():
+    for stream, words in result.words().items():
         most = max((abs(value) for _, value in words), default=0.0) or 1.0
         line = Text()
         for word, value in words:
@@ -250,26 +250,26 @@ def _show_attribution(console: Console, found: Attribution) -> None:
         strongest = sorted(words, key=lambda word: -abs(word[1]))[:6]
         console.print(Text("  ".join(f"{visible(word)} {value:+.3f}" for word, value in strongest)))
     console.print()
-    console.print(_strongest(found))
+    console.print(_strongest(result))
     console.print()
-    console.print(_by_layer(found))
-    for note in found.notes():
+    console.print(_by_layer(result))
+    for note in result.notes():
         console.print(Text(note, "dim"))
 
 
-def _strongest(found: Attribution) -> Table:
+def _strongest(result: Attribution) -> Table:
     table = plain_table("strongest parts")
     table.add_column("logit", justify="right")
     table.add_column("")
-    parts = found.strongest(8)
+    parts = result.strongest(8)
     most = max(abs(part.value) for part in parts) or 1.0
     for part in parts:
         table.add_row(part.name, f"{part.value:+.3f}", Text(bar(abs(part.value) / most, 24), _sign(part.value)))
     return table
 
 
-def _by_layer(found: Attribution) -> Table:
-    sums = found.by_layer()
+def _by_layer(result: Attribution) -> Table:
+    sums = result.by_layer()
     table = plain_table("layer")
     kinds = [kind for kind in ("head", "cross head", "feed-forward", "convolution") if kind in sums]
     for kind in kinds:
@@ -280,7 +280,7 @@ def _by_layer(found: Attribution) -> Table:
     for layer in layers:
         values = [sums[kind].get(layer, 0.0) for kind in kinds]
         table.add_row(str(layer), *(Text(f"{value:+.3f}", _sign(value)) for value in values))
-    whole = {part.kind: part.value for part in found.parts if part.layer is None}
+    whole = {part.kind: part.value for part in result.parts if part.layer is None}
     for name, value in whole.items():
         table.add_row(name, Text(f"{value:+.3f}", _sign(value)), *[""] * (len(kinds) - 1))
     return table

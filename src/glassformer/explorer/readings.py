@@ -135,27 +135,27 @@ def lens_frame(session: Session, lens: Lens) -> bytes:
     )
 
 
-def attribution_frame(found: Attribution) -> bytes:
+def attribution_frame(result: Attribution) -> bytes:
     """An attribution, as the page reads it."""
     arrays = {
-        **{f"integrated/{stream}": x for stream, x in found.integrated.items()},
-        **{f"gradient/{stream}": x for stream, x in found.gradient_input.items()},
-        **{f"heads/{name}": x for name, x in found.by_token.items()},
-        "norms": found.norms,
+        **{f"integrated/{stream}": x for stream, x in result.integrated.items()},
+        **{f"gradient/{stream}": x for stream, x in result.gradient_input.items()},
+        **{f"heads/{name}": x for name, x in result.by_token.items()},
+        "norms": result.norms,
     }
     return encode(
         "attribution",
         {name: x.float().cpu() for name, x in arrays.items()},
         {
-            "target": found.target.to_dict(),
-            "parts": [asdict(part) for part in found.parts],
-            "remainder": found.remainder,
-            "baseline": found.baseline,
-            "baseline_score": found.baseline_score,
-            "steps": found.steps,
-            "gap": found.gap,
-            "notes": found.notes(),
-            "seconds": found.seconds,
+            "target": result.target.to_dict(),
+            "parts": [asdict(part) for part in result.parts],
+            "remainder": result.remainder,
+            "baseline": result.baseline,
+            "baseline_score": result.baseline_score,
+            "steps": result.steps,
+            "gap": result.gap,
+            "notes": result.notes(),
+            "seconds": result.seconds,
         },
     )
 

@@ -11,7 +11,7 @@ predictions from transformers with the tuned lens", section 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -141,10 +141,17 @@ def read_lens(session: Session, options: LensOptions) -> Lens:
             wanted = logits.argmax(-1)
             if followed is not None:
                 wanted = torch.full_like(wanted, followed)
+            step = max(1, NUMBERS_AT_ONCE // count)
+            end = [_Distribution(each, about.normalised) for each in logits.split(step)]
             rows = []
             for row, x in enumerate(states):
-                read = logits if row == len(states) - 1 else _read(network, batch, x[span], streams, names)[0]
-                rows.append(_cells(read, logits, wanted, min(top, count), normalised=about.normalised))
+                here: Iterable[_Distribution] = end
+                if row < len(states) - 1:
+                    read, _ = _read(network, batch, x[span], streams, names)
+                    here = (_Distribution(each, about.normalised) for each in read.split(step))
+                some = zip(here, end, wanted.split(step), strict=True)
+                cells = [one.cells(last, aims, min(top, count)) for one, last, aims in some]
+                rows.append({name: torch.cat([each[name] for each in cells]) for name in cells[0]})
                 progress(len(parts) * len(states) + row + 1, of * len(states))
             stacked = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
             parts.append({**stacked, "targets": wanted[None]})
@@ -170,30 +177,19 @@ def _spans(network: Network, tokens: int) -> Iterator[tuple[slice, int]]:
         yield slice(start, start + count), len(starts)
 
 
-def _cells(logits: Tensor, last: Tensor, wanted: Tensor, top: int, *, normalised: bool) -> dict[str, Tensor]:
-    """What the lens shows of logits [C, V], beside those of the last row, a few columns at a time."""
-    count = max(1, NUMBERS_AT_ONCE // logits.shape[-1])
-    parts = []
-    for some, final, aims in zip(logits.split(count), last.split(count), wanted.split(count), strict=True):
-        of_end = _Distribution(final, normalised=normalised)
-        here = of_end if logits is last else _Distribution(some, normalised=normalised)
-        parts.append(here.cells(of_end, aims, top))
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-
-
 class _Distribution:
     """Logits of some columns [C, V], and what is computed of them more than once."""
 
-    def __init__(self, logits: Tensor, *, normalised: bool) -> None:
+    def __init__(self, logits: Tensor, normalised: bool) -> None:
         self.logits, self.normalised = logits, normalised
         if normalised:
             largest = logits.amax(-1, keepdim=True)
             self.shifted = logits - largest
-            self.probs = self.shifted.exp()
-            total = self.probs.sum(-1, keepdim=True)
-            self.probs /= total
-            self.log_total = total.log()[:, 0]
-            self.normaliser = (largest + total.log())[:, 0]
+            self.weights = self.shifted.exp()
+            self.total = self.weights.sum(-1)
+            self.log_total = self.total.log()
+            self.normaliser = largest[:, 0] + self.log_total
+        self.entropy = self.cross_entropy(self)
 
     def logprobs(self, logits: Tensor) -> Tensor:
         """Of chosen logits [C, …]."""
@@ -206,19 +202,18 @@ class _Distribution:
         if not self.normalised:
             p = self.logits.sigmoid()
             return -(p * F.logsigmoid(other.logits) + (1 - p) * F.logsigmoid(-other.logits)).sum(-1)
-        return other.log_total - torch.einsum("cv,cv->c", self.probs, other.shifted)
+        return other.log_total - torch.einsum("cv,cv->c", self.weights, other.shifted) / self.total
 
     def cells(self, last: _Distribution, wanted: Tensor, top: int) -> dict[str, Tensor]:
         """What the lens shows of these columns."""
         logits, ids = self.logits.topk(top, dim=-1)
         target = self.logits.gather(-1, wanted[:, None])
-        entropy = self.cross_entropy(self)
-        kl = torch.zeros_like(entropy) if self is last else last.cross_entropy(self) - last.cross_entropy(last)
+        kl = torch.zeros_like(self.entropy) if self is last else last.cross_entropy(self) - last.entropy
         return {
             "ids": ids,
             "logits": logits,
             "logprobs": self.logprobs(logits),
-            "entropy": entropy.clamp(min=0),
+            "entropy": self.entropy.clamp(min=0),
             "kl": kl.clamp(min=0),
             "ranks": torch.count_nonzero(self.logits > target, dim=-1) + 1,
             "target_logprobs": self.logprobs(target)[:, 0],
