@@ -1,12 +1,14 @@
 """Runs a program in the threads that torch has already: the calling one, and those of OpenMP that torch's products use.
 
-As many as torch has. They are awake when they are needed, and no others fight with them for the cores. Several Python
-threads may run programs at once, as they may call torch. A forked process has lost these threads, and works alone.
+As many as torch has, or the calling one alone, whichever has been faster lately: where other processes take the cores,
+a team waits for members that the system does not let run. They are awake when they are needed, and none of ours fight
+with them. Several Python threads may run programs at once, as they may call torch. A forked process works alone.
 """
 
 from __future__ import annotations
 
 import os
+import time
 
 import numpy as np
 import torch
@@ -16,6 +18,9 @@ from glassformer.engine.program import restart
 
 WORTH_HELP = 1 << 18
 """Bytes of weights from which on it pays to wake other threads."""
+
+TRY_EVERY = 64
+"""Runs after which a job tries whether a team, or the thread alone, has become the faster one."""
 
 _forked = False
 
@@ -29,13 +34,25 @@ class Job:
         self._kept = scratch, np.array([state.ctypes.data, scratch.ctypes.data, scratch.strides[0], 0], np.int64)
         self.address = self._kept[1].ctypes.data
         self.nbytes = nbytes
+        self._seconds = {True: 0.0, False: 0.0}  # of a run in a team, and alone, the latest ones weighing most
+        self._runs = 0
 
     def run(self, kernel: Kernel) -> None:
         """Run the program from the beginning to the end."""
         restart(self.state)
         self._kept[1][3] = 0  # how many threads have begun
-        alone = _forked or self.nbytes < WORTH_HELP
-        kernel(self.address, 1 if alone else min(self.threads, torch.get_num_threads()))
+        threads = min(self.threads, torch.get_num_threads())
+        if _forked or self.nbytes < WORTH_HELP or threads == 1:
+            kernel(self.address, 1)
+            return
+        self._runs += 1
+        team = self._seconds[True] <= self._seconds[False] or not self._seconds[False]
+        if self._runs % TRY_EVERY == 2:
+            team = not team
+        start = time.perf_counter()
+        kernel(self.address, threads if team else 1)
+        seconds, before = time.perf_counter() - start, self._seconds[team]
+        self._seconds[team] = 0.75 * before + 0.25 * seconds if before else seconds
 
 
 def _note_fork() -> None:
