@@ -129,7 +129,7 @@ def test_old_files_do_not_say_what_kind_they_are() -> None:
 @pytest.mark.parametrize(
     ("config", "error", "message"),
     [
-        ({}, UnsupportedError, "feature_extractor_type = None is not supported; supported: WhisperFeatureExtractor"),
+        ({}, UnsupportedError, "feature_extractor_type = None is not supported; supported: DacFeatureExtractor"),
         ({"feature_extractor_type": "ASTFeatureExtractor"}, UnsupportedError, "'ASTFeatureExtractor' is not supported"),
         ({"feature_extractor_type": ["Whisper"]}, UnsupportedError, "is not supported"),
         ({"feature_extractor": 7}, ConfigError, "feature_extractor is 7; it must be an object"),
