@@ -85,12 +85,12 @@ class GenerateArguments:
             if value is not None and not isinstance(value, bool):
                 raise ConfigError(f"{name} is {safe_repr(value)}; it must be True or False")
         flags = {name.removeprefix("output_"): bool(value) for name, value in asked.items() if name in LAYERS}
-        recorder = ScoreRecorder(bool(asked["output_scores"]), bool(asked["output_logits"]), **flags)
         prompt = next(iter(named.values()), prompt)
         vectors, encoded = options.pop("inputs_embeds", None), options.pop("encoder_outputs", None)
         if prompt is None and vectors is None and encoded is None:
             prompt = _begin(defaults(), options.get("bos_token_id"))
-        wanted = recorder if asked["return_dict_in_generate"] else None
+        recorded = bool(asked["output_scores"]), bool(asked["output_logits"])
+        wanted = ScoreRecorder(*recorded, **flags) if asked["return_dict_in_generate"] else None
         return cls(prompt, attention_mask, decoder_ids, rate, options, vectors, encoded, streamer, wanted)
 
     def check_stream(self, options: GenerationOptions) -> None:
