@@ -79,7 +79,8 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
         for _, parent, name, linear in slots:  # only now, when all of them could be packed
             setattr(parent, name, packed.get(id(linear), linear))
         for stack in (module for module in network.modules() if isinstance(module, Stack)):
-            stack.few_tokens = DecodeStep()
+            if any(block.attn.pattern.causal for block in stack):
+                stack.few_tokens = DecodeStep()
         if any(not form.fast for form in packed.values()):
             _warn_of_slow_products(precision, slots[0][3].weight.device)
     return network
