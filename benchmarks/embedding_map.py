@@ -20,7 +20,7 @@ import glassformer
 from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.look import InitialView, Look
 from glassformer.explorer.session_runs import SessionRuns
-from glassformer.inspect.embedding_map import EmbeddingMap
+from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 
 NAMES = ("chromium-headless-shell", "chromium", "google-chrome")
 FRAMES = 90

@@ -51,7 +51,7 @@ def ours(folder: Path, tokens: int) -> dict[str, Any]:
     from glassformer.core.flow import Batch, Flow
     from glassformer.explorer.readings import lens_frame
     from glassformer.inspect import Session, SessionInput, Token
-    from glassformer.inspect.attribute import direct_parts
+    from glassformer.inspect.attribution.attribute import direct_parts
     from glassformer.inspect.outputs import output_table
     from glassformer.inspect.readout import OutputNames
 

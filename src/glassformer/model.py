@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from glassformer.audio.read import AudioInput
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionFactory
-    from glassformer.inspect.attribution import Attribution
+    from glassformer.inspect.attribution.attribution import Attribution
     from glassformer.inspect.generation_trace import GenerationTrace
     from glassformer.inspect.session import Session
     from glassformer.speech.results import Transcription

@@ -15,9 +15,9 @@ from glassformer.explorer.binary_frames import decode
 from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.look import InitialView, Look
 from glassformer.explorer.session_runs import SessionRuns
-from glassformer.inspect.embedding_map import EmbeddingMap
-from glassformer.inspect.occurrences import embed_words
-from glassformer.inspect.word_study import WordStudy
+from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
+from glassformer.inspect.embeddings.occurrences import embed_words
+from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.model import Model
 from tests.explorer.client import Answer, Client
 from tests.explorer.reader import Reader

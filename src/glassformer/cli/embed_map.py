@@ -28,8 +28,8 @@ from glassformer.pages import check_html_path
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
-    from glassformer.inspect.projection import ProjectionOptions
-    from glassformer.inspect.word_study import WordStudy
+    from glassformer.inspect.embeddings.projection import ProjectionOptions
+    from glassformer.inspect.embeddings.word_study import WordStudy
     from glassformer.model import Model
 
 WORDS, MAP, OUTPUT = "Words", "Map", "Output"
@@ -94,7 +94,7 @@ class EmbedMapOptions(Serving):
 
     def projection(self) -> ProjectionOptions:
         """The options of the projection. Raises: ConfigError: out of range."""
-        from glassformer.inspect.projection import ProjectionOptions
+        from glassformer.inspect.embeddings.projection import ProjectionOptions
 
         return ProjectionOptions(self.method, self.perplexity, self.neighbours, self.min_dist, self.seed)
 
@@ -134,7 +134,7 @@ def embed_map(
             return
         study = make_study(loaded, corpus, labels, options)
         report = {"model": model, **study.to_dict()}
-        from glassformer.inspect.embedding_map import EmbeddingMap
+        from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 
         embedding_map = EmbeddingMap.of(study.embeddings)
         if options.output is not None:
@@ -183,8 +183,8 @@ def split_sentences(texts: Sequence[str], labels: Sequence[str] | None) -> tuple
 
 def make_study(model: Model, texts: list[str], labels: list[str] | None, options: EmbedMapOptions) -> WordStudy:
     """Embed, with a progress bar. Raises: as `embed_words` and `embed_texts`."""
-    from glassformer.inspect.occurrences import embed_texts, embed_words
-    from glassformer.inspect.word_study import WordStudy
+    from glassformer.inspect.embeddings.occurrences import embed_texts, embed_words
+    from glassformer.inspect.embeddings.word_study import WordStudy
 
     shared: dict[str, Any] = {"token_type": options.token_type, "limit_bytes": round(options.limit_gb * 1e9)}
     with progress_of("embedding") as bar:
@@ -245,7 +245,7 @@ def show_change(
     model: Model, first: list[str], second: list[str], names: Sequence[str], options: EmbedMapOptions, json: bool
 ) -> None:
     """Print the semantic change of a word between two corpora."""
-    from glassformer.inspect.semantic_change import semantic_change
+    from glassformer.inspect.embeddings.semantic_change import semantic_change
 
     assert options.word is not None and options.against  # `check` has made sure
     left, right = (Path(each[0]).stem[:20] if len(each) == 1 else "" for each in (names, options.against))

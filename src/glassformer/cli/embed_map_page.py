@@ -13,9 +13,9 @@ from glassformer.cli.screen import progress_of
 if TYPE_CHECKING:
     from glassformer.cli.embed_map import EmbedMapOptions
     from glassformer.explorer import Look
-    from glassformer.inspect.embedding_map import EmbeddingMap
-    from glassformer.inspect.projection import ProjectionOptions
-    from glassformer.inspect.word_study import WordStudy
+    from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
+    from glassformer.inspect.embeddings.projection import ProjectionOptions
+    from glassformer.inspect.embeddings.word_study import WordStudy
     from glassformer.model import Model
 
 PROJECTED_TOGETHER = 2_000

@@ -22,7 +22,7 @@ from glassformer.progress import spinner
 if TYPE_CHECKING:
     from glassformer.explorer.readings import Reading
     from glassformer.inspect import Session
-    from glassformer.inspect.attribution import Attribution
+    from glassformer.inspect.attribution.attribution import Attribution
     from glassformer.inspect.lens import Lens
     from glassformer.model import Model
 

@@ -22,7 +22,7 @@ from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.inspect import PatchResult, PatchSweep, Session
-    from glassformer.inspect.patch_effects import PatchOptions
+    from glassformer.inspect.patching.effects import PatchOptions
     from glassformer.model import Model
 
 BELOW, ABOVE = (18, 90, 166), (196, 84, 0)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from glassformer.explorer.binary_frames import encode
-from glassformer.inspect.contextual import unit_rows
-from glassformer.inspect.embedding_map import EmbeddingMap
-from glassformer.inspect.projection import Check, Progress, ProjectionOptions
+from glassformer.inspect.embeddings.contextual import unit_rows
+from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
+from glassformer.inspect.embeddings.projection import Check, Progress, ProjectionOptions
+from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.inspect.session import Session
-from glassformer.inspect.word_study import WordStudy
 
 MAX_POINTS = 200_000
 """A page draws so many points at most; of more, a random sample, and says so."""

@@ -29,7 +29,7 @@ from glassformer.explorer import http
 from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.http import Query, json_errors
 from glassformer.explorer.session_runs import Job, Jobs, PassStopped, SessionGone, SessionRuns
-from glassformer.inspect.projection import ProjectionOptions
+from glassformer.inspect.embeddings.projection import ProjectionOptions
 
 STORED_MAPS, STORED_PROJECTIONS = 8, 64
 

@@ -23,10 +23,10 @@ from glassformer.explorer.http import json_errors
 from glassformer.explorer.readings import QUICK
 from glassformer.explorer.session_runs import Job, PassStopped, SessionRun, SessionRuns
 from glassformer.inspect.interruption import before_each_block
-from glassformer.inspect.patch_effects import PatchOptions
+from glassformer.inspect.patching.effects import PatchOptions
+from glassformer.inspect.patching.sweep import PatchSweep
 from glassformer.inspect.readout import predicts
 from glassformer.inspect.session import Session
-from glassformer.inspect.sweep import PatchSweep
 
 STOPPED = "the sweep was cancelled"
 MAX_COMPONENTS = 512

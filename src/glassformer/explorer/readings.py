@@ -25,7 +25,7 @@ from glassformer.explorer import http
 from glassformer.explorer.binary_frames import encode
 from glassformer.explorer.http import Query, json_errors
 from glassformer.explorer.session_runs import Job, PassStopped, SessionGone, SessionRuns
-from glassformer.inspect.attribution import Attribution
+from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
 from glassformer.inspect.session import Progress, Session
 

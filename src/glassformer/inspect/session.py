@@ -24,16 +24,16 @@ from glassformer.core.stack import AttentionLayer
 from glassformer.deprecation import former_attributes
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.inspect.attention_map import attention_map
-from glassformer.inspect.attribute import AttributionOptions, attribute
-from glassformer.inspect.attribution import Attribution
+from glassformer.inspect.attribution.attribute import AttributionOptions, attribute
+from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
 from glassformer.inspect.inputs import SessionInput
 from glassformer.inspect.lens import Lens, LensOptions, read_lens
 from glassformer.inspect.overview import Overview, overview
-from glassformer.inspect.patch_effects import PatchOptions, PatchResult, patch
-from glassformer.inspect.patching import Component
+from glassformer.inspect.patching.effects import PatchOptions, PatchResult, patch
+from glassformer.inspect.patching.patches import Component
+from glassformer.inspect.patching.sweep import PatchSweep, sweep
 from glassformer.inspect.readout import OutputNames
-from glassformer.inspect.sweep import PatchSweep, sweep
 from glassformer.inspect.tokens import Token
 from glassformer.inspect.trace import TapRow, trace
 from glassformer.models import Network, eval_mode

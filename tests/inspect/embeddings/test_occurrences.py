@@ -14,8 +14,8 @@ from torch import Tensor
 import glassformer
 from glassformer import Model
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
-from glassformer.inspect.contextual import ContextualEmbeddings
-from glassformer.inspect.occurrences import embed_texts, embed_words, find_word
+from glassformer.inspect.embeddings.contextual import ContextualEmbeddings
+from glassformer.inspect.embeddings.occurrences import embed_texts, embed_words, find_word
 from tests.e2e.tiny_models import make_folder
 from tests.parity.sides import perturb
 

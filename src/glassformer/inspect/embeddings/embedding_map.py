@@ -21,8 +21,16 @@ import numpy as np
 
 from glassformer.errors import DataError, import_optional
 from glassformer.files.atomic import atomic_file, disk_errors
-from glassformer.inspect.contextual import ContextualEmbeddings, nearest_rows
-from glassformer.inspect.projection import Check, Progress, ProjectionOptions, check_vectors, pca, procrustes, project
+from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, nearest_rows
+from glassformer.inspect.embeddings.projection import (
+    Check,
+    Progress,
+    ProjectionOptions,
+    check_vectors,
+    pca,
+    procrustes,
+    project,
+)
 from glassformer.pages import html_table
 
 VECTORS, METADATA = "embeddings.tsv", "metadata.tsv"
@@ -118,7 +126,7 @@ class EmbeddingMap:
 
         Args:
             options: `perplexity`, `neighbours`, `min_dist`, `seed`; see `ProjectionOptions`
-            progress, check: as in `glassformer.inspect.projection.project`
+            progress, check: as in `glassformer.inspect.embeddings.projection.project`
         Raises: DataError: no such level, or vectors that have no map. ConfigError: an option out of range.
         """
         chosen = method if isinstance(method, ProjectionOptions) else ProjectionOptions(method, **options)

@@ -18,7 +18,7 @@ import numpy as np
 
 from glassformer.errors import ConfigError, DataError, import_optional
 from glassformer.files import safe_repr
-from glassformer.inspect.senses import Senses, cluster_senses
+from glassformer.inspect.embeddings.senses import Senses, cluster_senses
 from glassformer.pages import html_table
 
 POOLINGS = ("word", "first", "mean")

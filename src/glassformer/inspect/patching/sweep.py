@@ -20,8 +20,8 @@ from torch import Tensor
 
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
-from glassformer.inspect.patch_effects import Patching, PatchOptions, PredictionChange, finite, patching
-from glassformer.inspect.patching import Component
+from glassformer.inspect.patching.effects import Patching, PatchOptions, PredictionChange, finite, patching
+from glassformer.inspect.patching.patches import Component
 
 if TYPE_CHECKING:
     from glassformer.inspect.session import Session

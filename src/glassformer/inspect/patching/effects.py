@@ -24,7 +24,7 @@ from torch import Tensor
 from glassformer.core.flow import Flow, Output, match
 from glassformer.errors import DataError, UnsupportedError, WeightsError, nearest
 from glassformer.files import safe_repr
-from glassformer.inspect.patching import (
+from glassformer.inspect.patching.patches import (
     Component,
     Patch,
     Progress,

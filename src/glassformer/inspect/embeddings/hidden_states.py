@@ -18,7 +18,7 @@ from glassformer.engine.batching import plan_batches, run_planned
 from glassformer.engine.encoder import BATCH_TOKENS
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.files import safe_repr
-from glassformer.inspect.contextual import Occurrence
+from glassformer.inspect.embeddings.contextual import Occurrence
 from glassformer.models import eval_mode
 from glassformer.pretrained import PretrainedModel
 

@@ -17,9 +17,9 @@ import glassformer
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.inspect import Component, PatchSweep, Session, SessionInput
-from glassformer.inspect.patch_effects import METRICS
+from glassformer.inspect.patching.effects import METRICS
+from glassformer.inspect.patching.sweep import SWEEPS
 from glassformer.inspect.readout import FIELDS
-from glassformer.inspect.sweep import SWEEPS
 from glassformer.model import Model
 from glassformer.models import FAMILIES, ConfigReader, Network
 from tests.core.small import perturbed
@@ -301,7 +301,7 @@ def test_what_cannot_be_is_refused(king: Session, queen: Session) -> None:
 def test_a_sweep_that_would_take_hours_is_refused_before_it_begins(
     king: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glassformer.inspect.sweep.MAX_PATCHES", 23)
+    monkeypatch.setattr("glassformer.inspect.patching.sweep.MAX_PATCHES", 23)
     with pytest.raises(DataError, match="24 patches, each a pass over the text; at most 23"):
         king.sweep("heads")
 

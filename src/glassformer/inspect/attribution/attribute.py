@@ -19,9 +19,17 @@ from glassformer.core.linearised import ACTIVATIONS, biases, linearised
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
-from glassformer.inspect.attribution import FIXED, FIXED_HEAD, POST_NORM, Attribution, Part, PartKind, token_shares
+from glassformer.inspect.attribution.attribution import (
+    FIXED,
+    FIXED_HEAD,
+    POST_NORM,
+    Attribution,
+    Part,
+    PartKind,
+    token_shares,
+)
+from glassformer.inspect.attribution.target import Target, TargetRequest
 from glassformer.inspect.outputs import output_table
-from glassformer.inspect.target import Target, TargetRequest
 from glassformer.models import eval_mode
 
 if TYPE_CHECKING:

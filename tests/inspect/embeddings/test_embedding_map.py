@@ -11,9 +11,9 @@ import pytest
 
 import glassformer
 from glassformer.errors import ConfigError, DataError
-from glassformer.inspect.embedding_map import EmbeddingMap
-from glassformer.inspect.occurrences import embed_words
-from glassformer.inspect.semantic_change import semantic_change, word_change
+from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
+from glassformer.inspect.embeddings.occurrences import embed_words
+from glassformer.inspect.embeddings.semantic_change import semantic_change, word_change
 from tests.e2e.tiny_models import make_folder
 
 TEXTS = ["time flies like an arrow", "fruit flies like\ta banana", "time flies . time flies ."]
@@ -39,7 +39,7 @@ def test_places_at_each_level(points: EmbeddingMap) -> None:
     assert points.pca.shape == (4, 4, 2) and points.explained.shape == (4, 2)
     assert points.spans == [(5, 10), (6, 11), (5, 10), (18, 23)]
     for level in range(4):  # a turn keeps distances, so these are the components of that level
-        from glassformer.inspect.projection import pca
+        from glassformer.inspect.embeddings.projection import pca
 
         plain = pca(points.states[level])[0]
         own, turned = (np.linalg.norm(x[:, None] - x, axis=-1) for x in (plain, points.pca[level]))
@@ -129,7 +129,7 @@ def test_distances_are_those_of_all_pairs(model: glassformer.Model) -> None:
 
 
 def test_a_change_that_was_made_is_larger_than_by_chance() -> None:
-    from glassformer.inspect.contextual import ContextualEmbeddings, Occurrence
+    from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, Occurrence
 
     draw = np.random.default_rng(0)
     states = draw.normal(size=(60, 8)) * 0.3 + 1

@@ -169,7 +169,7 @@ def _importable(package: str) -> bool:
 def _in_worker(
     levels: Sequence[np.ndarray], options: ProjectionOptions, progress: Progress | None, check: Check | None
 ) -> list[np.ndarray]:
-    program = "from glassformer.inspect.projection_worker import main; main()"
+    program = "from glassformer.inspect.embeddings.projection_worker import main; main()"
     with tempfile.TemporaryDirectory(prefix="glassformer-map-") as folder:
         path = Path(folder)
         np.save(path / "in.npy", np.stack(levels))

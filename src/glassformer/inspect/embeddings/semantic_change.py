@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.inspect.contextual import ContextualEmbeddings, unit_rows
-from glassformer.inspect.occurrences import embed_words
+from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, unit_rows
+from glassformer.inspect.embeddings.occurrences import embed_words
 from glassformer.pages import html_table
 from glassformer.pretrained import PretrainedModel
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from glassformer.inspect.target import Target
+from glassformer.inspect.attribution.target import Target
 from glassformer.inspect.tokens import Token
 
 PartKind = Literal["embedding", "head", "cross head", "attention bias", "feed-forward", "convolution", "biases"]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.inspect.contextual import ContextualEmbeddings, CosineTable, LayerCurve
-from glassformer.inspect.senses import Senses
+from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, CosineTable, LayerCurve
+from glassformer.inspect.embeddings.senses import Senses
 from glassformer.pages import html_table
 
 TABLE_ITEMS = 60

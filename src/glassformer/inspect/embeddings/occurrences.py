@@ -19,8 +19,8 @@ import numpy as np
 from glassformer.engine.encoder import check_texts
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
-from glassformer.inspect.contextual import POOLINGS, ContextualEmbeddings, Occurrence
-from glassformer.inspect.hidden_states import HiddenStates, Progress
+from glassformer.inspect.embeddings.contextual import POOLINGS, ContextualEmbeddings, Occurrence
+from glassformer.inspect.embeddings.hidden_states import HiddenStates, Progress
 from glassformer.pretrained import PretrainedModel
 
 LIMIT_BYTES = 2 << 30

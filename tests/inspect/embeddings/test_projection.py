@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.inspect import projection
-from glassformer.inspect.projection import ProjectionFailed, ProjectionOptions, pca, procrustes, project
+from glassformer.inspect.embeddings import projection
+from glassformer.inspect.embeddings.projection import ProjectionFailed, ProjectionOptions, pca, procrustes, project
 
 
 def clusters(points: int = 40, width: int = 12, apart: float = 8.0) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Contextual embeddings of words and texts: occurrences, senses, semantic change, and maps of them."""

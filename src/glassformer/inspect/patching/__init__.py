@@ -1,0 +1,1 @@
+"""Activation patching and ablation: components replaced in a forward pass, and what the prediction becomes."""
