@@ -9,7 +9,7 @@ from torch import Tensor
 from glassformer.engine import native
 from glassformer.engine.products import Matrix
 from glassformer.engine.program import BYTES, INSTRUCTION, state_of
-from glassformer.engine.team import Job
+from glassformer.engine.team import TeamJob
 
 MAX_TOKENS = 8
 """Tokens of a step, over all rows, up to which it is bound by the bandwidth of reading weights."""
@@ -34,7 +34,7 @@ class FewTokensProduct:
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
-        self._idle: list[tuple[np.ndarray, Job]] = []  # programs that nobody runs
+        self._idle: list[tuple[np.ndarray, TeamJob]] = []  # programs that nobody runs
 
     def __call__(self, x: Tensor) -> Tensor | None:
         """The product, or None where there is no kernel for it. [..., out]"""
@@ -51,8 +51,8 @@ class FewTokensProduct:
         self._idle.append((instructions, job))
         return y.to(x.dtype).view(*x.shape[:-1], N)
 
-    def _program(self) -> tuple[np.ndarray, Job]:
+    def _program(self) -> tuple[np.ndarray, TeamJob]:
         instructions = np.zeros(1, INSTRUCTION)
         for name, value in product_fields(self._matrix).items():
             instructions[name] = value
-        return instructions, Job(state_of(instructions), 0, self._matrix.weight.nbytes)
+        return instructions, TeamJob(state_of(instructions), 0, self._matrix.weight.nbytes)

@@ -84,7 +84,7 @@ def kernel() -> Kernel | None:
     if not _kernel:
         with _lock:
             if not _kernel:
-                _kernel.append(_found())
+                _kernel.append(_build_kernel())
     return _kernel[0]
 
 
@@ -118,7 +118,7 @@ def _installed(package: str) -> bool:
     return find_spec(package) is not None
 
 
-def _found() -> Kernel | None:
+def _build_kernel() -> Kernel | None:
     if not available():
         return None
     try:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer.engine.program import Format
+from glassformer.engine.program import NumberFormat
 
 TAKES = {  # precision → dtypes of the weights it can be made from
     "fp32": (torch.float32,),
@@ -272,7 +272,7 @@ class Matrix:
     weight: [out, in] · step: of each row of levels [out], or None · bias: fp32 [out], or None
     """
 
-    format: Format
+    format: NumberFormat
     weight: Tensor
     step: Tensor | None = None
     bias: Tensor | None = None
@@ -284,12 +284,12 @@ class Matrix:
         if precision == "int8":
             steps = _steps(weight.float())
             levels = (weight.float() / steps).round_().to(torch.int8)
-            return Matrix(Format.INT8, levels.contiguous(), steps.flatten(), bias)
+            return Matrix(NumberFormat.INT8, levels.contiguous(), steps.flatten(), bias)
         if weight.dtype == torch.bfloat16 or (precision == "bf16" and inside):
-            return Matrix(Format.BF16, weight.bfloat16().contiguous(), None, bias)
+            return Matrix(NumberFormat.BF16, weight.bfloat16().contiguous(), None, bias)
         if precision != "fp32" or _fits_fp16(weight):
-            return Matrix(Format.FP16, weight.half().contiguous(), None, bias)
-        return Matrix(Format.FP32, weight.contiguous(), None, bias)
+            return Matrix(NumberFormat.FP16, weight.half().contiguous(), None, bias)
+        return Matrix(NumberFormat.FP32, weight.contiguous(), None, bias)
 
 
 def packable(weight: Tensor, precision: str) -> bool:

@@ -25,7 +25,7 @@ class Kind(IntEnum):
     MIXTURE = 6  # y = residual + factor · Σ weight · (W x + b) over a token's experts
 
 
-class Format(IntEnum):
+class NumberFormat(IntEnum):
     """How weights, or keys and values, are stored."""
 
     FP32 = 0
@@ -54,7 +54,7 @@ class Activation(IntEnum):
     TANH = 6
 
 
-BYTES = {Format.FP32: 4, Format.FP16: 2, Format.BF16: 2, Format.INT8: 1}
+BYTES = {NumberFormat.FP32: 4, NumberFormat.FP16: 2, NumberFormat.BF16: 2, NumberFormat.INT8: 1}
 
 INSTRUCTION = np.dtype(
     [

@@ -29,13 +29,13 @@ from glassformer.core.rotary import RotarySpec
 from glassformer.engine.few_tokens import product_fields
 from glassformer.engine.packed_linear import PackedLinear
 from glassformer.engine.products import Matrix
-from glassformer.engine.program import INSTRUCTION, Activation, Format, Kind, Norm, state_of
-from glassformer.engine.team import Job
+from glassformer.engine.program import INSTRUCTION, Activation, Kind, Norm, NumberFormat, state_of
+from glassformer.engine.team import TeamJob
 
 if TYPE_CHECKING:
     from glassformer.core.stack import Stack
 
-CACHE_FORMATS = {torch.float32: Format.FP32, torch.bfloat16: Format.BF16}
+CACHE_FORMATS = {torch.float32: NumberFormat.FP32, torch.bfloat16: NumberFormat.BF16}
 
 
 class NotUnderstood(Exception):
@@ -54,7 +54,7 @@ class StepProgram:
         self.B, self.T = B, T
         self.stack = stack
         self.nbytes = 0
-        self._kept: list[Any] = []  # whatever instructions have addresses of
+        self._referenced: list[Any] = []  # whatever instructions have addresses of
         self._records: list[dict[str, Any]] = []
         self._layers: list[tuple[int, Attention | CrossAttention]] = []  # number of the instruction, layer
         self._rotary: dict[RotarySpec, list[int]] = {}  # instructions that turn by the angles of each
@@ -152,7 +152,7 @@ class StepProgram:
         inputs = -(-inputs // 16) * 16
         self.instructions["spare"] = 4 * inputs
         self._scores = scores
-        self.job = Job(self._state, inputs + max(outputs, heads + scores), self.nbytes)
+        self.job = TeamJob(self._state, inputs + max(outputs, heads + scores), self.nbytes)
 
     def _add_block(self, block: Any) -> None:
         if type(block) is Block:
@@ -220,7 +220,7 @@ class StepProgram:
         R, k = self.B * self.T, layer.spec.experts_per_token
         experts: list[Any] = list(layer.experts)
         chosen, weights = torch.zeros(R, k, dtype=torch.int64), torch.zeros(R, k)
-        self._kept += [chosen, weights]
+        self._referenced += [chosen, weights]
         own = {"experts": len(experts), "slots": k, "chosen": chosen.data_ptr(), "mixture": weights.data_ptr()}
         scores = self._product(layer.router.scores, self.stream, norm=residual.before)
         self._records.append({"kind": Kind.ROUTE, "chunks": R, "x": scores.data_ptr(), "inputs": len(experts), **own})
@@ -243,7 +243,7 @@ class StepProgram:
         for place, field in zip(places or ("weight", "step", "bias"), ("weight", "step", "bias"), strict=True):
             table = np.array([product_fields(matrix)[field] for matrix in matrices], np.int64)
             record[place] = table.ctypes.data if table.all() else 0
-            self._kept += [matrices, table]
+            self._referenced += [matrices, table]
         if fields:
             record |= fields | {"parts": record["chunks"], "chunks": record["chunks"] * times}
 
@@ -276,7 +276,7 @@ class StepProgram:
     ) -> Tensor:
         """y = activation(linear(norm(x))), gated, or residual + factor · linear(x)"""
         matrix = _matrix(linear)
-        self._kept.append(matrix)
+        self._referenced.append(matrix)
         y = self._buffer(len(matrix.weight)) if y is None else y
         fields: dict[str, Any] = {
             "kind": Kind.PRODUCT, "rows": self.B * self.T, "x": x.data_ptr(), "y": y.data_ptr(),
@@ -288,7 +288,7 @@ class StepProgram:
             other = _matrix(gate)
             if other.format != matrix.format:
                 raise NotUnderstood(f"{other.format} beside {matrix.format}")
-            self._kept.append(other)
+            self._referenced.append(other)
             names = {"weight": "gate", "step": "gate_step", "bias": "gate_bias"}
             fields |= {"kind": Kind.GATED} | {mine: product_fields(other)[name] for name, mine in names.items()}
             self.nbytes += other.weight.nbytes
@@ -312,7 +312,7 @@ class StepProgram:
 
     def _buffer(self, width: int) -> Tensor:
         buffer = torch.empty(self.B * self.T, width)
-        self._kept.append(buffer)
+        self._referenced.append(buffer)
         return buffer
 
     def _keep(self, tensor: Tensor | None) -> int:
@@ -320,7 +320,7 @@ class StepProgram:
         if tensor is None:
             return 0
         tensor = tensor.contiguous()
-        self._kept.append(tensor)
+        self._referenced.append(tensor)
         return tensor.data_ptr()
 
 

@@ -25,14 +25,14 @@ TRY_EVERY = 64
 _forked = False
 
 
-class Job:
+class TeamJob:
     """A program's state, and scratch memory of so many fp32 numbers for each thread."""
 
     def __init__(self, state: np.ndarray, floats: int, nbytes: int) -> None:
         self.state, self.threads = state, max(1, torch.get_num_threads())
         scratch = np.empty((self.threads, floats + 16), np.float32)  # a cache line between two threads
-        self._kept = scratch, np.array([state.ctypes.data, scratch.ctypes.data, scratch.strides[0], 0], np.int64)
-        self.address = self._kept[1].ctypes.data
+        self._owned = scratch, np.array([state.ctypes.data, scratch.ctypes.data, scratch.strides[0], 0], np.int64)
+        self.address = self._owned[1].ctypes.data
         self.nbytes = nbytes
         self._seconds = {True: 0.0, False: 0.0}  # of a run in a team, and alone, the latest ones weighing most
         self._runs = 0
@@ -40,7 +40,7 @@ class Job:
     def run(self, kernel: Kernel) -> None:
         """Run the program from the beginning to the end."""
         restart(self.state)
-        self._kept[1][3] = 0  # how many threads have begun
+        self._owned[1][3] = 0  # how many threads have begun
         threads = min(self.threads, torch.get_num_threads())
         if _forked or self.nbytes < WORTH_HELP or threads == 1:
             kernel(self.address, 1)

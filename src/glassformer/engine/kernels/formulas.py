@@ -19,7 +19,7 @@ from glassformer.engine.kernels.memory import (
     from_int8,
     halves,
 )
-from glassformer.engine.program import Activation, Format, Norm
+from glassformer.engine.program import Activation, Norm, NumberFormat
 
 
 def _reader(array, size, widen):
@@ -68,11 +68,11 @@ dot_int8, eight_dots_int8, widened_int8 = _reader(bytes_, 1, from_int8)
 @formula
 def dot(form, address, start, x):
     """Σ w[start + k] x[k] over weights in a format."""
-    if form == Format.FP32:
+    if form == NumberFormat.FP32:
         return dot_fp32(address, start, x)
-    if form == Format.FP16:
+    if form == NumberFormat.FP16:
         return dot_fp16(address, start, x)
-    if form == Format.BF16:
+    if form == NumberFormat.BF16:
         return dot_bf16(address, start, x)
     return dot_int8(address, start, x)
 
@@ -80,11 +80,11 @@ def dot(form, address, start, x):
 @formula
 def eight_dots(form, address, start0, start1, K, x0, x1, x2, x3):
     """The same of two w and four x, so that each number is read once for several sums."""
-    if form == Format.FP32:
+    if form == NumberFormat.FP32:
         return eight_dots_fp32(address, start0, start1, K, x0, x1, x2, x3)
-    if form == Format.FP16:
+    if form == NumberFormat.FP16:
         return eight_dots_fp16(address, start0, start1, K, x0, x1, x2, x3)
-    if form == Format.BF16:
+    if form == NumberFormat.BF16:
         return eight_dots_bf16(address, start0, start1, K, x0, x1, x2, x3)
     return eight_dots_int8(address, start0, start1, K, x0, x1, x2, x3)
 
@@ -92,11 +92,11 @@ def eight_dots(form, address, start0, start1, K, x0, x1, x2, x3):
 @formula
 def widened(form, address, start, out):
     """out = w[start:] in fp32."""
-    if form == Format.FP32:
+    if form == NumberFormat.FP32:
         widened_fp32(address, start, out)
-    elif form == Format.FP16:
+    elif form == NumberFormat.FP16:
         widened_fp16(address, start, out)
-    elif form == Format.BF16:
+    elif form == NumberFormat.BF16:
         widened_bf16(address, start, out)
     else:
         widened_int8(address, start, out)

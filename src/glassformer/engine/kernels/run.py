@@ -35,9 +35,9 @@ from glassformer.engine.program import (
     STATE_SIZE,
     TICKET,
     WAITING,
-    Format,
     Kind,
     Norm,
+    NumberFormat,
 )
 
 SPINS = 3_000
@@ -190,13 +190,13 @@ def head_of(op, first, head, count, gain, shift, row, token, x, joint):
 def append(op, row, group, scratch):
     """Append the new tokens' keys and values of one group to the cache."""
     E, H, G = op.width, op.heads, op.groups
-    size = 4 if op.cache_format == Format.FP32 else 2
+    size = 4 if op.cache_format == NumberFormat.FP32 else 2
     k, joint = floats(scratch, E), floats(scratch + op.spare, G * E)
     for t in range(op.new):
         at = ((row * G + group) * op.capacity + op.past + t) * E
         head_of(op, H, group, G, op.k_gain, op.k_shift, row, t, k, joint)
         v = floats(op.x + 4 * ((row * op.new + t) * op.inputs + (H + G + group) * E), E)
-        if op.cache_format == Format.FP32:
+        if op.cache_format == NumberFormat.FP32:
             copy(k, floats(op.keys + at * size, E))
             copy(v, floats(op.values + at * size, E))
         else:
