@@ -123,14 +123,10 @@ class CallOptions:
                 if self.own_tape
                 else replace(output, pairs={name: tuple(taps[tap] for tap in its) for name, its in self.layers.items()})
             )
-        if is_traced() and not self.as_tuple:  # a traced program gives tensors, in a dict or a tuple
+        traced = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        if traced and not self.as_tuple:  # a traced program gives tensors, in a dict or a tuple
             return {name: x for name, x in output.items() if isinstance(x, Tensor)}  # type: ignore[return-value]
         return output.to_tuple() if self.as_tuple else output  # type: ignore[return-value] # as asked for
-
-
-def is_traced() -> bool:
-    """Whether `torch.jit.trace` records this call."""
-    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
 
 
 def layer_taps(network: Network, *, hidden_states: bool, attentions: bool) -> dict[str, tuple[str, ...]]:

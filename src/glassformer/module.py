@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.call import is_traced, run_part
+from glassformer.call import run_part
 from glassformer.core.flow import Output
 from glassformer.edge import read_call
 from glassformer.engine.prepare import unprepare
@@ -202,7 +202,9 @@ class NetworkModule(nn.Module):
         """Warn of NaN, once; names the parameters with NaN, if there are any."""
         fields = {"": output} if isinstance(output, Tensor) else output.present()
         first = next((x for name, x in fields.items() if name != "loss" and isinstance(x, Tensor)), None)
-        if self._nan_seen or first is None or first.is_meta or is_traced() or not first.numel():
+        if self._nan_seen or first is None or first.is_meta or not first.numel():
+            return
+        if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call] # it would become a constant
             return
         self._nan_seen = bool(first.max().isnan())
         if self._nan_seen and (broken := nan_parameters(self.network)):

@@ -126,7 +126,8 @@ class MultiHeadAttention(Node):
         if capped:
             return self._in_parts(q, k, v, mask, bias)
         keep, training = mask.keep, self.training or torch.is_grad_enabled() or torch.compiler.is_exporting()
-        if keep is None and bias is None and not (mask.is_causal or training) and prefers_unfused(q, k):
+        plain = keep is None and bias is None and not (mask.is_causal or training)
+        if plain and q.dtype == torch.bfloat16 and prefers_unfused(q, k):
             return unfused_attention(q, k, v, self.scale)
         if bias is not None:  # the kernel takes one additive mask; hidden keys become -inf in it
             dense = mask.dense(q.shape[2], k.shape[2], q.device)

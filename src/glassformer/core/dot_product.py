@@ -91,7 +91,7 @@ def unfused_attention(
 
 
 def prefers_unfused(q: Tensor, k: Tensor) -> bool:
-    """Whether `unfused_attention` is faster than the fused kernel: many scores in bf16, on a CPU that multiplies it.
+    """Whether `unfused_attention` is faster than the fused kernel: many scores in bf16, on a CPU that multiplies bf16.
 
     Not with AMX, which the fused kernel uses too.
     """
