@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import html
 import os
+import re
 import socket
 import sys
 import threading
@@ -16,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from glassformer.cli.look import PageOptions
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.explorer import server
-from glassformer.explorer.look import InitialView
+from glassformer.explorer.look import VIEWS, InitialView
 from glassformer.model import Model
 from tests.explorer.client import Client
 from tests.explorer.reader import Reader
@@ -272,3 +274,11 @@ def test_a_layer_or_a_head_that_is_not_there_is_refused(models: dict[str, Model]
     ):
         with pytest.raises(ConfigError, match=said):
             models["bert"].look("time", block=False, browser=False, view="head", **options)
+
+
+def test_every_view_is_named_by_the_option_and_by_the_docs() -> None:
+    said = PageOptions.__dataclass_fields__["view"].metadata["info"]["help"]
+    missing = [view for view in VIEWS if view not in re.split(r"\W+", said)]
+    assert not missing, f"--view does not name {missing}"
+    page = (Path(__file__).parents[2] / "docs" / "explorer.md").read_text(encoding="utf-8")
+    assert tuple(re.findall(r"^\| \w+ \| `(\w+)` \|", page, re.MULTILINE)) == VIEWS

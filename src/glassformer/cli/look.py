@@ -48,7 +48,8 @@ class PageOptions(Serving):
     view: str | None = option(
         None,
         "Initial view: model, head, matrix, neuron, generate (watch a text being generated), sound (a transcript), "
-        "similarity (of two texts), contexts (of --corpus), embedding (the tokens as points, layer by layer).",
+        "patch (activation patching), similarity (of two texts), contexts (of --corpus), embedding (the tokens as "
+        "points, layer by layer), lens (logit lens), attribution.",
     )
     layer: int | None = option(None, "Initial layer, from 0.", min=0)
     head: list[int] | None = option(None, "Initial attention head, from 0; repeatable.", min=0)

@@ -70,7 +70,7 @@ def test_by_keyboard(tab: Tabs, corpus: Look, check: Check) -> None:
     one.wait_for_announcement("layer 1")
     assert one.state["lv"] == "1"
     page.get_by_role("button", name="Data table").click()
-    one.until("document.querySelectorAll('.map-table tbody tr').length === x", count)
+    one.until("document.querySelectorAll('.data-table tbody tr').length === x", count)
     page.get_by_text("How to read this").click()
     for theme, width in (("light", 1440), ("dark", 390)):
         page.set_viewport_size({"width": width, "height": 900})

@@ -85,6 +85,10 @@ def test_from_load_to_a_pin_and_back(tab: Tabs, served: Look) -> None:
     for key, view in (("3", "matrix"), ("4", "neuron"), ("1", "model"), ("2", "head")):
         press(key)
         one.wait_for_view(view)
+    press("n")
+    one.wait_for_view("matrix")
+    press("p")
+    one.wait_for_view("head")
     press("]")
     press("]")
     press("[")

@@ -67,7 +67,7 @@ def test_two_texts_by_a_link_and_what_is_measured(tab: Tabs, play: Look, plays: 
     session = plays.inspect(TEXT)
     expected = session.sweep("residual", source=plays.inspect(OTHER), target=" son", against=" men").normalised
     assert expected is not None
-    rows = page.locator(".patch-table tbody tr")
+    rows = page.locator("#view .data-table tbody tr")
     assert rows.count() == 5
     shown = [value(cell) for cell in rows.last.locator("td").all_inner_texts()]
     assert shown == pytest.approx(expected[-1].tolist(), abs=2e-3)

@@ -99,7 +99,7 @@ def test_each_view_for_everyone(tab: Tabs, speech: Look, check: Check, view: str
     page = one.goto(speech, view=view)
     page.get_by_role("button", name="Data table").click()
     page.get_by_text("How to read this").click()
-    page.wait_for_selector("#view .lens-table table")
+    page.wait_for_selector("#view .data-table table")
     for theme, width, height in (("light", 1440, 900), ("dark", 390, 844)):
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=theme)

@@ -7,8 +7,12 @@ import type { ViewName } from "../core/types";
 import { VIEW_NAMES } from "./topbar";
 import { headName } from "./head-stats";
 
+/** Views that have a key of their own. */
+const DIGITS = 9;
+
 const keysOf = (views: readonly ViewName[]): readonly [string[], string][] => [
-  [views.map((_, at) => String(at + 1)), views.map((view) => VIEW_NAMES[view]).join(", ")],
+  [views.slice(0, DIGITS).map((_, at) => String(at + 1)), views.slice(0, DIGITS).map((view) => VIEW_NAMES[view]).join(", ")],
+  [["n", "p"], "next, previous view"],
   ...(views.includes("sound") ? SOUND : []),
   [["[", "]"], "previous, next layer"],
   [[",", "."], "previous, next head"],
@@ -51,7 +55,7 @@ export function useKeys(store: Store, { help, search }: Handlers): void {
 }
 
 function actions(store: Store, { help, search }: Handlers): Record<string, () => void> {
-  const { layers: [first, last], heads: [head], map: name, generation: editing, reading } = store.state.value;
+  const { layers: [first, last], heads: [head], map: name, generation: editing, reading, view } = store.state.value;
   const map = mapOf(store.session.value!, name);
   const layer = (step: number) => () => {
     if (first + step < 0 || last + step >= map.layers) return;
@@ -63,12 +67,14 @@ function actions(store: Store, { help, search }: Handlers): Record<string, () =>
     store.set({ heads: [to] });
     store.say(headName(first, to));
   };
-  const views = Object.fromEntries(viewsOf(store.session.value!).map((view, index) => [String(index + 1), () => store.set({ view })]));
+  const views = viewsOf(store.session.value!);
+  const turn = (step: number) => () => store.set({ view: views[(views.indexOf(view) + step + views.length) % views.length] });
+  const numbered = Object.fromEntries(views.slice(0, DIGITS).map((each, index) => [String(index + 1), () => store.set({ view: each })]));
   const unpin = () => {
     store.set({ query: null, key: null, generation: { ...editing, at: null }, reading: { ...reading, cell: null, follow: null, head: null } });
     store.say("Nothing is pinned.");
   };
-  return { ...views, "[": layer(-1), "]": layer(1), ",": next(-1), ".": next(1), "/": search, "?": help, Escape: unpin };
+  return { ...numbered, n: turn(1), p: turn(-1), "[": layer(-1), "]": layer(1), ",": next(-1), ".": next(1), "/": search, "?": help, Escape: unpin };
 }
 
 export function KeysDialog({ views, open, close }: { views: readonly ViewName[]; open: boolean; close(): void }) {

@@ -1,7 +1,7 @@
 /** Top bar: facts about the model, tabs of the views, global actions. */
 
 import type { ReadonlySignal } from "@preact/signals";
-import { useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { count } from "../core/format";
 import { mapOf, viewsOf } from "../core/url-state";
 import type { Store } from "../core/store";
@@ -51,6 +51,8 @@ function Facts({ session, map: name }: { session: Session; map: string }) {
 function Tabs({ store, views }: { store: Store; views: readonly ViewName[] }) {
   const list = useRef<HTMLDivElement>(null);
   const view = store.state.value.view;
+  // On a narrow screen the row of tabs scrolls.
+  useEffect(() => list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [view]);
   const move = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;

@@ -11,6 +11,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { number, percent, visible } from "../core/format";
 import type { Attribution, Method, Part } from "../core/readings";
 import type { ViewProps } from "../core/types";
+import { DataTable } from "../ui/data-table";
 import { moveFocus } from "../ui/roving-tabindex";
 import { AttributionController, partName, signed, type Word } from "./attribution/attribution-controller";
 import "./attribution.css";
@@ -132,7 +133,7 @@ function Words({ controller, found }: { controller: AttributionController; found
           </p>
         )}
         <p class="lens-legend">
-          <span>against {number(-most, 2)}</span>
+          <span>against {signed(-most)}</span>
           <span class="lens-scale" aria-hidden="true">{Array.from({ length: 17 }, (_, at) => <i key={at} style={{ background: diverging(at / 8 - 1, dark) }} />)}</span>
           <span>{signed(most)} for it</span>
         </p>
@@ -265,14 +266,6 @@ function Norms({ controller, found }: { controller: AttributionController; found
 }
 
 function Table({ controller, found }: { controller: AttributionController; found: Attribution }) {
-  const [names, ...rows] = tableOf(controller, found);
-  return (
-    <div class="lens-table" tabIndex={0} role="region" aria-label="data table">
-      <table>
-        <caption>{rows.length} numbers</caption>
-        <thead><tr>{names.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
-        <tbody>{rows.map((cells, at) => <tr key={at}>{cells.map((cell, i) => <td key={i}>{typeof cell === "number" ? number(cell) : visible(cell)}</td>)}</tr>)}</tbody>
-      </table>
-    </div>
-  );
+  const rows = tableOf(controller, found);
+  return <DataTable caption={`${rows.length - 1} numbers`} rows={rows} />;
 }

@@ -77,7 +77,7 @@ export function ContextsView(props: ViewProps) {
           <section class="ctx-card" aria-label="Nearest contexts">
             <header>
               <h3>{titleOf(query.value, props)}</h3>
-              <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>data table</button>
+              <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
             </header>
             {matches.length ? <Matches matches={matches} special={state.value.special} dark={props.dark.value} /> : <p class="hint">The corpus has no such context.</p>}
           </section>

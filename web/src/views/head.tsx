@@ -45,7 +45,7 @@ function Head(props: ViewProps) {
           <Stage controller={controller} />
           <p class="head-status">
             <Status controller={controller} />
-            <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>data table</button>
+            <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
           </p>
           {tabled.value && <Table controller={controller} />}
         </div>

@@ -12,10 +12,11 @@ import { number, percent, visible } from "../core/format";
 import { shade } from "../core/palette";
 import type { Lens, Measure } from "../core/readings";
 import type { ViewProps } from "../core/types";
+import { DataTable } from "../ui/data-table";
 import { moveFocus } from "../ui/roving-tabindex";
 import "./lens.css";
 import { type Cell, LensController, PAGE } from "./lens/lens-controller";
-import { lensPicture } from "./lens/picture";
+import { tableOf } from "./lens/picture";
 import { Span } from "./lens/span";
 import { useExports } from "./lens/use-exports";
 
@@ -212,18 +213,11 @@ function Numbers({ controller, lens }: { controller: LensController; lens: Lens 
   );
 }
 
+/** Rows of the data table on screen. */
+const TABLED = 400;
+
 function Table({ controller, lens }: { controller: LensController; lens: Lens }) {
-  const [names, ...rows] = lensPicture(controller, lens).table;
-  const shown = rows.slice(0, 400);
-  return (
-    <div class="lens-table" tabIndex={0} role="region" aria-label="data table">
-      <table>
-        <caption>{shown.length < rows.length ? `${shown.length} of ${rows.length} cells; all of them in the CSV file` : `${rows.length} cells`}</caption>
-        <thead><tr>{names.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
-        <tbody>
-          {shown.map((cells, at) => <tr key={at}>{cells.map((cell, i) => <td key={i} class={i === 2 || i === 3 ? "token" : undefined}>{typeof cell === "number" ? number(cell) : visible(cell)}</td>)}</tr>)}
-        </tbody>
-      </table>
-    </div>
-  );
+  const table = tableOf(controller, lens);
+  const caption = table.length > TABLED + 1 ? `${TABLED} of ${table.length - 1} cells; all of them in the CSV file` : `${table.length - 1} cells`;
+  return <DataTable caption={caption} rows={table.slice(0, TABLED + 1)} />;
 }

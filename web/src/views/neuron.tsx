@@ -2,13 +2,15 @@
 
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import { toPng, toSvg } from "../core/figure";
 import { number, visible } from "../core/format";
 import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
+import { DataTable } from "../ui/data-table";
 import { isRotated, products, root, sharing, sum, whyHidden } from "./neuron/arithmetic";
 import { diverging } from "./neuron/diverging-colours";
 import { Pages, Picker, Sweep } from "./neuron/picker";
-import { neuronFigure, scales, toPng, toSvg } from "./neuron/figure";
+import { neuronFigure, scales } from "./neuron/figure";
 import { shape, Strip } from "./neuron/strip";
 import { type Numbers, NeuronController } from "./neuron/neuron-controller";
 import { shared, Computation } from "./neuron/computation";
@@ -250,20 +252,6 @@ function tableOf(controller: NeuronController, { row, k }: Numbers): (string | n
 }
 
 function Table({ controller, numbers }: { controller: NeuronController; numbers: Numbers }) {
-  const [columns, ...rows] = tableOf(controller, numbers);
-  return (
-    <div class="neuron-table" tabIndex={0} role="region" aria-label="data table">
-      <table>
-        <caption>Keys on screen, seen from <b class="token">{visible(controller.queries[numbers.row.query].text)}</b></caption>
-        <thead><tr>{columns.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
-        <tbody>
-          {rows.map((cells) => (
-            <tr key={cells[1]}>
-              {cells.map((cell, i) => (i === 2 ? <th scope="row" class="token">{visible(String(cell))}</th> : <td>{typeof cell === "number" && i > 2 ? number(cell) : cell}</td>))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  const caption = <>Keys on screen, seen from <b class="token">{visible(controller.queries[numbers.row.query].text)}</b></>;
+  return <DataTable caption={caption} rows={tableOf(controller, numbers)} heading={2} />;
 }

@@ -9,13 +9,15 @@
 import type { ComponentChildren } from "preact";
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { number, visible } from "../core/format";
+import { toPng, toSvg } from "../core/figure";
+import { number } from "../core/format";
 import type { Sweep } from "../core/patching";
 import type { ViewProps } from "../core/types";
+import { type Cell, DataTable, written } from "../ui/data-table";
 import { ClassChanges } from "../ui/class-changes";
 import "./patch.css";
 import { Controls } from "./patch/controls";
-import { draw, geometryOf, shownOf, svg } from "./patch/geometry";
+import { captioned, figureOf, geometryOf, shownOf } from "./patch/geometry";
 import { HeatMap, inkOf } from "./patch/heat-map";
 import { PatchController } from "./patch/patch-controller";
 import { diverging } from "./neuron/diverging-colours";
@@ -50,7 +52,7 @@ export function PatchView({ choice, ...props }: ViewProps & { choice: ComponentC
             <p class="patch-metric">{metricOf(sweep)}</p>
             <HeatMap controller={controller} sweep={sweep} />
             <p class="hint">
-              Point for the exact number, click to pin. Keys: arrows, Enter, Esc. <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>data table</button>
+              Point for the exact number, click to pin. Keys: arrows, Enter, Esc. <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
             </p>
           </div>
           <aside class="patch-aside" aria-label="Numbers">
@@ -143,20 +145,11 @@ function Strongest({ controller }: { controller: PatchController }) {
 }
 
 function Table({ sweep }: { sweep: Sweep }) {
-  const { values } = shownOf(sweep);
-  return (
-    <div class="table-frame patch-table" tabIndex={0} role="region" aria-label="Effects of all patches">
-      <table>
-        <thead><tr><th scope="col">layer</th>{sweep.columns.map((text, column) => <th key={column} scope="col">{visible(text)}</th>)}</tr></thead>
-        <tbody>
-          {values.map((line, row) => (
-            <tr key={row}><th scope="row">{sweep.rows[row]}</th>{line.map((value, column) => <td key={column}>{value === null ? "–" : number(value, 3)}</td>)}</tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  const rows = shownOf(sweep).values.map((line, row) => [sweep.rows[row], ...line.map((value) => value ?? "–")]);
+  return <DataTable caption={`Effects of all patches: ${sweep.metric}`} rows={[["layer", ...sweep.columns], ...rows]} heading={0} show={brief} />;
 }
+
+const brief = (cell: Cell): string => (typeof cell === "number" ? number(cell, 3) : written(cell));
 
 /** The map as a picture, a drawing and a table. */
 function useExports(controller: PatchController): void {
@@ -167,18 +160,15 @@ function useExports(controller: PatchController): void {
     const geometry = geometryOf(sweep, 900);
     const { model, text_hash } = props.session;
     const source = `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash} · ${metricOf(sweep)}`;
+    const figure = () => {
+      const ink = inkOf(document.body, props.dark.peek());
+      return captioned(figureOf(sweep, geometry, ink), source, ink.soft);
+    };
     props.exports({
       name: `patching-${sweep.kind}-${sweep.mode}`,
       finding: () => controller.finding(),
-      png: () => {
-        const sheet = new OffscreenCanvas(2 * geometry.width, 2 * geometry.height);
-        const pen = sheet.getContext("2d")!;
-        pen.scale(2, 2);
-        pen.fillStyle = inkOf(document.body, false).panel;
-        draw(pen, sweep, geometry, inkOf(document.body, props.dark.peek()), [controller.pinned.peek()]);
-        return sheet.convertToBlob({ type: "image/png" });
-      },
-      svg: () => svg(sweep, geometry, source),
+      png: () => toPng(figure(), inkOf(document.body, false).panel, inkOf(document.body, false).font),
+      svg: () => toSvg(figure(), inkOf(document.body, false).panel, inkOf(document.body, false).font),
       table: () => [
         ["component", "layer", "column", "metric", "effect"],
         ...shownOf(sweep).values.flatMap((line, row) =>

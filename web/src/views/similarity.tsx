@@ -6,6 +6,7 @@ import { number, visible } from "../core/format";
 import { shade } from "../core/palette";
 import { byWords, largestOf, sharesOf, type Similarity, type SimilarityState } from "../core/similarity";
 import type { ViewProps } from "../core/types";
+import { DataTable } from "../ui/data-table";
 import { moveFocus } from "../ui/roving-tabindex";
 import { Heatmap } from "./similarity/heatmap";
 import "./similarity.css";
@@ -82,7 +83,7 @@ function Explained(props: ViewProps & { explained: Similarity }) {
           ))}
         </fieldset>
         <Scale most={largestOf(shown.cells)} dark={dark.value} />
-        <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>data table</button>
+        <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
       </header>
       {explained.notes.length > 0 && <p class="hint">{explained.notes.join("; ")}.</p>}
       <section class="sim-card" aria-label="The texts">
@@ -149,23 +150,11 @@ function Pairs({ shown, pinned, pin, point }: PairProps) {
 }
 
 function Table({ shown }: { shown: Similarity }) {
-  const rows = bestPairs(shown, TABLED);
-  return (
-    <div class="sim-table" tabIndex={0} role="region" aria-label="data table">
-      <table>
-        <caption>{rows.length < shown.cells.length ? `The ${rows.length} largest of ${shown.cells.length} cells` : "Every cell, the largest first"}</caption>
-        <thead><tr>{["first text", "second text", "of the sum", "share"].map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
-        <tbody>
-          {rows.map(([row, column, value]) => (
-            <tr key={`${row},${column}`}>
-              <th scope="row" class="token">{visible(shown.tokens[0][row].text)}</th><td class="token">{visible(shown.tokens[1][column].text)}</td>
-              <td>{number(value)}</td><td>{number((100 * value) / shown.similarity, 3)}%</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  const pairs = bestPairs(shown, TABLED);
+  const [first, second] = shown.tokens;
+  const rows = pairs.map(([row, column, value]) => [first[row].text, second[column].text, value, `${number((100 * value) / shown.similarity, 3)}%`]);
+  const caption = rows.length < shown.cells.length ? `The ${rows.length} largest of ${shown.cells.length} cells` : "Every cell, the largest first";
+  return <DataTable caption={caption} rows={[["first text", "second text", "of the sum", "share"], ...rows]} heading={0} />;
 }
 
 function Scale({ most, dark }: { most: number; dark: boolean }) {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changesOf, formatPatch, headComponent, initialPatch, optionsOf, readPatch, type Sweep } from "../../src/core/patching";
-import { cellAt, cellsOf, geometryOf, labelsOf, shownOf, svg } from "../../src/views/patch/geometry";
+import { fitted, lengthOf, toSvg } from "../../src/core/figure";
+import { cellAt, cellsOf, geometryOf, captioned, figureOf, labelsOf, shownOf } from "../../src/views/patch/geometry";
 import { pair } from "../sessions";
 
 const sweep: Sweep = {
@@ -53,7 +54,9 @@ test("cells, labels and the drawing", () => {
   assert.equal(cellAt(geometry, sweep, left - 1, 1), null);
   assert.deepEqual(cellsOf(sweep, geometry, false).map(({ text }) => text), ["0", "\u22121.00", null, "0.50", "2.00", "0"]);
   assert.deepEqual(labelsOf(sweep, geometry).map(({ text }) => text), ["layer 0", "1", "head 0", "1", "2"]);
-  assert.ok(svg(sweep, geometry, sweep.metric).includes("logit of &lt;b>"));
+  const ink = { ink: "#000", soft: "#444", panel: "#fff", line: "#ccc", dark: false, font: "sans-serif" };
+  assert.match(toSvg(captioned(figureOf(sweep, geometry, ink), sweep.metric, ink.soft), ink.panel, ink.font), /logit of &#60;b&#62;/);
+  assert.ok(lengthOf("ROMEO", 12) > 42 && fitted("ROMEO", 60, 12) === "ROMEO" && fitted("ROMEO", 40, 12) === "RO…");
   const wide = geometryOf({ ...sweep, kind: "residual", columns: Array(500).fill("word") as string[] }, 600);
   assert.ok(wide.every > 1 && wide.width > 600); // it scrolls, and labels do not overlap
 });

@@ -5,7 +5,8 @@ import { type Contexts, type ContextsQuery, type Match } from "../../core/contex
 import { number, percent, visible } from "../../core/format";
 import { shade } from "../../core/palette";
 import type { Exports } from "../../core/types";
-import { type NeuronFigure, toPng, toSvg } from "../neuron/figure";
+import { type Figure, toPng, toSvg } from "../../core/figure";
+import { DataTable } from "../../ui/data-table";
 
 /** Tokens on each side of a match, and the hue of attention. */
 const [AROUND, HUE] = [20, 55];
@@ -95,27 +96,14 @@ const plain = (match: Match, first: number, end: number): string =>
   }, "");
 
 export function Table({ matches }: { matches: Match[] }) {
-  const [columns, ...rows] = rowsOf(matches);
-  return (
-    <div class="ctx-table" tabIndex={0} role="region" aria-label="data table">
-      <table>
-        <caption>Every context, the nearest first</caption>
-        <thead><tr>{columns.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
-        <tbody>
-          {rows.map((cells) => (
-            <tr key={cells[0]}>{cells.map((cell, at) => (at === 0 ? <th scope="row">{cell}</th> : <td>{typeof cell === "number" && at !== 2 ? number(cell) : cell}</td>))}</tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  return <DataTable caption="Every context, the nearest first" rows={rowsOf(matches)} heading={0} />;
 }
 
 export function exportsOf({ matches }: Contexts, query: ContextsQuery, title: string): Exports {
   const style = (name: string) => getComputedStyle(document.querySelector(".ctx")!).getPropertyValue(name).trim();
-  const figure = (): NeuronFigure => {
+  const figure = (): Figure => {
     const [ink, soft] = [style("--ink"), style("--ink-2")];
-    const shapes: NeuronFigure["shapes"] = [{ kind: "text", x: 16, y: LINE, text: title, colour: ink, strong: true }];
+    const shapes: Figure["shapes"] = [{ kind: "text", x: 16, y: LINE, text: title, colour: ink, strong: true }];
     matches.forEach((match, at) => {
       const y = LINE * (at + 2);
       const first = Math.max(0, match.position - AROUND / 2);

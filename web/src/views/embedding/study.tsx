@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { hexbins } from "../../core/embedding";
 import { number, percent } from "../../core/format";
 import { headColour, heatColour } from "../../core/palette";
+import { DataTable } from "../../ui/data-table";
 import type { EmbeddingController } from "./controller";
 import { chosen, rowsOf } from "./exports";
 
@@ -138,14 +139,6 @@ const ROWS = 200;
 export function Table({ controller }: { controller: EmbeddingController }) {
   void [controller.selection.value, controller.places.value, controller.classes.value];
   const points = chosen(controller);
-  const [columns, ...rows] = rowsOf(controller, points.slice(0, ROWS));
-  return (
-    <div class="map-scroll map-table" tabIndex={0} role="region" aria-label="data table">
-      <table>
-        <caption>{controller.selection.value.length ? "The selected points" : "All points"}{points.length > ROWS ? `: the first ${ROWS} of ${points.length}; Share › Table has all` : ""}</caption>
-        <thead><tr>{columns.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
-        <tbody>{rows.map((cells) => <tr key={cells[0]}>{cells.map((cell, at) => (at === 1 ? <th scope="row">{cell}</th> : <td>{typeof cell === "number" && !Number.isInteger(cell) ? number(cell) : cell}</td>))}</tr>)}</tbody>
-      </table>
-    </div>
-  );
+  const caption = `${controller.selection.value.length ? "The selected points" : "All points"}${points.length > ROWS ? `: the first ${ROWS} of ${points.length}; Share › Table has all` : ""}`;
+  return <DataTable caption={caption} rows={rowsOf(controller, points.slice(0, ROWS))} heading={1} />;
 }

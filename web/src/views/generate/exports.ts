@@ -2,7 +2,7 @@
 
 import { number, percent } from "../../core/format";
 import type { Exports } from "../../core/types";
-import { type NeuronFigure, toPng, toSvg } from "../neuron/figure";
+import { type Figure, toPng, toSvg } from "../../core/figure";
 import { drawing, edge, HEIGHT, LETTER } from "./tree-figure";
 import type { GenerationStore } from "./generation-store";
 import { parts } from "./token-text";
@@ -33,10 +33,10 @@ export function exportsOf(store: GenerationStore, host: () => Element): Exports 
   };
 }
 
-function treeFigureOf(store: GenerationStore, style: CSSStyleDeclaration): NeuronFigure {
+function treeFigureOf(store: GenerationStore, style: CSSStyleDeclaration): Figure {
   const [ink, soft, accent] = ["--ink", "--ink-2", "--accent"].map((name) => style.getPropertyValue(name).trim());
   const dark = store.props.dark.peek();
-  const shapes: NeuronFigure["shapes"] = [];
+  const shapes: Figure["shapes"] = [];
   let [x, y] = [MARGIN, MARGIN];
   const word = (text: string, fill: string | null, colour: string) => {
     const width = text.length * LETTER + 6;

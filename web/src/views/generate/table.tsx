@@ -1,6 +1,7 @@
 /** Data table of the text on screen: each step with its token, probability and rank. */
 
-import { number, percent, visible } from "../../core/format";
+import { percent } from "../../core/format";
+import { type Cell, DataTable, written } from "../../ui/data-table";
 import type { GenerationStore } from "./generation-store";
 
 const LN2 = Math.log(2);
@@ -24,27 +25,8 @@ export function tableOf(store: GenerationStore): (string | number)[][] {
 
 export function Table({ store }: { store: GenerationStore }) {
   void store.version.value;
-  void store.step.value;
-  const [columns, ...rows] = tableOf(store);
-  return (
-    <div class="gen-table" tabIndex={0} role="region" aria-label="data table">
-      <table>
-        <caption>Every step of the text on screen</caption>
-        <thead><tr>{columns.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
-        <tbody>
-          {rows.map((cells) => (
-            <tr key={cells[0]} data-on={cells[0] === store.step.value ? "" : undefined}>
-              {cells.map((cell, at) => (at === 1 ? <th scope="row" class="token">{visible(String(cell))}</th> : <td>{shown(columns[at] as string, cell)}</td>))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  return <DataTable caption="Every step of the text on screen" rows={tableOf(store)} heading={1} show={shown} current={([step]) => step === store.step.value} />;
 }
 
-function shown(column: string, cell: string | number): string {
-  if (typeof cell === "string") return column === "likeliest instead" ? visible(cell) : cell;
-  if (column.endsWith("probability") && !column.startsWith("log")) return percent(cell);
-  return column === "attention" ? percent(cell) : Number.isInteger(cell) ? String(cell) : number(cell);
-}
+const shown = (cell: Cell, column: string): string =>
+  typeof cell === "number" && (/^(its )?probability$/.test(column) || column === "attention") ? percent(cell) : written(cell);

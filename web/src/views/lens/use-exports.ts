@@ -1,8 +1,9 @@
 /** The lens on screen, for the share menu. */
 
 import { useSignalEffect } from "@preact/signals";
+import { PAPER, SANS, toPng, toSvg } from "../../core/figure";
 import type { LensController } from "./lens-controller";
-import { lensPicture, toPng, toSvg } from "./picture";
+import { lensFigure, tableOf } from "./picture";
 
 export function useExports(controller: LensController): void {
   const { props } = controller;
@@ -14,9 +15,9 @@ export function useExports(controller: LensController): void {
     props.exports({
       name: `lens-${lens.stream}`,
       finding: () => controller.finding(),
-      png: () => toPng(lensPicture(controller, lens), source),
-      svg: () => toSvg(lensPicture(controller, lens), source),
-      table: () => lensPicture(controller, lens).table,
+      png: () => toPng(lensFigure(controller, lens, source), PAPER, SANS),
+      svg: () => toSvg(lensFigure(controller, lens, source), PAPER, SANS),
+      table: () => tableOf(controller, lens),
     });
     return () => props.exports(null);
   });

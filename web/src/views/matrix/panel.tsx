@@ -5,6 +5,7 @@ import { topKeys } from "../../core/attention";
 import { number, percent, plural, rank, visible } from "../../core/format";
 import { paintMap } from "../../core/heatmap";
 import { heatColour } from "../../core/palette";
+import { DataTable } from "../../ui/data-table";
 import type { HeatmapController } from "./heatmap-controller";
 import { clamp, fitCell } from "./geometry";
 
@@ -131,34 +132,13 @@ export function tableOf(controller: HeatmapController): (string | number)[][] {
 
 export function Table({ controller }: { controller: HeatmapController }) {
   void controller.version.value;
-  const [, ...rows] = tableOf(controller);
+  const rows = tableOf(controller).map((row) => row.slice(2));
   const query = controller.subject();
-  return (
-    <div class="matrix-table" tabIndex={0} role="region" aria-label="data table">
-      <table>
-        <caption>
-          {controller.sentenceOfHead()}: keys of <b class="token">{visible(controller.queries[query].text)}</b> (token {query}), the strongest first
-          {rows.length > TABLED && `; ${TABLED} of ${plural(rows.length, "key")}, all of them in the CSV file`}
-        </caption>
-        <thead>
-          <tr>
-            {["rank", "key", "token", "probability", "score"].map((name) => (
-              <th scope="col" key={name}>{name}</th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.slice(0, TABLED).map(([, , place, key, token, p, score]) => (
-            <tr key={key}>
-              <td>{place}</td>
-              <td>{key}</td>
-              <th scope="row" class="token">{visible(String(token))}</th>
-              <td>{number(Number(p))}</td>
-              <td>{number(Number(score))}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+  const caption = (
+    <>
+      {controller.sentenceOfHead()}: keys of <b class="token">{visible(controller.queries[query].text)}</b> (token {query}), the strongest first
+      {rows.length - 1 > TABLED && `; ${TABLED} of ${plural(rows.length - 1, "key")}, all of them in the CSV file`}
+    </>
   );
+  return <DataTable caption={caption} rows={rows.slice(0, TABLED + 1)} heading={2} />;
 }

@@ -1,22 +1,15 @@
-/** Figure of the neuron view for export: SVG, or PNG. */
+/** Figure of the neuron view for export. */
 
+import type { Figure } from "../../core/figure";
 import { number, visible } from "../../core/format";
 import { largest, products, sum, whyHidden } from "./arithmetic";
-import { cells, heightOf, type Rect } from "./strip";
+import { cells, heightOf } from "./strip";
 import type { Numbers, NeuronController } from "./neuron-controller";
-
-type Shape = ({ kind: "rect" } & Rect) | { kind: "image"; x: number; y: number; width: number; height: number; canvas: HTMLCanvasElement; colour?: string } | { kind: "path"; d: string; x: number; y: number; colour: string } | { kind: "text"; x: number; y: number; text: string; colour: string; end?: boolean; strong?: boolean; upwards?: boolean };
-
-export interface NeuronFigure {
-  width: number;
-  height: number;
-  shapes: Shape[];
-}
 
 const COLUMNS = { key: 8, k: 130, product: 350, dot: 640, score: 720, bar: 740, p: 900, v: 920 };
 const STRIP = 200;
 
-export function neuronFigure(controller: NeuronController, { row, k, v }: Numbers, caption: string[], element: Element): NeuronFigure {
+export function neuronFigure(controller: NeuronController, { row, k, v }: Numbers, caption: string[], element: Element): Figure {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const [ink, soft, accent] = [colour("--ink"), colour("--ink-2"), colour("--accent")];
@@ -24,7 +17,7 @@ export function neuronFigure(controller: NeuronController, { row, k, v }: Number
   const page = controller.page.value.filter((key) => k.has(key));
   const high = heightOf(row.q.length);
   const step = high + 6;
-  const shapes: Shape[] = [];
+  const shapes: Figure["shapes"] = [];
   const text = (x: number, y: number, content: string, more: { colour?: string; end?: boolean; strong?: boolean } = {}) =>
     shapes.push({ kind: "text", x, y: y + high / 2, text: content, colour: ink, ...more });
   const strip = (x: number, y: number, values: Float32Array | Float64Array, most: number) => {
@@ -78,61 +71,4 @@ export function scales({ row, k, v }: Numbers, page: number[]): { q: number; k: 
     most.v = Math.max(most.v, largest(value));
   }
   return most;
-}
-
-const escaped = (text: string) => text.replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
-const at = (x: number) => String(Math.round(x * 100) / 100);
-
-export function toSvg({ width, height, shapes }: NeuronFigure, paper: string, font: string): string {
-  const elements = shapes.map((shape) =>
-    shape.kind === "rect"
-      ? `<rect x="${at(shape.x)}" y="${at(shape.y)}" width="${at(shape.width)}" height="${at(shape.height)}" fill="${escaped(shape.colour)}"/>`
-      : shape.kind === "image"
-      ? `<image x="${at(shape.x)}" y="${at(shape.y)}" width="${at(shape.width)}" height="${at(shape.height)}" preserveAspectRatio="none" href="${shape.canvas.toDataURL()}"/>`
-      : shape.kind === "path"
-      ? `<path d="${shape.d}" transform="translate(${at(shape.x)} ${at(shape.y)})" fill="none" stroke="${escaped(shape.colour)}" shape-rendering="auto"/>`
-      : `<text x="${at(shape.x)}" y="${at(shape.y)}" dy="0.35em" fill="${escaped(shape.colour)}"${shape.end ? ' text-anchor="end"' : ""}${shape.strong ? ' font-weight="600"' : ""}${shape.upwards ? ` transform="rotate(-90 ${at(shape.x)} ${at(shape.y)})"` : ""}>${escaped(shape.text)}</text>`,
-  );
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${at(width)}" height="${at(height)}" viewBox="0 0 ${at(width)} ${at(height)}" font-family="${escaped(font)}" font-size="13" shape-rendering="crispEdges">`,
-    `<rect width="100%" height="100%" fill="${escaped(paper)}"/>`,
-    ...elements,
-    "</svg>",
-  ].join("\n");
-}
-
-export function toPng({ width, height, shapes }: NeuronFigure, paper: string, font: string): Promise<Blob> {
-  const canvas = new OffscreenCanvas(Math.ceil(2 * width), Math.ceil(2 * height));
-  const pen = canvas.getContext("2d")!;
-  pen.scale(2, 2);
-  pen.fillStyle = paper;
-  pen.fillRect(0, 0, width, height);
-  paint(pen, shapes, font);
-  return canvas.convertToBlob({ type: "image/png" });
-}
-
-/** Draw the shapes of a figure. */
-export function paint(pen: CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D, shapes: Shape[], font: string): void {
-  pen.textBaseline = "middle";
-  for (const shape of shapes) {
-    if (shape.kind === "image") {
-      pen.drawImage(shape.canvas, shape.x, shape.y, shape.width, shape.height);
-      continue;
-    }
-    pen.fillStyle = pen.strokeStyle = shape.colour;
-    if (shape.kind === "path") {
-      pen.translate(shape.x, shape.y);
-      pen.stroke(new Path2D(shape.d));
-      pen.translate(-shape.x, -shape.y);
-    } else if (shape.kind === "rect") pen.fillRect(shape.x, shape.y, shape.width, shape.height);
-    else {
-      pen.font = `${shape.strong ? "600 " : ""}13px ${font}`;
-      pen.textAlign = shape.end ? "right" : "left";
-      pen.save();
-      pen.translate(shape.x, shape.y);
-      if (shape.upwards) pen.rotate(-Math.PI / 2);
-      pen.fillText(shape.text, 0, 0);
-      pen.restore();
-    }
-  }
 }

@@ -53,7 +53,7 @@ export function Controls({ controller, choice }: { controller: PatchController; 
         )}
         <label><span>target</span><input type="text" {...field("target")} readOnly={page} placeholder="top prediction" /></label>
         <label><span>against</span><input type="text" {...field("against")} readOnly={page} placeholder="nothing" /></label>
-        {!page && <button class="primary" disabled={controller.progress.value !== null}>Run</button>}
+        {!page && <button class="primary" disabled={controller.progress.value !== null}>Patch</button>}
       </div>
       {controller.position !== null && <p class="hint">The prediction is read at the pinned token {controller.position}.</p>}
     </form>

@@ -1,5 +1,6 @@
 /** The heat map of a sweep: where its cells are, and how they are drawn on a canvas or as SVG. */
 
+import { type Figure, fitted, lengthOf } from "../../core/figure";
 import { visible } from "../../core/format";
 import type { Sweep } from "../../core/patching";
 import { diverging } from "../neuron/diverging-colours";
@@ -18,7 +19,7 @@ export interface Ink {
   ink: string;
   soft: string;
   panel: string;
-  hatch: string;
+  line: string;
   dark: boolean;
   font: string;
 }
@@ -27,14 +28,15 @@ const LEFT = 58;
 const [LEAST, MOST] = [11, 72];
 const LABEL = 13;
 const NUMBERS = 44;
+const [TEXT, PAD] = [12, 8];
 
 export function geometryOf(sweep: Sweep, room: number): Geometry {
   const columns = Math.max(sweep.columns.length, 1);
   const width = Math.min(Math.max((room - LEFT - 2) / columns, LEAST), MOST);
   const height = Math.min(Math.max(width * 0.62, 20), 34);
   const upright = sweep.kind === "heads" || width >= 60;
-  const longest = Math.max(...sweep.columns.map((text) => visible(text).length));
-  const bottom = upright ? 24 : Math.min(longest * 6.6 + 16, 96);
+  const longest = Math.max(...sweep.columns.map((text) => lengthOf(visible(text), TEXT)));
+  const bottom = upright ? 24 : Math.min(longest + 2 * PAD, 112);
   return { left: LEFT, bottom, cell: { width, height }, width: LEFT + width * columns + 2, height: height * sweep.rows.length + bottom, every: Math.ceil(LABEL / width) };
 }
 
@@ -99,59 +101,26 @@ export function labelsOf(sweep: Sweep, { left, bottom, cell, every, height }: Ge
   const columns = sweep.columns.flatMap((text, column) => {
     if (column % every) return [];
     const shown = sweep.kind === "heads" ? (column === 0 ? "head 0" : text) : visible(text);
-    return [{ text: shown.length > 14 ? `${shown.slice(0, 13)}…` : shown, x: left + (column + 0.5) * cell.width, y: foot + (turned ? 8 : 14), turned, end: turned }];
+    return [{ text: fitted(shown, turned ? bottom - 2 * PAD : every * cell.width, TEXT), x: left + (column + 0.5) * cell.width, y: foot + (turned ? PAD : 14), turned, end: turned }];
   });
   return [...rows, ...columns];
 }
 
-type Pen = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
-
-/** Draw the map. marks: cells with a frame, the first the pinned one. */
-export function draw(pen: Pen, sweep: Sweep, geometry: Geometry, ink: Ink, marks: ([number, number] | null)[]): void {
-  const { cell, left } = geometry;
-  pen.clearRect(0, 0, geometry.width, geometry.height);
-  pen.textBaseline = "middle";
+/** The map as shapes. */
+export function figureOf(sweep: Sweep, geometry: Geometry, ink: Ink): Figure {
+  const { cell, width, height } = geometry;
   const gap = cell.width >= 20 ? 1 : 0;
+  const edge = `M0 0H${cell.width * sweep.columns.length + 1}V${cell.height * sweep.rows.length + 1}H0Z`;
+  const shapes: Figure["shapes"] = [{ kind: "path", d: edge, x: geometry.left - 0.5, y: -0.5, colour: ink.line }];
   for (const { x, y, fill, text, strong } of cellsOf(sweep, geometry, ink.dark)) {
-    pen.fillStyle = fill ?? ink.hatch;
-    if (fill) pen.fillRect(x, y, cell.width - gap, cell.height - gap);
-    if (!text) continue;
-    pen.font = `11px ${ink.font}`;
-    pen.textAlign = "center";
-    pen.fillStyle = strong ? ink.panel : ink.ink;
-    pen.fillText(text, x + cell.width / 2, y + cell.height / 2);
+    if (fill) shapes.push({ kind: "rect", x, y, width: cell.width - gap, height: cell.height - gap, colour: fill });
+    if (text) shapes.push({ kind: "text", x: x + cell.width / 2, y: y + cell.height / 2, text, colour: strong ? ink.panel : ink.ink, size: 11, middle: true });
   }
-  pen.strokeStyle = ink.hatch;
-  pen.lineWidth = 1;
-  pen.strokeRect(left - 0.5, -0.5, cell.width * sweep.columns.length + 1, cell.height * sweep.rows.length + 1);
-  pen.font = `12px ${ink.font}`;
-  pen.fillStyle = ink.soft;
-  for (const { text, x, y, turned, end } of labelsOf(sweep, geometry)) {
-    pen.save();
-    pen.translate(x, y);
-    if (turned) pen.rotate(-Math.PI / 2);
-    pen.textAlign = end ? "right" : "center";
-    pen.fillText(text, 0, 0);
-    pen.restore();
-  }
-  pen.lineWidth = 2;
-  pen.strokeStyle = ink.ink;
-  for (const mark of marks) if (mark) pen.strokeRect(left + mark[1] * cell.width, mark[0] * cell.height, cell.width - gap, cell.height - gap);
+  for (const { turned, end, ...label } of labelsOf(sweep, geometry)) shapes.push({ kind: "text", ...label, colour: ink.soft, size: TEXT, upwards: turned, end, middle: !end });
+  return { width, height, shapes };
 }
 
-const escape = (text: string) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/"/g, "&quot;");
-
-/** The map as SVG, on white. */
-export function svg(sweep: Sweep, geometry: Geometry, caption: string): string {
-  const { cell, width, height } = geometry;
-  const text = (x: number, y: number, words: string, anchor: string, more = "") => `<text x="${x}" y="${y}" text-anchor="${anchor}" dominant-baseline="middle"${more}>${escape(words)}</text>`;
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height + 28}" viewBox="0 0 ${width} ${height + 28}" font-family="Inter, system-ui, sans-serif" font-size="12" fill="#41526a">`,
-    `<rect width="100%" height="100%" fill="#fff"/>`,
-    ...cellsOf(sweep, geometry, false).map(({ x, y, fill, text: shown, strong }) =>
-      fill ? `<rect x="${x}" y="${y}" width="${cell.width}" height="${cell.height}" fill="${fill}"/>${shown ? text(x + cell.width / 2, y + cell.height / 2, shown, "middle", ` font-size="11" fill="${strong ? "#fff" : "#0f1c2b"}"`) : ""}` : ""),
-    ...labelsOf(sweep, geometry).map(({ text: words, x, y, turned, end }) => text(x, y, words, end ? "end" : "middle", turned ? ` transform="rotate(-90 ${x} ${y})"` : "")),
-    text(8, height + 14, caption, "start"),
-    "</svg>",
-  ].join("\n");
+/** The map, and below it what it shows. */
+export function captioned({ width, height, shapes }: Figure, caption: string, colour: string): Figure {
+  return { width, height: height + 28, shapes: [...shapes, { kind: "text", x: 8, y: height + 14, text: caption, colour, size: TEXT }] };
 }

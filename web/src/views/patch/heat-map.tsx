@@ -2,15 +2,16 @@
 
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { paint } from "../../core/figure";
 import type { Sweep } from "../../core/patching";
-import { cellAt, draw, geometryOf, type Ink } from "./geometry";
+import { cellAt, figureOf, geometryOf, type Ink } from "./geometry";
 import type { PatchController } from "./patch-controller";
 
 /** The page's own colours. */
 export function inkOf(element: Element, dark: boolean): Ink {
   const style = getComputedStyle(element);
   const value = (name: string) => style.getPropertyValue(name).trim();
-  return { ink: value("--ink"), soft: value("--ink-2"), panel: value("--panel"), hatch: value("--line"), dark, font: style.fontFamily };
+  return { ink: value("--ink"), soft: value("--ink-2"), panel: value("--panel"), line: value("--line"), dark, font: style.fontFamily };
 }
 
 const STEPS: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -42,7 +43,11 @@ export function HeatMap({ controller, sweep }: { controller: PatchController; sw
       [element.style.width, element.style.height] = [`${laid.width}px`, `${laid.height}px`];
       const pen = element.getContext("2d")!;
       pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-      draw(pen, shown, laid, inkOf(element, dark), marks);
+      const ink = inkOf(element, dark);
+      paint(pen, figureOf(shown, laid, ink).shapes, ink.font);
+      pen.lineWidth = 2;
+      pen.strokeStyle = ink.ink;
+      for (const mark of marks) if (mark) pen.strokeRect(laid.left + mark[1] * laid.cell.width, mark[0] * laid.cell.height, laid.cell.width - 1, laid.cell.height - 1);
     });
     return () => cancelAnimationFrame(frame);
   });

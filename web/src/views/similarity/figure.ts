@@ -1,9 +1,9 @@
 /** The map of a similarity as shapes: cells, and the tokens of both texts along its edges. */
 
+import { type Figure, fitted, lengthOf } from "../../core/figure";
 import { visible } from "../../core/format";
 import { largestOf, type Similarity } from "../../core/similarity";
 import { diverging } from "../neuron/diverging-colours";
-import type { NeuronFigure } from "../neuron/figure";
 
 /** Where the cells are: of so many pixels, from here on. */
 export interface Grid {
@@ -13,28 +13,27 @@ export interface Grid {
 }
 
 /** The least and the largest edge of a cell, from which on there is room for tokens, and room for these. */
-const [LEAST, MOST, NAMED] = [3, 38, 11];
-const [LETTER, LABEL, PAD] = [7.2, 132, 6];
+const [LEAST, MOST, NAMED] = [3, 56, 11];
+const [LABEL, PAD] = [132, 6];
 
 /** The cells as large as the width allows. */
 export function gridOf({ tokens: [first, second] }: Similarity, width: number): Grid {
-  const label = (tokens: readonly { text: string }[]) => Math.min(LABEL, PAD + LETTER * Math.max(...tokens.map(({ text }) => text.length)));
+  const label = (tokens: readonly { text: string }[]) => Math.min(LABEL, 2 * PAD + Math.max(...tokens.map(({ text }) => lengthOf(visible(text)))));
   const left = Math.min(label(first), 0.4 * width);
   const cell = Math.max(LEAST, Math.min(MOST, Math.floor((width - left - 2) / second.length)));
   return cell < NAMED ? { left: 2, top: 2, cell: Math.max(LEAST, Math.min(MOST, Math.floor((width - 4) / second.length))) } : { left, top: label(second), cell };
 }
 
-export function figureOf(of: Similarity, { left, top, cell }: Grid, ink: string, dark: boolean): NeuronFigure {
+export function figureOf(of: Similarity, { left, top, cell }: Grid, ink: string, dark: boolean): Figure {
   const [first, second] = of.tokens;
   const most = largestOf(of.cells) || 1;
   const gap = cell >= NAMED ? 1 : 0;
-  const shapes: NeuronFigure["shapes"] = Array.from(of.cells, (value, at) => ({
+  const shapes: Figure["shapes"] = Array.from(of.cells, (value, at) => ({
     kind: "rect", x: left + cell * (at % second.length), y: top + cell * Math.floor(at / second.length), width: cell - gap, height: cell - gap, colour: diverging(value / most, dark),
   }));
   if (top > 2) {
-    const cut = (text: string, room: number) => (text.length * LETTER > room ? `${text.slice(0, Math.floor(room / LETTER) - 1)}…` : text);
-    first.forEach(({ text }, row) => shapes.push({ kind: "text", x: left - PAD, y: top + cell * (row + 0.5), text: cut(visible(text), left - PAD), colour: ink, end: true }));
-    second.forEach(({ text }, column) => shapes.push({ kind: "text", x: left + cell * (column + 0.5), y: top - PAD, text: cut(visible(text), top - PAD), colour: ink, upwards: true }));
+    first.forEach(({ text }, row) => shapes.push({ kind: "text", x: left - PAD, y: top + cell * (row + 0.5), text: fitted(visible(text), left - 2 * PAD), colour: ink, end: true }));
+    second.forEach(({ text }, column) => shapes.push({ kind: "text", x: left + cell * (column + 0.5), y: top - PAD, text: fitted(visible(text), top - 2 * PAD), colour: ink, upwards: true }));
   }
   return { width: left + cell * second.length + 2, height: top + cell * first.length + 2, shapes };
 }

@@ -6,7 +6,7 @@ import { number, visible } from "../../core/format";
 import type { Similarity } from "../../core/similarity";
 import type { Exports } from "../../core/types";
 import { diverging } from "../neuron/diverging-colours";
-import { paint, toPng, toSvg } from "../neuron/figure";
+import { paint, toPng, toSvg } from "../../core/figure";
 import type { PairProps } from "../similarity";
 import { figureOf, gridOf } from "./figure";
 

@@ -2,7 +2,7 @@
 
 import { number } from "../../core/format";
 import type { Exports } from "../../core/types";
-import { type NeuronFigure, toPng, toSvg } from "../neuron/figure";
+import { type Figure, toPng, toSvg } from "../../core/figure";
 import { headName } from "./heads";
 import { wordRows } from "./panels";
 import type { Player } from "./player";
@@ -31,13 +31,13 @@ export function exportsOf(player: Player, host: () => Element): Exports {
   };
 }
 
-function figureOf(player: Player, host: Element, colour: (name: string) => string): NeuronFigure {
+function figureOf(player: Player, host: Element, colour: (name: string) => string): Figure {
   const { transcript } = player;
   const [ink, soft, accent, path] = ["--ink", "--ink-2", "--accent", "--path"].map(colour);
   const stretch = player.stretches[player.stretch.peek()];
   const scale = WIDTH / Math.max(stretch.end - stretch.start, 0.1);
   const x = (time: number) => MARGIN + (time - stretch.start) * scale;
-  const shapes: NeuronFigure["shapes"] = [];
+  const shapes: Figure["shapes"] = [];
   let y = MARGIN;
   transcript.words.filter(({ start }) => start >= stretch.start - 1e-6 && start < stretch.end).forEach(({ word, start }, at) => {
     const lane = at % LANES;
