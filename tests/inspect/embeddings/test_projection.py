@@ -67,6 +67,7 @@ def test_procrustes_undoes_a_turn_a_mirror_and_a_scale() -> None:
     assert not procrustes(np.zeros((3, 2)), np.zeros((3, 2))).any()
 
 
+@pytest.mark.representative("tsne")  # UMAP compiles its functions for half a minute
 @pytest.mark.parametrize("method", ["tsne", "umap"])
 def test_neighbours_stay_together(method: str) -> None:
     """Two clusters are two clusters; the same seed gives the same points; progress arrives from the worker."""
