@@ -52,8 +52,7 @@ def ours(folder: Path, tokens: int) -> dict[str, Any]:
     from glassformer.explorer.readings import lens_frame
     from glassformer.inspect import Session, SessionInput, Token
     from glassformer.inspect.attribution.attribute import direct_parts
-    from glassformer.inspect.outputs import output_table
-    from glassformer.inspect.readout import OutputNames
+    from glassformer.inspect.outputs import OutputNames, output_table
 
     model = glassformer.load(folder)
     streams = {"text": [Token(str(i), str(i), i) for i in range(tokens)]}

@@ -80,4 +80,4 @@ def test_what_cannot_be_is_refused(command: Command, arguments: tuple[str, ...],
 
 
 def test_a_model_without_a_prediction(command: Command, minilm: Path) -> None:
-    assert "no head that predicts" in " ".join(command("patch", str(minilm), "time flies").stderr.split())
+    assert "no logits" in " ".join(command("patch", str(minilm), "time flies").stderr.split())

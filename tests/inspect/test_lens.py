@@ -9,8 +9,7 @@ import glassformer
 from glassformer.core.flow import Batch, Flow
 from glassformer.errors import DataError, UnsupportedError, WeightsError
 from glassformer.inspect import Session, SessionInput, lens
-from glassformer.inspect.outputs import LOGITS, output_table
-from glassformer.inspect.readout import OutputNames
+from glassformer.inspect.outputs import LOGITS, OutputNames, output_table
 from glassformer.models import FAMILIES
 from glassformer.models.bart.network import Bart
 from tests.inspect.passes import network_of, reading_of, tokens_for

@@ -187,7 +187,7 @@ def _changes(result: PatchResult) -> Table:
     for change in result.top():
         shares = (change.probability_before, change.probability_after)
         table.add_row(
-            Text(visible(repr(change.name) if change.name != change.name.strip() else change.name)),
+            Text(visible(change.name)),
             f"{change.logit_before:.3f}",
             f"{change.logit_after:.3f}",
             *("–" if share is None else f"{share:.1%}" for share in shares),

@@ -15,7 +15,7 @@ from glassformer.engine.pooling import PoolingSettings
 from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.opening import opening
 from glassformer.inspect.outputs import reads_layers
-from glassformer.inspect.readout import predicts
+from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import Session
 from glassformer.pretrained import PretrainedModel
 

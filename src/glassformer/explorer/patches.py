@@ -24,8 +24,8 @@ from glassformer.explorer.readings import QUICK
 from glassformer.explorer.session_runs import Job, PassStopped, SessionRun, SessionRuns
 from glassformer.inspect.interruption import before_each_block
 from glassformer.inspect.patching.effects import PatchOptions
+from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.patching.sweep import PatchSweep
-from glassformer.inspect.readout import predicts
 from glassformer.inspect.session import Session
 
 STOPPED = "the sweep was cancelled"
@@ -56,12 +56,12 @@ def sweep_data(sweep: PatchSweep) -> dict[str, Any]:
     """A sweep as the page reads it: the map, and of each patch the most likely classes."""
     metric = sweep.patching.metric
     names = {change.number: change.name for changes in sweep.changes for change in changes}
-    names |= {metric.target: metric.readout.name(metric.target)}
+    names |= {metric.target: metric.readout.table.name(metric.target)}
     before = {change.number: change for changes in sweep.changes for change in changes}
     return {
         **sweep.to_dict(),
         "target": names[metric.target],
-        "against": None if metric.against is None else metric.readout.name(metric.against),
+        "against": None if metric.against is None else metric.readout.table.name(metric.against),
         "at": metric.readout.position,
         "classes": {
             str(number): {"name": names[number], **_short(change.to_dict(), "before")}

@@ -16,7 +16,7 @@ from glassformer.core.flow import Batch
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.generation.generate import greedy_ids, target_prefix
-from glassformer.inspect.readout import OutputNames
+from glassformer.inspect.outputs import OutputNames
 from glassformer.inspect.tokens import Token, generated_tokens, special_token, tokens_of
 from glassformer.models import Network
 from glassformer.pretrained import PretrainedModel

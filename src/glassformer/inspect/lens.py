@@ -21,8 +21,7 @@ from torch.nn import functional as F
 
 from glassformer.core.flow import Batch, Flow
 from glassformer.errors import DataError
-from glassformer.inspect.outputs import OutputTable, output_table
-from glassformer.inspect.readout import OutputNames
+from glassformer.inspect.outputs import OutputNames, OutputTable, check_logits, output_table
 from glassformer.inspect.tokens import Token
 from glassformer.models import Network, eval_mode
 
@@ -164,6 +163,7 @@ def _read(
     network: Network, batch: Batch, x: Tensor, streams: dict[str, list[Token]], names: OutputNames
 ) -> tuple[Tensor, OutputTable]:
     logits, table = output_table(network, network.read_stream(x[None], batch, Flow()), streams, names)
+    check_logits(logits, network)
     return logits[0].to(torch.promote_types(logits.dtype, torch.float32)), table
 
 

@@ -5,6 +5,7 @@ language model, CTC           a token of the stream        a vocabulary entry
 token classifier              a token of the stream        a label
 sequence classifier           the whole input              a label
 yes or no for each token      a token of the stream        no, yes
+text and image together       the whole input              their score, or an answer
 span classifier               start, end                   a token of the stream
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -21,15 +22,47 @@ from torch import Tensor
 from glassformer.core.flow import Output
 from glassformer.errors import DataError, UnsupportedError, WeightsError, nearest
 from glassformer.files import safe_repr
-from glassformer.inspect.readout import OutputNames
-from glassformer.inspect.tokens import Token, readable, vocabulary_entry
+from glassformer.inspect.tokens import Token, readable, special_token, vocabulary_entry
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.load import name_list, nan_parameters
 
+if TYPE_CHECKING:
+    from glassformer.pretrained import PretrainedModel
+
 COLUMNS = {"text": ["text"], "span": ["start", "end"]}
 YES_OR_NO = ("no", "yes")
 LOGITS = ("logits", "prediction_logits", "start_logits")
+"""Fields of `Output` that hold logits of one stream, in order of preference."""
+SCORES = ("logits_per_image", "question_answering_score")
+"""Fields that hold scores of a text and an image together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputNames:
+    """Names of a head's outputs: entries of a vocabulary, or labels.
+
+    tokenizer: of what the model writes; None without a vocabulary · labels: by number
+    blank: of what the model reads, the token that says nothing: mask, padding, unknown, or the end of a text
+    """
+
+    tokenizer: Tokenizer | None = None
+    labels: tuple[str, ...] = ()
+    blank: Token | None = None
+
+    @classmethod
+    def of(cls, model: PretrainedModel) -> OutputNames:
+        """The names that a model's folder gives."""
+        tokenizer = model.tokenizer.target if model.has_tokenizer and model.network.vocabulary else None
+        return cls(tokenizer=tokenizer, labels=tuple(model.config.id2label.values()), blank=_blank(model))
+
+
+def _blank(model: PretrainedModel) -> Token | None:
+    if not model.has_tokenizer:
+        return None
+    reader = model.tokenizer
+    numbers = (reader.mask_token_id, reader.pad_token_id, reader.unk_token_id, reader.eos_token_id)
+    return next((special_token(reader, number) for number in numbers if number is not None), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +70,8 @@ class OutputTable:
     """What the columns and the choices of a head are, for one pass.
 
     columns: the tokens of the stream; the text as a whole; or start and end of a span, whose choices are the tokens
-    normalised: the choices of a column exclude each other · causal: a column predicts the token after it
+    normalised: the choices of a column exclude each other · regression: they are numbers without probabilities
+    causal: a column predicts the token after it
     """
 
     kind: Literal["vocabulary", "labels", "positions"]
@@ -46,6 +80,7 @@ class OutputTable:
     tokens: Sequence[Token]
     names: OutputNames
     normalised: bool = True
+    regression: bool = False
     causal: bool = False
 
     @property
@@ -56,7 +91,7 @@ class OutputTable:
     def name(self, choice: int) -> str:
         """The name of a choice, for display."""
         if self.kind == "positions":
-            return self.tokens[choice].text
+            return f"{self.tokens[choice].text} ({choice})"
         if self.kind == "labels":
             return self.names.labels[choice] if choice < len(self.names.labels) else str(choice)
         tokenizer = self.names.tokenizer
@@ -66,61 +101,75 @@ class OutputTable:
             return vocabulary_entry(tokenizer, choice)
         return readable(tokenizer.decode([choice])) or vocabulary_entry(tokenizer, choice)
 
+    @property
+    def gaps(self) -> list[int]:
+        """The tokens that a masked language model fills."""
+        mask = None if self.names.blank is None else self.names.blank.id
+        return [at for at, token in enumerate(self.tokens) if token.special and token.id == mask]
+
+    def probabilities(self, logits: Tensor) -> Tensor | None:
+        """The probabilities of choices; None of a regression. [..., choices]"""
+        if self.regression:
+            return None
+        return logits.softmax(-1) if self.normalised else logits.sigmoid()
+
     def find(self, target: str | int, count: int) -> int:
-        """The number of a choice, from its name or its number.
+        """The number of a choice, from its name or its number; `count`: of all choices.
 
         Raises: DataError: there is no such choice, or it is not one token.
         """
         if isinstance(target, int) and not isinstance(target, bool):
             if not 0 <= target < count:
-                raise DataError(f"there is no output {target}; this head has outputs 0 to {count - 1}")
+                raise DataError(f"there is no output {target}; the classes are 0 to {count - 1}")
             return target
         if not isinstance(target, str) or not target:
             raise DataError(f"the target is {safe_repr(target)}; give the name of an output, or its number")
-        if self.kind == "positions":
-            raise DataError("the answer of a span is a position: give the number of a token, or leave it out")
-        if self.kind == "labels":
-            return _find_label(target, self.names.labels)
+        if self.kind != "vocabulary":
+            return _find_label(target, [self.name(choice) for choice in range(count)])
         if self.names.tokenizer is None:
             raise DataError(f"this model has no tokenizer; give the number of an output, 0 to {count - 1}")
         return _find_token(target, self.names.tokenizer)
 
 
 def output_table(
-    network: Network, output: Output, tokens: dict[str, list[Token]], names: OutputNames
+    network: Network, output: Output, tokens: dict[str, list[Token]], names: OutputNames, fields: Sequence[str] = LOGITS
 ) -> tuple[Tensor, OutputTable]:
-    """The logits of a pass [B, columns, choices], and what they mean; `tokens` are those of each row.
+    """The logits of a pass [B, columns, choices], and what they mean.
 
-    Raises: UnsupportedError: the model has no head that gives logits. WeightsError: they are NaN.
+    Args: tokens: of each row · fields: of `Output`, those that are read, in order of preference
+    Raises: UnsupportedError: the model has no head that gives logits.
     """
     head = network.head
     if head is None:
         raise UnsupportedError(
-            "this model was loaded without a head, so there is no output to read; load it with task=…"
+            "this model was loaded without a head, so it predicts nothing; load it with a task, such as "
+            "task='text-generation', 'fill-mask' or 'text-classification'"
         )
     stream = network.head_stream()
     make = partial(OutputTable, stream=stream, tokens=tokens[stream], names=names)
-    given = next((x for name in LOGITS if name in head.FIELDS and (x := getattr(output, name)) is not None), None)
-    if given is None:
+    field = next((name for name in fields if name in head.FIELDS and getattr(output, name) is not None), None)
+    if field is None:
         raise UnsupportedError(
             f"the head of this model gives {', '.join(head.FIELDS)}, no logits; load it with a task that has some"
         )
+    given: Tensor = output[field]
     if output.start_logits is not None and output.end_logits is not None:
         given = torch.stack([output.start_logits, output.end_logits], dim=1)
-        table = make(kind="positions", columns="span")
-    elif head.LOGIT_A_TOKEN:
+        return given, make(kind="positions", columns="span")
+    if head.LOGIT_A_TOKEN:
         given = torch.stack([torch.zeros_like(given), given], dim=-1)
-        table = make(kind="labels", columns="tokens", names=OutputNames(labels=YES_OR_NO))
-    elif given.dim() == 2:
-        exclusive = getattr(head, "problem", None) in (None, "single") and given.shape[1] > 1
-        given, table = given[:, None], make(kind="labels", columns="text", normalised=exclusive)
-    elif head.OVER_VOCABULARY or "prediction_logits" in head.FIELDS:
+        return given, make(kind="labels", columns="tokens", names=OutputNames(labels=YES_OR_NO))
+    if field == "logits_per_image":  # every text with every image: row by row
+        given = given.diagonal()[:, None]
+    if given.dim() == 2:
+        problem = getattr(head, "problem", None)
+        number = problem != "multi" and (problem == "regression" or given.shape[1] == 1)
+        exclusive = problem != "multi" and not number
+        return given[:, None], make(kind="labels", columns="text", normalised=exclusive, regression=number)
+    if head.OVER_VOCABULARY or field == "prediction_logits":
         causal = next(iter(network.stacks()[stream])).attn.spec.causal
-        table = make(kind="vocabulary", columns="tokens", causal=causal)
-    else:
-        table = make(kind="labels", columns="tokens")
-    _refuse_nan(given, network)
-    return given, table
+        return given, make(kind="vocabulary", columns="tokens", causal=causal)
+    return given, make(kind="labels", columns="tokens")
 
 
 def reads_layers(network: Network) -> bool:
@@ -129,11 +178,14 @@ def reads_layers(network: Network) -> bool:
     return head is not None and not network.unreadable and any(name in head.FIELDS for name in LOGITS)
 
 
-def _refuse_nan(logits: Tensor, network: Network) -> None:
-    if logits.numel() and bool(logits.max().isnan()):
+def check_logits(logits: Tensor, network: Network) -> None:
+    """Raises: WeightsError: they are NaN or infinite, and which parameters are."""
+    if logits.numel() and not bool(logits.max().isfinite()):
         broken = nan_parameters(network)
-        why = f", because {len(broken)} parameters do: {name_list(broken)}; the checkpoint is damaged" if broken else ""
-        raise WeightsError(f"the output holds NaN{why}")
+        why = "; the checkpoint is damaged, or the dtype too narrow (load it with dtype='float32')"
+        if broken:
+            why = f", because {len(broken)} parameters do: {name_list(broken)}; the checkpoint is damaged"
+        raise WeightsError(f"the output holds {'NaN' if bool(logits.isnan().any()) else 'infinite numbers'}{why}")
 
 
 def _find_label(target: str, labels: Sequence[str]) -> int:
@@ -163,6 +215,6 @@ def _find_token(target: str, tokenizer: Tokenizer) -> int:
     if len(pieces) > 1:
         raise DataError(
             f"{safe_repr(target)} is {len(pieces)} tokens: {name_list(pieces)}; the model predicts one at a time: "
-            "give one of them"
+            "give one that is a single token"
         )
     raise DataError(f"{safe_repr(target)} is not in the vocabulary of {len(tokenizer):,} tokens")

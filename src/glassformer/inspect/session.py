@@ -29,11 +29,11 @@ from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
 from glassformer.inspect.inputs import SessionInput
 from glassformer.inspect.lens import Lens, LensOptions, read_lens
+from glassformer.inspect.outputs import OutputNames
 from glassformer.inspect.overview import Overview, overview
 from glassformer.inspect.patching.effects import PatchOptions, PatchResult, patch
 from glassformer.inspect.patching.patches import Component
 from glassformer.inspect.patching.sweep import PatchSweep, sweep
-from glassformer.inspect.readout import OutputNames
 from glassformer.inspect.tokens import Token
 from glassformer.inspect.trace import TapRow, trace
 from glassformer.models import Network, eval_mode

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.errors import DataError, nearest
+from glassformer.files import safe_repr
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
 
@@ -87,3 +89,32 @@ def vocabulary_entry(tokenizer: Tokenizer, token: int) -> str:
     """The vocabulary entry of a token, or its number: an embedding may have more rows than the vocabulary entries."""
     piece: str | None = tokenizer.engine.id_to_token(token)
     return f"[{token}]" if piece is None else piece
+
+
+def find_token(at: str | int, tokens: Sequence[Token]) -> int:
+    """The number of a token, from its number or from the word that it begins.
+
+    Raises: DataError: there is no such token or word.
+    """
+    if isinstance(at, int) and not isinstance(at, bool):
+        if not -len(tokens) <= at < len(tokens):
+            raise DataError(f"there is no token {at}; the text has tokens 0 to {len(tokens) - 1}")
+        return at % len(tokens)
+    if not isinstance(at, str):
+        raise DataError(f"at is {safe_repr(at)}; give the number of a token, or a word of the text")
+    words = dict[str, int]()
+    for number, token in enumerate(tokens):
+        if token.continues and words:
+            text, first = next(reversed(words.items()))
+            words.setdefault(text + token.text, first)
+        else:
+            words.setdefault(token.text, number)
+    if at not in words:
+        raise DataError(f"the text has no word {safe_repr(at)}{nearest(at, words)}; or give the number of a token")
+    return words[at]
+
+
+def numbered(tokens: Sequence[Token], most: int = 40) -> str:
+    """Tokens with their positions, for messages: `0 the · 1 cat · 2 sat`."""
+    shown = " · ".join(f"{at} {token.text}" for at, token in enumerate(tokens[:most]))
+    return shown + (f" · … {len(tokens):,} in all" if len(tokens) > most else "")

@@ -29,7 +29,7 @@ from glassformer.explorer.binary_frames import encode
 from glassformer.explorer.describe import model_facts, without_places
 from glassformer.inspect.inputs import SessionInput, media_input
 from glassformer.inspect.interruption import before_each_block
-from glassformer.inspect.readout import OutputNames
+from glassformer.inspect.outputs import OutputNames
 from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.tokens import generated_tokens
 from glassformer.pretrained import PretrainedModel

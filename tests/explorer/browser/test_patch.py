@@ -62,7 +62,7 @@ def test_two_texts_by_a_link_and_what_is_measured(tab: Tabs, play: Look, plays: 
     state = {"p.kind": "residual", "p.mode": "swap", "p.other": OTHER, "p.target": " son", "p.against": " men"}
     page = opened(one, play, **state)
     told = page.locator(".patch-picture").inner_text()
-    assert "0 = corrupt, 1 = clean" in told and "' son' − ' men'" in told
+    assert "0 = corrupt, 1 = clean" in told and "'son' − 'men'" in told
     page.get_by_role("button", name="data table").click()
     session = plays.inspect(TEXT)
     expected = session.sweep("residual", source=plays.inspect(OTHER), target=" son", against=" men").normalised

@@ -15,10 +15,9 @@ from glassformer.engine.prepare import prepare
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.inspect import Session, SessionInput
 from glassformer.inspect.attribution.attribute import direct_parts
-from glassformer.inspect.attribution.target import TargetRequest, find_token
-from glassformer.inspect.outputs import OutputTable, output_table
-from glassformer.inspect.readout import OutputNames
-from glassformer.inspect.tokens import Token
+from glassformer.inspect.attribution.target import TargetRequest
+from glassformer.inspect.outputs import OutputNames, OutputTable, output_table
+from glassformer.inspect.tokens import Token, find_token
 from tests.inspect.passes import network_of, reading_of
 from tests.inspect.test_lens import HEADS, SHAKESPEARE, session_of
 

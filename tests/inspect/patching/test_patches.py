@@ -18,8 +18,8 @@ from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.inspect import Component, PatchSweep, Session, SessionInput
 from glassformer.inspect.patching.effects import METRICS
+from glassformer.inspect.patching.readout import FIELDS
 from glassformer.inspect.patching.sweep import SWEEPS
-from glassformer.inspect.readout import FIELDS
 from glassformer.model import Model
 from glassformer.models import FAMILIES, ConfigReader, Network
 from tests.core.small import perturbed
@@ -74,7 +74,8 @@ def two_of(family: str) -> tuple[Session, Session, dict[str, Any]]:
     """Two passes of one network, and what its predictions need to be read."""
     network, reading = headed(family), reading_of(family)
     first, second = Session(network, reading), Session(network, another(reading))
-    options: dict[str, Any] = {"target": 0, "metric": "logit"}
+    assert network.head is not None
+    options: dict[str, Any] = {"target": int(network.head.LOGIT_A_TOKEN), "metric": "logit"}  # of "no" it is 0
     try:
         first.patch("attn.z", **options)
     except DataError:  # it predicts something at every position
@@ -210,8 +211,8 @@ def test_what_is_measured(king: Session) -> None:
         one = king.patch("blocks.*.attn.z", target=" and", against="\n", metric=metric)
         assert one.before != one.after and str(one.patching.metric).startswith(metric)
     changes = {change.name: change for change in result.top(3)}
-    assert {" and", "\n"} <= changes.keys()
-    assert changes[" and"].probability_before == pytest.approx(result.before)
+    assert {"and", "⏎"} <= changes.keys()
+    assert changes["and"].probability_before == pytest.approx(result.before)
     assert result.to_dict()["classes"][0]["logit_after"] == max(x.logit_after for x in changes.values())
 
 
@@ -283,7 +284,7 @@ def refusals(king: Session, queen: Session) -> Iterator[tuple[type[Exception], s
     yield DataError, "the classes are 0 to 999", lambda: king.patch("attn.z", target=1000)
     yield DataError, "name the other one", lambda: king.patch("attn.z", metric="logit difference")
     yield DataError, "name two classes", lambda: king.patch("attn.z", target=3, against=3)
-    yield DataError, "there is no position 99", lambda: king.patch("attn.z", position=99)
+    yield DataError, "there is no token 99", lambda: king.patch("attn.z", position=99)
     yield DataError, "mean_of goes with", lambda: king.patch("attn.z", mean_of=[king])
     yield DataError, "at least one text", lambda: king.patch("attn.z", mode="mean", mean_of=[])
     yield DataError, "align is 'middle'", lambda: king.patch("attn.z", source=queen, align="middle")
@@ -318,10 +319,10 @@ def test_texts_of_other_lengths_are_shown_or_aligned(plays: Model, king: Session
 
 
 def test_models_without_a_prediction_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="no head that predicts"):
+    with pytest.raises(UnsupportedError, match="no logits"):
         session_of("bert").patch("attn.z")
     other = session_of("gpt2")
-    with pytest.raises(UnsupportedError, match="no head that predicts"):
+    with pytest.raises(UnsupportedError, match="without a head"):
         other.sweep("heads")
 
 
@@ -335,7 +336,7 @@ def test_nan_is_an_error_before_anything_is_compared(plays: Model) -> None:
     network: Any = broken.network
     with torch.no_grad():
         network.blocks[0].ffn.down.bias[0] = float("nan")
-    with pytest.raises(WeightsError, match="logits of this text are NaN"):
+    with pytest.raises(WeightsError, match="output holds NaN"):
         broken.inspect("My lord").sweep("heads")
 
 
@@ -347,7 +348,7 @@ def test_classifiers_and_taggers(tmp_path: Path) -> None:
     result = session.patch("blocks.0.attn.z[0]", target="LABEL_2")
     assert [change.name for change in result.top()] and result.patching.metric.target == 2
     assert sum(change.probability_after or 0 for change in result.top()) == pytest.approx(1.0)
-    with pytest.raises(DataError, match=r"no class 'anger'.*LABEL_0, LABEL_1, LABEL_2"):
+    with pytest.raises(DataError, match=r"no label 'anger'.*LABEL_0, LABEL_1, LABEL_2"):
         session.patch("attn.z", target="anger")
     with pytest.raises(DataError, match="predicts once a text"):
         session.patch("attn.z", position=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +9,10 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Output
-from glassformer.errors import DataError, nearest
+from glassformer.errors import DataError
 from glassformer.files import safe_repr
-from glassformer.inspect.outputs import OutputTable, output_table
-from glassformer.inspect.readout import OutputNames
-from glassformer.inspect.tokens import Token
+from glassformer.inspect.outputs import OutputNames, OutputTable, check_logits, output_table
+from glassformer.inspect.tokens import Token, find_token
 from glassformer.models import Network
 
 OUTSIDE = "O"
@@ -89,6 +87,7 @@ class TargetRequest:
         Raises: DataError: there is no such output, token or word. UnsupportedError: no head that gives logits.
         """
         logits, table = output_table(network, output, streams, names)
+        check_logits(logits, network)
         values = logits[0].float()
         if table.columns == "span":
             return self._span(table, values)
@@ -151,29 +150,6 @@ class TargetRequest:
         )
 
 
-def find_token(at: str | int, tokens: Sequence[Token]) -> int:
-    """The number of a token, from its number or from the word that it begins.
-
-    Raises: DataError: there is no such token or word.
-    """
-    if isinstance(at, int) and not isinstance(at, bool):
-        if not -len(tokens) <= at < len(tokens):
-            raise DataError(f"there is no token {at}; the text has tokens 0 to {len(tokens) - 1}")
-        return at % len(tokens)
-    if not isinstance(at, str):
-        raise DataError(f"at is {safe_repr(at)}; give the number of a token, or a word of the text")
-    words = dict[str, int]()
-    for number, token in enumerate(tokens):
-        if token.continues and words:
-            text, first = next(reversed(words.items()))
-            words.setdefault(text + token.text, first)
-        else:
-            words.setdefault(token.text, number)
-    if at not in words:
-        raise DataError(f"the text has no word {safe_repr(at)}{nearest(at, words)}; or give the number of a token")
-    return words[at]
-
-
 def _usual_column(table: OutputTable, logits: Tensor, choice: int | None) -> tuple[int, int | None]:
     """Where one looks if nothing is said, and what stands there: the next token, the mask, the surest label."""
     tokens = table.tokens
@@ -183,10 +159,8 @@ def _usual_column(table: OutputTable, logits: Tensor, choice: int | None) -> tup
         places = [i for i, token in enumerate(tokens) if i and not token.special and choice in (None, token.id)]
         return (places[-1] - 1, tokens[places[-1]].id) if places else (len(tokens) - 1, None)
     if table.kind == "vocabulary":
-        mask = None if table.names.blank is None else table.names.blank.id
-        masked = [i for i, token in enumerate(tokens) if token.special and token.id == mask]
-        if masked and table.stream == "text":
-            return masked[0], None
+        if table.gaps and table.stream == "text":
+            return table.gaps[0], None
         raise DataError(
             "this model fills gaps, and the text has none; put one in"
             + (f", {table.names.blank.text}," if table.names.blank else "")

@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Flow, Output, match
-from glassformer.errors import DataError, UnsupportedError, WeightsError, nearest
+from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
+from glassformer.inspect.outputs import YES_OR_NO
 from glassformer.inspect.patching.patches import (
     Component,
     Patch,
@@ -34,7 +35,7 @@ from glassformer.inspect.patching.patches import (
     record_taps,
     run_patches,
 )
-from glassformer.inspect.readout import Readout, readout
+from glassformer.inspect.patching.readout import Readout, readout
 from glassformer.models import eval_mode
 
 if TYPE_CHECKING:
@@ -88,15 +89,15 @@ class TargetMetric:
             return logits[..., self.target] - logits[..., self.against]
         if self.name == "logit":
             return logits[..., self.target]
-        probabilities = self.readout.probabilities(logits)
+        probabilities = self.readout.table.probabilities(logits)
         if probabilities is None:
             raise UnsupportedError(f"this model predicts a number, which has no {self.name}; take metric='logit'")
         return probabilities[..., self.target] if self.name == "probability" else probabilities[..., self.target].log()
 
     def __str__(self) -> str:
-        target, against = self.readout.name(self.target), self.against
-        versus = "" if against is None or self.name != "logit difference" else f" − {self.readout.name(against)!r}"
-        return f"{self.name} of {target!r}{versus}"
+        name, against = self.readout.table.name, self.against
+        versus = "" if against is None or self.name != "logit difference" else f" − {name(against)!r}"
+        return f"{self.name} of {name(self.target)!r}{versus}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,14 +162,14 @@ class Patching:
 
     def changes(self, patched: Tensor, count: int) -> list[PredictionChange]:
         """The most likely classes before or after a patch, and what is measured, most likely after it first."""
-        read, metric, base = self.metric.readout, self.metric, self.base
+        table, metric, base = self.metric.readout.table, self.metric, self.base
         count = min(count, len(base))
         numbers = {metric.target, *base.topk(count).indices.tolist(), *patched.topk(count).indices.tolist()}
         numbers |= {metric.against} - {None}
-        first, second = read.probabilities(base.double()), read.probabilities(patched.double())
+        first, second = table.probabilities(base.double()), table.probabilities(patched.double())
         return [
             PredictionChange(
-                name=read.name(at), number=at, logit_before=float(base[at]), logit_after=float(patched[at]),
+                name=table.name(at), number=at, logit_before=float(base[at]), logit_after=float(patched[at]),
                 probability_before=None if first is None else float(first[at]),
                 probability_after=None if second is None else float(second[at]),
             )
@@ -223,11 +224,11 @@ def patching(session: Session, options: PatchOptions) -> Patching:
 def _same_position(read: Readout, source: Session, align: str) -> int:
     """The position of the source at which its prediction is read: the end stays the end."""
     assert read.position is not None
-    tokens = len(source.streams[read.stream])
-    if align == "strict" and tokens == len(read.tokens):
+    own, tokens = len(read.table.tokens), len(source.streams[read.table.stream])
+    if align == "strict" and tokens == own:
         return read.position
-    at_end = read.position == len(read.tokens) - 1 or align == "end"
-    return max(0, read.position + tokens - len(read.tokens)) if at_end else min(read.position, tokens - 1)
+    at_end = read.position == own - 1 or align == "end"
+    return max(0, read.position + tokens - own) if at_end else min(read.position, tokens - 1)
 
 
 def _prediction(session: Session, position: int | None) -> tuple[Readout, Tensor]:
@@ -235,27 +236,23 @@ def _prediction(session: Session, position: int | None) -> tuple[Readout, Tensor
     with torch.inference_mode(), eval_mode(session.network):
         output: Output = session.network(session.batch, Flow())
     read = readout(session, output, position)
-    logits = read(output)[0]
-    if not bool(logits.isfinite().any()) or bool(logits.isnan().any()):
-        raise WeightsError(
-            "the logits of this text are NaN, so nothing can be compared: weights that are not finite, or a dtype that "
-            "is too narrow (load it with dtype='float32')"
-        )
-    return read, logits
+    return read, read(output)[0]
 
 
 def _metric(read: Readout, base: Tensor, other: Tensor | None, direction: str, options: PatchOptions) -> TargetMetric:
     """What is measured: by default the top prediction of the clean text against that of the corrupt one."""
     name, target, against = options.get("metric"), options.get("target"), options.get("against")
     clean, corrupt = (base, other) if other is None or direction == "noising" else (other, base)
-    number = int(clean.argmax()) if target is None else read.number(target, len(base))
-    versus = None if against is None else read.number(against, len(base))
+    table = read.table
+    likely = 1 if table.names.labels is YES_OR_NO else int(clean.argmax())  # the logit of "no" is always 0
+    number = likely if target is None else table.find(target, len(base))
+    versus = None if against is None else table.find(against, len(base))
     if target is None and against is None and corrupt is not None and int(corrupt.argmax()) != number:
         versus = int(corrupt.argmax())
     if name == "logit difference" and versus is None:
         raise DataError("a logit difference is between two classes; name the other one: against=… (--against)")
     if versus == number:
-        raise DataError(f"target and against are both {safe_repr(read.name(number))}; name two classes")
+        raise DataError(f"target and against are both {safe_repr(table.name(number))}; name two classes")
     return TargetMetric(
         name=name or ("logit" if versus is None else "logit difference"), readout=read, target=number, against=versus
     )
@@ -316,21 +313,21 @@ def continuations(patching: Patching, patch: Patch, count: int) -> tuple[str, st
     There is no cache of keys and values, since a patch changes them.
     """
     session, read = patching.session, patching.metric.readout
-    tokenizer, network = read.names.tokenizer, session.network
-    field = "decoder_input_ids" if read.stream == "target" else "input_ids"
-    if not read.vocabulary or tokenizer is None or not any(about.causal for about in session.maps.values()):
+    table, network = read.table, session.network
+    tokenizer, field = table.names.tokenizer, "decoder_input_ids" if table.stream == "target" else "input_ids"
+    if tokenizer is None or not table.causal:
         raise UnsupportedError("this model writes no text, so none can be compared")
-    room = count if network.max_tokens is None else min(count, network.max_tokens - len(read.tokens))
-    texts = []
+    room = count if network.max_tokens is None else min(count, network.max_tokens - len(table.tokens))
+    at_end, texts = replace(read, position=len(table.tokens) - 1), []
     for own in ([], patch):
         ids: Tensor = getattr(session.batch, field)
         for _ in range(room):
             grown, length = replace(session.batch, **{field: ids}), ids.shape[1]
-            (logits,) = run_patches(network, grown, [own], lambda out: out[read.field][:, -1], tokens=length, last=1)
+            (logits,) = run_patches(network, grown, [own], at_end, tokens=length, last=1)
             ids = torch.cat([ids, logits.argmax().view(1, 1)], dim=1)
             if int(ids[0, -1]) == tokenizer.eos_token_id:
                 break
-        texts.append(str(tokenizer.decode(ids[0, len(read.tokens) :], skip_special_tokens=True)))
+        texts.append(str(tokenizer.decode(ids[0, len(table.tokens) :], skip_special_tokens=True)))
     return texts[0], texts[1]
 
 

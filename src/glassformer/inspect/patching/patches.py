@@ -23,7 +23,7 @@ from torch import Tensor
 from glassformer.core.flow import Batch, Flow, Output, Tape, match
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.inspect.readout import numbered
+from glassformer.inspect.tokens import numbered
 from glassformer.inspect.trace import AXES
 from glassformer.models import Network, eval_mode
 

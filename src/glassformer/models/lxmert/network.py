@@ -85,6 +85,9 @@ class Lxmert(Network):
     def stream_taps(self) -> dict[str, tuple[str, ...]]:
         return {"text": self.text.stream_taps(), "image": self.vision.stream_taps()}
 
+    def head_stream(self) -> str:
+        return "text"
+
     def attention_layout(self) -> dict[str, AttentionGroup]:
         return {
             "text": self.text.self_attention_group("text"),
