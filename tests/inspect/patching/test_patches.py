@@ -23,7 +23,7 @@ from glassformer.inspect.patching.sweep import SWEEPS
 from glassformer.model import Model
 from glassformer.models import FAMILIES, ConfigReader, Network
 from tests.core.small import perturbed
-from tests.inspect.passes import reading_of, session_of
+from tests.inspect.passes import network_of, reading_of, session_of
 
 CLOSE = 2e-6
 """Rows of one pass and a pass alone, in fp32: other sizes of matrix products."""
@@ -358,7 +358,11 @@ def test_classifiers_and_taggers(tmp_path: Path) -> None:
     tagger = glassformer.load(tmp_path / "tags").inspect("time flies")
     with pytest.raises(DataError, match=r"at every position; say at which .*0 .CLS. · 1 time"):
         tagger.patch("attn.z")
-    assert tagger.patch("attn.z", position=1, target="LABEL_1").before
+    assert tagger.patch("attn.z", position="time", target="LABEL_1").before
+    yes_or_no = Session(network_of("electra", task="replaced-token-detection"), reading_of("electra"))
+    result = yes_or_no.patch("attn.z", position=2)
+    assert str(result.patching.metric) == "logit of 'yes'"  # that of "no" is always 0
+    assert sum(change.probability_after or 0 for change in result.top()) == pytest.approx(1.0)
     make_folder(tmp_path / "spans", "bert", task="question-answering")
     spans = glassformer.load(tmp_path / "spans").inspect("time flies", "fruit flies").patch("attn.z")
     assert spans.top()[0].name.endswith(")")

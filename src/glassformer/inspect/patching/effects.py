@@ -56,7 +56,7 @@ class PatchOptions(TypedDict, total=False):
     mean_of: sessions whose positions are averaged; None = this one
     target, against: token or label, by name or number; None = the top prediction, of the clean text against the corrupt
     metric: "logit", "logit difference", "probability", "log-probability"; None = logit difference where there are two
-    position: where the prediction is read; None = the next token, or the gap
+    position: where the prediction is read: a token's number, or a word; None = the next token, or the gap
     direction: "denoising": this text is the corrupt one; "noising": it is the clean one
     progress: called after each pass with the number of patches done and of all
     """
@@ -68,7 +68,7 @@ class PatchOptions(TypedDict, total=False):
     target: str | int | None
     against: str | int | None
     metric: str | None
-    position: int | None
+    position: int | str | None
     direction: str
     progress: Progress | None
 
@@ -231,7 +231,7 @@ def _same_position(read: Readout, source: Session, align: str) -> int:
     return max(0, read.position + tokens - own) if at_end else min(read.position, tokens - 1)
 
 
-def _prediction(session: Session, position: int | None) -> tuple[Readout, Tensor]:
+def _prediction(session: Session, position: int | str | None) -> tuple[Readout, Tensor]:
     """Where a session's prediction is read, and its logits [C], of the pass without patches."""
     with torch.inference_mode(), eval_mode(session.network):
         output: Output = session.network(session.batch, Flow())

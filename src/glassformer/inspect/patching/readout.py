@@ -51,10 +51,10 @@ class Readout:
         return _read(self.session, output)[0][:, self.column]
 
 
-def readout(session: Session, output: Output, position: int | None = None) -> Readout:
+def readout(session: Session, output: Output, position: int | str | None = None) -> Readout:
     """Where the prediction of a session is read.
 
-    Args: output: of its pass · position: of a token, also from the end; None = the next token, or the gap
+    Args: output: of its pass · position: of a token, also from the end, or a word; None = the next token, or the gap
     Raises: UnsupportedError: the model has no head. DataError: no such position; none given where one is needed.
         WeightsError: the logits are NaN.
     """
@@ -76,10 +76,10 @@ def _read(session: Session, output: Output) -> tuple[Tensor, OutputTable]:
     return output_table(session.network, output, session.streams, session.names(), FIELDS)
 
 
-def _position(table: OutputTable, position: int | None) -> int | None:
+def _position(table: OutputTable, position: int | str | None) -> int | None:
     if table.columns != "tokens":
         if position is not None:
-            raise DataError(f"the position is {position}; this model predicts once a text, so give none")
+            raise DataError(f"the position is {position!r}; this model predicts once a text, so give none")
         return None
     if position is not None:
         return find_token(position, table.tokens)
