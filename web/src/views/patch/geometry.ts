@@ -101,7 +101,10 @@ export function labelsOf(sweep: Sweep, { left, bottom, cell, every, height }: Ge
   const columns = sweep.columns.flatMap((text, column) => {
     if (column % every) return [];
     const shown = sweep.kind === "heads" ? (column === 0 ? "head 0" : text) : visible(text);
-    return [{ text: fitted(shown, turned ? bottom - 2 * PAD : every * cell.width, TEXT), x: left + (column + 0.5) * cell.width, y: foot + (turned ? PAD : 14), turned, end: turned }];
+    const middle = left + (column + 0.5) * cell.width;
+    // Where heads are narrow the word stands before the number, so that it meets no other.
+    if (sweep.kind === "heads") return [column === 0 && cell.width < NUMBERS ? { text: shown, x: middle + 4, y: foot + 14, turned, end: true } : { text: shown, x: middle, y: foot + 14, turned, end: false }];
+    return [{ text: fitted(shown, turned ? bottom - 2 * PAD : every * cell.width, TEXT), x: middle, y: foot + (turned ? PAD : 14), turned, end: turned }];
   });
   return [...rows, ...columns];
 }
