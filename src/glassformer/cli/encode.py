@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import STDIN, TABLES, inputs, text_lines
+from glassformer.cli.inputs import STDIN, inputs, is_table, text_lines
 from glassformer.cli.options import Json, Loading, ModelName, Options, Without, columns_of, command, option
 from glassformer.cli.screen import note, print_json
 from glassformer.errors import ConfigError, DataError
@@ -70,7 +70,7 @@ def encode(
     if options.precision not in PRECISIONS:
         raise ConfigError(f"--precision is {options.precision!r}; allowed: {', '.join(PRECISIONS)}")
     check_output(options.output, "the array of vectors", ".npy")
-    table = Path(file).suffix.lstrip(".").lower() in (*TABLES, "jsonl")
+    table = is_table(file)
     if options.column and not table:
         raise ConfigError(f"--column names a column of a table, and {_name(file)} is none; leave it out")
     texts = inputs([file], columns_of(options.column, ("text",))) if table else _read_lines(file)
@@ -132,9 +132,13 @@ def _name(file: str) -> str:
 
 
 def _read_lines(file: str) -> list[str]:
-    """Read the lines of a UTF-8 file. Raises: DataError: no such file, a folder, or not text."""
+    """Read the lines of a UTF-8 file, which may be packed (.gz). Raises: DataError: no such file, a folder, no text."""
+    from glassformer.data.lines import open_decompressed
 
     try:
+        if file != "-" and Path(file).suffix.lower() == ".gz":
+            with open_decompressed(Path(file)) as stream:
+                return list(text_lines(stream, file))
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except (OSError, ValueError) as error:
         raise DataError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,7 +28,9 @@ TABLES = ("csv", "tsv", "json", "parquet", "conll")
 def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -> list[Any]:
     """Read all inputs, in order; prints a note on standard error for each argument that is read as a file.
 
-    Args: columns: the columns of a table by their roles: "text", and "text_pair" where rows are pairs of texts
+    Args:
+        columns: the columns of a table by their roles: "text", and "text_pair" where rows are pairs of texts; None =
+            the command has no --column
     Raises: DataError: no input, an empty one, or a file that is not what its name says.
     """
 
@@ -44,7 +46,8 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
         if argument == "-":
             texts += _not_empty(_lines_of(None, in_order), STDIN)
         elif _is_file(argument):
-            in_file = _not_empty(_texts_of(Path(argument), in_order), argument)
+            with _naming_columns(by_role if columns is not None else {}):
+                in_file = _not_empty(_texts_of(Path(argument), in_order), argument)
             typer.echo(
                 f"{visible(argument)}: read as a file, {len(in_file):,} text{'s' * (len(in_file) != 1)}",
                 err=True,
@@ -91,6 +94,25 @@ def _not_empty(texts: Iterator[Any], name: str) -> list[Any]:
     return in_order
 
 
+@contextmanager
+def _naming_columns(by_role: Mapping[str, str]) -> Iterator[None]:
+    """Say of a column that is missing by which option another one is named. `by_role`: role → column"""
+    from glassformer.data.sequence import MissingColumnError
+
+    try:
+        yield
+    except MissingColumnError as error:
+        role = next((role for role, column in by_role.items() if column == error.column), None)
+        raise DataError(f"{error}; say which one it is: --column {role}=NAME" if role else str(error)) from error
+
+
+def is_table(file: str) -> bool:
+    """Whether a file's name says that it has columns: .csv, .jsonl, .parquet …, each maybe followed by .gz."""
+    from glassformer.data.rows import EXTENSIONS, data_extension
+
+    return EXTENSIONS.get(data_extension(Path(file))) in (*TABLES, "jsonl")
+
+
 def _texts_of(file: Path, columns: Sequence[str]) -> Iterator[Any]:
     from glassformer.data.rows import EXTENSIONS, data_extension
 
@@ -111,7 +133,7 @@ def _lines_of(file: Path | None, columns: Sequence[str]) -> Iterator[Any]:
     from glassformer.data.json_rows import json_values
     from glassformer.data.lines import LineReader, open_decompressed
     from glassformer.data.rows import EXTENSIONS, data_extension
-    from glassformer.data.sequence import missing_column
+    from glassformer.data.sequence import check_column
 
     name = STDIN if file is None else str(file)
     with nullcontext(sys.stdin.buffer) if file is None else open_decompressed(file) as stream:
@@ -123,8 +145,7 @@ def _lines_of(file: Path | None, columns: Sequence[str]) -> Iterator[Any]:
             where = f"{name}: line {lines.row_line}"
             if isinstance(value, dict):
                 for column in columns:
-                    if column not in value:
-                        raise DataError(f"{where}: {missing_column(column, value)}; say --column")
+                    check_column(where, column, value)
                 yield _of_row(value, columns, where)
             else:
                 yield _text(value, where)

@@ -45,6 +45,14 @@ def type_name(value: Any) -> str:
     return next(names, "a number" if isinstance(value, Real) else f"a {type(value).__name__}")
 
 
+class MissingColumnError(DataError):
+    """A row lacks a required column. `column`: its name"""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
 def missing_column(name: str, names: Iterable[str], role: str | None = None) -> str:
     """`no column 'lable'; nearest: 'label'; there are: 'text', 'label'`, and how to name the column of a role."""
     known = list(names)
@@ -56,7 +64,7 @@ def missing_column(name: str, names: Iterable[str], role: str | None = None) -> 
 def check_column(where: str, name: str, columns: Iterable[str], role: str | None = None) -> None:
     """Raises: DataError: a column that is not among these. `where`: the file that lacks it · role: what it is for"""
     if name not in columns:
-        raise DataError(f"{where}: {missing_column(name, columns, role)}")
+        raise MissingColumnError(f"{where}: {missing_column(name, columns, role)}", name)
 
 
 def labels_of(cell: Any) -> list[Any]:
@@ -97,12 +105,12 @@ class Schema:
                 if kind != self.kinds.get(name):
                     self._admit(name, value, kind)
             return values
-        except KeyError as error:
-            problem = missing_column(error.args[0], row)
-        except DataError as error:
-            problem = str(error)
-        # The location is put together here alone: for millions of good rows it would only cost time.
-        raise DataError(f"{where}: {problem}" if line is None else f"{where}: line {line}: {problem}")
+        except (KeyError, DataError) as error:
+            # The location is put together here alone: for millions of good rows it would only cost time.
+            where = where if line is None else f"{where}: line {line}"
+            if isinstance(error, KeyError):
+                check_column(where, error.args[0], row)
+            raise DataError(f"{where}: {error}") from None
 
     def project(self, row: Mapping[str, Any]) -> Row:
         """The required columns of a row, without validation. Raises: KeyError: one is missing."""
