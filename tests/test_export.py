@@ -196,3 +196,22 @@ def test_what_cannot_be_exported_is_refused() -> None:
         export_program(model.train(), input_ids=ids.repeat(2, 1))
     with pytest.raises(ConfigError, match="packed"):
         export_program(model.eval().prepare(), input_ids=ids.repeat(2, 1))
+
+
+def test_a_module_around_a_loaded_model_is_exported() -> None:
+    class Scorer(nn.Module):
+        def __init__(self, model: Model) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            return self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+
+    scorer = Scorer(body("bert")).eval()
+    free = {0: torch.export.Dim("rows"), 1: torch.export.Dim("tokens", max=16)}
+    first, other = (call(scorer.model, *sizes) for sizes in (EXPORTED, OTHERS[0]))
+    names = ("input_ids", "attention_mask")
+    program = torch.export.export(scorer, tuple(first[name] for name in names), dynamic_shapes=(free, free))
+    arguments = [other[name] for name in names]
+    with torch.no_grad():
+        assert_close(program.module()(*arguments), scorer(*arguments))

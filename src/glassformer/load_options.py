@@ -28,6 +28,7 @@ from glassformer.models import FAMILIES
 from glassformer.models._config import IGNORED_KEYS
 from glassformer.models._keys import Keys
 from glassformer.weights.header import read_file_header
+from glassformer.weights.layout import foreign_weights
 from glassformer.weights.read import WeightFiles, open_checkpoint
 
 ACCEPTED = frozenset(
@@ -227,6 +228,7 @@ def _with_config(folder: Path) -> Path:
         raise ConfigError(
             f"{folder}: holds no config.json; give a model folder in the Hugging Face layout: config.json, "
             "model.safetensors, and tokenizer.json or vocabulary files"
+            + (foreign_weights(os.listdir(folder)) if folder.is_dir() else "")
         )
     return folder
 

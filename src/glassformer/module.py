@@ -204,7 +204,8 @@ class NetworkModule(nn.Module):
         first = next((x for name, x in fields.items() if name != "loss" and isinstance(x, Tensor)), None)
         if self._nan_seen or first is None or first.is_meta or not first.numel():
             return
-        if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call] # it would become a constant
+        recorded = torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        if recorded:  # the number would become a constant
             return
         self._nan_seen = bool(first.max().isnan())
         if self._nan_seen and (broken := nan_parameters(self.network)):

@@ -225,7 +225,7 @@ def test_bad_requests(
     ("name", "content", "message"),
     [
         ("a.jsonl", "{", "line 1 is not valid JSON"),
-        ("a.jsonl", '{"a": 1}', "line 1: no column 'text'; there are: 'a'; say --column"),
+        ("a.jsonl", '{"a": 1}', "line 1: no column 'text'; there are: 'a'; say which one it is: --column text=NAME"),
         ("a.jsonl", "\n5", "line 2 holds 5"),
         ("a.csv", "a,b\n1,2\n", "line 2: no column 'text'; there are: 'a', 'b'"),
         ("a.csv", "", "holds no row"),

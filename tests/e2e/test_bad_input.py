@@ -105,6 +105,12 @@ def test_a_file_in_place_of_the_folder(bert: Path) -> None:
 
 def test_an_empty_folder(tmp_path: Path) -> None:
     refused(ConfigError, "holds no config.json; give a model folder", lambda: load(tmp_path))
+    (tmp_path / "small.gguf").write_bytes(b"GGUF")
+    refused(
+        ConfigError,
+        "'small.gguf' is a GGUF file, which is loaded by its own name: give the file itself",
+        lambda: load(tmp_path),
+    )
 
 
 def test_a_folder_without_weights(bert: Path) -> None:

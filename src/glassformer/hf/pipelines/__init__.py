@@ -137,6 +137,9 @@ class CompatiblePipeline:
         given = {key: value for key, value in options.items() if key not in WITHOUT_EFFECT}
         batch_size = {key: given.pop(key) for key in ("batch_size",) if key in given}
         given = _renamed(self._name, given)
+        set_before = _renamed(self._name, self._options).keys()
+        if self._name == "text-classification" and not {"top_k", "threshold"} & (given.keys() | set_before):
+            batch_size["top_k"] = 1  # as there: the likeliest label, also where none of several is probable
         if inputs is None and named:
             answer = self.inner(**named, **given, **batch_size)
             inputs = None if isinstance(named["question"], str) else []
@@ -151,7 +154,7 @@ class CompatiblePipeline:
     def _shaped(self, answer: Any, call: Mapping[str, Any], *, alone: bool) -> Any:
         """One input's answer, nested as there. alone: a single text, no list and no mapping"""
         if self._name == "text-classification":
-            several = "top_k" in self._options or "top_k" in call
+            several = {"top_k", "threshold"} & {*_renamed(self._name, self._options), *call}
             result = list(answer) if several else answer[0]
             return [result] if alone and "top_k" not in call else result
         if self._name in ONE_RESULT and not alone and len(answer) == 1:

@@ -1,0 +1,26 @@
+"""Pipelines with the answers of the reference library."""
+
+from __future__ import annotations
+
+import torch
+
+from glassformer.hf import pipeline
+from glassformer.model import Model
+from glassformer.models import FAMILIES
+
+
+def test_of_labels_that_may_hold_together_the_likeliest_is_answered(minilm: object) -> None:
+    from glassformer.model import load
+
+    config = FAMILIES["bert"].tiny | {"vocab_size": 30522, "problem_type": "multi_label_classification"}
+    torch.manual_seed(0)
+    model = Model.from_config(config, task="text-classification")
+    torch.nn.init.constant_(list(model.network.head.parameters())[-1], -9.0)  # no label is probable
+    model._tokenizer = load(minilm).tokenizer
+    classify = pipeline("text-classification", model)
+    every = classify("time flies", top_k=None)
+    assert max(label["score"] for label in every) < 0.5
+    assert classify("time flies") == every[:1]
+    assert classify(["time flies"]) == every[:1]
+    assert classify("time flies", threshold=0.5) == [[]]
+    assert pipeline("text-classification", model, threshold=0.5)("time flies") == [[]]
