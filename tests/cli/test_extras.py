@@ -63,6 +63,7 @@ LINES = [
     ("sklearn", "evaluate", "errors run --print"),
     ("sklearn", "evaluate", "review out run sheet.csv"),
     ("sklearn", "evaluate", "compare run run"),
+    ("sklearn", "map", f"embed-map {SHAKESPEARE} flies.txt --word flies"),
     ("sklearn", "evaluate", "evaluate run/model --task classify --data rows.csv"),
     ("rouge_score", "evaluate", "compare --data rows.csv -c source=text -c target=label lead-3"),
     ("sacrebleu", "evaluate", "compare --data rows.csv -c source=text -c target=label --task translation lead-3"),
@@ -88,6 +89,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     word_tokenizer().save(str(folder / "words" / "tokenizer.json"))
     rows = [f"{word} flies,{label}" for word, label in (("time", "a"), ("fruit", "b"))] * 10
     (folder / "rows.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
+    (folder / "flies.txt").write_text("time flies\nwhere the fruit flies go\nhe flies to Rome\n")
     (folder / "x.parquet").write_bytes(b"PAR1")
     (folder / "search.yaml").write_text(yaml.safe_dump({**CONFIG, "search": SEARCH}))
     (folder / "train.yaml").write_text(yaml.safe_dump(CONFIG))
@@ -111,7 +113,8 @@ def test_a_command_names_the_extra(
 
 
 NEED_NONE = set(
-    """demo look info families sizes tokens tokenizer ngram trace predict curves transcribe reproduce study bench
+    """demo look info families sizes tokens tokenizer ngram trace lens attribute patch similar corpus predict curves
+    transcribe reproduce study bench
     """.split()
 )
 """Commands that run without any; what they read may need one: a picture, a sound, a GGUF file, a metric."""

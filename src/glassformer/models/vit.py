@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, ResidualSpec, StackSpec
 from glassformer.core.classification_heads import Problem, SequenceClassifier
 from glassformer.core.flow import Batch, Flow
-from glassformer.core.heads import Head, Pooler
+from glassformer.core.heads import Pooler
 from glassformer.core.patches import PatchesSpec
 from glassformer.models._family import Family, architectures
 from glassformer.models._image import MAX_CHANNELS, ImageEncoder, image_size
@@ -76,17 +76,15 @@ class Vit(ImageEncoder):
     """ViT: patches, stack, norm, head."""
 
     def __init__(self, spec: VitSpec, task: str) -> None:
-        head: Head = Pooler(spec.blocks.width, spec.pooler)
-        if task == "image-classification":
-            head = SequenceClassifier(spec.blocks.width, spec.labels, pooling="first", problem=spec.problem)
+        classifier = SequenceClassifier(spec.blocks.width, spec.labels, pooling="first", problem=spec.problem)
+        head = classifier if task == "image-classification" else Pooler(spec.blocks.width, spec.pooler)
         super().__init__(spec.embed, spec.blocks, spec.final_norm, head)
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
         return self.finish(super().states(batch, flow), flow)
 
     def finish(self, x: Tensor, flow: Flow) -> Tensor:
-        normed: Tensor = self.final_norm(x)
-        return normed
+        return self.final_norm(x)  # type: ignore[no-any-return]
 
 
 NAMES = NameTable(
