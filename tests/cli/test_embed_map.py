@@ -101,10 +101,10 @@ def test_what_is_refused(command: Command, folder: Path, texts: Path, options: l
     assert done.returncode == 2 and message in " ".join(done.stderr.split()) and "Traceback" not in done.stderr
 
 
-def test_a_text_of_four_megabytes(command: Command, folder: Path, tmp_path: Path) -> None:
+def test_a_text_of_a_megabyte(command: Command, folder: Path, tmp_path: Path) -> None:
     """One line; the word is near its end, and only the tokens about it are read."""
-    (tmp_path / "long.txt").write_text("time like an arrow . " * 200_000 + "fruit flies")
+    (tmp_path / "long.txt").write_text("time like an arrow . " * 50_000 + "fruit flies")
     done = command("embed-map", folder, tmp_path / "long.txt", "--word", "flies", "--json")
     assert done.returncode == 0, done.stderr
     (occurrence,) = json.loads(done.stdout)["occurrences"]
-    assert occurrence["position"] == 1_000_002 and len(occurrence["text"]) < 200
+    assert occurrence["position"] == 250_002 and len(occurrence["text"]) < 200

@@ -18,7 +18,7 @@ interface Props {
   current?(row: Cell[]): boolean;
 }
 
-export const written = (cell: Cell): string => (cell === "" ? "" : typeof cell === "string" ? visible(cell) : Number.isInteger(cell) ? String(cell) : number(cell));
+export const written = (cell: Cell): string => (cell === "" ? "" : typeof cell === "string" ? visible(cell) : Number.isInteger(cell) ? String(cell).replace("-", "−") : number(cell));
 
 export function DataTable({ caption, rows: [names, ...rows], heading, show = written, current }: Props) {
   const side = (cell: Cell | undefined) => (typeof cell === "number" ? "figure" : undefined);
