@@ -64,7 +64,7 @@ def test_by_keyboard(tab: Tabs, corpus: Look, check: Check) -> None:
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     one.until("new URLSearchParams(location.hash.slice(1)).has('pt')")
-    assert page.locator(".map-near li").count() == min(count - 1, 10)
+    one.until("document.querySelectorAll('.map-near li').length === x", min(count - 1, 10))
     assert page.locator(".map-text mark").inner_text() == "banana"
     page.keyboard.press("[")
     one.wait_for_announcement("layer 1")
@@ -118,7 +118,7 @@ def test_a_projection_and_its_end(tab: Tabs, corpus: Look) -> None:
     page.wait_for_selector(".map-working")
     page.wait_for_selector(".map-working", state="detached", timeout=120_000)
     assert one.state["em"] == "tsne" and page.locator(".map-problem").count() == 0
-    page.locator(".map-near").count()
+    one.wait_for_announcement("is on screen")
     page.keyboard.press("[")  # of few points all levels were projected: at once
     one.wait_for_announcement("layer 1")
     assert page.locator(".map-working").count() == 0
