@@ -31,6 +31,7 @@ from glassformer import (
     load,
 )
 from glassformer.core.cache import KeyValueCache
+from glassformer.errors import MissingPartError
 from tests.cli.conftest import run_here
 from tests.e2e.tiny_models import make_folder, word_tokenizer
 
@@ -393,7 +394,7 @@ def test_a_missing_tokenizer_is_missed_when_it_is_needed(bert: Path) -> None:
     (bert / "tokenizer.json").unlink()
     model = load(bert)
     assert model(input_ids=torch.tensor([[1, 2]])).last_hidden_state is not None
-    refused(DataError, "holds neither tokenizer.json nor vocabulary files", lambda: model.encode([TEXT]))
+    refused(MissingPartError, "holds neither tokenizer.json nor vocabulary files", lambda: model.encode([TEXT]))
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff", b'{"version": "\x1b[31m"}', b"[" * 100_000])
