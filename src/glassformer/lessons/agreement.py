@@ -12,16 +12,14 @@ model of English does.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from random import Random
 
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
 from glassformer.inspect import PatchSweep
-from glassformer.lessons.small_decoder import IGNORED, TrainedDecoder, small_decoder, train_decoder
+from glassformer.lessons.small_decoder import IGNORED, TrainedDecoder, run_lesson, small_decoder, train_decoder
 from glassformer.model import Model
 
 SINGULAR = ("key", "dog", "garden", "cabinet", "king", "letter", "road", "window")
@@ -109,21 +107,7 @@ def tell(model: Model) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m glassformer.lessons.agreement", description="Train a small decoder on subject-verb agreement."
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--save", help="save the model in this folder")
-    options = parser.parse_args()
-    torch.set_num_threads(1)  # for matrices this small, threads cost more than they save
-    try:
-        result = train_agreement(options.seed, steps=options.steps, report=True)
-        if options.save:
-            result.model.save_pretrained(options.save)
-        tell(result.model)
-    except GlassformerError as error:
-        parser.exit(2, f"{parser.prog}: {error}\n")
+    run_lesson("agreement", "Train a small decoder on subject-verb agreement.", train_agreement, tell)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ Source: Olsson et al. 2022, "In-context learning and induction heads"; the compo
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from string import ascii_lowercase
 
@@ -20,9 +19,8 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Edit, Tape
-from glassformer.errors import GlassformerError
 from glassformer.inspect import Session
-from glassformer.lessons.small_decoder import IGNORED, TOKENS, TrainedDecoder, small_decoder, train_decoder
+from glassformer.lessons.small_decoder import IGNORED, TOKENS, TrainedDecoder, run_lesson, small_decoder, train_decoder
 from glassformer.model import Model
 
 WORDS = ("<unk>", *ascii_lowercase)
@@ -132,22 +130,7 @@ def tell(model: Model, seed: int = 1) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m glassformer.lessons.induction",
-        description="Train a small decoder, and find its induction heads.",
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--save", help="save the model in this folder")
-    options = parser.parse_args()
-    torch.set_num_threads(1)  # for matrices this small, threads cost more than they save
-    try:
-        result = train_induction(options.seed, steps=options.steps, report=True)
-        if options.save:
-            result.model.save_pretrained(options.save)
-        tell(result.model)
-    except GlassformerError as error:
-        parser.exit(2, f"{parser.prog}: {error}\n")
+    run_lesson("induction", "Train a small decoder, and find its induction heads.", train_induction, tell)
 
 
 if __name__ == "__main__":

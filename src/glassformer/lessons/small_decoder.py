@@ -5,8 +5,9 @@ words ──WordLevel──> ids ──2 × (attention of 2 heads, feed-forward)
 
 from __future__ import annotations
 
+import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -16,7 +17,7 @@ from tokenizers import models, pre_tokenizers
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.lessons.copying import learning_rate_factor
 from glassformer.model import Model
 from glassformer.text.tokenizer import Tokenizer
@@ -87,3 +88,22 @@ def train_decoder(
             seconds = time.perf_counter() - start
             print(f"step {len(losses):>5}/{steps}   loss {losses[-1]:.4f}   {seconds:5.1f} s", flush=True)
     return TrainedDecoder(model=model.eval(), losses=losses, seconds=time.perf_counter() - start)
+
+
+def run_lesson(
+    name: str, description: str, train: Callable[..., TrainedDecoder], tell: Callable[[Model], None]
+) -> None:
+    """`python -m glassformer.lessons.NAME`: train the lesson's decoder, save it if asked, and tell what it shows."""
+    parser = argparse.ArgumentParser(prog=f"python -m glassformer.lessons.{name}", description=description)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--save", help="save the model in this folder")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # for matrices this small, threads cost more than they save
+    try:
+        result = train(options.seed, steps=options.steps, report=True)
+        if options.save:
+            result.model.save_pretrained(options.save)
+        tell(result.model)
+    except GlassformerError as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
