@@ -24,8 +24,8 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-def run(*arguments: object) -> str:
-    done = CliRunner().invoke(app, ["tokenizer", "train", *map(str, arguments)])
+def run(*arguments: object, command: str = "train") -> str:
+    done = CliRunner().invoke(app, ["tokenizer", command, *map(str, arguments)])
     if isinstance(done.exception, GlassformerError):
         raise done.exception
     assert done.exit_code == 0, (done.output, done.exception)
@@ -90,3 +90,27 @@ def test_places_are_named_and_tokenizers_not_written_over(tmp_path: Path) -> Non
     (tmp_path / "there" / "vocab.txt").write_text("mine")
     with pytest.raises(GlassformerError, match=r"vocab\.txt: already exists"):
         run(tmp_path / "a.jsonl", "--output", tmp_path / "there")
+
+
+def test_characters_of_a_plain_file_have_its_line_feeds(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("ROMEO:\nNay\n", encoding="utf-8")
+    run(file, "--kind", "characters", "--output", tmp_path / "out")
+    tokenizer = Tokenizer.from_folder(tmp_path / "out")
+    assert tokenizer.decode(tokenizer.encode("Nay\nROMEO:"), skip_special_tokens=True) == "Nay\nROMEO:"
+    run(file, "--kind", "words", "--min-frequency", 1, "--lower", "--output", tmp_path / "words")
+    assert Tokenizer.from_folder(tmp_path / "words").tokenize("nay sayer") == ["nay", "[UNK]"]
+
+
+def test_check_compares_tokenizers_on_files(tmp_path: Path, minilm: Path) -> None:
+    file, names = tmp_path / "a.csv", tmp_path / "names.txt"
+    file.write_text("body\ndef elif time\n", encoding="utf-8")
+    names.write_text("time\nelif\n", encoding="utf-8")
+    options = ("--column", "text=body", "--words", "python", "--words", names)
+    shown = run(minilm, file, *options, command="check")
+    assert "Python keywords: in pieces" in shown and "names.txt: in pieces" in shown and "1 of 2" in shown
+    report = json.loads(run(minilm, file, *options, "--against", minilm, "--json", command="check"))
+    (quality,) = report["tokenizers"]
+    assert quality["split"]["names.txt"] == ["elif"] and report["words"] == 3 and quality["unknown_share"] == 0
+    with pytest.raises(GlassformerError, match="give `python`, or a file"):
+        run(minilm, file, "--words", "pyton", command="check")

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tokenizers
-from tokenizers import models, pre_tokenizers
 
 import glassformer
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError
 from glassformer.text import Tokenizer
-from glassformer.text.train import coverage, train_tokenizer
+from glassformer.text.train import train_tokenizer
 from glassformer.text.untrained import DEFAULT_FAMILIES
 from tests.text.conftest import wild_texts
 from tests.text.families import lines
@@ -32,6 +30,10 @@ EVERY: list[dict[str, Any]] = [
     {"kind": "unigram", "family": "t5", "lower": True},
     {"kind": "unigram", "family": "marian"},
     {"kind": "byte-bpe", "lower": True, "strip_accents": True},
+    {"kind": "words", "lower": True, "min_frequency": 2},
+    {"kind": "words", "family": "t5"},
+    {"kind": "characters", "lower": True, "strip_accents": True},
+    {"kind": "characters", "family": "bert"},
 ]
 
 
@@ -55,7 +57,8 @@ def test_the_same_ids_here_saved_and_in_the_reference_library(tmp_path: Path, op
         assert again.encode(text) == ids == reference(text)["input_ids"], text
     pair = tokenizer("fruit flies", "like a banana")
     assert dict(reference("fruit flies", "like a banana")) == dict(pair)
-    assert len(tokenizer) == 600 + 100 * (options.get("family") == "t5")
+    full = 600 + 100 * (options.get("family") == "t5")
+    assert len(tokenizer) == full or (len(tokenizer) < full and options["kind"] in ("words", "characters"))
     for role in ("cls", "sep", "pad", "mask", "unk", "eos"):
         if token := tokenizer.token_of(role):
             assert getattr(again, f"{role}_token") == token and again.convert_tokens_to_ids(token) == tokenizer.id_of(
@@ -106,6 +109,65 @@ def test_another_process_learns_the_same_file(tmp_path: Path, kind: str) -> None
     assert here.read_bytes() == there.read_bytes()
 
 
+def test_words_are_the_frequent_ones_and_every_other_is_unknown() -> None:
+    texts = ["time flies like an arrow", "fruit flies like a banana", "flies fly"]
+    tokenizer = train_tokenizer(iter(texts), kind="words", size=8, special=["<user>"])
+    # Special tokens first, then by count, then in the order of the alphabet.
+    assert tokenizer.convert_ids_to_tokens(range(8)) == [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "<user>",
+        "flies",
+        "like",
+    ]
+    assert tokenizer.tokenize("Bananas flies <user>") == ["[UNK]", "flies", "<user>"]
+    every = train_tokenizer(texts, kind="words", lower=True)
+    assert len(every) == 5 + len({word for text in texts for word in text.split()})
+    assert len(train_tokenizer(texts, kind="words", min_frequency=2)) == 5 + 2
+    assert every.decode(every.encode("An arrow flies"), skip_special_tokens=True) == "an arrow flies"
+
+
+def test_characters_are_lossless_and_those_of_the_texts_alone() -> None:
+    texts = [f"{line}\n\tä {line}" for line in LINES[:50]]
+    tokenizer = train_tokenizer(texts, kind="characters")
+    alphabet = {character for text in texts for character in text}
+    assert len(tokenizer) == 3 + len(alphabet) and set(tokenizer.get_vocab()) == {"<unk>", "<s>", "</s>"} | alphabet
+    for text in [*texts, " \n\n  \t ", "".join(sorted(alphabet))]:
+        assert tokenizer.decode(tokenizer.encode(text), skip_special_tokens=True) == text
+        assert len(tokenizer.encode(text, add_special_tokens=False)) == len(text)
+    assert tokenizer.tokenize("a☃") == ["a", "<unk>"] and tokenizer.encode("☃", add_special_tokens=False) == [0]
+
+
+def test_letters_of_a_recogniser_are_asked_for_by_its_family() -> None:
+    letters = train_tokenizer(["HELLO YOU"], kind="characters", family="wav2vec2")
+    assert letters.tokenize("HELLO YOU") == [*"HELLO|YOU"] and letters.pad_token == "<pad>"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "words", "size": 5}, "size leaves no room"),
+        ({"kind": "words", "min_frequency": 99}, "occurs 99 times"),
+        ({"kind": "words", "min_frequency": 0}, "min_frequency is 0"),
+        ({"kind": "unigram", "min_frequency": 3, "size": 30}, "not for unigram"),
+        ({"kind": "words", "family": "gpt2"}, "needs an unknown token"),
+        ({"kind": "word"}, "nearest: 'words'"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ConfigError, DataError), match=message):
+        train_tokenizer(["time flies like an arrow"], **options)
+
+
+def test_no_text_has_no_words() -> None:
+    for kind in ("words", "characters"):
+        with pytest.raises(DataError, match="no text to train on"):
+            train_tokenizer([""], kind=kind)
+
+
 def test_like_a_model_learns_its_tokenizer_anew(tmp_path: Path, minilm: Path) -> None:
     tokenizer = train_tokenizer(LINES, like=minilm, size=600)
     plain = train_tokenizer(iter(LINES), kind="wordpiece", lower=True, strip_accents=True, size=600)
@@ -140,23 +202,6 @@ def test_like_llama_pieces_do_not_reach_over_spaces(shared: Path) -> None:
     pieces = [piece for piece in tokenizer.engine.get_vocab(False) if "▁" in piece.strip("▁")]
     assert not pieces and tokenizer.convert_ids_to_tokens(range(3)) == ["<unk>", "<s>", "</s>"]
     assert tokenizer.decode(tokenizer.encode("Once upon a time ✓"), skip_special_tokens=True) == "Once upon a time ✓"
-
-
-def test_coverage_counts_words_tokens_and_what_is_unknown() -> None:
-    tokenizer = train_tokenizer(["time flies like an arrow"] * 3, kind="wordpiece", size=40)
-    covered = coverage(tokenizer, ["time flies", "Ω time"])
-    assert (covered.texts, covered.words, covered.unknown) == (2, 4, 1)
-    assert covered.tokens_per_word == covered.tokens / 4 and covered.unknown_share == 1 / covered.tokens
-    bytes_ = train_tokenizer(["time flies"] * 3, size=258)
-    assert coverage(bytes_, ["Ω <|endoftext|>"]).unknown == 0
-
-
-def test_coverage_counts_the_unknown_token_that_only_the_model_names(tmp_path: Path) -> None:
-    """A `tokenizer.json` without `tokenizer_config.json`."""
-    engine = tokenizers.Tokenizer(models.WordLevel({"oov": 0, "time": 1}, unk_token="oov"))
-    engine.pre_tokenizer = pre_tokenizers.Whitespace()
-    engine.save(str(tmp_path / "tokenizer.json"))
-    assert coverage(Tokenizer.from_folder(tmp_path), ["time flies like"]).unknown == 2
 
 
 def test_special_tokens_in_texts_are_not_learned_from() -> None:
@@ -197,9 +242,9 @@ def test_what_cannot_be_learned(texts: Any, options: dict[str, Any], error: type
         train_tokenizer(texts, **options)
 
 
-def test_a_vocabulary_of_whole_words_is_not_learned(tmp_path: Path) -> None:
+def test_like_a_vocabulary_of_whole_words_learns_words(tmp_path: Path) -> None:
     from tests.e2e.tiny_models import word_tokenizer
 
     word_tokenizer().save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(UnsupportedError, match="WordLevel"):
-        train_tokenizer(["a"], like=tmp_path)
+    tokenizer = train_tokenizer(["a rhinoceros flies"], like=tmp_path)
+    assert tokenizer.tokenize("a rhinoceros") == ["a", "rhinoceros"]

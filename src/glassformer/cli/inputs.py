@@ -46,7 +46,7 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
         if argument == "-":
             texts += _not_empty(_lines_of(None, in_order), STDIN)
         elif _is_file(argument):
-            with _naming_columns(by_role if columns is not None else {}):
+            with naming_columns(by_role if columns is not None else {}):
                 in_file = _not_empty(_texts_of(Path(argument), in_order), argument)
             typer.echo(
                 f"{visible(argument)}: read as a file, {len(in_file):,} text{'s' * (len(in_file) != 1)}",
@@ -95,7 +95,7 @@ def _not_empty(texts: Iterator[Any], name: str) -> list[Any]:
 
 
 @contextmanager
-def _naming_columns(by_role: Mapping[str, str]) -> Iterator[None]:
+def naming_columns(by_role: Mapping[str, str]) -> Iterator[None]:
     """Say of a column that is missing by which option another one is named. `by_role`: role → column"""
     from glassformer.data.sequence import MissingColumnError
 

@@ -226,10 +226,11 @@ class TokenizerConfig:
     """A tokenizer to train on the training rows, before the model: see `train_tokenizer`."""
 
     size: int = 8_000
-    kind: Literal["byte-bpe", "wordpiece", "unigram", "characters"] = "byte-bpe"
+    kind: Literal["byte-bpe", "wordpiece", "unigram", "words", "characters"] = "byte-bpe"
     family: str | None = None
     lower: bool = False
     strip_accents: bool = False
+    min_frequency: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,8 +74,8 @@ def build_wordpiece(path: Path, settings: TokenizerSettings) -> tokenizers.Token
     )
 
 
-def wordpiece_pipeline(model: models.WordPiece, **normalisation: Any) -> tokenizers.Tokenizer:
-    """A WordPiece engine: BERT's normaliser with these options, its pre-tokenizer and decoder."""
+def wordpiece_pipeline(model: models.WordPiece | models.WordLevel, **normalisation: Any) -> tokenizers.Tokenizer:
+    """An engine of WordPiece, or of whole words: BERT's normaliser with these options, pre-tokenizer and decoder."""
     engine = tokenizers.Tokenizer(model)
     engine.normalizer = normalizers.BertNormalizer(**normalisation)
     engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

@@ -1,8 +1,10 @@
-"""Train a tokenizer on a corpus: byte-level BPE, WordPiece or Unigram, with a family's pipeline and special tokens.
+"""Train a tokenizer on a corpus: byte-level BPE, WordPiece, Unigram, words, characters; special tokens.
 
     byte-bpe    bytes, merged pair by pair        GPT-2, RoBERTa, BART, Llama 3: nothing is ever unknown
     wordpiece   letters, merged within words      BERT and its kin
     unigram     probable pieces of words          T5, XLM-R, PEGASUS, Marian
+    words       whole words, the frequent ones    before subwords: every other word is unknown
+    characters  each character of the corpus      character-level models; letters of recognisers (CTC)
 
 The same corpus gives the same file, byte for byte. The engine's trainer numbers the alphabet in the order of a hash
 table, and breaks ties by those numbers. So a first pass over the corpus collects the alphabet, and the second pass gets
@@ -17,8 +19,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,9 +29,12 @@ from tokenizers import AddedToken, models, pre_tokenizers, trainers
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files.atomic import write_json
+from glassformer.text import characters
 from glassformer.text.build import add_post_processor
+from glassformer.text.coverage import BATCH_SIZE, batches, frequent_words
 from glassformer.text.engine import guarded
 from glassformer.text.sentencepiece import SPACE_MARKER
+from glassformer.text.settings import normalized_name
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.unigram import train_unigram
 from glassformer.text.untrained import UntrainedTokenizer, untrained_for_family, untrained_like
@@ -38,7 +42,6 @@ from glassformer.text.untrained import UntrainedTokenizer, untrained_for_family,
 MIN_FREQUENCY = 2  # merges of pairs that occur once would fit noise
 BYTE_COUNT = 256
 NEVER_MATCHES = r"(?!)"  # a pattern without matches
-BATCH_SIZE = 1_000  # texts passed to the engine together
 BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")
 
 
@@ -51,6 +54,7 @@ def train_tokenizer(
     special: Sequence[str] = (),
     lower: bool = False,
     strip_accents: bool = False,
+    min_frequency: int | None = None,
     like: Path | str | None = None,
 ) -> Tokenizer:
     """Train a tokenizer on texts.
@@ -59,19 +63,22 @@ def train_tokenizer(
 
     Args:
         texts: iterated twice; an iterator, such as an open file, is read into memory first.
-        kind: "byte-bpe", "wordpiece", "unigram", or "characters": the letters of the texts, for CTC; no other option
-        size: vocabulary size in tokens, special ones included.
-        family: whose special tokens and post-processor it gets: "bert", "t5", … Default: BERT's for wordpiece,
-            GPT-2's for byte-bpe, XLM-R's for unigram.
+        kind: "byte-bpe" (the default), "wordpiece", "unigram", "words" or "characters".
+        size: vocabulary size in tokens, special ones included; for words and characters the largest one, of the most
+            frequent.
+        family: whose special tokens and post-processor it gets: "bert", "t5", … Default: BERT's for wordpiece and
+            words, GPT-2's for byte-bpe, XLM-R's for unigram, Llama's for characters. Characters of a family of
+            recognisers ("wav2vec2") are letters with a blank and `|` between words, for CTC, without other options.
         special: more special tokens · lower: lower-case all text · strip_accents: é as e, as BERT's uncased models do.
+        min_frequency: how often a word, a character or a pair to merge has to occur; default 1, and 2 for pairs.
         like: the folder of a tokenizer, to train one of the same kind, pipeline and special tokens.
 
     Raises:
         ConfigError: options that are unknown or do not fit each other; a size below the alphabet's.
         DataError: no text, or too little for this size; the message gives the largest possible one.
     """
-    if kind == "characters":
-        return _train_characters(texts)
+    if kind == "characters" and family is not None and normalized_name(family) in characters.FAMILIES:
+        return _train_letters(texts)
     if like is not None:
         if kind or family or lower or strip_accents:
             raise ConfigError(
@@ -87,10 +94,10 @@ def train_tokenizer(
         added_tokens=(*untrained.added_tokens, *(token for token in more if token.content not in known)),
     )
     corpus = _Corpus(texts, [token.content for token in untrained.added_tokens])
-    return _assemble(untrained, _train_model(untrained, corpus, size))
+    return _assemble(untrained, _train_model(untrained, corpus, size, min_frequency))
 
 
-def _train_characters(texts: Iterable[str]) -> Tokenizer:
+def _train_letters(texts: Iterable[str]) -> Tokenizer:
     """The tokenizer of a speech recogniser: blank, unknown letter, `|` between words, and the letters of the texts."""
     letters = sorted({letter for text in texts for letter in text if not letter.isspace()} - {"|"})
     if not letters:
@@ -100,40 +107,6 @@ def _train_characters(texts: Iterable[str]) -> Tokenizer:
         write_json(Path(folder) / "vocab.json", vocabulary)
         write_json(Path(folder) / "tokenizer_config.json", {"tokenizer_class": "Wav2Vec2CTCTokenizer"})
         return Tokenizer.from_folder(Path(folder), model_type="wav2vec2")
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How well a vocabulary covers texts. texts, words, tokens: counts · unknown: unknown tokens among them"""
-
-    texts: int
-    words: int
-    tokens: int
-    unknown: int
-
-    @property
-    def tokens_per_word(self) -> float:
-        """Tokens per word (fertility): 1 where every word is a token; words are split at white space."""
-        return self.tokens / max(self.words, 1)
-
-    @property
-    def unknown_share(self) -> float:
-        """The share of unknown tokens."""
-        return self.unknown / max(self.tokens, 1)
-
-
-def coverage(tokenizer: Tokenizer, texts: Iterable[str]) -> Coverage:
-    """Count the words, tokens and unknown tokens of texts, without the special tokens around them."""
-    counts = [0, 0, 0, 0]
-    # GPT-2's files name the end-of-text token as unknown token too, but byte-level BPE has none.
-    unknown = None if tokenizer.unk_token == tokenizer.eos_token else tokenizer.unk_token_id
-    for batch in _batches(texts):
-        rows = tokenizer(batch, add_special_tokens=False)["input_ids"]
-        counts[0] += len(batch)
-        counts[1] += sum(len(text.split()) for text in batch)
-        counts[2] += sum(map(len, rows))
-        counts[3] += 0 if unknown is None else sum(row.count(unknown) for row in rows)
-    return Coverage(*counts)
 
 
 # ── the corpus ───────────────────────────────────────────────────────────────────────────────────────────
@@ -150,7 +123,7 @@ class _Corpus:
         self._added_tokens = re.compile("|".join(map(re.escape, longest_first)) or NEVER_MATCHES)
 
     def __iter__(self) -> Iterator[list[str]]:
-        for number, batch in enumerate(_batches(self._texts)):
+        for number, batch in enumerate(batches(self._texts)):
             for index, text in enumerate(batch, start=number * BATCH_SIZE):
                 if not isinstance(text, str):
                     raise DataError(f"text {index} is {type(text).__name__}, not a text: {text!r:.60}")
@@ -164,23 +137,23 @@ class _Corpus:
             yield [self._added_tokens.sub(" ", text) for text in batch]
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    stream = iter(texts)
-    while batch := list(islice(stream, BATCH_SIZE)):
-        yield batch
-
-
 # ── training ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _train_model(untrained: UntrainedTokenizer, corpus: _Corpus, size: int) -> dict[str, Any]:
+def _train_model(
+    untrained: UntrainedTokenizer, corpus: _Corpus, size: int, min_frequency: int | None
+) -> dict[str, Any]:
     """The trained model, as the JSON of a `tokenizer.json`."""
     model = untrained.engine_json["model"]
+    _check_min_frequency(min_frequency, model["type"])
     fixed = [token.content for token in untrained.added_tokens]
     if model.get("byte_fallback"):
         old = untrained.engine.get_vocab(False)
         fixed += sorted((t for t in old if BYTE_TOKEN.fullmatch(t) and t not in fixed), key=old.__getitem__)
     pipeline = _pre_tokenizing_engine(untrained, model)
+    if model["type"] == "WordLevel":
+        words = _frequent_words(_count_words(pipeline, corpus), size - len(fixed), min_frequency or 1)
+        return {**model, "vocab": {token: number for number, token in enumerate(dict.fromkeys([*fixed, *words]))}}
     if model["type"] == "Unigram":
         return _train_unigram_model(untrained, pipeline, corpus, size, model, fixed)
     if not any(text.strip() for batch in corpus for text in batch):
@@ -190,7 +163,7 @@ def _train_model(untrained: UntrainedTokenizer, corpus: _Corpus, size: int) -> d
     else:
         letters = sorted(_train_in_engine(pipeline, model, corpus, 0, fixed)["vocab"].keys() - set(fixed))
     _check_alphabet(len(letters), len(fixed), size)
-    trained = _train_in_engine(pipeline, model, corpus, size, [*fixed, *letters])
+    trained = _train_in_engine(pipeline, model, corpus, size, [*fixed, *letters], min_frequency or MIN_FREQUENCY)
     _check_vocabulary_size(len(trained["vocab"]), size)
     vocabulary = dict(sorted(trained["vocab"].items(), key=lambda item: item[1]))
     return {**model, "vocab": vocabulary, **({"merges": trained["merges"]} if "merges" in trained else {})}
@@ -210,7 +183,12 @@ def _pre_tokenizing_engine(untrained: UntrainedTokenizer, model: dict[str, Any])
 
 
 def _train_in_engine(
-    pipeline: tokenizers.Tokenizer, model: dict[str, Any], corpus: _Corpus, size: int, first: Sequence[str]
+    pipeline: tokenizers.Tokenizer,
+    model: dict[str, Any],
+    corpus: _Corpus,
+    size: int,
+    first: Sequence[str],
+    min_frequency: int = MIN_FREQUENCY,
 ) -> dict[str, Any]:
     """Train in the engine. first: tokens in the order of their ids · size: 0 collects the alphabet alone"""
     affixes = ("continuing_subword_prefix", "end_of_word_suffix")
@@ -218,7 +196,7 @@ def _train_in_engine(
     trainer_class = trainers.WordPieceTrainer if model["type"] == "WordPiece" else trainers.BpeTrainer
     trainer = trainer_class(
         vocab_size=size,
-        min_frequency=MIN_FREQUENCY,
+        min_frequency=min_frequency,
         special_tokens=list(first),
         show_progress=False,
         **options,
@@ -263,6 +241,29 @@ def _count_words(pipeline: tokenizers.Tokenizer, corpus: _Corpus) -> Counter[str
             spans = guarded("a text cannot be pre-tokenized", pre_tokenizer.pre_tokenize_str, text)
             words.update(word for word, _ in spans)
     return words
+
+
+def _frequent_words(counts: Counter[str], size: int, min_frequency: int) -> list[str]:
+    """The most frequent words, equally frequent ones in the order of the alphabet, so that a corpus gives one list."""
+    if not counts:
+        raise DataError("the corpus has no text to train on; give files with some")
+    if size < 1:
+        raise ConfigError("size leaves no room for a word beside the special tokens; give a larger one")
+    words = frequent_words(Counter({word: n for word, n in counts.items() if n >= min_frequency}), size)
+    if not words:
+        raise DataError(
+            f"nothing in the corpus occurs {min_frequency:,} times; give a smaller min_frequency, or more text"
+        )
+    return words
+
+
+def _check_min_frequency(min_frequency: int | None, model_type: str) -> None:
+    if min_frequency is None:
+        return
+    if model_type == "Unigram":
+        raise ConfigError("min_frequency is not for unigram, which keeps the pieces that a text is likeliest made of")
+    if isinstance(min_frequency, bool) or not isinstance(min_frequency, int) or min_frequency < 1:
+        raise ConfigError(f"min_frequency is {min_frequency!r}; it must be a whole number from 1")
 
 
 def _check_alphabet(letters: int, fixed: int, size: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
-from glassformer.errors import ConfigError, UnsupportedError, nearest
+from glassformer.errors import ConfigError, nearest
 from glassformer.text.bpe import byte_level_pipeline
 from glassformer.text.build import build_engine, wordpiece_pipeline
 from glassformer.text.sentencepiece import SPACE_MARKER
@@ -27,7 +27,13 @@ from glassformer.text.settings import (
     read_settings,
 )
 
-DEFAULT_FAMILIES = {"byte-bpe": "gpt2", "wordpiece": "bert", "unigram": "xlmroberta"}
+DEFAULT_FAMILIES = {
+    "byte-bpe": "gpt2",
+    "wordpiece": "bert",
+    "unigram": "xlmroberta",
+    "words": "bert",
+    "characters": "llama",
+}
 """Algorithms that can be trained, and the family whose special tokens each gets by default."""
 
 SPECIAL_TOKEN_ORDER = {
@@ -91,7 +97,9 @@ def untrained_for_family(
         AddedToken(roles[role], special=True, normalized=False, lstrip=role == "mask" and family in MASK_TAKES_SPACE)
         for role in order
     )
-    settings = TokenizerSettings(roles=dict(roles), token_types=family in TOKEN_TYPE_FAMILIES and kind == "wordpiece")
+    settings = TokenizerSettings(
+        roles=dict(roles), token_types=family in TOKEN_TYPE_FAMILIES and kind in ("wordpiece", "words")
+    )
     sentinels = tuple(f"<extra_id_{i}>" for i in reversed(range(SENTINEL_COUNT.get(family, 0))))
     engine = PIPELINES[kind](roles, lower, strip_accents, family)
     return UntrainedTokenizer(engine=engine, added_tokens=tokens, settings=settings, family=family, sentinels=sentinels)
@@ -120,26 +128,42 @@ def _unigram(roles: Any, lower: bool, strip_accents: bool, family: str) -> token
     return engine
 
 
+def _words(roles: Any, lower: bool, strip_accents: bool, family: str) -> tokenizers.Tokenizer:
+    model = models.WordLevel(unk_token=roles["unk"])
+    return wordpiece_pipeline(model, lowercase=lower, strip_accents=strip_accents)
+
+
+def _characters(roles: Any, lower: bool, strip_accents: bool, family: str) -> tokenizers.Tokenizer:
+    engine = tokenizers.Tokenizer(models.WordLevel(unk_token=roles["unk"]))
+    if steps := _letters(lower, strip_accents):
+        engine.normalizer = normalizers.Sequence(steps)
+    engine.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")  # line feeds too, which `.` leaves out
+    engine.decoder = decoders.Fuse()
+    return engine
+
+
 def _letters(lower: bool, strip_accents: bool) -> list[Any]:
     """Normalisation of letters: without accents, in lower case."""
     accents = [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()] if strip_accents else []
     return [*accents, *([normalizers.Lowercase()] if lower else [])]
 
 
-PIPELINES = {"byte-bpe": _byte_bpe, "wordpiece": _wordpiece, "unigram": _unigram}
+PIPELINES = {
+    "byte-bpe": _byte_bpe,
+    "wordpiece": _wordpiece,
+    "unigram": _unigram,
+    "words": _words,
+    "characters": _characters,
+}
 
 
 def untrained_like(folder: Path) -> UntrainedTokenizer:
     """The tokenizer of a folder without its vocabulary.
 
-    Raises: DataError: no tokenizer, or a damaged one. UnsupportedError: of a kind that cannot be trained.
+    Raises: DataError: no tokenizer, or a damaged one.
     """
     settings = read_settings(folder, None)
     engine = build_engine(folder, settings)
-    if not isinstance(engine.model, (models.BPE, models.WordPiece, models.Unigram)):
-        raise UnsupportedError(
-            f"{folder}: a tokenizer of the kind {type(engine.model).__name__} cannot be trained on texts"
-        )
     # The list of ids in the files belongs to the old vocabulary.
     config = {key: value for key, value in settings.config.items() if key != "added_tokens_decoder"}
     added = sorted(engine.get_added_tokens_decoder().items())

@@ -27,6 +27,7 @@ from glassformer.runs.config import RunConfig, TokenizerConfig, check_task_optio
 from glassformer.runs.data import check_unused_columns, read_splits
 from glassformer.runs.folder import CONFIG
 from glassformer.tasks.base import Task, task_class
+from glassformer.text import characters
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
 from glassformer.training.callbacks import Callback
@@ -130,7 +131,10 @@ def _tokenizer(config: RunConfig, kind: type[Task], rows: RowSequence, model_typ
     """The tokenizer of a folder, or one that is trained on all texts of the rows."""
     assert config.tokenizer is not None  # checked by RunConfig
     if isinstance(config.tokenizer, TokenizerConfig):
-        return train_tokenizer(list(kind.corpus(rows, config.data.columns)), **asdict(config.tokenizer))
+        options = asdict(config.tokenizer)
+        if config.tokenizer.kind == "characters" and model_type in characters.FAMILIES:
+            options["family"] = options["family"] or model_type  # letters for CTC
+        return train_tokenizer(list(kind.corpus(rows, config.data.columns)), **options)
     tokenizer = Tokenizer.find(Path(config.tokenizer), model_type=model_type)
     if tokenizer is None:
         raise ConfigError(f"{config.tokenizer}: holds no tokenizer; make one with: glassformer tokenizer train")

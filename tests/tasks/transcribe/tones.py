@@ -82,7 +82,7 @@ def whisper_folder(folder: Path, *, multilingual: bool = False) -> Path:
 def letters_folder(folder: Path) -> Path:
     """A recogniser of the letters of `WORDS`."""
     seed_all(1)
-    tokenizer = train_tokenizer(WORDS, kind="characters")
+    tokenizer = train_tokenizer(WORDS, kind="characters", family="wav2vec2")
     config = {**LETTERS, "vocab_size": tokenizer.largest_id + 1, "pad_token_id": tokenizer.pad_token_id}
     model = Model.from_config(config, task="automatic-speech-recognition", tokenizer=tokenizer)
     ensure_processor(model)
