@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 
 from glassformer.data.audio_folder import AudioFolder, is_audio_folder
 from glassformer.data.columnar import HuggingFaceRows, ParquetFile, rows_of_frame
+from glassformer.data.glue import GlueTable
 from glassformer.data.json_rows import JsonLines, JsonList
 from glassformer.data.lines import MAX_ROW_BYTES, Format, LineFile
 from glassformer.data.plain_text import ParallelFiles, PlainText, Sentences
@@ -56,6 +57,7 @@ LINE_FORMATS: dict[str, tuple[type[Format], dict[str, Any]]] = {
     "json": (JsonList, {}),
     "conll": (Sentences, {}),
     "text": (PlainText, {}),
+    "glue": (GlueTable, {}),
 }
 """Line-based formats and the default options of each."""
 
@@ -91,10 +93,11 @@ def read_rows(
     Args:
         source: see `Source`; several are concatenated
         columns: the required ones, without gaps; the others are left out. None = all
-        kind: csv, tsv, jsonl, json, parquet, squad, conll, text or audio, where the file's name does not say it; or
+        kind: csv, tsv, jsonl, json, parquet, squad, conll, glue, text or audio, where the name does not say it; or
             guitar: recordings in a folder, and where there is none of this name, `GuitarOptions.clips` synthetic clips
         limit: maximum bytes of a row
-        options: of the format: see `Table` (csv, tsv), `JsonList` (json), `Sentences` (conll), `PlainText` (text)
+        options: of the format: see `Table` (csv, tsv), `JsonList` (json), `Sentences` (conll), `PlainText` (text),
+            `GlueTable` (glue)
     Returns: `RowSequence`: a sequence of dicts, each with its file and line.
     Raises:
         DataError: a file that cannot be read, is empty or damaged; an invalid row, with file and line

@@ -73,7 +73,7 @@ class Table(Format):
                 lines.fail(f"has {len(fields)} fields, {where} {len(header)}{hint}")
             row: dict[str, Any] = dict(zip(header, fields, strict=True))
             for name, kind in self.types.items():
-                row[name] = _parse_number(row[name], name, kind, lines)
+                row[name] = parse_number(row[name], name, kind, lines)
             yield lines.parsed(row)
 
     def _fields(self, lines: LineReader) -> Iterator[list[str]]:
@@ -92,7 +92,8 @@ class Table(Format):
             raise DataError(f"{lines.name}: line {lines.row_line} cannot be read as a row: {error}") from error
 
 
-def _parse_number(value: str, name: str, kind: str, lines: LineReader) -> Any:
+def parse_number(value: str, name: str, kind: str, lines: LineReader) -> Any:
+    """A cell as a finite number. kind: "int" or "float" · Raises: DataError: it is none, with file and line."""
     try:
         number = TYPES[kind](value)
     except ValueError:

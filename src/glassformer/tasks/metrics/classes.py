@@ -68,6 +68,20 @@ def averages(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray, *, seen:
     return {**of_averages, **{f"{name}_micro": score for name, score in micro.items()}}
 
 
+def matthews(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """Matthews correlation of classes, from -1 to 1: 0 for a guess, however unequal the classes. [..., K] → [...]
+
+        (n · Σ hits - Σ predicted · true) / √((n² - Σ predicted²) · (n² - Σ true²))
+
+    Source: Matthews 1975; for several classes Gorodkin 2004, "Comparing two K-category assignments", equation 8.
+    """
+    hits, predicted, true = (counts.astype(np.float64) for counts in (hits, predicted, true))
+    n = true.sum(-1)
+    covariance = n * hits.sum(-1) - (predicted * true).sum(-1)
+    spreads = (n**2 - (predicted**2).sum(-1)) * (n**2 - (true**2).sum(-1))
+    return ratio(covariance, np.sqrt(spreads))
+
+
 def per_class(
     names: Sequence[str], hits: np.ndarray, predicted: np.ndarray, true: np.ndarray
 ) -> dict[str, dict[str, float | None]]:
@@ -108,8 +122,9 @@ class ClassificationMetric(PrecisionRecallMetric):
     """Accuracy and F1 of one class of several.
 
     f1_macro is the mean over classes, f1_weighted that by how often each is true, f1_micro counts all alike (and is the
-    accuracy, where each example has one label). As in scikit-learn, a class that is neither true nor predicted for any
-    example is left out of the macro mean; one that is true and never predicted has 0.
+    accuracy, where each example has one label); matthews is the Matthews correlation. As in scikit-learn, a class that
+    is neither true nor predicted for any example is left out of the macro mean; one that is true and never predicted
+    has 0.
     """
 
     def update(self, output: Output, batch: MicroBatch) -> None:
@@ -123,8 +138,9 @@ class ClassificationMetric(PrecisionRecallMetric):
         loss = super().compute()  # which says so where nothing was added
         hits, predicted, true = self.counts()
         averaged = averages(hits, predicted, true, seen=predicted + true > 0)
+        scores = {name: averaged[name] for name in F1_AVERAGES} | {"matthews": matthews(hits, predicted, true)}
         accuracy = float(hits.sum() / true.sum())
-        return {**loss, "accuracy": accuracy, **{name: float(averaged[name]) for name in F1_AVERAGES}}
+        return {**loss, "accuracy": accuracy, **{name: float(score) for name, score in scores.items()}}
 
 
 class MultiLabelMetric(PrecisionRecallMetric):
@@ -246,17 +262,24 @@ class ClassificationScores(PrecisionRecallScores):
             predicted=(rows, predicted),
             hits=(rows[hit], true[hit]),
         )
-        self.methods = {"accuracy": by_sklearn(), **_average_methods()}
+        self.methods = {"accuracy": by_sklearn(), **_average_methods(), "matthews": by_sklearn("matthews_corrcoef")}
 
     def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
         hits, predicted, true = self.counts(resample_counts)
         averaged = averages(hits, predicted, true, seen=predicted + true > 0)
         main = {"f1_weighted": averaged.pop("f1_weighted"), "accuracy": hits.sum(-1) / true.sum(-1)}
-        return {**main, **averaged}
+        return {**main, **averaged, "matthews": matthews(hits, predicted, true)}
 
     def reference_scores(self) -> dict[str, float]:
-        accuracy = float(sklearn().accuracy_score(self.true, self.predicted))
-        return {"accuracy": accuracy, **_sklearn_averages(self.true, self.predicted)}
+        return {
+            "accuracy": float(sklearn().accuracy_score(self.true, self.predicted)),
+            **_sklearn_averages(self.true, self.predicted),
+            # Of a single class scikit-learn gives 0 too, with a warning.
+            "matthews": float(sklearn().matthews_corrcoef(self.true, self.predicted)) if self._several() else 0.0,
+        }
+
+    def _several(self) -> bool:
+        return len(np.union1d(self.true, self.predicted)) > 1
 
     def confusion_matrix(self) -> list[list[int]]:
         """As `confusion_matrix`."""
