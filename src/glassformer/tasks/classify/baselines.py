@@ -29,8 +29,8 @@ from glassformer.errors import DataError, GlassformerError, MissingExtraError
 from glassformer.model import Model
 from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.columns import check_columns, parse_rows, text_of, training_sample
-from glassformer.tasks.metrics.classes import by_sklearn
-from glassformer.tasks.metrics.classes import sklearn as sklearn_module
+from glassformer.tasks.metrics.scikit_learn import by_sklearn
+from glassformer.tasks.metrics.scikit_learn import sklearn as sklearn_module
 from glassformer.tasks.predictions import Prediction
 
 if TYPE_CHECKING:

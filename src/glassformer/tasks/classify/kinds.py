@@ -29,10 +29,10 @@ from glassformer.tasks.metrics.classes import (
     ClassificationScores,
     MultiLabelMetric,
     MultiLabelScores,
-    sklearn,
 )
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.metrics.regression import RegressionMetric, RegressionScores
+from glassformer.tasks.metrics.scikit_learn import sklearn
 from glassformer.tasks.predictions import Prediction
 
 PROBLEMS = {

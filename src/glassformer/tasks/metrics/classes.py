@@ -13,8 +13,7 @@ The three counts are the sufficient statistics: `ClassificationMetric` adds them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,13 +22,12 @@ from torch import Tensor
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.deprecation import former_attributes, former_names
-from glassformer.errors import import_optional
 from glassformer.tasks.metrics.metric import Bootstrap, Metric, PerClassReport, counted_labels
+from glassformer.tasks.metrics.scikit_learn import average_methods, by_sklearn, sklearn, sklearn_averages
 
 if TYPE_CHECKING:
     from glassformer.tasks.microbatch import MicroBatch
 
-AVERAGES = ("weighted", "macro", "micro")
 F1_AVERAGES = ("f1_macro", "f1_weighted", "f1_micro")
 
 Counts = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -262,7 +260,7 @@ class ClassificationScores(PrecisionRecallScores):
             predicted=(rows, predicted),
             hits=(rows[hit], true[hit]),
         )
-        self.methods = {"accuracy": by_sklearn(), **_average_methods(), "matthews": by_sklearn("matthews_corrcoef")}
+        self.methods = {"accuracy": by_sklearn(), **average_methods(), "matthews": by_sklearn("matthews_corrcoef")}
 
     def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
         hits, predicted, true = self.counts(resample_counts)
@@ -273,7 +271,7 @@ class ClassificationScores(PrecisionRecallScores):
     def reference_scores(self) -> dict[str, float]:
         return {
             "accuracy": float(sklearn().accuracy_score(self.true, self.predicted)),
-            **_sklearn_averages(self.true, self.predicted),
+            **sklearn_averages(self.true, self.predicted),
             # Of a single class scikit-learn gives 0 too, with a warning.
             "matthews": float(sklearn().matthews_corrcoef(self.true, self.predicted)) if self._several() else 0.0,
         }
@@ -311,7 +309,7 @@ class MultiLabelScores(PrecisionRecallScores):
             hits=np.nonzero(true & predicted),
         )
         self._all_right = (true == predicted).all(-1).astype(np.float64)
-        self.methods = {"subset_accuracy": by_sklearn("accuracy_score"), **_average_methods()}
+        self.methods = {"subset_accuracy": by_sklearn("accuracy_score"), **average_methods()}
 
     def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
         hits, predicted, true = self.counts(resample_counts)
@@ -325,41 +323,8 @@ class MultiLabelScores(PrecisionRecallScores):
         true, predicted = (x.ravel() if alone else x for x in (self.true, self.predicted))
         return {
             "subset_accuracy": float(sklearn().accuracy_score(true, predicted)),
-            **_sklearn_averages(true, predicted, labels=[True] if alone else None),
+            **sklearn_averages(true, predicted, labels=[True] if alone else None),
         }
-
-
-# ---------------------------------------------------------------------------------------------- scikit-learn
-
-
-def sklearn(part: str = "metrics", purpose: str = "evaluating classes") -> Any:
-    """A module of scikit-learn. Raises: MissingExtraError: it is not installed."""
-    return import_optional(f"sklearn.{part}", "scikit-learn", "evaluate", purpose)
-
-
-def by_sklearn(*settings: str) -> str:
-    """Which package in which version, with which settings."""
-    return ", ".join([f"scikit-learn {version('scikit-learn')}", *settings])
-
-
-def _average_methods() -> dict[str, str]:
-    return {
-        f"{name}_{average}": by_sklearn(f"average='{average}'", "zero_division=0")
-        for average in AVERAGES
-        for name in ("f1", "precision", "recall")
-    }
-
-
-def _sklearn_averages(true: Any, predicted: Any, labels: Sequence[Any] | None = None) -> dict[str, float]:
-    """`averages` by scikit-learn. Args: labels: those that count; None = all that are true or predicted"""
-    scores = {}
-    for average in AVERAGES:
-        precision, recall, f1, _ = sklearn().precision_recall_fscore_support(
-            true, predicted, labels=labels, average=average, zero_division=0
-        )
-        of_average = {"f1": f1, "precision": precision, "recall": recall}
-        scores.update({f"{name}_{average}": float(value) for name, value in of_average.items()})
-    return scores
 
 
 __getattr__ = former_names(__name__)

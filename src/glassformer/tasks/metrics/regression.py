@@ -22,8 +22,8 @@ from torch import Tensor
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.deprecation import former_names
-from glassformer.tasks.metrics.classes import by_sklearn, sklearn
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
+from glassformer.tasks.metrics.scikit_learn import by_sklearn, sklearn
 
 if TYPE_CHECKING:
     from glassformer.tasks.microbatch import MicroBatch

@@ -19,7 +19,7 @@ import numpy as np
 from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.classify.baselines import nats, sklearn
 from glassformer.tasks.columns import check_columns, parse_rows, training_sample
-from glassformer.tasks.metrics.classes import by_sklearn
+from glassformer.tasks.metrics.scikit_learn import by_sklearn
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.tag.task import Tag, Tags, words_and_tags
 
