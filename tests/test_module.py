@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -208,3 +211,27 @@ def accelerate_forgets() -> Iterator[None]:
     from accelerate.state import AcceleratorState
 
     AcceleratorState._reset_state(reset_partial_state=True)
+
+
+FORKED = """
+import os, signal, sys, torch
+import glassformer
+torch.set_num_threads(2)
+model = glassformer.load(sys.argv[1])
+texts = ["time flies like an arrow"] * 64
+vectors = model.encode(texts)  # in two threads
+child = os.fork()
+if not child:
+    signal.alarm(60)  # of a child that waits for threads of its parent
+    same = abs(model.encode(texts) - vectors).max() < 1e-5
+    os._exit(0 if same and torch.get_num_threads() == 1 else 3)
+_, status = os.waitpid(child, 0)
+assert status == 0, status
+assert torch.get_num_threads() == 2
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_of_a_process_with_threads_computes(minilm: Path) -> None:
+    environment = {name: x for name, x in os.environ.items() if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    subprocess.run([sys.executable, "-c", FORKED, str(minilm)], check=True, timeout=120, env=environment)

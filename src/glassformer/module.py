@@ -12,6 +12,7 @@ parameters by the paths of the reference library (`models.reference_modules`).
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -39,6 +40,11 @@ from glassformer.weights.load import name_list, nan_parameters
 from glassformer.weights.names import WeightNames
 
 INNER = "network."
+
+if hasattr(os, "register_at_fork"):
+    # The threads of torch's pool are not in a forked child, which would wait for them forever: there it computes alone,
+    # as the workers of a DataLoader do.
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 class NetworkModule(nn.Module):

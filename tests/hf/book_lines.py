@@ -422,9 +422,9 @@ out = [t.decode([x]) for x in top]
             + """
 from transformers import TrainingArguments, Trainer
 m = AutoModelForSequenceClassification.from_pretrained(NLI)
-Trainer(model=m, args=TrainingArguments('x'))
+Trainer(model=m, args=TrainingArguments('x')).hyperparameter_search(n_trials=2)
 """,
-            refused="glassformer train",
+            refused="glassformer search",
         ),
         Line(
             START
@@ -469,9 +469,9 @@ out = [n, m.get_input_embeddings().weight.shape, tok('newword').input_ids]
         Line(
             TOK
             + """
-out = tok.train_new_from_iterator([['time flies'], ['a banana']], vocab_size=20)
-""",
-            refused=".",
+new = tok.train_new_from_iterator([['time flies'], ['a banana']], vocab_size=20)
+out = [new.tokenize('time banana'), sorted({'time', 'flies', 'a', 'banana'} - set(new.get_vocab()))]
+"""
         ),
         Line("""
 from transformers import AutoTokenizer
@@ -497,9 +497,8 @@ out = [p.model.config.id2label, p.task, p.device.type, type(p.tokenizer('time'))
             START
             + """
 from transformers import EarlyStoppingCallback
-EarlyStoppingCallback(3)
-""",
-            refused="glassformer train",
+out = EarlyStoppingCallback(3).early_stopping_patience
+"""
         ),
     ],
 }

@@ -334,8 +334,8 @@ CHAPTERS: dict[str, list[Line]] = {
             "out = m(**p(SAMPLES, sampling_rate=16000, return_tensors='pt')).logits"
         ),
         Line(
-            "from transformers import Trainer, TrainingArguments\nout = TrainingArguments(output_dir=OUT)",
-            refused="train",
+            "from transformers import TrainingArguments\nout = TrainingArguments(OUT, fsdp='full_shard')",
+            refused="glassformer train",
         ),
     ],
     "generation": [

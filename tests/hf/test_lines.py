@@ -19,8 +19,10 @@ from glassformer.errors import GlassformerError
 from tests.e2e.tiny_models import WORDS, make_folder
 from tests.hf.book_lines import BOOK
 from tests.hf.guide_lines import GUIDES
+from tests.hf.idiom_lines import IDIOMS
 from tests.hf.lines import CHAPTERS, Line
 from tests.hf.more_lines import MORE
+from tests.hf.trainer_lines import TRAINERS
 
 LABELS = {"id2label": {"0": "NEGATIVE", "1": "POSITIVE"}, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}}
 TAGS = {"id2label": {"0": "O", "1": "B-X", "2": "I-X"}, "label2id": {"O": 0, "B-X": 1, "I-X": 2}}
@@ -147,6 +149,7 @@ def same(ours: Any, theirs: Any) -> None:
     "line", [pytest.param(line, id=f"{chapter}-{number}")
              for chapter, lines in {**CHAPTERS, "more": [Line(code) for code in MORE], **GUIDES, **BOOK}.items()
              for number, line in enumerate(lines, 1)]
+    + [pytest.param(line, id=name) for name, line in {**IDIOMS, **TRAINERS}.items()]
 )  # fmt: skip
 def test_the_same_as_the_reference(line: Line, names: dict[str, Any], tmp_path: Path) -> None:
     code = line.code.replace("transformers", "glassformer.hf")

@@ -35,7 +35,6 @@ def test_a_class_of_a_family_loads_its_head(tmp_path: Path) -> None:
         (UnsupportedError, "loads 'gpt2' models, and this is a 'bert' model", hf.GPT2Model.from_pretrained),
         (UnsupportedError, "no head for 'automatic-speech-recognition'", hf.AutoModelForCTC.from_pretrained),
         (DataError, "texts are read by AutoTokenizer|AutoTokenizer", hf.AutoFeatureExtractor.from_pretrained),
-        (UnsupportedError, "glassformer train", hf.Trainer),
         (UnsupportedError, r"prepare\('int8'\)", hf.BitsAndBytesConfig),
         (UnsupportedError, r"torch\.optim\.AdamW", hf.AdamW),
     ]

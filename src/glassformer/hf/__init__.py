@@ -79,13 +79,23 @@ _LAZY = {
     **dict.fromkeys((name for name in __all__ if "ollator" in name), "hf.collators"),
     **dict.fromkeys((name for name in __all__ if name.startswith(("get_", "set_"))), "hf.optimization"),
     **dict.fromkeys(("TextStreamer", "TextIteratorStreamer"), "generation.streamers"),
+    **dict.fromkeys(("Trainer", "TrainOutput"), "hf.trainer.trainer"),
+    "Seq2SeqTrainer": "hf.trainer.seq2seq",
+    **dict.fromkeys(("TrainingArguments", "Seq2SeqTrainingArguments", "IntervalStrategy"), "hf.trainer.arguments"),
+    **dict.fromkeys(
+        ("TrainerCallback", "EarlyStoppingCallback", "PrinterCallback", "TrainerState", "TrainerControl"),
+        "hf.trainer.callbacks",
+    ),
+    "PredictionOutput": "hf.trainer.evaluation",
+    "get_last_checkpoint": "hf.trainer.checkpoints",
     "SchedulerType": "hf.optimization",
     "pipeline": "hf.pipelines",
 }
 # Where the reference library keeps these names; here they are in one place.
 for _name in (
     *("configuration_utils", "data", "data.data_collator", "generation", "generation.utils", "modeling_utils"),
-    *("tokenization_utils", "tokenization_utils_base", "tokenization_utils_fast", "trainer_utils"),
+    *("tokenization_utils", "tokenization_utils_base", "tokenization_utils_fast"),
+    *("trainer_callback", "trainer_seq2seq", "trainer_utils", "training_args", "training_args_seq2seq"),
 ):
     sys.modules.setdefault(f"{__name__}.{_name}", sys.modules[__name__])
 

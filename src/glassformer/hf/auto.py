@@ -5,10 +5,13 @@ The classes of single families (`BertForMaskedLM`) are the same with the head of
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
+
+from tokenizers import normalizers
 
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import read_json_object, safe_repr
@@ -71,6 +74,7 @@ class LoadsModels:
             keywords.pop(name)
         informed = keywords.pop("output_loading_info", False)
         model = as_reference(load(folder, task=cls._task(config, folder), **keywords), cls)
+        object.__setattr__(model.config, "_name_or_path", str(name_or_folder))  # beside the keys: no file has it
         return (model, _loading_info(model)) if informed else model
 
     @classmethod
@@ -191,10 +195,23 @@ class AutoTokenizer:
 def set_attributes(tokenizer: Tokenizer, values: Mapping[str, Any]) -> Tokenizer:
     """The tokenizer with these attributes, such as `padding_side`. Raises: ConfigError: it has no such attribute."""
     for name, value in values.items():
+        if name == "do_lower_case":
+            _set_lower_case(tokenizer, bool(value))
+            continue
         if not hasattr(tokenizer, name):
             raise ConfigError(f"a tokenizer takes no {safe_repr(name)}, and has no such attribute")
         setattr(tokenizer, name, value)
     return tokenizer
+
+
+def _set_lower_case(tokenizer: Tokenizer, value: bool) -> None:
+    """Lower case or not, of a normaliser that has this option, as BERT's; others stay as the files say, with a note."""
+    normalizer = tokenizer.engine.normalizer
+    if isinstance(normalizer, normalizers.BertNormalizer):
+        normalizer.lowercase = value
+        tokenizer.engine.normalizer = normalizer
+    else:
+        warnings.warn("do_lower_case changes nothing: this tokenizer's normaliser has no such option", stacklevel=4)
 
 
 def _tokenizer_folder(name_or_folder: str | Path, revision: str | None, finding: Mapping[str, Any]) -> Path:

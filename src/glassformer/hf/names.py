@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tokenizers
 
@@ -34,15 +36,7 @@ KINDS: dict[str, Any] = {
 }
 """The end of a family's class name → the Auto class that reads such a thing."""
 
-TRAINING = (
-    "{} is not there: training is glassformer.training, or the command `glassformer train -t classify -m MODEL -d "
-    "train.csv` (docs/training.md); a loop of your own over model(**batch, labels=…).loss works as it is"
-)
 REFUSED = {
-    **dict.fromkeys(
-        ("Trainer", "TrainingArguments", "Seq2SeqTrainer", "Seq2SeqTrainingArguments", "EarlyStoppingCallback"),
-        TRAINING,
-    ),
     **dict.fromkeys(
         ("EncoderDecoderModel", "VisionEncoderDecoderModel", "SpeechEncoderDecoderModel"),
         "{} is not there: an encoder-decoder is one network with a checkpoint of its own: AutoModelForSeq2SeqLM of a "
@@ -84,7 +78,7 @@ def class_of(name: str) -> Any:
         return _refusal(name, OPTION_INSTEAD)
     if name in ("PreTrainedTokenizerFast", "PreTrainedTokenizerBase", "PreTrainedTokenizer"):
         return _tokenizer_class(name)
-    if name == "PreTrainedModel":
+    if name.endswith("PreTrainedModel") and name.removesuffix("PreTrainedModel") in ("", *_prefixes()):
         return _Kind(name, (), {"OF": Model, "__init_subclass__": classmethod(_no_subclass), "__doc__": "Any model."})
     if name == "BatchEncoding":
         return _Kind(
@@ -184,9 +178,16 @@ def _no_subclass(cls: Any, /, **_: Any) -> None:
     raise UnsupportedError(NO_SUBCLASS.format(cls.__name__))
 
 
-class EvalPrediction(NamedTuple):
-    """What a function that computes metrics is given."""
+@dataclass(frozen=True)
+class EvalPrediction:
+    """What a function that computes metrics is given; `predictions, label_ids = it`, and inputs where there are any."""
 
     predictions: Any
     label_ids: Any
     inputs: Any = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.predictions, self.label_ids, *(() if self.inputs is None else (self.inputs,))))
+
+    def __getitem__(self, index: int) -> Any:
+        return tuple(self)[index]

@@ -126,7 +126,7 @@ def get_scheduler(
         "polynomial": get_polynomial_decay_schedule_with_warmup,
     }
     if name not in falling:
-        names = tuple(SchedulerType)
+        names = tuple(str(name) for name in SchedulerType)
         raise ConfigError(f"schedule is {name!r}; allowed: {', '.join(names)}{nearest(name, names)}")
     if num_training_steps is None:
         raise ConfigError(f"the schedule {name!r} needs to know how many steps there will be: num_training_steps")

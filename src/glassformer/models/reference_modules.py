@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from glassformer.errors import UnsupportedError
 from glassformer.weights.names import Rule, Same, Tied, TiedUnlessStored, WeightNames
 
 AS_IT_IS = (Same, Tied, TiedUnlessStored)
@@ -57,6 +58,11 @@ def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str
     return ReferenceModule(network, below, path, run)
 
 
+HOOKS = frozenset(
+    "register_forward_hook register_forward_pre_hook register_full_backward_hook register_backward_hook".split()
+)
+
+
 class ReferenceModule:
     """A part of the reference library's model, by its path: its modules, tensors and parameters.
 
@@ -68,6 +74,12 @@ class ReferenceModule:
 
     def __getattr__(self, name: str) -> Any:
         at = None
+        if name in HOOKS:
+            raise UnsupportedError(
+                f"{name} of {self._path!r}, which is a view of our modules: any tensor can be read or replaced by "
+                'model(…, tape=glassformer.Tape("blocks.*.out")); model.taps() names them, and model.network holds the '
+                "modules"
+            )
         if not name.startswith("_"):
             path = f"{self._path}.{name}" if self._path else name
             at = reference_module(self._network, self._entries, path, self._run)

@@ -73,6 +73,16 @@ class Encoding(MutableMapping[str, Any]):
             return self.data[name]
         raise AttributeError(f"an Encoding has no {name!r}; its keys are {', '.join(self.data)}")
 
+    @property
+    def is_fast(self) -> bool:
+        """Whether it knows words and offsets, which every encoding here does."""
+        return True
+
+    @property
+    def n_sequences(self) -> int:
+        """How many texts each row holds: 1, or 2 of a pair."""
+        return len({number for number in self.sequence_ids(0) if number is not None}) or 1
+
     def to(self, device: Any, *, non_blocking: bool = False) -> Encoding:
         """Move its tensors to a device, in place. Raises: ConfigError: it holds lists or arrays."""
         if not any(hasattr(value, "to") for value in self.data.values()):

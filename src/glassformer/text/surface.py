@@ -29,7 +29,6 @@ INSTEAD = {
     "prepare_for_model": "tokenizer(text, …) from the text itself",
     "truncate_sequences": "tokenizer(text, truncation=True, max_length=…)",
     "as_target_tokenizer": "tokenizer(text_target=…)",
-    "get_special_tokens_mask": "tokenizer(text, return_special_tokens_mask=True)",
     "save_vocabulary": "tokenizer.save_pretrained(folder)",
     "push_to_hub": "tokenizer.save_pretrained(folder), then: hf upload NAME folder",
     "set_truncation_and_padding": "tokenizer(text, truncation=…, padding=…)",
@@ -53,6 +52,18 @@ class TokenizerSurface(TokenizerVocabulary):
 
     _chat_templates: ChatTemplates
     name_or_path = ""
+
+    def get_special_tokens_mask(
+        self, token_ids_0: Sequence[int], token_ids_1: Any = None, already_has_special_tokens: bool = False
+    ) -> list[int]:
+        """1 for each id of a special token, else 0. Raises: UnsupportedError: ids without special tokens."""
+        if not already_has_special_tokens or token_ids_1 is not None:
+            raise UnsupportedError(
+                "get_special_tokens_mask(…) takes already_has_special_tokens=True, and one list of ids; of texts write "
+                "tokenizer(text, return_special_tokens_mask=True)"
+            )
+        special = {*self.all_special_ids}
+        return [int(number in special) for number in token_ids_0]
 
     if TYPE_CHECKING:
 

@@ -96,7 +96,7 @@ def pipeline(
         inner.model._tokenizer = (
             tokenizer if isinstance(tokenizer, Tokenizer) else AutoTokenizer.from_pretrained(tokenizer)
         )
-    return CompatiblePipeline(inner, name, options)
+    return CompatiblePipeline(inner, name, options, model)
 
 
 def _place_and_kind(place: Any, kind: Any) -> dict[str, Any]:
@@ -111,14 +111,14 @@ class CompatiblePipeline:
     inner: the pipeline that answers · model, tokenizer, task, device: as there
     """
 
-    def __init__(self, inner: Pipeline, name: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, inner: Pipeline, name: str, options: Mapping[str, Any], model: Any = None) -> None:
         self.inner, self.task, self._name = inner, inner.task, name
         self._options = dict(options)
-        self.model = inner.model
+        self.model = model if isinstance(model, Model) else inner.model
 
     @property
     def tokenizer(self) -> Any:
-        return self.model.tokenizer
+        return self.inner.model.tokenizer
 
     @property
     def device(self) -> torch.device:

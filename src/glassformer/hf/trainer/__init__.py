@@ -1,0 +1,10 @@
+"""A `Trainer` for code that was written for the reference library's.
+
+arguments.py      TrainingArguments: its options
+callbacks.py      state, control flags, early stopping
+examples.py       batches: their order, the columns that a model reads, their labels
+evaluation.py     evaluate and predict; logs and saved models
+checkpoints.py    folders of checkpoints, resumed
+due.py            logging, validating and saving where it is due
+trainer.py        the training loop: start there · seq2seq.py: with an evaluation that writes texts
+"""

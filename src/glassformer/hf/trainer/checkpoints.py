@@ -1,0 +1,111 @@
+"""Checkpoints of a `Trainer`: folders `checkpoint-STEP` that load as models, with what resuming needs beside.
+
+checkpoint-500/  config.json  model.safetensors  tokenizer.json …     as `save_pretrained` writes them
+                 trainer_state.json                                   logs, step, best checkpoint
+                 optimizer.safetensors  optimizer.json                optimizer, schedule, random generators: no pickle
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from glassformer.errors import DataError
+from glassformer.files.atomic import disk_errors
+from glassformer.hf.trainer.callbacks import TrainerState
+from glassformer.model import Model
+from glassformer.training.state import (
+    capture_rng,
+    optimiser_tensors,
+    read_state,
+    restore_optimiser,
+    restore_rng,
+    write_state,
+)
+
+PREFIX = "checkpoint-"
+STATE = "trainer_state.json"
+RANDOM = "random."
+
+
+def save_model(model: nn.Module, processing_class: Any, folder: Path) -> None:
+    """Write a model, and its tokenizer or processor, to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(model, Model):
+        model.save_pretrained(folder)
+    else:  # a module of one's own: its weights alone
+        state = {name: x.detach().clone().contiguous() for name, x in model.state_dict().items()}
+        save_file(state, folder / "model.safetensors")
+    if processing_class is not None:
+        processing_class.save_pretrained(folder)
+
+
+def load_weights(model: nn.Module, folder: Path) -> None:
+    """Load the weights of a checkpoint into a model."""
+    if isinstance(model, Model):
+        saved = type(model).from_pretrained(str(folder)) if hasattr(type(model), "from_pretrained") else None
+        state = saved.state_dict() if saved is not None else _loaded(folder, model.task)
+    else:
+        state = load_file(folder / "model.safetensors")
+    model.load_state_dict(state)
+
+
+def _loaded(folder: Path, task: str) -> dict[str, torch.Tensor]:
+    from glassformer.model import load
+
+    return dict(load(folder, task=task).state_dict())
+
+
+def save_checkpoint(
+    folder: Path, model: nn.Module, processing_class: Any, optimizer: Any, schedule: Any, state: TrainerState
+) -> None:
+    """Write a checkpoint; the folder has its name only when it is complete."""
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    with disk_errors(folder, DataError):
+        shutil.rmtree(unfinished, ignore_errors=True)
+        save_model(model, processing_class, unfinished)
+        tensors, values = optimiser_tensors(optimizer, model.named_parameters())
+        tensors |= {f"{RANDOM}{name}": x for name, x in capture_rng().items()}
+        write_state(unfinished, tensors, {"optimizer": values, "last_epoch": schedule.last_epoch}, name="optimizer")
+        state.save_to_json(unfinished / STATE)
+        shutil.rmtree(folder, ignore_errors=True)
+        unfinished.rename(folder)
+
+
+def load_checkpoint(folder: Path, model: nn.Module, optimizer: Any, schedule: Any) -> TrainerState:
+    """Restore what `save_checkpoint` wrote; the state of the training."""
+    if not (folder / STATE).is_file() or not (folder / "optimizer.json").is_file():
+        raise DataError(
+            f"{folder}: holds no checkpoint of this Trainer ({STATE}, optimizer.json); give one of its own folders "
+            f"{PREFIX}STEP, or leave resume_from_checkpoint out"
+        )
+    load_weights(model, folder)
+    tensors, values = read_state(folder, name="optimizer")
+    restore_optimiser(optimizer, model.named_parameters(), tensors, values["optimizer"])
+    schedule.last_epoch = values["last_epoch"]
+    rates = [
+        base * factor(schedule.last_epoch) for base, factor in zip(schedule.base_lrs, schedule.lr_lambdas, strict=True)
+    ]
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    restore_rng({name.removeprefix(RANDOM): x for name, x in tensors.items() if name.startswith(RANDOM)})
+    return TrainerState.load_from_json(folder / STATE)
+
+
+def saved_checkpoints(output_dir: str | Path) -> list[Path]:
+    """The checkpoints in a folder, from the first step to the last."""
+    folder, name = Path(output_dir), re.compile(rf"{PREFIX}(\d+)")
+    by_step = {int(match[1]): path for path in folder.glob(f"{PREFIX}*") if (match := name.fullmatch(path.name))}
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def get_last_checkpoint(folder: str | Path) -> str | None:
+    """The newest checkpoint in a folder; None where there is none."""
+    saved = saved_checkpoints(folder)
+    return str(saved[-1]) if saved else None

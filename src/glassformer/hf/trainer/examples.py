@@ -1,0 +1,88 @@
+"""Batches of a `Trainer`: their order, the columns that a model reads, and their labels."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset, Sampler
+
+from glassformer.call import NAMED_LABELS, CallInputs
+from glassformer.edge import TOKEN_INPUTS, ModelInputs
+from glassformer.errors import DataError
+from glassformer.model import Model
+
+IGNORED = -100
+LABELS = ("label", "label_ids", "labels")
+POSITIONS = ("start_positions", "end_positions")
+
+
+class ShuffledByEpoch(Sampler[int]):
+    """Every example once an epoch, in an order that depends on seed and epoch alone."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self.size, self.seed, self.epoch = size, seed, 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        self.epoch += 1
+        yield from torch.randperm(self.size, generator=generator).tolist()
+
+
+def data_loader(
+    examples: Any,
+    batch_size: int,
+    collate: Callable[[list[Any]], Mapping[str, Any]],
+    columns: frozenset[str] | None,
+    seed: int | None = None,
+    drop_last: bool = False,
+) -> DataLoader[Any]:
+    """Batches of examples, without columns that the model does not read.
+
+    columns: those that it reads; None = all · seed: of the order; None = as they are
+    """
+    if examples is None:
+        raise DataError("there is no data to evaluate on: give eval_dataset")
+    if isinstance(examples, Mapping):
+        raise DataError(f"these are several data sets ({', '.join(examples)}); evaluate() takes each in turn")
+
+    def collate_read(batch: list[Any]) -> Mapping[str, Any]:
+        if columns is None or not all(isinstance(example, Mapping) for example in batch):
+            return collate(batch)
+        return collate([{name: x for name, x in example.items() if name in columns} for example in batch])
+
+    streamed = isinstance(examples, IterableDataset) or not hasattr(examples, "__len__")
+    sampler = None if seed is None or streamed else ShuffledByEpoch(len(examples), seed)
+    # With a generator of its own a loader draws no seed from the one of dropout, which a resumed run goes on with.
+    own = torch.Generator().manual_seed(seed or 0)
+    return DataLoader(
+        examples, batch_size, sampler=sampler, collate_fn=collate_read, drop_last=drop_last, generator=own
+    )
+
+
+def columns_read(model: nn.Module, label_names: list[str]) -> frozenset[str]:
+    """The names that a model's call takes, and those of labels."""
+    if isinstance(model, Model):
+        named = {*TOKEN_INPUTS, *ModelInputs.__annotations__, *CallInputs.__annotations__}
+    else:
+        named = set(inspect.signature(model.forward).parameters)
+    return frozenset({*named, *LABELS, *label_names})
+
+
+def label_names_of(model: nn.Module) -> list[str]:
+    """The names of a model's labels: the positions of a span, or `labels`."""
+    return list(POSITIONS) if getattr(model, "task", None) == "question-answering" else ["labels"]
+
+
+def label_count(batch: Mapping[str, Any]) -> int:
+    """How many labels of a batch count for its loss; without labels its rows."""
+    labels = batch.get("labels")
+    if isinstance(labels, Tensor) and not labels.is_floating_point():
+        return int((labels != IGNORED).sum())
+    return len(next((x for name in (*NAMED_LABELS, *batch) if isinstance(x := batch.get(name), Tensor)), ()))

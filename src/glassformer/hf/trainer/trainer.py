@@ -1,0 +1,320 @@
+"""`Trainer`: a training loop with the seams that code written for the reference library overrides.
+
+    train()  ─ for each batch ─ training_step ─ compute_loss ─ backward ─ clip ─ optimizer ─ lr_scheduler
+             └ where due ─ log · evaluate ─ evaluation_loop ─ prediction_step ─ compute_metrics · save a checkpoint
+
+Examples are dictionaries as a tokenizer gives them, a data collator makes batches of them, and the model is called with
+those: a `Model` of `glassformer.hf`, or any module whose output has a loss. Batches come in the order of the reference
+library's for one process, so that without dropout the losses are the same.
+
+Differs: one process (several: `glassformer train`); a model's loss of several accumulated batches is weighted by their
+labels; `glassformer.training.Trainer` is the loop to prefer for what is new: resumed to the bit, packed, with a report.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.hf.collators import DataCollatorWithPadding, default_data_collator
+from glassformer.hf.optimization import get_scheduler
+from glassformer.hf.trainer.arguments import TrainingArguments
+from glassformer.hf.trainer.callbacks import DefaultFlowCallback, PrinterCallback, TrainerControl, TrainerState
+from glassformer.hf.trainer.due import Checkpointing
+from glassformer.hf.trainer.evaluation import speed_metrics
+from glassformer.hf.trainer.examples import ShuffledByEpoch, label_count, label_names_of
+from glassformer.progress import progress_bar
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.state import seed_all
+
+
+class TrainOutput(NamedTuple):
+    """The result of a training."""
+
+    global_step: int
+    training_loss: float
+    metrics: dict[str, float]
+
+
+class CompatibleTrainer(Checkpointing):
+    """Train and evaluate a model, with the names and arguments of the reference library's class.
+
+        trainer = Trainer(model, args, train_dataset=rows, eval_dataset=others, processing_class=tokenizer,
+                          compute_metrics=lambda p: {"accuracy": (p.predictions.argmax(-1) == p.label_ids).mean()})
+        trainer.train()
+        print(trainer.evaluate())
+
+    Args:
+        model, model_init: the model, or a function that makes one at each `train` · args: `TrainingArguments`
+        data_collator: a list of examples → a batch; default: padding, with `processing_class`, else stacking
+        train_dataset, eval_dataset: sequences of dictionaries, `datasets` too; of the latter a dict of several
+        processing_class: the tokenizer or processor (`tokenizer=` too), saved beside the model
+        compute_metrics: an `EvalPrediction` → metrics · callbacks: `TrainerCallback` classes or instances
+        optimizers: an optimizer and a schedule of one's own · compute_loss_func: (outputs, labels) → loss
+        preprocess_logits_for_metrics: (logits, labels) → what is kept of the logits
+    Raises: ConfigError: arguments that do not go together. UnsupportedError: several processes.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | None = None,
+        args: TrainingArguments | None = None,
+        data_collator: Callable[[list[Any]], Mapping[str, Any]] | None = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        processing_class: Any = None,
+        model_init: Callable[..., nn.Module] | None = None,
+        compute_loss_func: Callable[..., Tensor] | None = None,
+        compute_metrics: Callable[[Any], dict[str, Any]] | None = None,
+        callbacks: Sequence[Any] | None = None,
+        optimizers: tuple[torch.optim.Optimizer | None, Any] = (None, None),
+        preprocess_logits_for_metrics: Callable[..., Any] | None = None,
+        *,
+        tokenizer: Any = None,
+    ) -> None:
+        self.args = args or TrainingArguments()
+        seed_all(self.args.seed)
+        if (model is None) == (model_init is None):
+            raise ConfigError("Trainer takes a model, or model_init=, a function that makes one: give one of them")
+        self.model_init, self.processing_class = model_init, processing_class or tokenizer
+        self.model: nn.Module = model if model is not None else self._initial_model()
+        pads = isinstance(self.processing_class, Tokenizer)
+        default = DataCollatorWithPadding(self.processing_class) if pads else default_data_collator
+        self.data_collator = data_collator or default
+        self.train_dataset, self.eval_dataset = train_dataset, eval_dataset
+        self.compute_loss_func, self.compute_metrics = compute_loss_func, compute_metrics
+        self.preprocess_logits_for_metrics = preprocess_logits_for_metrics
+        self.optimizer, self.lr_scheduler = optimizers
+        self.label_names = self.args.label_names or label_names_of(self.model)
+        self.state, self.control = TrainerState(), TrainerControl()
+        self.callbacks = [DefaultFlowCallback(), *(x() if isinstance(x, type) else x for x in callbacks or ())]
+        if not any(isinstance(x, PrinterCallback) for x in self.callbacks):
+            self.callbacks.append(PrinterCallback())
+        self._log_losses: list[Tensor] = []
+        self._notify("on_init_end")
+
+    @property
+    def tokenizer(self) -> Any:
+        """The processing class."""
+        return self.processing_class
+
+    def _initial_model(self) -> nn.Module:
+        assert self.model_init is not None
+        return self.model_init()
+
+    # ------------------------------------------------------------------------------------------------- training
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **unused: Any) -> TrainOutput:
+        """Train to the end. resume_from_checkpoint: a checkpoint's folder, or True = the newest of `output_dir`
+
+        Raises: DataError: no training data, or no such checkpoint.
+        """
+        if self.train_dataset is None:
+            raise DataError("Trainer has no train_dataset; give one")
+        seed_all(self.args.seed)
+        if self.model_init is not None and self.state.global_step == 0:
+            self.model, self.optimizer, self.lr_scheduler = self._initial_model(), None, None
+        self.model.to(self.args.device)
+        if self.args.gradient_checkpointing:
+            self.model.gradient_checkpointing_enable()  # type: ignore[operator]
+        loader = self.get_train_dataloader()
+        streamed = isinstance(getattr(loader, "dataset", None), IterableDataset)
+        per_epoch = None if streamed else -(-len(loader) // self.args.gradient_accumulation_steps)
+        total = self._plan(per_epoch)
+        self.create_optimizer_and_scheduler(total)
+        resume = resume_from_checkpoint if resume_from_checkpoint is not None else self.args.resume_from_checkpoint
+        if resume:
+            self._resume(resume)
+        return self._train(loader, per_epoch or total)
+
+    def _plan(self, per_epoch: int | None) -> int:
+        """The number of updates."""
+        if per_epoch is None and self.args.max_steps <= 0:
+            raise ConfigError("train_dataset has no length: give max_steps")
+        total = self.args.max_steps
+        if total <= 0:
+            assert per_epoch is not None
+            total = math.ceil(self.args.num_train_epochs * per_epoch)
+        epochs = math.ceil(total / per_epoch) if per_epoch else 1
+        self.state = TrainerState(max_steps=total, num_train_epochs=epochs)
+        return total
+
+    def _train(self, loader: Any, per_epoch: int) -> TrainOutput:
+        state, started, first = self.state, time.time(), self.state.global_step
+        left, losses = max(state.max_steps - first, 0), 0.0
+        self.control = TrainerControl()
+        self._notify("on_train_begin", train_dataloader=loader)
+        if self.args.eval_on_start:
+            self.evaluate()
+        shown = None if self.args.disable_tqdm is None else not self.args.disable_tqdm
+        with progress_bar("training", left, shown=shown) as advance:
+            while state.global_step < state.max_steps and not self.control.should_training_stop:
+                losses += self._train_epoch(loader, per_epoch, advance)
+        self._load_best()
+        mean, size = losses / max(left, 1), self.args.train_batch_size * self.args.gradient_accumulation_steps
+        speed = speed_metrics("train", started, num_samples=left * size, num_steps=left)
+        metrics = {**speed, "train_loss": mean, "epoch": state.epoch}
+        self.log(metrics)
+        self._notify("on_train_end")
+        return TrainOutput(state.global_step, mean, metrics)
+
+    def _train_epoch(self, loader: Any, per_epoch: int, advance: Callable[[int], None]) -> float:
+        """Train the rest of an epoch; the sum of the losses of its updates."""
+        state, losses = self.state, 0.0
+        epoch = state.global_step // per_epoch
+        self._notify("on_epoch_begin", train_dataloader=loader)
+        self.control.should_epoch_stop = False
+        skipped = (state.global_step - epoch * per_epoch) * self.args.gradient_accumulation_steps
+        for batches in self._accumulated(loader, epoch, skipped):
+            losses += float(self._update(batches))
+            state.global_step += 1
+            state.epoch = state.global_step / per_epoch
+            advance(1)
+            self._notify("on_step_end", train_dataloader=loader)
+            self._do_what_is_due()
+            if self.control.should_training_stop or self.control.should_epoch_stop:
+                break
+        self._notify("on_epoch_end", train_dataloader=loader)
+        self._do_what_is_due()
+        return losses
+
+    def _accumulated(self, loader: Any, epoch: int, skipped: int) -> Iterator[list[Any]]:
+        """The batches of each update of an epoch, after those that a resumed run has seen."""
+        sampler = getattr(loader, "sampler", None)
+        if isinstance(sampler, ShuffledByEpoch):
+            sampler.epoch = epoch
+        waiting: list[Any] = []
+        for number, batch in enumerate(loader):
+            if number < skipped:
+                continue
+            waiting.append(self._prepare_inputs(batch))
+            if len(waiting) == self.args.gradient_accumulation_steps:
+                yield waiting
+                waiting = []
+        if waiting:
+            yield waiting
+
+    def _update(self, batches: list[dict[str, Any]]) -> Tensor:
+        """One update of the weights; the mean loss of its batches."""
+        assert self.optimizer is not None and self.lr_scheduler is not None
+        self.model.train()
+        self._notify("on_step_begin")
+        counts = [label_count(batch) for batch in batches]
+        total = torch.zeros((), device=self.args.device)
+        for batch, count in zip(batches, counts, strict=True):
+            # The mean over all labels of the update, in however many batches they come.
+            share = count / max(sum(counts), 1) if sum(counts) else 1 / len(batches)
+            total += self.training_step(self.model, batch, share)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.args.max_grad_norm or math.inf)
+        self._log_losses.append(total)
+        self._grad_norm = float(norm)
+        self._notify("on_pre_optimizer_step")
+        self.optimizer.step()
+        self._notify("on_optimizer_step")
+        self._rate = self.get_learning_rates()[0]
+        self.lr_scheduler.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return total
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+        """Loss and gradients of a batch; `num_items_in_batch`: its share of the update, 1 where there is one batch."""
+        share = 1.0 if num_items_in_batch is None else float(num_items_in_batch)
+        with self.autocast():
+            loss = self.compute_loss(model, inputs)
+        scaled: Tensor = loss * share
+        scaled.backward()
+        return scaled.detach()
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """The loss of a batch; override it for another one. return_outputs: (loss, outputs) instead"""
+        labels = inputs.get("labels")
+        own = self.compute_loss_func is not None or self.args.label_smoothing_factor > 0
+        given = {name: x for name, x in inputs.items() if name != "labels"} if self.compute_loss_func else inputs
+        outputs = model(**given)
+        if own and labels is not None:
+            loss: Any = self._own_loss(outputs, labels)
+        else:
+            loss = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", outputs[0])
+        if loss is None:
+            raise DataError(
+                f"the model gave no loss: a batch has {', '.join(map(repr, inputs))}, and none is named 'labels'; name "
+                "the column of the labels so, or override compute_loss"
+            )
+        return (loss, outputs) if return_outputs else loss
+
+    def _own_loss(self, outputs: Any, labels: Tensor) -> Tensor:
+        if self.compute_loss_func is not None:
+            of_caller: Tensor = self.compute_loss_func(outputs, labels)
+            return of_caller
+        logits = outputs["logits"]
+        if getattr(self.model, "task", None) == "text-generation":  # each token predicts the next one
+            logits, labels = logits[..., :-1, :], labels[..., 1:]
+        return nn.functional.cross_entropy(
+            logits.flatten(0, -2), labels.flatten(), label_smoothing=self.args.label_smoothing_factor
+        )
+
+    def autocast(self) -> Any:
+        """Mixed precision, where the options ask for it."""
+        narrow = torch.bfloat16 if self.args.bf16 else torch.float16 if self.args.fp16 else None
+        return nullcontext() if narrow is None else torch.autocast(self.args.device.type, dtype=narrow)
+
+    # ------------------------------------------------------------------------------- what a training is made of
+
+    def create_optimizer_and_scheduler(self, num_training_steps: int) -> None:
+        """The optimizer and the schedule, unless they were given."""
+        if self.optimizer is None:
+            self.create_optimizer()
+        if self.lr_scheduler is None:
+            self.create_scheduler(num_training_steps, self.optimizer)
+
+    def create_optimizer(self, *unused: Any) -> torch.optim.Optimizer:
+        """AdamW, SGD or Adafactor; matrices decay, and neither biases nor norms do."""
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        groups = [
+            {"params": [p for p in trained if p.dim() > 1], "weight_decay": self.args.weight_decay},
+            {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
+        ]
+        made: torch.optim.Optimizer
+        if self.args.optim == "sgd":
+            made = torch.optim.SGD(groups, lr=self.args.learning_rate)
+        elif self.args.optim == "adafactor":
+            made = torch.optim.Adafactor(groups, lr=self.args.learning_rate)
+        else:
+            betas = (self.args.adam_beta1, self.args.adam_beta2)
+            made = torch.optim.AdamW(groups, lr=self.args.learning_rate, betas=betas, eps=self.args.adam_epsilon)
+        self.optimizer = made
+        return made
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """The schedule of the learning rate."""
+        warmup = self.args.get_warmup_steps(num_training_steps)
+        chosen = optimizer or self.optimizer
+        assert chosen is not None
+        self.lr_scheduler = get_scheduler(self.args.lr_scheduler_type, chosen, warmup, num_training_steps)
+        return self.lr_scheduler
+
+    def get_learning_rates(self) -> list[float]:
+        """The rate of each group of parameters."""
+        assert self.optimizer is not None
+        return [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Shuffled batches of the training data."""
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        drop_last = self.args.dataloader_drop_last
+        loader: DataLoader[Any] = self._loader(self.train_dataset, self.args.train_batch_size, seed, drop_last)
+        return loader
+
+
+Trainer = CompatibleTrainer
+"""By the name of the reference library."""

@@ -1,0 +1,147 @@
+"""The `Trainer`: what it refuses and resumes, modules of one's own; `trainer_lines.py` compares its numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from glassformer import hf
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
+from glassformer.hf.trainer.checkpoints import get_last_checkpoint
+
+ROWS = [{"x": [float(i), 1.0], "labels": i % 2} for i in range(12)]
+
+
+class Small(nn.Module):
+    """A module that is no model of a family."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.line = nn.Linear(2, 2)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
+        logits = self.line(self.drop(x))
+        loss = {} if labels is None else {"loss": nn.functional.cross_entropy(logits, labels)}
+        return {**loss, "logits": logits}
+
+
+def arguments(folder: Path, **options: Any) -> hf.TrainingArguments:
+    return hf.TrainingArguments(folder, **{"use_cpu": True, "per_device_train_batch_size": 4, **options})
+
+
+def losses(trainer: hf.Trainer) -> list[float]:
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+def test_a_module_of_ones_own_resumes_to_the_bit(tmp_path: Path) -> None:
+    options = {"max_steps": 7, "logging_steps": 1, "save_steps": 4, "learning_rate": 0.1, "weight_decay": 0.1}
+    whole = hf.Trainer(Small(), arguments(tmp_path / "whole", **options), train_dataset=ROWS)
+    whole.train()
+    cut = hf.Trainer(Small(), arguments(tmp_path / "cut", **options), train_dataset=ROWS)
+
+    class Stop(hf.TrainerCallback):
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            control.should_training_stop = True
+
+    cut.add_callback(Stop)
+    cut.train()
+    assert cut.state.global_step == 4
+    again = hf.Trainer(Small(), arguments(tmp_path / "cut", **options), train_dataset=ROWS)
+    again.train(resume_from_checkpoint=True)
+    assert losses(again) == losses(whole) and len(losses(whole)) == 7
+    assert torch.equal(again.model.line.weight, whole.model.line.weight)
+    assert Path(get_last_checkpoint(tmp_path / "cut") or "").name == "checkpoint-7"
+
+
+def test_the_newest_checkpoints_stay_and_an_unfinished_one_is_none(tmp_path: Path) -> None:
+    trainer = hf.Trainer(
+        Small(), arguments(tmp_path, max_steps=6, save_steps=2, save_total_limit=2), train_dataset=ROWS
+    )
+    (tmp_path / ".checkpoint-9.unfinished").mkdir()
+    trainer.train()
+    assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == ["checkpoint-4", "checkpoint-6"]
+    assert json.loads((tmp_path / "checkpoint-6" / "trainer_state.json").read_text())["global_step"] == 6
+
+
+def test_predictions_of_unequal_lengths_are_filled_up(tmp_path: Path) -> None:
+    class Echo(nn.Module):
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            return {"logits": x}
+
+    rows = [{"x": [1.0]}, {"x": [1.0, 2.0, 3.0]}]
+    output = hf.Trainer(Echo(), arguments(tmp_path, per_device_eval_batch_size=1)).predict(rows)
+    np.testing.assert_array_equal(output.predictions, [[1, -100, -100], [1, 2, 3]])
+    assert output.label_ids is None and "test_loss" not in output.metrics
+
+
+def test_label_smoothing_and_a_loss_of_ones_own(tmp_path: Path) -> None:
+    model, batch = Small().eval(), {"x": torch.tensor([[1.0, 2.0]]), "labels": torch.tensor([1])}
+    logits = model(batch["x"])["logits"]
+    smooth = hf.Trainer(model, arguments(tmp_path, label_smoothing_factor=0.2)).compute_loss(model, batch)
+    expected = nn.functional.cross_entropy(logits, batch["labels"], label_smoothing=0.2)
+    torch.testing.assert_close(smooth, expected)
+    own = hf.Trainer(model, arguments(tmp_path), compute_loss_func=lambda outputs, labels: outputs["logits"].sum())
+    torch.testing.assert_close(own.compute_loss(model, batch), logits.sum())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"learnin_rate": 1}, ConfigError, "nearest: 'learning_rate'"),
+        ({"deepspeed": "x.json"}, UnsupportedError, "torchrun"),
+        ({"eval_strategy": "sometimes"}, ConfigError, "allowed: no, steps, epoch"),
+        ({"load_best_model_at_end": True}, ConfigError, "needs validations"),
+        ({"load_best_model_at_end": True, "eval_strategy": "epoch"}, ConfigError, "make them equal"),
+        ({"optim": "adam_8bit"}, ConfigError, "allowed"),
+        ({"per_device_train_batch_size": 0}, ConfigError, "at least 1"),
+        ({"num_train_epochs": 0}, ConfigError, "nothing to train"),
+        ({"lr_scheduler_type": "linaer"}, ConfigError, "nearest: 'linear'"),
+    ],
+)
+def test_options_that_are_wrong_are_said(
+    tmp_path: Path, options: dict[str, Any], error: type[GlassformerError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS).train()
+
+
+def test_former_options_and_those_without_effect_are_taken(tmp_path: Path) -> None:
+    args = arguments(tmp_path, evaluation_strategy="epoch", report_to="none", logging_dir="logs", warmup_ratio=0.1)
+    assert args.eval_strategy == "epoch" and args.to_dict()["report_to"] == "none"
+    assert args.get_warmup_steps(95) == 10 and arguments(tmp_path, warmup_steps=7).get_warmup_steps(95) == 7
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    args = arguments(tmp_path)
+    with pytest.raises(ConfigError, match="give one of them"):
+        hf.Trainer(None, args)
+    with pytest.raises(DataError, match="no train_dataset"):
+        hf.Trainer(Small(), args).train()
+    with pytest.raises(DataError, match="give eval_dataset"):
+        hf.Trainer(Small(), args).evaluate()
+    with pytest.raises(DataError, match=r"name the column of the labels so"):
+        hf.Trainer(Small(), args, train_dataset=[{"x": [1.0, 2.0]}]).train()
+    with pytest.raises(DataError, match=r"holds no checkpoint-STEP"):
+        hf.Trainer(Small(), args, train_dataset=ROWS).train(resume_from_checkpoint=True)
+    with pytest.raises(DataError, match="holds no checkpoint of this Trainer"):
+        hf.Trainer(Small(), args, train_dataset=ROWS).train(resume_from_checkpoint=str(tmp_path))
+    with pytest.raises(UnsupportedError, match="glassformer search"):
+        hf.Trainer(Small(), args).hyperparameter_search()
+    with pytest.raises(ConfigError, match="give max_steps"):
+        hf.Trainer(Small(), args, train_dataset=_Stream()).train()
+    with pytest.raises(ConfigError, match="metric_for_best_model is 'eval_f1'"):
+        chosen = arguments(tmp_path, eval_strategy="epoch", metric_for_best_model="f1")
+        hf.Trainer(Small(), chosen, train_dataset=ROWS, eval_dataset=ROWS).train()
+
+
+class _Stream(torch.utils.data.IterableDataset[dict[str, Any]]):
+    def __iter__(self) -> Any:
+        return iter(ROWS)
