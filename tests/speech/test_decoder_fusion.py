@@ -13,11 +13,10 @@ import glassformer
 from glassformer import ConfigError, Model
 from glassformer.generation.decoding import Generated
 from glassformer.ngram.kneser_ney import train_ngram
-from glassformer.ngram.model import NgramModel
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.window import WindowDecoder
 from glassformer.speech.word_fusion import FusedWords
-from tests.tasks.transcribe.tones import letters_folder, spoken, whisper_folder
+from tests.tasks.transcribe.tones import letters_folder, spoken, tokens_of, whisper_folder
 
 PLAIN = TranscriptionOptions(num_beams=6, temperature=0.0, timestamps=False)
 
@@ -27,7 +26,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return glassformer.load(whisper_folder(tmp_path_factory.mktemp("whisper")), offline=True)
 
 
-def n_best(decoder: WindowDecoder, model: Model) -> tuple[list[tuple[tuple[int, ...], float]], str]:
+def n_best(decoder: WindowDecoder, weight: float = 0.0) -> tuple[list[tuple[tuple[int, ...], float]], str]:
     """The texts of a search with their scores, and the one that is taken."""
     memory = decoder.encode(torch.randn(1, 16, 200, generator=torch.Generator().manual_seed(0)))
     found: list[tuple[tuple[int, ...], float]] = []
@@ -35,18 +34,11 @@ def n_best(decoder: WindowDecoder, model: Model) -> tuple[list[tuple[tuple[int, 
 
     def kept(*given: object) -> object:
         result = search(*given)  # type: ignore[arg-type]
-        found.extend((each.tokens, each.score) for each in result[0])
+        found.extend((each.tokens, each.score + each.language.weighed(weight, 0.0)) for each in result[0])
         return result
 
     decoder._search = kept  # type: ignore[assignment, method-assign]
     return found, decoder.decode(memory, "en")[0].text
-
-
-def tokens_of(model: Model) -> NgramModel:
-    """A model of tokens, which knows one that begins with a space."""
-    space = model.tokenizer.convert_ids_to_tokens([model.tokenizer(" ", add_special_tokens=False)["input_ids"][0]])[0]
-    letters = model.tokenizer.convert_ids_to_tokens(list(range(0, 256, 7)))
-    return train_ngram([[space, *letters], [*letters, space], letters[::-1]], 2)
 
 
 @pytest.mark.parametrize("kind", ["words", "tokens"])
@@ -59,22 +51,22 @@ def test_what_is_added_to_each_text(model: Model, kind: str) -> None:
     end, longest = decoder.vocabulary.end, max(map(len, rows))
     ids = torch.tensor([[9, 9, *row, *[end] * (longest + 1 - len(row))] for row in rows])
     active = torch.arange(longest + 1) <= torch.tensor([[len(row)] for row in rows])
-    scores = torch.tensor([-1.0, -2.0, -torch.inf])
-    found = decoder._fusion.rescored(Generated(ids, 2, scores=scores, active=active), scores)
-    for text, row, before, after in zip(texts, rows, scores.tolist(), found.tolist(), strict=True):
+    scores = torch.zeros(3)
+    found = decoder._fusion.of_texts(Generated(ids, 2, scores=scores, active=active))
+    for text, row, said in zip(texts, rows, found, strict=True):
         words = text.replace(".", "").split()
         added = FusedWords(ngrams, 0.7, 2.0).of_text(words)
         if kind == "tokens":
             added = 0.7 * ngrams.score(model.tokenizer.convert_ids_to_tokens(row))
-        assert after == pytest.approx(before + added, rel=1e-5)
+        assert said.weighed(0.7, 2.0) == pytest.approx(added, rel=1e-5)
 
 
 @pytest.mark.parametrize("weight", [0.0, 5.0])
 def test_the_search_is_the_same_and_its_best_text_is_taken(model: Model, weight: float) -> None:
     """At weight 0 the result is that of plain beam search, exactly."""
-    plain, text = n_best(WindowDecoder(model, PLAIN), model)
+    plain, text = n_best(WindowDecoder(model, PLAIN))
     options = replace(PLAIN, language_model=tokens_of(model), alpha=weight, rescore=True)
-    rescored, chosen = n_best(WindowDecoder(model, options), model)
+    rescored, chosen = n_best(WindowDecoder(model, options), weight)
     assert [tokens for tokens, _ in rescored] == [tokens for tokens, _ in plain] and len(plain) > 1
     assert (rescored == plain, chosen == text) == ((True, True) if weight == 0 else (False, chosen == text))
     best = max(rescored, key=lambda each: each[1] / len(each[0]))[0]

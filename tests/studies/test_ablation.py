@@ -91,6 +91,16 @@ def test_four_systems_and_nothing_twice(folder: Path, tmp_path: Path) -> None:
         parse_ablation(wider).run([0])
 
 
+def test_rescoring_in_the_place_of_fusion(folder: Path, tmp_path: Path) -> None:
+    """The weights are tuned for what is judged, and the search without a language model has nothing to rescore."""
+    values = configuration(folder, tmp_path / "study", judging={"beams": 4, "rescore": True})
+    values["study"]["language_model"]["betas"] = [0.0, 30.0]
+    parse_ablation(values).run([0])
+    (tuned,) = (tmp_path / "study").glob("**/pretrained*/**/fusion.json")
+    pairs = [(x["alpha"], x["beta"]) for x in json.loads(tuned.read_text())["tried"]]
+    assert pairs == [(0.0, 0.0), (0.5, 0.0), (0.5, 30.0)]
+
+
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = configuration(folder, tmp_path / "study")
     assert isinstance(study_of(values), Ablation)

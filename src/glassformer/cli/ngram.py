@@ -182,8 +182,8 @@ class TuningOptions(Options):
 def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = False) -> None:
     """Tune alpha and beta of shallow fusion, or of rescoring, by word error rate on validation recordings.
 
-    Each pair of weights is a search through all recordings, beside one without the language model. Judge the chosen
-    pair on recordings that were not used here.
+    Each pair of weights is a search through all recordings, beside one without the language model; with --rescore, one
+    search serves all pairs. Judge the chosen pair on recordings that were not used here.
 
     Example:
 
@@ -192,19 +192,17 @@ def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = Fals
     from glassformer.data.rows import read_rows
     from glassformer.model import load
     from glassformer.tasks.transcribe.task import Transcribe
-    from glassformer.tasks.transcribe.tuning import ALPHAS, BETAS, best_fusion, tune_fusion
+    from glassformer.tasks.transcribe.tuning import ALPHAS, BETAS, best_fusion, tune_fusion, weight_pairs
 
     rows = read_rows(options.data)
     model = load(options.model, task=Transcribe.HEAD, dtype="float32")
     columns = columns_of(options.column, list(Transcribe.COLUMNS))
     task = Transcribe(model, columns=columns, language=options.language, folder=options.folder)
     alphas, betas = tuple(options.alpha or ALPHAS), tuple(options.beta or BETAS)
-    scores = []
-    with progress_bar("pairs of weights", 1 + len(alphas) * len(betas)) as advance:
-        search: dict[str, Any] = {"alphas": alphas, "betas": betas, "beams": options.beams, "rescore": options.rescore}
-        for score in tune_fusion(task, rows, str(language_model), **search):
-            scores.append(score)
-            advance(1)
+    search: dict[str, Any] = {"alphas": alphas, "betas": betas, "beams": options.beams, "rescore": options.rescore}
+    searches = 1 if options.rescore else len(weight_pairs(alphas, betas))
+    with progress_bar("recordings", len(rows) * searches) as advance:
+        scores = list(tune_fusion(task, rows, str(language_model), **search, progress=advance))
     best = best_fusion(scores)
     if json:
         print_json({"alpha": best.alpha, "beta": best.beta, "scores": [asdict(score) for score in scores]})

@@ -25,7 +25,7 @@ from glassformer.speech.ctc_search import force_align, greedy_letters, prefix_be
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Attempt, Segment, TimedWord, Transcription, Window
 from glassformer.speech.sequential import Step
-from glassformer.speech.word_fusion import FusedWords
+from glassformer.speech.word_fusion import FusedWords, TextScore
 
 WINDOW_SECONDS, OVERLAP_SECONDS = 20, 3
 """Of a long recording: each window is read with so much before and after it, which is thrown away."""
@@ -62,6 +62,15 @@ class LetterDecoder:
         """Letters, and their log-probability. [frames, V]"""
         if self._beams == 1:
             return greedy_letters(log_probs, self.blank)
+        return _best(self._candidates(log_probs), self._words.alpha, self._words.beta)
+
+    def rescored(self, log_probs: LogProbs, weights: Sequence[tuple[float, float]]) -> list[str]:
+        """The text by each pair of weights (alpha, beta), all of one search. [frames, V]"""
+        candidates = self._candidates(log_probs)
+        return [self.text(_best(candidates, *pair)[0]) for pair in weights]
+
+    def _candidates(self, log_probs: LogProbs) -> list[tuple[list[int], float, TextScore]]:
+        """Letters of the n best texts, their score in the search, and what a model says of them that took no part."""
         texts = prefix_beam_search(
             log_probs,
             beams=self._beams,
@@ -70,9 +79,12 @@ class LetterDecoder:
             pieces=self._pieces,
             words=self._fused,
         )
-        if self._fused is not self._words:  # the language model chooses among the n best texts
-            texts = [(letters, score + self._words.of_text(self._words_of(letters))) for letters, score in texts]
-        return max(texts, key=lambda each: each[1])
+        if self._fused is self._words:
+            return [(letters, score, TextScore()) for letters, score in texts]
+        kinds = self._words.apart
+        spelled = [self._words_of(letters) for letters, _ in texts]
+        language = [TextScore(*(kind.of_text(words) for kind in kinds)) for words in spelled]
+        return [(*each, said) for each, said in zip(texts, language, strict=True)]
 
     def _words_of(self, letters: Sequence[int]) -> list[str]:
         """Words as the search spells them."""
@@ -83,6 +95,14 @@ class LetterDecoder:
         """Words of letters, with a space between them."""
         parts = (" " if letter == self.delimiter else self.spelled[letter] for letter in letters)
         return " ".join("".join(parts).split())
+
+
+def _best(
+    candidates: Sequence[tuple[list[int], float, TextScore]], alpha: float, beta: float
+) -> tuple[list[int], float]:
+    """The letters with the highest score, and that score, with what the language model adds."""
+    weighed = [(letters, score + language.weighed(alpha, beta)) for letters, score, language in candidates]
+    return max(weighed, key=lambda each: each[1])
 
 
 class CTCTranscription:

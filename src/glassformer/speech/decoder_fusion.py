@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from torch import Tensor
-
+from glassformer.core.heads import not_none
 from glassformer.generation.decoding import Generated
 from glassformer.generation.filters import Filter
 from glassformer.generation.ngram_scorer import NgramScorer
@@ -20,7 +19,7 @@ from glassformer.generation.scorer import shallow_fusion, text_scores
 from glassformer.pretrained import PretrainedModel
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.vocabulary import SpeechVocabulary
-from glassformer.speech.word_fusion import FusedWords, TokenWords
+from glassformer.speech.word_fusion import FusedWords, TextScore, TokenWords
 from glassformer.text.token_bytes import token_bytes
 
 
@@ -40,15 +39,19 @@ class DecoderFusion:
         """Logit filters after normalization, which would take back what all likely tokens get: a model of words."""
         if self._options.rescore or not self._weighs or not self._models_words:
             return []
-        return [self._words(prompt_length)]
+        return [self._words(prompt_length, self._fused)]
 
-    def rescored(self, generated: Generated, scores: Tensor) -> Tensor:
-        """The scores of texts that a search has found, and what the language model adds to them. [R]"""
-        if not (self._options.rescore and self._weighs):
-            return scores
-        if self._models_words:
-            return scores + text_scores(generated, self._words(generated.prompt_length).scores).to(scores)
-        return scores + self._options.alpha * text_scores(generated, self._token_scorer).to(scores)
+    def of_texts(self, generated: Generated) -> list[TextScore]:
+        """For rescoring: what the language model says of each text that a search has found. [R]"""
+        if not self._options.rescore:
+            return [TextScore()] * len(generated.ids)
+        if not self._models_words:
+            return [TextScore(each) for each in text_scores(generated, self._token_scorer).tolist()]
+        texts = [
+            ids[active].tolist() for ids, active in zip(generated.new_ids, not_none(generated.active), strict=True)
+        ]
+        kinds = [self._words(generated.prompt_length, words) for words in self._fused.apart]
+        return [TextScore(*(kind.of_tokens(tokens) for kind in kinds)) for tokens in texts]
 
     @property
     def _weighs(self) -> bool:
@@ -58,9 +61,12 @@ class DecoderFusion:
             return False
         return bool(options.alpha) or bool(options.beta and self._models_words)
 
-    def _words(self, prompt_length: int) -> TokenWords:
-        options, vocabulary = self._options, self._vocabulary
-        words = FusedWords(options.language_model, options.alpha, options.beta)
+    @property
+    def _fused(self) -> FusedWords:
+        return FusedWords(self._options.language_model, self._options.alpha, self._options.beta)
+
+    def _words(self, prompt_length: int, words: FusedWords) -> TokenWords:
+        vocabulary = self._vocabulary
         ends = [vocabulary.end, *range(vocabulary.first_timestamp, len(self._tokens))]
         return TokenWords(words, self._pieces, ends, prompt_length)
 

@@ -31,6 +31,7 @@ from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Attempt
 from glassformer.speech.timestamps import TimestampRules
 from glassformer.speech.vocabulary import SpeechVocabulary
+from glassformer.speech.word_fusion import TextScore
 
 QUIET_FRAMES = 50
 """Frames of silence after a sound, where the encoder context is as long as the sound."""
@@ -57,11 +58,19 @@ class Decoded:
 
 
 class Hypothesis(NamedTuple):
-    """A text of a window: tokens before the end, their score in the search, the sum of their log-probabilities."""
+    """A text of a window: tokens before the end, their score in the search, the sum of their log-probabilities.
+
+    language: what a language model says of it that did not take part in the search
+    """
 
     tokens: tuple[int, ...]
     score: float
     logprob: float
+    language: TextScore = TextScore()
+
+    def ranked(self, alpha: float, beta: float) -> float:
+        """The score by which texts of a window are ordered: a token's, and with what the language model adds."""
+        return (self.score + self.language.weighed(alpha, beta)) / max(1, len(self.tokens))
 
 
 class WindowDecoder:
@@ -144,23 +153,34 @@ class WindowDecoder:
             return False
         return options.logprob_threshold is None or decoded.attempt.avg_logprob <= options.logprob_threshold
 
-    @torch.inference_mode()
+    def rescored(self, memory: EncoderOutput, language: str, weights: Sequence[tuple[float, float]]) -> list[list[str]]:
+        """The text of each window by each pair of weights (alpha, beta), all of one search at the first temperature."""
+        prompt = self.vocabulary.prompt(language, self.options.task, timestamps=self.options.timestamps)
+        _, candidates = self._candidates(self.options.temperatures[0], memory, prompt)
+        return [[self.text(_best(some, *pair).tokens).strip() for pair in weights] for some in candidates]
+
     def _decode_at(self, temperature: float, memory: EncoderOutput, prompt: Sequence[int]) -> list[Decoded]:
         """Decode windows at one temperature."""
+        decoded = list[Decoded]()
+        for share, hypotheses in zip(*self._candidates(temperature, memory, prompt), strict=True):
+            best = _best(hypotheses, self.options.alpha, self.options.beta)
+            text = self.text(best.tokens).strip()
+            attempt = Attempt(temperature, best.logprob / (len(best.tokens) + 1), compression_ratio(text))
+            decoded.append(Decoded(best.tokens, text, share, (attempt,)))
+        return decoded
+
+    @torch.inference_mode()
+    def _candidates(
+        self, temperature: float, memory: EncoderOutput, prompt: Sequence[int]
+    ) -> tuple[list[float], list[list[Hypothesis]]]:
+        """Of each window the probability that nobody speaks, and the texts that a search finds."""
         count, device = len(memory.states), memory.states.device
         ids = torch.tensor([list(prompt)] * count, device=device)
         rows = Rows(self.model.network, ids, memory=memory)
         # The prompt ends with <|startoftranscript|> and what follows it; the logits there say whether nobody speaks.
         start = len(prompt) - 1 - prompt[::-1].index(self.vocabulary.start)
         silence = rows.read_prompts(len(prompt) - start)[:, 0].float().softmax(-1)[:, self.vocabulary.no_speech]
-        candidates = self._search(rows, temperature, len(prompt))
-        decoded = list[Decoded]()
-        for share, hypotheses in zip(silence.tolist(), candidates, strict=True):
-            best = max(hypotheses, key=lambda each: each.score / max(1, len(each.tokens)))
-            text = self.text(best.tokens).strip()
-            attempt = Attempt(temperature, best.logprob / (len(best.tokens) + 1), compression_ratio(text))
-            decoded.append(Decoded(best.tokens, text, share, (attempt,)))
-        return decoded
+        return silence.tolist(), self._search(rows, temperature, len(prompt))
 
     def _search(self, rows: Rows, temperature: float, begin: int) -> list[list[Hypothesis]]:
         """Hypotheses of each window."""
@@ -201,10 +221,10 @@ class WindowDecoder:
         assert scores is not None  # both methods were asked for them
         # Thresholds ask how likely the sound makes a text, whatever a model of words says of it.
         logprobs = scores if not fusion or generated.logprobs is None else generated.logprobs.sum(-1)
-        scores = self._fusion.rescored(generated, scores)
+        language = self._fusion.of_texts(generated)
         hypotheses = [
-            Hypothesis(_before(row, end), *both)
-            for row, *both in zip(generated.new_ids.tolist(), scores.tolist(), logprobs.tolist(), strict=True)
+            Hypothesis(_before(row, end), *rest)
+            for row, *rest in zip(generated.new_ids.tolist(), scores.tolist(), logprobs.tolist(), language, strict=True)
         ]
         each = len(hypotheses) // count
         finite = [[x for x in hypotheses[i * each : (i + 1) * each] if x.score > -torch.inf] for i in range(count)]
@@ -276,6 +296,10 @@ def compression_ratio(text: str) -> float:
     """Bytes of a text / bytes after compression (gzip's method): high where it repeats itself."""
     data = text.encode("utf-8", "surrogatepass")
     return len(data) / len(zlib.compress(data))
+
+
+def _best(hypotheses: Sequence[Hypothesis], alpha: float, beta: float) -> Hypothesis:
+    return max(hypotheses, key=lambda each: each.ranked(alpha, beta))
 
 
 def _before(row: list[int], end: int) -> tuple[int, ...]:

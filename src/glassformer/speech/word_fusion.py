@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -24,6 +24,17 @@ MARKS = string.punctuation + "“”‘’«»„…–—¿¡。，、？！"
 """Punctuation around words, which models of words do not know."""
 BREAKS = frozenset(MARKS) - frozenset("'’")
 """Marks that end a word as a space does. Else "7.9.9.9" would be one word, which never ends and so costs nothing."""
+
+
+class TextScore(NamedTuple):
+    """What a language model says of a whole text: ln P, and how many words it counted."""
+
+    log_prob: float = 0.0
+    words: float = 0.0
+
+    def weighed(self, alpha: float, beta: float) -> float:
+        """alpha · ln P + beta · words; nothing at all of what has no weight."""
+        return (alpha * self.log_prob if alpha else 0.0) + (beta * self.words if beta else 0.0)
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,11 @@ class FusedWords:
             added, state = self.add(state, word)
             total += added
         return total
+
+    @property
+    def apart(self) -> tuple[FusedWords, FusedWords]:
+        """What adds ln P of each word, and what adds 1: the two of a `TextScore`."""
+        return replace(self, alpha=1.0, beta=0.0), replace(self, alpha=0.0, beta=1.0)
 
     def may_begin(self, part: str) -> bool:
         """Whether a known word begins like this."""
@@ -100,6 +116,16 @@ class TokenWords:
         at_end = [0.0 if row.unknown else self._words.add(row.state, _spelled(row.word))[0] for row in rows]
         due = torch.tensor([row.due for row in rows])
         return (due[:, None] + torch.tensor(at_end)[:, None] * self._completes).to(ids.device)
+
+    def of_tokens(self, tokens: Iterable[int]) -> float:
+        """What all tokens of a text add: the sum of their `scores`."""
+        total, row = 0.0, _Row(self._words.start())
+        for token in tokens:
+            total += row.due
+            if self._completes[token] and not row.unknown:
+                total += self._words.add(row.state, _spelled(row.word))[0]
+            row = self._step(row, token)
+        return total
 
     def _step(self, row: _Row, token: int) -> _Row:
         """The row with one more token."""

@@ -57,7 +57,7 @@ from glassformer.studies.training import (
 )
 from glassformer.tasks.predictions import Prediction, read_predictions
 from glassformer.tasks.transcribe.task import Transcribe
-from glassformer.tasks.transcribe.tuning import best_fusion, tune_fusion
+from glassformer.tasks.transcribe.tuning import best_fusion, tune_fusion, weight_pairs
 
 NGRAM, MADE_OF, PARTS = "words.ngram", "made_of.json", "parts.jsonl"
 BEAMS = 5
@@ -222,7 +222,8 @@ class AblationRunner:
         tuned.append(fusion := self._tuned(run, task))
         searches = {False: {}, True: {"language_model": str(self.folder / NGRAM), **fusion.weights}}
         for fused, search in searches.items():
-            evaluated = task.for_evaluation(**self.base.judging, **search)
+            judging = {name: value for name, value in self.base.judging.items() if fused or name != "rescore"}
+            evaluated = task.for_evaluation(**{**judging, **search})
             for name, rows in self.study.test_rows.items():
                 predictions = self._predictions(run, evaluated, f"{name}+lm" if fused else name, rows, search)
                 errors = evaluated.error_counts(predictions)
@@ -247,14 +248,20 @@ class AblationRunner:
         path = run.folder / "fusion.json"
         if path.is_file() and (saved := read_json_object(path, ConfigError)).get("made_of") == made_of:
             return TunedFusion(run.name, run.seed, saved["alpha"], saved["beta"], len(rows))
-        pairs, scores = 1 + len(options.alphas) * len(options.betas), []
-        beams = int(self.base.judging["beams"])
-        with self.progress.rows(f"tuning of {run.name}", pairs) as advance:
-            for score in tune_fusion(
-                task, rows, str(self.folder / NGRAM), alphas=options.alphas, betas=options.betas, beams=beams
-            ):
-                scores.append(score)
-                advance(1)
+        rescore = bool(self.base.judging.get("rescore", False))
+        searches = 1 if rescore else len(weight_pairs(options.alphas, options.betas))
+        with self.progress.rows(f"tuning of {run.name}", len(rows) * searches) as advance:
+            found = tune_fusion(
+                task,
+                rows,
+                str(self.folder / NGRAM),
+                alphas=options.alphas,
+                betas=options.betas,
+                beams=int(self.base.judging["beams"]),
+                rescore=rescore,
+                progress=advance,
+            )
+            scores = list(found)
         best = best_fusion(scores)
         path.parent.mkdir(parents=True, exist_ok=True)
         tried = [{"alpha": x.alpha, "beta": x.beta, "wer": x.wer.value, "cer": x.cer.value} for x in scores]

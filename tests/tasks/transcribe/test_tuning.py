@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -14,11 +15,13 @@ from glassformer.data.rows import read_rows
 from glassformer.errors import DataError
 from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.ngram.store import save_ngram
+from glassformer.speech import ctc, window
 from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.metrics.speech import word_errors
+from glassformer.tasks.transcribe import tuning
 from glassformer.tasks.transcribe.task import Transcribe
-from glassformer.tasks.transcribe.tuning import FusionScore, best_fusion, tune_fusion
-from tests.tasks.transcribe.tones import WORDS, write_table
+from glassformer.tasks.transcribe.tuning import FusionScore, best_fusion, tune_fusion, weight_pairs
+from tests.tasks.transcribe.tones import WORDS, tokens_of, write_table
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,40 @@ def test_each_pair_is_the_search_of_an_evaluation(letters: Path, words: Path, ta
     plain = task.for_evaluation(beams=2)
     predictions = list(plain.predict(rows))
     assert scores[0].wer == word_errors([x.label for x in predictions], [x.predicted for x in predictions]).wer
+
+
+@pytest.mark.parametrize("recogniser", ["letters", "whisper_of_bytes"])
+def test_rescoring_searches_once_and_equals_a_search_for_each_pair(
+    recogniser: str,
+    words: Path,
+    table: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = request.getfixturevalue(recogniser)
+    task = Transcribe(glassformer.load(folder, task=Transcribe.HEAD, offline=True))
+    rows = read_rows(table.parent)
+    alphas, betas = [0.0, 0.4, 40.0], [0.0, 3.0, 40.0]
+    if recogniser == "whisper_of_bytes":
+        words = tmp_path / "tokens.arpa"
+        save_ngram(tokens_of(task.model, [33]), words)  # it finds texts that differ in their last letters
+    anew = []
+    for pair in weight_pairs(alphas, betas):
+        search: dict[str, Any] = {"beams": 6, "language_model": str(words), "rescore": True}
+        anew.append([x.predicted for x in task.for_evaluation(**search, alpha=pair[0], beta=pair[1]).predict(rows)])
+    module, name = (ctc, "prefix_beam_search") if recogniser == "letters" else (window, "beam_search")
+    search_of, searches = getattr(module, name), []
+    monkeypatch.setattr(module, name, lambda *given, **named: searches.append(1) or search_of(*given, **named))
+    texts: list[list[str]] = []
+    kept = lambda references, found, **named: texts.append(found) or word_errors(references, found)  # noqa: E731
+    monkeypatch.setattr(tuning, "word_errors", kept)
+    done: list[int] = []
+    options: dict[str, Any] = {"alphas": alphas, "betas": betas, "beams": 6, "rescore": True}
+    scores = list(tune_fusion(task, rows, str(words), **options, progress=done.append))
+    assert texts == anew and [(x.alpha, x.beta) for x in scores] == weight_pairs(alphas, betas)
+    assert len(searches) <= len(rows) and sum(done) == len(rows)
+    assert len(set(map(tuple, texts))) > 1  # the weights matter
 
 
 def test_equal_scores_take_the_smallest_weights() -> None:

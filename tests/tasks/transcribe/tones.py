@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from glassformer.model import Model
 from glassformer.models import FAMILIES
 from glassformer.models.whisper.foreign_names import preprocessor_config
+from glassformer.ngram.kneser_ney import train_ngram
+from glassformer.ngram.model import NgramModel
 from glassformer.runs.config import RunConfig, parse_config
 from glassformer.tasks.transcribe.recognisers import ensure_processor
 from glassformer.text.train import train_tokenizer
@@ -100,3 +103,10 @@ def configured(folder: Path, data: dict[str, Any], **values: Any) -> RunConfig:
         **values.pop("training", {}),
     }
     return parse_config({"task": "transcribe", "output": str(folder), "data": data, "training": training, **values})
+
+
+def tokens_of(model: Model, ids: Iterable[int] = range(0, 256, 7)) -> NgramModel:
+    """A model of tokens, which knows one that begins with a space."""
+    space = model.tokenizer.convert_ids_to_tokens([model.tokenizer(" ", add_special_tokens=False)["input_ids"][0]])[0]
+    letters = model.tokenizer.convert_ids_to_tokens(list(ids))
+    return train_ngram([[space, *letters], [*letters, space], letters[::-1]], 2)

@@ -93,6 +93,12 @@ class Recogniser(ABC):
     def transcripts(self, output: Output, flow: Flow, options: TranscriptionOptions) -> list[str]:
         """The transcripts of a batch, from the network's output for it."""
 
+    @abstractmethod
+    def rescored(
+        self, output: Output, flow: Flow, options: TranscriptionOptions, weights: Sequence[tuple[float, float]]
+    ) -> list[list[str]]:
+        """The transcripts of a batch by each pair of weights (alpha, beta) of n-best rescoring: of one search."""
+
     def notes(self) -> list[str]:
         """What should be known of the labels."""
         return []
@@ -185,10 +191,22 @@ class DecoderRecogniser(Recogniser):
         return Batch(input_features=batch.input_features, decoder_input_ids=ids), rows
 
     def transcripts(self, output: Output, flow: Flow, options: TranscriptionOptions) -> list[str]:
-        memory = EncoderOutput(not_none(output.encoder_last_hidden_state), flow.keep)
+        decoder, memory = self._decoding(output, flow, options)
+        return [decoded.text for decoded in decoder.decode(memory, self.language)]
+
+    def rescored(
+        self, output: Output, flow: Flow, options: TranscriptionOptions, weights: Sequence[tuple[float, float]]
+    ) -> list[list[str]]:
+        decoder, memory = self._decoding(output, flow, options)
+        return decoder.rescored(memory, self.language, weights)
+
+    def _decoding(
+        self, output: Output, flow: Flow, options: TranscriptionOptions
+    ) -> tuple[WindowDecoder, EncoderOutput]:
+        """What decodes with these options, and the encoder states that it decodes."""
         if self._decoder is None or self._decoder.options is not options:
             self._decoder = WindowDecoder(self.model, options)
-        return [decoded.text for decoded in self._decoder.decode(memory, self.language)]
+        return self._decoder, EncoderOutput(not_none(output.encoder_last_hidden_state), flow.keep)
 
 
 class LetterRecogniser(Recogniser):
@@ -243,9 +261,13 @@ class LetterRecogniser(Recogniser):
     def transcripts(self, output: Output, flow: Flow, options: TranscriptionOptions) -> list[str]:
         plain = options.num_beams == 1 and options.language_model is None
         decoder = self.letters if plain else LetterDecoder(self.model, options)
-        log_probs = not_none(output.logits).double().log_softmax(-1).cpu().numpy()
-        frames = not_none(output.frames).tolist()
-        return [decoder.text(decoder.search(row[:count])[0]) for row, count in zip(log_probs, frames, strict=True)]
+        return [decoder.text(decoder.search(row)[0]) for row in _log_probs(output)]
+
+    def rescored(
+        self, output: Output, flow: Flow, options: TranscriptionOptions, weights: Sequence[tuple[float, float]]
+    ) -> list[list[str]]:
+        decoder = LetterDecoder(self.model, options)
+        return [decoder.rescored(row, weights) for row in _log_probs(output)]
 
     def notes(self) -> list[str]:
         if not self._missing:
@@ -253,6 +275,12 @@ class LetterRecogniser(Recogniser):
         listed = ", ".join(f"{safe_repr(letter)} {count:,} times" for letter, count in self._missing.most_common(5))
         more = ", …" if len(self._missing) > 5 else ""
         return [f"letters that the vocabulary lacks are left out of transcripts: {listed}{more}"]
+
+
+def _log_probs(output: Output) -> list[np.ndarray]:
+    """Log-probabilities of the letters in each frame of each row. [frames, V]"""
+    log_probs = not_none(output.logits).double().log_softmax(-1).cpu().numpy()
+    return [row[:count] for row, count in zip(log_probs, not_none(output.frames).tolist(), strict=True)]
 
 
 def recogniser_of(model: Model, language: str | None, task: str, context: str) -> Recogniser:

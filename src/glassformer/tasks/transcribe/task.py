@@ -10,7 +10,7 @@ true transcript before its eyes, but the loss.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -248,18 +248,25 @@ class Transcribe(RowTask):
         return task
 
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
+        self._predicted = rows
+        heard = self.heard(rows, self._read, lambda samples: (self.transcribed(samples, self._search), None))
+        for index, (text, loss) in enumerate(heard):
+            yield self._prediction(rows, index, text, loss)
+            if progress is not None:
+                progress(1)
+
+    def heard(
+        self, rows: Dataset, read: Callable[[Output, MicroBatch], list[Any]], alone: Callable[[np.ndarray], Any]
+    ) -> Iterator[Any]:
+        """What is read of each row. Args: read: of a batch · alone: of samples that do not fit the model as they are"""
         check_columns(rows, self.columns_read())
-        sounds, self._predicted = self._sounds(rows), rows
+        sounds = self._sounds(rows)
         for first in range(0, len(rows), ROWS_AT_ONCE):
-            indices = range(first, min(first + ROWS_AT_ONCE, len(rows)))
-            made = [self._to_predict(rows, sounds, index) for index in indices]
+            made = [self._to_predict(rows, sounds, i) for i in range(first, min(first + ROWS_AT_ONCE, len(rows)))]
             fitting = [example for example, fits in made if fits]
-            outputs = iter(run_examples(self, fitting, read=self._read, tokens=self._tokens))
-            for index, (example, fits) in zip(indices, made, strict=True):
-                text, loss = next(outputs) if fits else (self._transcribed(example["samples"]), None)
-                yield self._prediction(rows, index, text, loss)
-                if progress is not None:
-                    progress(1)
+            outputs = iter(run_examples(self, fitting, read=read, tokens=self._tokens))
+            for example, fits in made:
+                yield next(outputs) if fits else alone(example["samples"])
 
     @property
     def _tokens(self) -> int:
@@ -277,9 +284,9 @@ class Transcribe(RowTask):
         fits = self.recogniser.problem(len(samples), labels) is None
         return self._made(to_int16(samples), labels, passage.text), fits
 
-    def _transcribed(self, samples: np.ndarray) -> str:
+    def transcribed(self, samples: np.ndarray, options: TranscriptionOptions) -> str:
         """The transcript of a recording that does not fit: longer than a window, or shorter than a frame."""
-        options = replace(self._search, language=self.recogniser.language)
+        options = replace(options, language=self.recogniser.language)
         return transcribe(self.model, to_float(samples), options, self.recogniser.rate_hz).text
 
     def _read(self, output: Output, batch: MicroBatch) -> list[tuple[str, float]]:
@@ -297,13 +304,12 @@ class Transcribe(RowTask):
 
     def _prediction(self, rows: Dataset, index: int, text: str, loss: float | None) -> Prediction:
         row = rows[index]
-        reference, counts = row[self.columns["text"]], None
+        reference = row[self.columns["text"]]
         counts = error_counts(reference, text, normaliser=self.normaliser)
-        sound = row.get(self.columns["audio"])
         return Prediction(
             index=index,
             where=rows.where(index),
-            row={"audio": sound} if isinstance(sound, str) else {},
+            row={"audio": sound} if isinstance(sound := row.get(self.columns["audio"]), str) else {},
             label=reference,
             predicted=text,
             correct=counts[0] == 0,
@@ -317,10 +323,8 @@ class Transcribe(RowTask):
 
     def error_counts(self, predictions: Sequence[Prediction]) -> np.ndarray:
         """Word errors, words, character errors and characters of each row. [N, 4]"""
-        counts = [
-            x.details.get("counts") or error_counts(x.label, x.predicted, normaliser=self.normaliser)
-            for x in predictions
-        ]
+        again = partial(error_counts, normaliser=self.normaliser)
+        counts = [x.details.get("counts") or again(x.label, x.predicted) for x in predictions]
         return np.array(counts, dtype=np.float64)
 
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
