@@ -153,7 +153,7 @@ CHAPTERS: dict[str, list[Line]] = {
         Line(
             PIPE + "out = pipeline('table-question-answering', model=TAPAS)"
             "(table={'time': ['flies', 'fruit'], 'arrow': ['a', 'like']}, query='time flies')",
-            refused="table-question-answering",  # reading tables is not built; the model itself can be called
+            wanted="set(out) == {'answer', 'coordinates', 'cells'}",  # its own tokenizer there
         ),
         Line(PIPE + "out = type(pipeline('text-classification', SENTIMENT).model).__name__ != ''"),
         Line(PIPE + "out = pipeline('text-classification', SENTIMENT).model.config.id2label"),

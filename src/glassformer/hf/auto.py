@@ -19,6 +19,7 @@ from glassformer.hf.configs import GenerationConfig, config_class, options_of
 from glassformer.hf.reference_model import ReferenceModel
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES, find_family, text_part
+from glassformer.text.tables.encode import TableTokenizer
 from glassformer.text.tokenizer import Tokenizer
 
 AUTO_TASKS: Mapping[str, tuple[str, ...]] = {
@@ -173,11 +174,15 @@ def _loading_info(model: Model) -> dict[str, Any]:
 _FINDING = ("local_files_only", "cache_dir", "subfolder", "token", "use_auth_token", "force_download", "offline")
 
 
+READS_TABLES = frozenset({"tapas"})
+"""Families whose tokenizer is called with a table."""
+
+
 class AutoTokenizer:
     """The tokenizer of a model folder, or of a model of the Hub."""
 
     @classmethod
-    def from_pretrained(cls, name_or_folder: str | Path, **keywords: Any) -> Tokenizer:
+    def from_pretrained(cls, name_or_folder: str | Path, **keywords: Any) -> Any:
         """Read a tokenizer; keywords that a `Tokenizer` has as attributes, such as `padding_side`, are set.
 
         Raises: DataError, ConfigError: no such folder, no tokenizer in it, or no such attribute.
@@ -189,7 +194,8 @@ class AutoTokenizer:
         config = folder / "config.json"
         kind = read_json_object(config, ConfigError).get("model_type") if config.is_file() else None
         tokenizer = Tokenizer.from_folder(folder, model_type=kind if kind in FAMILIES else None)
-        return set_attributes(tokenizer, {"name_or_path": str(name_or_folder), **keywords})
+        set_attributes(tokenizer, {"name_or_path": str(name_or_folder), **keywords})
+        return TableTokenizer(tokenizer) if kind in READS_TABLES else tokenizer
 
 
 def set_attributes(tokenizer: Tokenizer, values: Mapping[str, Any]) -> Tokenizer:

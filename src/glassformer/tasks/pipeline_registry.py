@@ -31,6 +31,7 @@ from glassformer.tasks.media import (
 )
 from glassformer.tasks.pipelines import FeatureExtraction, Pipeline
 from glassformer.tasks.question_answering import QuestionAnswering
+from glassformer.tasks.tables import TableQuestionAnswering
 from glassformer.tasks.tag.pipeline import TokenClassification
 from glassformer.weights.header import read_file_header
 from glassformer.weights.load import name_list
@@ -47,6 +48,7 @@ PIPELINES: dict[str, type[Pipeline]] = {
     "question-answering": QuestionAnswering,
     "zero-shot-classification": ZeroShotClassification,
     "document-question-answering": DocumentQuestionAnswering,
+    "table-question-answering": TableQuestionAnswering,
     "image-classification": ImageClassification,
     "image-feature-extraction": ImageFeatureExtraction,
     "zero-shot-image-classification": ZeroShotImageClassification,
@@ -69,6 +71,7 @@ EXAMPLES = {
     "question-answering": "distilbert/distilbert-base-cased-distilled-squad",
     "zero-shot-classification": "facebook/bart-large-mnli",
     "document-question-answering": "impira/layoutlm-document-qa",
+    "table-question-answering": "google/tapas-base-finetuned-wtq",
     "image-classification": "google/vit-base-patch16-224",
     "image-feature-extraction": "google/vit-base-patch16-224",
     "zero-shot-image-classification": "openai/clip-vit-base-patch32",
@@ -89,10 +92,10 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
     Args:
         task: "text-generation", "text2text-generation", "summarization", "translation" or "translation_en_to_de",
             "fill-mask", "text-classification", "token-classification", "question-answering",
-            "zero-shot-classification", "feature-extraction", "document-question-answering", "image-classification",
-            "image-feature-extraction",
-            "zero-shot-image-classification", "audio-classification", "automatic-speech-recognition"; or a short verb:
-            "generate", "summarise", "translate", "fill", "classify", "tag", "answer", "features".
+            "zero-shot-classification", "feature-extraction", "document-question-answering", "table-question-answering",
+            "image-classification", "image-feature-extraction", "zero-shot-image-classification",
+            "audio-classification", "automatic-speech-recognition"; or a short verb: "generate", "summarise",
+            "translate", "fill", "classify", "tag", "answer", "features".
         model: a folder, a name on the Hub, or a model that was loaded for this task.
         options: of `load` where a name is given (`device`, `dtype`, `revision`, …); the others hold for all calls, such
             as `max_new_tokens`, `num_beams`, `top_k`, `threshold`, `batch_size`.

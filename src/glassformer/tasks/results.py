@@ -186,6 +186,26 @@ class PageAnswer(ExtractedAnswer):
 
 
 @dataclass(eq=False)
+class TableAnswer(Result):
+    """Of "table-question-answering".
+
+    answer: the cells' texts, after the operator if there is one · coordinates: row and column of each cell, from 0
+    cells: their texts · aggregator: the operator, of a model that has operators
+    """
+
+    ANSWER = "answer"
+
+    answer: str
+    coordinates: list[tuple[int, int]]
+    cells: list[str]
+    aggregator: str | None = None
+
+    def __post_init__(self) -> None:
+        if self["aggregator"] is None:
+            del self["aggregator"]
+
+
+@dataclass(eq=False)
 class RankedLabels(Result):
     """Of "zero-shot-classification": the labels of a text, best first, and how likely each is."""
 

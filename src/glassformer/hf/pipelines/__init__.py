@@ -23,7 +23,7 @@ from glassformer.tasks.generate.settings import split_task
 from glassformer.tasks.pipeline_registry import EXAMPLES, canonical_task
 from glassformer.tasks.pipeline_registry import pipeline as plain_pipeline
 from glassformer.tasks.pipelines import Pipeline
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tables.encode import TableTokenizer
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {"token-classification": {"aggregation_strategy": "none"}}
 """Task → options that have another default there."""
@@ -93,9 +93,8 @@ def pipeline(
     inner = plain_pipeline(task, model, **{**DEFAULTS.get(name, {}), **loading, **_renamed(name, options)})
     if tokenizer is not None:
         inner.model = copy(inner.model)  # the caller's own model keeps its tokenizer
-        inner.model._tokenizer = (
-            tokenizer if isinstance(tokenizer, Tokenizer) else AutoTokenizer.from_pretrained(tokenizer)
-        )
+        chosen = AutoTokenizer.from_pretrained(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
+        inner.model._tokenizer = chosen.tokenizer if isinstance(chosen, TableTokenizer) else chosen
     return CompatiblePipeline(inner, name, options, model)
 
 
@@ -131,6 +130,8 @@ class CompatiblePipeline:
         if self._name == "document-question-answering":
             options |= dict(zip(("question", "word_boxes"), further, strict=False))
             inputs = None if "question" in options else inputs  # the picture, which is not read
+        elif self._name == "table-question-answering" and further:
+            options["query"] = further[0]
         elif further:  # candidate labels of zero-shot-classification
             options["candidate_labels"] = further[0]
         named = _inputs_by_name(options)

@@ -1,0 +1,125 @@
+"""table-question-answering pipeline: the cells of a table that answer a question, and what to make of them.
+
+    question     how many games were in the 1900s ?
+    table        year  city          ──>   COUNT > 1900, 1904, 1908      coordinates (1, 0) (2, 0) (3, 0)
+                 1896  Athens …
+
+A cell answers if its tokens' mean probability is above a half; a model with operators says whether the cells themselves
+are the answer, or their number, sum or average, which is named and not computed.
+
+Source: Herzig et al. 2020, sections 2 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import safe_repr
+from glassformer.models import eval_mode
+from glassformer.tasks.pipelines import Pipeline
+from glassformer.tasks.results import Results, TableAnswer
+from glassformer.text.tables.encode import (
+    COLUMN,
+    PREVIOUS,
+    ROW,
+    SEGMENT,
+    TableTokenizer,
+    answer_cells,
+    cell_probabilities,
+)
+from glassformer.text.tables.table import TextTable
+
+THRESHOLD = 0.5
+
+
+class TableQuestionAnswering(Pipeline):
+    """The cells of a table that answer a question.
+
+        ask(table={"year": ["1896", "1900"], "city": ["Athens", "Paris"]}, query="where were the games in 1900?")
+
+    truncation: cells are cut and rows dropped where a table is too long, unless False · max_length: in tokens
+    sequential: each question of a list may refer to the answer of the one before
+
+    An input is {"table": …, "query": a question or several}; several are a list of them.
+    """
+
+    HEAD = "table-question-answering"
+    WHY = "it does not read tables; TAPAS does"
+    OWN = ("sequential", "truncation", "max_length")
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        length = options.get("max_length")
+        if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
+            raise ConfigError(f"max_length is {safe_repr(length)}; it must be a whole number of tokens")
+
+    def is_one(self, given: Any) -> bool:
+        return isinstance(given, Mapping)
+
+    def check_input(self, given: Any) -> None:
+        asked = given.get("query") if isinstance(given, Mapping) else None
+        questions = [asked] if isinstance(asked, str) else asked
+        if not isinstance(questions, Sequence) or not questions or not all(_is_text(each) for each in questions):
+            raise DataError(f"the input is {safe_repr(given)}; it must be {{'table': …, 'query': 'a question'}}")
+
+    def in_words(self, answer: Any) -> str:
+        return str((answer[0] if isinstance(answer, list) else answer).answer)
+
+    def __call__(self, texts: Any = None, query: Any = None, *, table: Any = None, **options: Any) -> Any:
+        """As any pipeline; a table and a question may also come one after the other, or by name."""
+        if query is not None:
+            texts = {"table": texts if table is None else table, "query": query}
+        return super().__call__(texts, **options)
+
+    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        with eval_mode(self.model.network), torch.inference_mode():
+            return [self._table(given, options) for given in batch]
+
+    def _table(self, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+        table, asked = TextTable.of(given.get("table")), given["query"]
+        reader, answers = TableTokenizer(self.model.tokenizer), Results[TableAnswer]()
+        previous: set[tuple[int, int]] = set()
+        for question in [asked] if isinstance(asked, str) else asked:
+            encoding = reader(
+                table,
+                [question],
+                truncation=options.get("truncation", True),
+                max_length=options.get("max_length"),
+                return_tensors="pt",
+            )
+            inputs = {name: x.to(self.model.device) for name, x in encoding.items()}
+            if options.get("sequential"):
+                _mark(inputs["token_type_ids"][0], previous)
+            output = self.model(**inputs)
+            types, mask = (inputs[name][0].cpu().numpy() for name in ("token_type_ids", "attention_mask"))
+            cells = answer_cells(cell_probabilities(output["logits"][0].float().cpu().numpy(), types, mask), THRESHOLD)
+            previous = set(cells)
+            answers.append(self._answer(table, cells, output.get("logits_aggregation")))
+        return answers[0] if isinstance(asked, str) else answers
+
+    def _answer(self, table: TextTable, cells: list[tuple[int, int]], operators: Any) -> TableAnswer:
+        texts = [table.rows[row][column] for row, column in cells]
+        names = self.model.config.get("aggregation_labels") or {}
+        operator = None
+        if operators is not None and names:
+            number = int(np.argmax(operators[0].float().cpu().numpy()))
+            operator = str(names.get(str(number), names.get(number, number)))
+            shown = number != self.model.config.get("no_aggregation_label_index")
+        prefix = f"{operator} > " if operator is not None and shown else ""
+        return TableAnswer(prefix + ", ".join(texts), cells, texts, operator)
+
+
+def _mark(types: torch.Tensor, cells: set[tuple[int, int]]) -> None:
+    """Mark the tokens of cells that answered the question before. types: [T, 7]"""
+    for token in types:
+        if int(token[SEGMENT]) == 1 and (int(token[ROW]) - 1, int(token[COLUMN]) - 1) in cells:
+            token[PREVIOUS] = 1
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
