@@ -84,7 +84,7 @@ class LetterDecoder:
         kinds = self._words.apart
         spelled = [self._words_of(letters) for letters, _ in texts]
         language = [TextScore(*(kind.of_text(words) for kind in kinds)) for words in spelled]
-        return [(*each, said) for each, said in zip(texts, language, strict=True)]
+        return [(*text, score) for text, score in zip(texts, language, strict=True)]
 
     def _words_of(self, letters: Sequence[int]) -> list[str]:
         """Words as the search spells them."""

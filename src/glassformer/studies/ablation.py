@@ -251,7 +251,7 @@ class AblationRunner:
         rescore = bool(self.base.judging.get("rescore", False))
         searches = 1 if rescore else len(weight_pairs(options.alphas, options.betas))
         with self.progress.rows(f"tuning of {run.name}", len(rows) * searches) as advance:
-            found = tune_fusion(
+            scored = tune_fusion(
                 task,
                 rows,
                 str(self.folder / NGRAM),
@@ -261,7 +261,7 @@ class AblationRunner:
                 rescore=rescore,
                 progress=advance,
             )
-            scores = list(found)
+            scores = list(scored)
         best = best_fusion(scores)
         path.parent.mkdir(parents=True, exist_ok=True)
         tried = [{"alpha": x.alpha, "beta": x.beta, "wer": x.wer.value, "cer": x.cer.value} for x in scores]

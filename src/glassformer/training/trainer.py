@@ -97,28 +97,28 @@ class Trainer:
         adapters: Adapters | None = None,
         sharded: bool = False,
     ) -> None:
-        self.model, self.task, self.options = model, task, options or TrainingOptions()
-        self.train_examples, self.validation_examples = train, validation
-        self.callbacks, self.adapters = list(callbacks), adapters
+        self.model, self.task, self.adapters, self.options = model, task, adapters, options or TrainingOptions()
+        self.train_examples, self.validation_examples, self.callbacks = train, validation, list(callbacks)
         self.batch_sampler = BatchSampler(self.options, train.lengths)
         self.steps = self.batch_sampler.total_steps()
+        self._model_identity = model_identity(model)  # of its weights before they are sharded and trained
         self.distributed, self.device = init_distributed(model.device, sharded=sharded)
         self.network = model.network.to(self.device)
         share = self.distributed.rank, self.distributed.world_size
         batch_loader = BatchLoader(task, train, self.batch_sampler, share)
         self.gradients = Gradients(self.network, batch_loader, self.options, self.distributed, self.device)
-        chosen = asdict(self.options)
-        rates = {name: chosen[name] for name in "learning_rate weight_decay beta1 beta2 epsilon".split()}
-        self.optimizer = make_optimiser(self.network, self.options.optimizer, **rates)
-        shape = {name: chosen[name] for name in ("warmup", "floor")}
-        self.schedule = Schedule(chosen["schedule"], self.steps, **shape, width=self.network.width)
+        given = self.options
+        rates = {name: getattr(given, name) for name in "learning_rate weight_decay beta1 beta2 epsilon".split()}
+        self.optimizer = make_optimiser(self.network, given.optimizer, **rates)
+        shape = {"warmup": given.warmup, "floor": given.floor, "width": self.network.width}
+        self.schedule = Schedule(given.schedule, self.steps, **shape)
         self.folder = None if folder is None else Path(folder)
         self.run_folder = RunFolder(self.folder, self.options, self.distributed)
-        self._model_identity = model_identity(model)  # of its weights before they are trained
-        self.state = TrainingState()
-        self.metric = self.options.metric or task.VALIDATION_METRIC
+        self.state, self.metric = TrainingState(), given.metric or task.VALIDATION_METRIC
         tokens = self.gradients.micro_batch_tokens(self.state)
         self._validation_loop = ValidationLoop(self.gradients, task, tokens=tokens)
+        if validation is not None:
+            task.metric()  # what cannot be scored is refused before the first step
         self._saved_step: int | None = None
 
     # ------------------------------------------------------------------------------------------------- the run

@@ -96,6 +96,24 @@ def test_a_table_of_segments(model: Model, tmp_path: Path) -> None:
     assert [each.label for each in found] == ["aa", "bb", "ab", "ba", "aa"]
 
 
+@pytest.mark.parametrize("recogniser", ["letters", "whisper_of_bytes"])
+def test_a_table_of_segments_without_teaching_times(
+    recogniser: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Each row is its stretch of the recording, for a model that has no timestamps too; never the whole recording."""
+    lecture = np.sin(np.arange(3 * RATE_HZ)).astype(np.float32)
+    soundfile.write(tmp_path / "lecture.wav", lecture, RATE_HZ)
+    lines = ["file,start,end,text", "lecture.wav,0.5,1.1,aa", "lecture.wav,1.1,1.9,bb", "lecture.wav,2.5,3.9,ab"]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    rows = read_rows(str(tmp_path / "rows.csv"))
+    task = Transcribe(glassformer.load(request.getfixturevalue(recogniser), task=Transcribe.HEAD, offline=True))
+    with pytest.warns(UserWarning, match=r"1 of 3 .*: 1 a segment ends after the recording \(.*line 4"):
+        examples = task.encode(rows)
+    assert [len(examples[i]["samples"]) / RATE_HZ for i in range(2)] == [0.6, 0.8]
+    whole = task.encode(read_rows([{"file": {"array": lecture[:9_600], "sampling_rate": RATE_HZ}, "text": "aa"}]))
+    assert examples[0]["labels"].tolist() == whole[0]["labels"].tolist(), "no times are taught"
+
+
 def test_segments_outside_the_recording(model: Model, tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", np.sin(np.arange(16_000)), RATE_HZ)
     lines = ["a.wav,0.1,0.9,aa", "a.wav,5,5.8,bb", "a.wav,0.99,1.9,ab", "a.wav,0.50000,0.50001,ba"]
@@ -174,5 +192,6 @@ def test_a_run_on_a_table_of_segments(tmp_path: Path) -> None:
     trainer.train()
     found = open_run(tmp_path / "run").evaluate(resamples=20, baselines=False)
     assert [each.label for each in found.predictions] == list(WORDS)
-    with pytest.raises(ConfigError, match="a column for 'start' is read with timestamps: true"):
+    data["columns"]["segments"] = "parts"
+    with pytest.raises(ConfigError, match="a column for 'segments' is read with timestamps: true"):
         make_trainer(configured(tmp_path / "none", data, model=model))

@@ -7,7 +7,8 @@
     lecture.mp3   3.4   8.0  Today we …       ┘ one passage of 8 s
     lecture.mp3  61.2  66.9  And that is …      another one: what is between them has no transcript
 
-A passage fits the window of the model. Rows without times are learnt without timestamps.
+A passage fits the window of the model. Rows without times are learnt without timestamps; where none are taught, each
+row with start and end is a passage by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from glassformer.speech.results import Segment
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import listed, placed, text_of
 
-TIMES = ("segments", "start", "end")
+SEGMENTS = "segments"
+"""The role of a column of segments, which is read where times are taught."""
+TIMES = (SEGMENTS, "start", "end")
 """The roles of columns with times."""
 GAP_SECONDS = 1.0
 """Segments that are further apart share no passage: what was said between them may be in no row, or in another part."""
@@ -68,7 +71,8 @@ def passage_of(index: int, row: Mapping[str, Any], columns: Mapping[str, str]) -
     begin, end = (_seconds(bound, columns[role]) for role, bound in zip(("start", "end"), bounds, strict=True))
     if end <= begin:
         raise DataError(f"the segment ends at {end:g} s, and begins at {begin:g} s")
-    return replace(passage, begin=begin, end=end, segments=(Segment(0.0, end - begin, passage.text),))
+    segments = (Segment(0.0, end - begin, passage.text),) if SEGMENTS in columns else ()
+    return replace(passage, begin=begin, end=end, segments=segments)
 
 
 def joined(single: Iterable[Passage], longest: float) -> Iterator[Passage]:
@@ -90,7 +94,7 @@ def joined(single: Iterable[Passage], longest: float) -> Iterator[Passage]:
 
 def late_segment(passage: Passage, seconds: float) -> tuple[str, str] | None:
     """Why a passage whose sound has so many seconds is left out: a segment is said after its end. None = it is kept."""
-    last = passage.segments[-1].end if passage.segments else 0.0
+    last = passage.segments[-1].end if passage.segments else (passage.end or passage.begin) - passage.begin
     if last <= seconds + TOLERANCE_SECONDS:
         return None
     return "a segment ends after the recording", f"{last:.1f} s of {seconds:.1f} s"

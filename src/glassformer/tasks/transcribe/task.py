@@ -37,7 +37,7 @@ from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.augmentation import Augmentation
 from glassformer.tasks.transcribe.language import LanguageFilter, language_filter
-from glassformer.tasks.transcribe.passages import TIMES, Passage, joined, late_segment, passage_of, passages
+from glassformer.tasks.transcribe.passages import SEGMENTS, TIMES, Passage, joined, late_segment, passage_of, passages
 from glassformer.tasks.transcribe.quality import DroppedRow, QualityFilters, QualityReport
 from glassformer.tasks.transcribe.recognisers import Recogniser, recogniser_of
 from glassformer.tasks.transcribe.scores import SpeechBatch, TranscriptionEvaluation, TranscriptMetric
@@ -53,8 +53,8 @@ class Transcribe(RowTask):
     dropped: the rows that were left out so far, and why
 
     Args:
-        columns: `audio`, the recording (a path, bytes or samples), and `text`, its transcript; with timestamps,
-            `segments`, or `start` and `end`, too: see passages.py
+        columns: `audio`, the recording (a path, bytes or samples), and `text`, its transcript; `start` and `end` of a
+            stretch of it, and with timestamps `segments`: see passages.py
         language: of the recordings, for a multilingual model · translate: transcripts are English translations
         timestamps: rows with times are learnt with timestamp tokens
         folder: of the audio files; None = that of the table that names them
@@ -89,9 +89,9 @@ class Transcribe(RowTask):
     ) -> None:
         super().__init__(model, columns)
         if not timestamps:
-            if named := [role for role in TIMES if role in (columns or {})]:
-                raise ConfigError(f"a column for {named[0]!r} is read with timestamps: true")
-            self.columns = {role: name for role, name in self.columns.items() if role not in TIMES}
+            if SEGMENTS in (columns or {}):
+                raise ConfigError(f"a column for {SEGMENTS!r} is read with timestamps: true")
+            self.columns = {role: name for role, name in self.columns.items() if role != SEGMENTS}
         normaliser_of(normaliser)
         self._speech = language, "translate" if translate else "transcribe"
         self.recogniser: Recogniser = recogniser_of(model, *self._speech, audio_context)
@@ -141,7 +141,7 @@ class Transcribe(RowTask):
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         report, sounds = QualityReport(0, []), self._sounds(rows)
-        longest = self.recogniser.longest_seconds
+        longest = self.recogniser.longest_seconds if SEGMENTS in self.columns else 0.0
         for passage in joined(passages(rows, self.columns), longest):
             example = self._example(rows, sounds, passage, report)
             if example is not None:
