@@ -110,7 +110,7 @@ class Trainer:
         given = self.options
         rates = {name: getattr(given, name) for name in "learning_rate weight_decay beta1 beta2 epsilon".split()}
         self.optimizer = make_optimiser(self.network, given.optimizer, **rates)
-        shape = {"warmup": given.warmup, "floor": given.floor, "width": self.network.width}
+        shape: dict[str, Any] = {"warmup": given.warmup, "floor": given.floor, "width": self.network.width}
         self.schedule = Schedule(given.schedule, self.steps, **shape)
         self.folder = None if folder is None else Path(folder)
         self.run_folder = RunFolder(self.folder, self.options, self.distributed)
