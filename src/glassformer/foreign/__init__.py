@@ -4,6 +4,7 @@
     folder with model.bin          CTranslate2: Whisper, as faster-whisper has it
     tiny.en.pt                     OpenAI's Whisper: recognised by the names of its tensors
     weights.pth                    Descript's audio codec, likewise
+    ViT-B-32.pt                    OpenAI's CLIP, likewise; open_clip's folders, with open_clip_config.json
 
 Each is a table of weight names and a config made from sizes; `renamed.py` is the one reader. A file that is named is
 opened, pickles too: in a sandboxed child process that runs no code of theirs.
@@ -20,7 +21,7 @@ from tempfile import TemporaryDirectory
 from glassformer import gguf
 from glassformer.errors import GlassformerError, WeightsError
 from glassformer.files import safe_repr
-from glassformer.foreign import dac, whisper
+from glassformer.foreign import clip, dac, whisper
 from glassformer.foreign.renamed import RenamedWeights
 from glassformer.weights.layout import INDEX, PICKLED_INDEX, PICKLED_SINGLE, SINGLE
 from glassformer.weights.read import WeightFiles, open_file, open_pickle
@@ -53,6 +54,11 @@ STATE_DICTS = (
         marks=("quantizer.quantizers.0.codebook.weight", "encoder.block.0.weight_g"),
         open=dac.open_original,
     ),
+    StateDict(
+        title="OpenAI CLIP",
+        marks=("transformer.resblocks.0.attn.in_proj_weight", "text_projection", "logit_scale"),
+        open=clip.open_state_dict,
+    ),
 )
 
 
@@ -70,7 +76,9 @@ def is_foreign(name: object) -> bool:
         in_folder = path.suffix in (".bin", ".safetensors") and _is_file(path.with_name("config.json"))
         return path.suffix in {*PICKLES, ".safetensors"} and (path.name == CTRANSLATE2 or not in_folder)
     own = (SINGLE, INDEX, PICKLED_SINGLE, PICKLED_INDEX)
-    return _is_file(path / CTRANSLATE2) and not any(_is_file(path / name) for name in own)
+    if any(_is_file(path / name) for name in own):
+        return False
+    return _is_file(path / CTRANSLATE2) or (_is_file(path / clip.OPEN_CLIP) and not _is_file(path / "config.json"))
 
 
 @contextmanager
@@ -98,6 +106,8 @@ def opened(path: Path) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
 
 
 def _open(path: Path, folder: Path) -> RenamedWeights:
+    if _is_dir(path) and _is_file(path / clip.OPEN_CLIP):
+        path = clip.weights_of(path)
     if _is_dir(path):
         return whisper.open_ctranslate2(path / CTRANSLATE2, folder)
     if path.name == CTRANSLATE2 and _is_ctranslate2(path):

@@ -45,7 +45,7 @@ def copy_tokenizer(source: Path, folder: Path) -> bool:
 
 def read_tiktoken(path: Path) -> list[str]:
     """The tokens of a `.tiktoken` file by rank, with bytes as letters. Raises: DataError: it is no such file."""
-    letters = _letters()
+    letters = byte_letters()
     tokens = []
     for number, line in enumerate(filter(None, read_lines(path, DataError))):
         word, _, rank = line.partition(" ")
@@ -122,7 +122,7 @@ def merges_of(tokens: Sequence[str], where: Path) -> list[tuple[str, str]]:
     return merges
 
 
-def _letters() -> list[str]:
+def byte_letters() -> list[str]:
     """The letter of each byte, as byte-level vocabularies write it."""
     plain = [byte for byte in range(256) if 33 <= byte <= 126 or 161 <= byte <= 172 or 174 <= byte <= 255]
     others = [byte for byte in range(256) if byte not in set(plain)]
