@@ -189,7 +189,7 @@ def test_real_ctranslate2_folder(whisper: Callable[[str], Path]) -> None:
 def test_vocabulary_by_rank(whisper: Callable[[str], Path], tmp_path: Path, reference: Any) -> None:
     original = Tokenizer.from_folder(whisper("tiny"), model_type="whisper").engine
     names = [original.id_to_token(number) for number in range(50_256)]
-    letters = {letter: byte for byte, letter in enumerate(glassformer.foreign.vocabulary._letters())}
+    letters = {letter: byte for byte, letter in enumerate(glassformer.foreign.vocabulary.byte_letters())}
     lines = [b"%s %d" % (base64.b64encode(bytes(map(letters.get, name))), i) for i, name in enumerate(names)]
     (tmp_path / "gpt2.tiktoken").write_bytes(b"\n".join(lines) + b"\n")
     assert read_tiktoken(tmp_path / "gpt2.tiktoken") == names
