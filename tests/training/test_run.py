@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 import glassformer
@@ -306,3 +307,12 @@ def test_a_configuration_is_yaml(values: dict[str, Any], tmp_path: Path) -> None
             read_config(tmp_path / "bad.yaml")
     with pytest.raises(ConfigError, match="cannot be opened"):
         read_config(tmp_path / "none.yaml")
+
+
+def test_a_checkpoint_in_fp16_is_trained_in_fp32(values: dict[str, Any], tmp_path: Path) -> None:
+    """In fp16 Adam's squared gradients vanish, and its first steps blow the weights up."""
+    make_trainer(parse_config(values)).train()
+    glassformer.load(tmp_path / "run" / "model", dtype="float16").save_pretrained(tmp_path / "half")
+    del values["scratch"], values["tokenizer"]
+    trainer = make_trainer(parse_config({**values, "model": str(tmp_path / "half"), "output": str(tmp_path / "b")}))
+    assert {parameter.dtype for parameter in trainer.network.parameters()} == {torch.float32}
