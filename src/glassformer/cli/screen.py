@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from glassformer.evaluation.evaluate import EvaluationReport
 
 INTERVAL = re.compile(r" \[[^\]\n]*\]")
+SECONDS_A_LINE = 15  # of progress, where it goes to a log
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -88,15 +90,32 @@ def notes(*, repeats: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def counted(total: int | None, what: str) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar on standard error, if that is a terminal; the function it gives takes how many more are done.
+def counted(total: int | None, what: str) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error, or where that is no terminal a line now and then, for logs.
 
     Args: total: None = not known beforehand; then only a count is shown
+    Returns: a function that takes how many more are done.
     """
     from glassformer.progress import progress_bar
 
+    if not sys.stderr.isatty():
+        yield _logged(total, what)
+        return
     with progress_bar(what, total) as advance:
-        yield advance if sys.stderr.isatty() else None
+        yield advance
+
+
+def _logged(total: int | None, what: str) -> Callable[[int], None]:
+    done, last = 0, time.monotonic()
+
+    def advance(more: int) -> None:
+        nonlocal done, last
+        done += more
+        if time.monotonic() - last >= SECONDS_A_LINE:
+            last = time.monotonic()
+            print(f"{what}: {done:,}" + (f" of {total:,}" if total else ""), file=sys.stderr, flush=True)
+
+    return advance
 
 
 @contextmanager

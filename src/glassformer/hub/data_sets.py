@@ -238,7 +238,7 @@ def _unavailable(url: str, problem: Exception) -> DataError:
     detail = " ".join(str(problem).split())[:200] or "no reason given"
     return DataError(
         f"{url}: could not be fetched ({type(problem).__name__}: {detail}); check the connection and run the command "
-        "again: it goes on where it stopped"
+        "again, which goes on where it stopped; or name a folder that holds the files: train … --data FOLDER"
     )
 
 
