@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import getpass
+import logging
 import os
 import secrets
 import socket
@@ -12,12 +13,12 @@ import tempfile
 import threading
 import webbrowser
 from abc import ABC, abstractmethod
-from asyncio import Transport
+from asyncio import AbstractEventLoop, Transport
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import uvicorn
 from starlette.routing import Route
@@ -32,6 +33,9 @@ from glassformer.explorer.sound import TranscriptionStore, sound_routes
 from glassformer.explorer.traces import TraceStore
 
 HOST = "127.0.0.1"
+BACKLOG = 64  # connections that wait to be accepted: one browser opens few
+FULL = "socket.accept() out of system resource"  # as asyncio says it
+log = logging.getLogger(__name__)
 REQUEST_SECONDS, TICKS = 10.0, 4
 """Time for a request to arrive; it is looked at so many times within it."""
 JOIN_SECONDS = 5.0
@@ -66,6 +70,7 @@ class TimedProtocol(H11Protocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override] # as uvicorn's own
         super().connection_made(transport)
+        self.loop.set_exception_handler(log_full_once)
         self._ticks = 0
         self._tick()
 
@@ -82,6 +87,15 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
 
+def log_full_once(loop: AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log once that no file descriptor is left; asyncio says it again for each of the connections that wait."""
+    if not str(context.get("message")).startswith(FULL):
+        loop.default_exception_handler(context)
+    elif not getattr(loop, "_glassformer_full", False):
+        loop._glassformer_full = True  # type: ignore[attr-defined]
+        log.warning("no file descriptors are left for more connections; they wait until others close (see ulimit -n)")
+
+
 class Server:
     """A uvicorn server of one ASGI application, in a thread, until it is closed."""
 
@@ -95,6 +109,7 @@ class Server:
                 access_log=False,
                 lifespan="off",
                 ws="none",
+                backlog=BACKLOG,
                 http=TimedProtocol,
                 proxy_headers=False,
                 server_header=False,
