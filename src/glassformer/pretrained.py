@@ -139,6 +139,8 @@ class PretrainedModel(AdaptedModule):
             model, stored_task = cls._build(config, task, head, folder=folder, given=options.overrides)
             model._load_weights(open_weights, stored_task, options, strict=strict)
             model._read_files(folder, adapters or folder)
+        if not folder.exists():  # it was made of another library's file, and is gone
+            model.folder = Path(location)
         if adapters is not None:
             model.load_adapter(adapters, allow_pickle=allow_pickle)
         return model

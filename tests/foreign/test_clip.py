@@ -14,8 +14,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
+from typer.testing import CliRunner
 
 import glassformer
+from glassformer.cli.app import app
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, WeightsError
 from glassformer.foreign.vocabulary import byte_letters
 
@@ -98,6 +100,7 @@ def saved(folder: Path, reference: Any, name: str | None = None) -> Path:
 def test_outputs_equal_and_the_saved_folder_too(tmp_path: Path, reference: Any) -> None:
     model = glassformer.load(saved(tmp_path, reference))
     assert not model.report.unused and not model.report.new
+    assert model.folder is not None and model.folder.exists()  # the file's, and not that of what was made of it
     assert model.tokenizer.tokenize("The cat") == ["the</w>", "cat</w>"]
     ids, pictures = torch.tensor([[WORDS - 2, 513, 515, WORDS - 1]]), torch.randn(2, 3, 16, 16)
     assert model.tokenizer("the cat")["input_ids"] == ids[0].tolist()
@@ -182,3 +185,10 @@ def test_a_torchscript_archive_says_what_to_do(tmp_path: Path) -> None:
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), tmp_path / "ViT-B-32.pt")
     with pytest.raises(WeightsError, match="TorchScript"):
         glassformer.load(tmp_path / "ViT-B-32.pt")
+
+
+def test_info_names_the_file_and_its_tensors(tmp_path: Path, reference: Any) -> None:
+    path = saved(tmp_path, reference)
+    done = CliRunner().invoke(app, ["info", str(path), "--json"])
+    report = json.loads(done.output)
+    assert done.exit_code == 0 and report["folder"] == str(path)

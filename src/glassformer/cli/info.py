@@ -122,14 +122,14 @@ def _without_weights(config: Mapping[str, Any], folder: Path | None, task: str |
 
 def _their_names(model: Model, weights: bool, allow_pickle: bool) -> Callable[[str], list[str]]:
     """A function from a parameter's name to its names in the checkpoint, or else in the reference library."""
+    from glassformer.load_options import opened
     from glassformer.weights.load import stored_spelling
-    from glassformer.weights.read import open_checkpoint
 
     table = model.family.names(model.spec, model.task)
     new, stored = set(model.report.new), frozenset[str]()
     prefixed = model.task != "feature-extraction" and table.prefixed
     if weights and model.folder is not None:
-        with open_checkpoint(model.folder, allow_pickle=allow_pickle) as checkpoint:
+        with opened(model.folder, allow_pickle=allow_pickle) as (_, open_weights), open_weights() as checkpoint:
             stored = frozenset(checkpoint.tensors)
         prefixed = table.has_prefix(stored)
 
