@@ -213,3 +213,10 @@ def test_a_run_reads_fetched_data_or_a_folder_laid_out_alike(
     assert "folder: null" in shown and "train: mine.conll" in shown
     done = command("train", config, "--set", "data.fetch=wnut")
     assert done.returncode == 2 and "no data set is called 'wnut'" in done.stderr
+
+
+def test_inspect_knows_the_columns_of_conll_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("Ann\tB-person\nflies\tO\n\nTime\tO\nflies\tO\n\n", encoding="utf-8")
+    report = json.loads(output_of("inspect", path, "--json"))
+    assert "B-person" in json.dumps(report) and "words" in json.dumps(report)

@@ -235,7 +235,8 @@ def _report(files: Sequence[Path], options: ReportOptions, format: FormatOptions
     # File names alone identify the files in a report, unless two have the same name.
     short = len({file.name for file in files}) == len(files)
     rows = {file.name if short else str(file): read_rows(file, **format.reading()) for file in files}
-    columns = options.columns()
+    usual = {"text": "tokens", "label": "tags"} if all("tokens" in each.columns for each in rows.values()) else {}
+    columns = {**usual, **options.columns()}  # the columns of CoNLL files go without saying
     text, label = columns.get("text", "text"), columns.get("label")
     if options.tokenizer is None:
         if options.limit is not None:
