@@ -65,7 +65,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
                for name, (family, task, changes) in CHECKPOINTS.items()}  # fmt: skip
     for name, folder in folders.items():
         settings = {"pad_token": "[PAD]", "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 40}
-        if name in ("MASK", "BERT", "NER", "QA", "SENTIMENT", "NLI", "LAYOUT"):
+        if name in ("MASK", "BERT", "NER", "QA", "SENTIMENT", "NLI", "LAYOUT", "TAPAS"):
             settings |= {"cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
             settings |= {"mask_token": "[MASK]"} if name == "MASK" else {}
             if name != "SENTIMENT":

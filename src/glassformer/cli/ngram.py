@@ -56,7 +56,7 @@ class Words:
     """The words of each text of several files, streamed from disk at each iteration."""
 
     def __init__(self, files: Sequence[Path], options: WordOptions) -> None:
-        self._texts = Corpus(files, columns_of(options.column, ["text"]).get("text", "text"))
+        self._texts = Corpus(files, options.column)
         self._lower = options.lower
         self._split: Callable[[str], list[str]] = str.split
         if options.for_speech and options.tokenizer is not None:

@@ -113,11 +113,13 @@ class TableTokenizer:
 
         Raises: DataError: the question, or a single row, does not fit.
         """
+        if (begin := self.tokenizer.token_of("cls")) is None or (end := self.tokenizer.token_of("sep")) is None:
+            raise DataError("a table's tokenizer needs the tokens [CLS] and [SEP]; take the one of a TAPAS model")
         asked = self.tokenizer.tokenize(question)
         cells = [[self._pieces(cell) for cell in row] for row in (table.columns, *table.rows)]
         if limit is not None:
             cells = _fitted(cells, limit - len(asked) - 2)
-        tokens = [self.tokenizer.token_of("cls"), *asked, self.tokenizer.token_of("sep")]
+        tokens = [begin, *asked, end]
         types = [[0] * TYPES for _ in tokens]
         places: dict[tuple[int, int], list[int]] = defaultdict(list)
         for row, pieces_of_row in enumerate(cells):
