@@ -1,4 +1,4 @@
-"""`glassformer data`: inspect a data set, split it, and write its data card; list and fetch those of the examples."""
+"""`glassformer data`: inspect data sets, split them, write cards and versions; list and fetch those of the examples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from glassformer.cli.data_sets import fetch, list_data_sets
 from glassformer.cli.options import Html, Json, Options, Without, columns_of, command, former_columns, option, pairs_of
-from glassformer.cli.screen import bar, plain_table, rows_table, show, visible
+from glassformer.cli.screen import bar, plain_table, print_json, rows_table, show, visible
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
 
@@ -29,7 +29,7 @@ data = typer.Typer(
     name="data",
     no_args_is_help=True,
     add_completion=False,
-    help="Inspect a data set, split it into train, validation and test, write a data card; fetch data sets.",
+    help="Inspect a data set, split it into train, validation and test; data cards, versions; fetch data sets.",
 )
 data.command("list")(list_data_sets)
 data.command()(fetch)
@@ -38,6 +38,7 @@ FILE_FORMAT = "File format"
 MAX_CLASSES = 20
 MAX_PLACES = 3  # examples of a finding
 
+Folder = Annotated[Path, typer.Argument(help="Folder of a version: DATASET/1.0.0.")]
 Files = Annotated[
     list[Path],
     typer.Argument(help="Data files, the training set first: .csv, .jsonl, .parquet, .conll, .txt, also with .gz."),
@@ -189,14 +190,28 @@ def split(
 
 
 @dataclass(frozen=True, kw_only=True)
-class CardOptions(Options):
-    """What a data card says."""
+class CardFacts(Options):
+    """What a data card says that nobody can measure."""
 
-    output: Path = option(..., "Output file, such as README.md.", "--output", "-o", former="--out")
     title: str = option(..., "Title of the data set.")
     source: str = option("", "Source: who collected the data, from what, when.")
     licence: str = option("", "Licence of the data.")
     bias: list[str] | None = option(None, "Known bias of the data; repeatable.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardOptions(CardFacts):
+    """Where a data card is written, and what it says."""
+
+    output: Path = option(..., "Output file, such as README.md.", "--output", "-o", former="--out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionOptions(CardFacts):
+    """Which version of a data set is written where, and what its card says."""
+
+    output: Path = option(..., "Folder of the data set, with a folder for each version.", "--output", "-o")
+    version: str = option(..., "Number of the version, such as 1.0.0.")
 
 
 @data.command()
@@ -214,18 +229,78 @@ def card(
 
     [cyan]glassformer data card train.csv --title Reviews --licence CC0-1.0 --bias 'Short ones.' --output CARD.md[/]
     """
+    _check_free([options.output])
+    options.output.write_text(_card(_report(files, report, format), options), encoding="utf-8")
+    typer.echo(f"saved in {options.output}")
+
+
+@data.command()
+@command
+def version(
+    files: Files,
+    *,
+    options: VersionOptions,
+    report: Annotated[ReportOptions, Without(["limit"])],
+    format: FormatOptions,
+) -> None:
+    """Write a version of a data set: its files, a data card, and checksums; it never changes.
+
+    Example:
+
+    [cyan]glassformer data version train.csv test.csv --version 1.0.0 --title Reviews --licence CC0-1.0 -o reviews[/]
+    """
+    from glassformer.data.versions import write_version
+
+    inspected = _report(files, report, format)
+    rows = dict(zip(files, (file.rows for file in inspected.files), strict=True))
+    folder = write_version(options.output, options.version, rows, _card(inspected, options))
+    typer.echo(f"saved in {folder}; to upload it: glassformer data push {folder} ORG/NAME")
+
+
+@data.command()
+def verify(folder: Folder, json: Json = False) -> None:
+    """Verify a version of a data set: its files are those that it was made of, by their SHA-256.
+
+    Example:
+
+    [cyan]glassformer data verify reviews/1.0.0[/]
+    """
+    from glassformer.data.versions import verify_version
+
+    facts = verify_version(folder)
+    if json:
+        print_json(facts)
+    else:
+        rows = sum(file["rows"] for file in facts["files"].values())
+        typer.echo(
+            f"{folder}: version {facts['version']}, {len(facts['files'])} files, {rows:,} rows, all as they were"
+        )
+
+
+@data.command()
+def push(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="Repository on the Hugging Face Hub: org/name.")],
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+) -> None:
+    """Upload a version of a data set to the Hugging Face Hub, after verifying it; the repository is tagged with it.
+
+    Example:
+
+    [cyan]glassformer data push reviews/1.0.0 me/reviews --private[/]
+    """
+    from glassformer.data.versions import verify_version
+    from glassformer.hub.push import push_data_set
+
+    version = str(verify_version(folder)["version"])
+    typer.echo(f"uploaded: {push_data_set(folder, name, version=version, private=private or None)}")
+
+
+def _card(report: DataReport, facts: CardFacts) -> str:
     from glassformer.data.report import data_card
 
-    _check_free([options.output])
-    text = data_card(
-        _report(files, report, format),
-        title=options.title,
-        source=options.source,
-        licence=options.licence,
-        biases=options.bias or [],
-    )
-    options.output.write_text(text, encoding="utf-8")
-    typer.echo(f"saved in {options.output}")
+    stated = {"title": facts.title, "source": facts.source, "licence": facts.licence}
+    return data_card(report, **stated, biases=facts.bias or [])
 
 
 def _report(files: Sequence[Path], options: ReportOptions, format: FormatOptions) -> DataReport:
