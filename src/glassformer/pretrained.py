@@ -123,8 +123,7 @@ class PretrainedModel(AdaptedModule):
             revision: a branch, tag or commit on the Hub · offline: never open a connection · strict: unused tensors are
                 an error · allow_pickle: also read old pickles, `.bin` and `.pt`, in a sandboxed child process.
             base: the base model of a folder of adapters; None = as these say.
-            reference: keywords of Hugging Face transformers, such as `torch_dtype`, `device_map` and `num_labels` (see
-                `LoadOptions`), and keys of `config.json` to override.
+            reference: keywords of Hugging Face transformers (see `LoadOptions`), and keys of `config.json` to override.
         Returns: the model in eval mode; `model.report` says what became of every tensor.
         Raises: DataError, ConfigError, WeightsError, UnsupportedError: what is wrong with the folder, and what to do.
         """
@@ -139,8 +138,7 @@ class PretrainedModel(AdaptedModule):
             model, stored_task = cls._build(config, task, head, folder=folder, given=options.overrides)
             model._load_weights(open_weights, stored_task, options, strict=strict)
             model._read_files(folder, adapters or folder)
-        if not folder.exists():  # it was made of another library's file, and is gone
-            model.folder = Path(location)
+        model.folder = folder if folder.exists() else Path(location)  # what was made of another library's file is gone
         if adapters is not None:
             model.load_adapter(adapters, allow_pickle=allow_pickle)
         return model

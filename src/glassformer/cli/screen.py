@@ -196,7 +196,7 @@ def rows_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
 SCREENS = {
     "EvaluationReport": "screen.show_report",
     "SeedSummary": "screen.show_seeds",
-    "DataReport": "data.show_report",
+    "DataReport": "data_screen.show_report",
 }
 
 
