@@ -61,6 +61,16 @@ def test_a_module_of_ones_own_resumes_to_the_bit(tmp_path: Path) -> None:
     assert Path(get_last_checkpoint(tmp_path / "cut") or "").name == "checkpoint-7"
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_mixed_precision_is_near_single(tmp_path: Path, precision: str) -> None:
+    options = {"max_steps": 6, "logging_steps": 1, "save_strategy": "no", "learning_rate": 1e-3}
+    single = hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS)
+    narrow = hf.Trainer(Small(), arguments(tmp_path, **options, **{precision: True}), train_dataset=ROWS)
+    single.train()
+    narrow.train()
+    np.testing.assert_allclose(losses(narrow), losses(single), rtol=0.05)
+
+
 def test_the_newest_checkpoints_stay_and_an_unfinished_one_is_none(tmp_path: Path) -> None:
     trainer = hf.Trainer(
         Small(), arguments(tmp_path, max_steps=6, save_steps=2, save_total_limit=2), train_dataset=ROWS

@@ -99,6 +99,8 @@ class CompatibleTrainer(Checkpointing):
         if not any(isinstance(x, PrinterCallback) for x in self.callbacks):
             self.callbacks.append(PrinterCallback())
         self._log_losses: list[Tensor] = []
+        # Gradients in 16 bits underflow unless the loss is scaled up.
+        self._scaler = torch.amp.GradScaler(self.args.device.type, enabled=self.args.fp16)
         self._notify("on_init_end")
 
     @property
@@ -213,11 +215,13 @@ class CompatibleTrainer(Checkpointing):
             # The mean over all labels of the update, in however many batches they come.
             share = count / max(sum(counts), 1) if sum(counts) else 1 / len(batches)
             total += self.training_step(self.model, batch, share)
+        self._scaler.unscale_(self.optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.args.max_grad_norm or math.inf)
         self._log_losses.append(total)
         self._grad_norm = float(norm)
         self._notify("on_pre_optimizer_step")
-        self.optimizer.step()
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
         self._notify("on_optimizer_step")
         self._rate = self.get_learning_rates()[0]
         self.lr_scheduler.step()
@@ -230,7 +234,7 @@ class CompatibleTrainer(Checkpointing):
         with self.autocast():
             loss = self.compute_loss(model, inputs)
         scaled: Tensor = loss * share
-        scaled.backward()
+        self._scaler.scale(scaled).backward()
         return scaled.detach()
 
     def compute_loss(
