@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +41,7 @@ class PredictionOutput(NamedTuple):
     metrics: dict[str, float]
 
 
-class EvaluationLoop:
+class EvaluationLoop(ABC):
     """The half of a `Trainer` that changes no weight."""
 
     model: nn.Module
@@ -249,13 +250,13 @@ class EvaluationLoop:
         for callback in self.callbacks:
             self.control = getattr(callback, event)(self.args, self.state, self.control, **parts) or self.control
 
+    @abstractmethod
     def autocast(self) -> Any:
         """Mixed precision, where the options ask for it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False) -> Any:
-        """The loss of a batch."""
-        raise NotImplementedError
+        """The loss of a batch; with return_outputs also what the model gave."""
 
     def __getattr__(self, name: str) -> Any:
         if name in REFUSED:
