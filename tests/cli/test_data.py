@@ -220,3 +220,12 @@ def test_inspect_knows_the_columns_of_conll_files(tmp_path: Path) -> None:
     path.write_text("Ann\tB-person\nflies\tO\n\nTime\tO\nflies\tO\n\n", encoding="utf-8")
     report = json.loads(output_of("inspect", path, "--json"))
     assert "B-person" in json.dumps(report) and "words" in json.dumps(report)
+
+
+def test_inspect_reads_the_first_column_of_texts_where_none_is_called_text(tmp_path: Path) -> None:
+    path = tmp_path / "squad.json"
+    questions = [{"id": "q1", "question": "Which?", "answers": [{"text": "Rome", "answer_start": 0}]}]
+    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "Rome is a city.", "qas": questions}]}]}))
+    done = run("inspect", path)
+    assert done.exit_code == 0 and "no column 'text': inspecting 'question'" in done.output
+    assert "inspecting" not in output_of("inspect", path, "--column", "text=context")

@@ -240,7 +240,7 @@ def test_an_installed_package_is_located_without_importing_it(tmp_path: Path, mo
     monkeypatch.delenv("GLASSFORMER_MINILM", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
-    assert module._installed() == str(tmp_path / PACKAGE / "model")
+    assert module._installed() == f"package:{PACKAGE}/model"
     assert PACKAGE not in sys.modules
 
 

@@ -10,7 +10,7 @@ import typer
 
 from glassformer.cli.data_sets import fetch, list_data_sets
 from glassformer.cli.options import Html, Json, Options, Without, columns_of, command, former_columns, option, pairs_of
-from glassformer.cli.screen import print_json, show
+from glassformer.cli.screen import note, print_json, show
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
 
@@ -297,15 +297,16 @@ def _card(report: DataReport, facts: CardFacts) -> str:
 
 
 def _report(files: Sequence[Path], options: ReportOptions, format: FormatOptions) -> DataReport:
-    from glassformer.data.report import inspect_rows
+    from glassformer.data.report import inspect_rows, usual_columns
     from glassformer.data.rows import read_rows
 
     # File names alone identify the files in a report, unless two have the same name.
     short = len({file.name for file in files}) == len(files)
     rows = {file.name if short else str(file): read_rows(file, **format.reading()) for file in files}
-    usual = {"text": "tokens", "label": "tags"} if all("tokens" in each.columns for each in rows.values()) else {}
-    columns = {**usual, **options.columns()}  # the columns of CoNLL files go without saying
-    text, label = columns.get("text", "text"), columns.get("label")
+    columns = {**usual_columns(list(rows.values())), **options.columns()}
+    text, label = columns["text"], columns.get("label")
+    if text not in ("text", "tokens") and "text" not in options.columns():
+        note(f"no column 'text': inspecting {text!r}; for another one: --column text=NAME")
     if options.tokenizer is None:
         if options.limit is not None:
             raise ConfigError("--limit counts tokens; give the tokenizer too: --tokenizer MODEL")

@@ -55,24 +55,24 @@ def demo(
         raise DataError(f"the demo compares two texts, got {len(pair)}; put each in quotes")
     if serving.html is not None:
         check_html_path(serving.html)
-    tour = observe(_load(model, offline), pair)
+    address = model or _installed() or HUB_NAME
+    tour = observe(_load(address, offline), pair)
     if json:
         print_json(as_data(tour))
         return
     console = terminal()
-    show(console, tour)
+    show(console, tour, address)
     _explore(console, tour, serving)
 
 
-def _load(name: str | None, offline: bool) -> Model:
+def _load(address: str, offline: bool) -> Model:
     from glassformer.model import load
 
-    folder = name or _installed()
-    if folder is not None:
-        return load(folder, offline=offline)
     try:
-        return load(HUB_NAME, offline=offline)
+        return load(address, offline=offline)
     except GlassformerError as error:
+        if address != HUB_NAME:
+            raise
         raise DataError(
             f"the demo needs the model all-MiniLM-L6-v2, which is not installed; get it with: {HOW_TO_GET}, "
             f"or give a model folder with --model (download from the Hub failed: {error})"
@@ -89,7 +89,7 @@ def _installed() -> str | None:
     spec = find_spec(PACKAGE)
     for location in (spec and spec.submodule_search_locations) or ():
         if (Path(location) / "model" / "config.json").is_file():
-            return str(Path(location) / "model")
+            return f"package:{PACKAGE}/model"
     return None
 
 
@@ -112,8 +112,8 @@ def _explore(console: Console, tour: Tour, serving: Serving) -> None:
             serve(look, port=serving.port, browser=serving.browser, json=False)
 
 
-def show(console: Console, tour: Tour) -> None:
-    """Print the tour: tokens, shapes, attention heads, shared words, and sentence similarity."""
+def show(console: Console, tour: Tour, address: str) -> None:
+    """Print the tour: tokens, shapes, attention heads, shared words, sentence similarity, and what to type next."""
     model, probs = tour.model, tour.texts[0].taps["blocks.0.attn.probs"]
     size = amount(sum(parameter.numel() for parameter in model.parameters()))
     console.print()
@@ -126,7 +126,7 @@ def show(console: Console, tour: Tour) -> None:
     _show_heads(console, tour)
     _show_words(console, tour)
     _show_sentences(console, tour)
-    _show_next(console, tour)
+    _show_next(console, tour, address)
 
 
 def heading(console: Console, title: str, explanation: str) -> None:
@@ -267,10 +267,10 @@ def _show_sentences(console: Console, tour: Tour) -> None:
     console.print(Text.assemble("  cosine ", (f"{tour.similarity:.3f} ", "bold"), (bar(tour.similarity, 30), "cyan")))
 
 
-def _show_next(console: Console, tour: Tour) -> None:
+def _show_next(console: Console, tour: Tour, address: str) -> None:
     console.print()
     console.print(Text("What next", style="bold cyan"))
-    name = shlex.quote(str(tour.model.folder))
+    name = shlex.quote(address)
     for line in (
         f"glassformer info {name}",
         f"glassformer tokens {name} {shlex.quote(tour.texts[0].text)}",

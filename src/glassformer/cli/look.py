@@ -102,7 +102,7 @@ def look(
         look_at_run(Path(model), page, json)
         return
     if not texts:
-        raise DataError("look takes one text or two, got none; give a text in quotes, or the folder of a run")
+        raise DataError(f"{model} is no folder of a run; a model is looked at with a text or two, in quotes; got none")
     if len(texts) > 2:
         raise DataError(f"look takes one text or two, got {len(texts)}; put each in quotes")
     exact_layers = page.exact_layers()

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.findings import Finding, FindingCollector, label_findings
-from glassformer.data.sequence import RowSequence, check_column, labels_of, type_name
+from glassformer.data.sequence import IDENTIFIERS, RowSequence, check_column, labels_of, type_name
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.pages import markdown_table, markdown_text
@@ -180,6 +180,20 @@ def inspect_rows(
 
 
 # ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def usual_columns(files: Sequence[RowSequence]) -> dict[str, str]:
+    """The columns to inspect that go without saying: role → column.
+
+    tokens, tags    of CoNLL files
+    text            or, where no file has that, the first column of texts, such as the question of question, context
+    """
+    if all("tokens" in rows.columns for rows in files):
+        return {"text": "tokens", "label": "tags"}
+    others = {*IDENTIFIERS, "label"}
+    texts = [name for name, kind in files[0].kinds.items() if kind == "a text" and name not in others] if files else []
+    absent = texts and not any("text" in rows.columns for rows in files)
+    return {"text": texts[0] if absent else "text"}
 
 
 def _file_report(

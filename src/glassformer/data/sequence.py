@@ -39,6 +39,10 @@ TYPE_NAMES: dict[type, str] = {
 }
 
 
+IDENTIFIERS = ("id", "idx", "guid", "uuid")
+"""Columns that number the rows, as SQuAD's and GLUE's do: no task reads them, and none is in the way."""
+
+
 def type_name(value: Any) -> str:
     """The type of a value for messages; integers and floats are both "a number"."""
     names = (kind for type_, kind in TYPE_NAMES.items() if isinstance(value, type_))

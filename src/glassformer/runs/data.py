@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 
 from glassformer.data.rows import RowSequence
-from glassformer.data.sequence import InMemoryRows
+from glassformer.data.sequence import IDENTIFIERS, InMemoryRows
 from glassformer.data.splits import column_values, leaks, sample, split, too_many_labels
 from glassformer.data.views import ConcatenatedRows, RelabelledRows
 from glassformer.errors import ConfigError, DataError, nearest
@@ -103,7 +103,7 @@ def drop_leaked_rows(config: RunConfig, kind: type[Task], train: RowSequence, va
 def _hold_out(config: RunConfig, kind: type[Task], train: RowSequence, share: float) -> tuple[RowSequence, RowSequence]:
     """Hold out a share of the training rows; the rest, and the share."""
     data = config.data
-    if data.held_out == "last":
+    if data.held_out == "last" or (len(train) == 1 and list(train.columns) == ["text"]):  # a book
         return split_at(train, 1 - share)
     if data.groups is not None:
         groups = [str(value) for value in column_values(train, data.groups)]
@@ -141,8 +141,8 @@ def check_unused_columns(rows: RowSequence, objective: Task, ignored: Sequence[s
             f"data.ignore names {missing[0]!r}{nearest(missing[0], rows.columns)}; the columns are: "
             f"{', '.join(rows.columns)}"
         )
-    read = objective.columns.values()
-    unused = [name for name in rows.columns if name not in read and name not in ignored and "*" not in ignored]
+    passed = {*objective.columns.values(), *ignored, *IDENTIFIERS}
+    unused = [name for name in rows.columns if name not in passed and "*" not in ignored]
     if unused:
         roles = ", ".join(f"{role}={name}" for role, name in objective.columns.items())
         raise ConfigError(

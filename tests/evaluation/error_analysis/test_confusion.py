@@ -13,15 +13,15 @@ from glassformer.evaluation.error_analysis.confusion import confusion_matrix
 from tests.evaluation.judged_run import EVIL, NAMES, classified, tagged
 
 
-@pytest.mark.parametrize("normalise", [None, "true", "said"])
-def test_the_numbers_are_those_of_the_package(normalise: Literal["true", "said"] | None) -> None:
+@pytest.mark.parametrize("normalise", [None, "true", "predicted"])
+def test_the_numbers_are_those_of_the_package(normalise: Literal["true", "predicted"] | None) -> None:
     metrics = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn: pip install scikit-learn")
     records, names = classified(), [*NAMES, "nobody's"]
     found = confusion_matrix(records, names)
     assert found is not None
     theirs = metrics.confusion_matrix(
         [x.label for x in records], [x.predicted for x in records], labels=names,
-        normalize={None: None, "true": "true", "said": "pred"}[normalise],
+        normalize={None: None, "true": "true", "predicted": "pred"}[normalise],
     )  # fmt: skip
     np.testing.assert_allclose(found.shares(normalise), theirs)
 

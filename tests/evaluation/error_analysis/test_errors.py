@@ -61,3 +61,8 @@ def test_texts_steer_neither_terminal_nor_notebook() -> None:
     found = analyse_errors(classified(4, text=f"\x1b[31m{EVIL}"))
     assert "\x1b" not in str(found) and "flies" not in str(found)
     assert "<img" not in found._repr_html_() and "&lt;img" in found._repr_html_()
+
+
+def test_of_the_path_of_a_file_the_part_that_differs_is_shown() -> None:
+    first, second = (replace(x, where=f"/data/{part}.csv: line 2") for x, part in zip(classified(2), "ab", strict=True))
+    assert "a.csv: line 2" in str(analyse_errors([first])) and "/data/" not in str(analyse_errors([first, second]))

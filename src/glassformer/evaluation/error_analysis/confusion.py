@@ -3,7 +3,7 @@
         predicted
 true    anger  joy  love        a row: the true class · a column: the predicted class
 anger     120    9     0        normalise="true": shares of each row, recall on the diagonal
-joy         4  310    12        normalise="said": shares of each column, precision on the diagonal
+joy         4  310    12        normalise="predicted": shares of each column, precision on the diagonal
 love        1   64    51
 """
 
@@ -23,7 +23,7 @@ from glassformer.files import safe_repr
 from glassformer.tasks.metrics.classes import confusion_matrix as count_pairs
 from glassformer.tasks.predictions import Prediction
 
-Normalise = Literal["true", "said"] | None
+Normalise = Literal["true", "predicted"] | None
 
 MAX_NUMBERED_CLASSES, MAX_NAMED_CLASSES, MAX_TERMINAL_CLASSES = 20, 60, 12
 """Maximum classes with numbers in the cells, with names, and in a terminal; beyond that the most confused pairs."""
@@ -53,13 +53,14 @@ class ConfusionMatrix:
     counts: np.ndarray
 
     def shares(self, normalise: Normalise = None) -> np.ndarray:
-        """The counts, normalised by row ("true") or column ("said", the predicted class); 0 for an empty one. [C, C]
+        """The counts, normalised by row ("true") or column ("predicted"); 0 for an empty one. [C, C]
 
         Raises: ConfigError: another value.
         """
-        if normalise not in (None, "true", "said"):
+        if normalise not in (None, "true", "predicted"):
             raise ConfigError(
-                f"normalise is {safe_repr(normalise)}; it must be 'true' (shares of rows), 'said' (of columns) or None"
+                f"normalise is {safe_repr(normalise)}; it must be 'true' (shares of rows), 'predicted' (of columns) "
+                "or None"
             )
         counts = self.counts.astype(np.float64)
         if normalise is None:
@@ -86,7 +87,7 @@ class ConfusionMatrix:
     def svg(self, normalise: Normalise = None, *, styled: bool = True) -> str:
         """The matrix as an SVG, for light and dark pages; `styled`: with its own style sheet, to stand alone.
 
-        Shades are shares of each row (of each column with `normalise="said"`), so that rare classes show too.
+        Shades are shares of each row (of each column with `normalise="predicted"`), so that rare classes show too.
         """
         return _MatrixSvg(self, normalise).svg(STYLE if styled else "")
 

@@ -200,14 +200,16 @@ def _group(losses: Losses) -> list[ErrorGroup]:
 
 
 def _record_table(records: Sequence[Prediction]) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows: a prediction a row."""
+    """Headings and rows: a prediction a row; files of one folder without it."""
+    folders = {record.where[: record.where.rfind("/") + 1] for record in records}
+    folder = folders.pop() if len(folders) == 1 else ""
     rows = []
     for record in records:
         loss, sure = total_loss(record), confidence(record)
         predicted = one_line(label_text(record.predicted)) + ("" if sure is None else f" {sure:.0%}")
         true, text = one_line(label_text(record.label)), one_line(input_text(record), TEXT_WIDTH)
-        rows.append(["" if loss is None else f"{loss:.2f}", true, predicted, record.where, text])
-    return ["loss", "true", "said", "where", "text"], rows
+        rows.append(["" if loss is None else f"{loss:.2f}", true, predicted, record.where.removeprefix(folder), text])
+    return ["loss", "true", "predicted", "where", "text"], rows
 
 
 def _group_table(groups: Sequence[ErrorGroup], called: str) -> tuple[list[str], list[list[str]]]:

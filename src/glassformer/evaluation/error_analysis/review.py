@@ -2,7 +2,7 @@
 
     split ─ write_sheet ─ sheet.csv ─ a person fills in "correction" ─ read_sheet ─ Corrections ─ corrected.py
 
-    index,where,row,text,label,said,probability,loss,correction,comment
+    index,where,row,text,label,predicted,probability,loss,correction,comment
     17,val.txt: line 18,r1f93…,i feel numb,joy,sadness,0.8123,3.2104,sadness,
     40,val.txt: line 41,r77a0…,(untranslatable),joy,fear,0.6110,2.9001,delete,not English
 
@@ -57,7 +57,7 @@ def write_sheet(path: Path, records: Sequence[Prediction], worst: int = DEFAULT_
     kind, roles = _require_labels(records), list(records[0].row)
     chosen = sort_by_loss(records)[:worst]
     texts = ["word", "text"] if kind == "tags" else roles
-    columns = ["index", "where", "row", *texts, "label", "said"]
+    columns = ["index", "where", "row", *texts, "label", "predicted"]
     columns += ["probability", "loss", "correction", "comment"]
     try:
         # utf-8-sig: with the mark by which spreadsheets know UTF-8
@@ -93,7 +93,7 @@ def _line_cells(record: Prediction, word: int, roles: Sequence[str]) -> dict[str
         "where": record.where,
         **{name: text[:MAX_CELL_CHARACTERS] for name, text in texts.items()},
         "label": label_cell(label),
-        "said": label_cell(predicted),
+        "predicted": label_cell(predicted),
         "probability": "" if sure is None else f"{sure:.4f}",
         "loss": "" if loss is None else f"{loss:.4f}",
     }

@@ -1,0 +1,21 @@
+"""Rows of a run: which columns may be left unread."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from glassformer.data.sequence import InMemoryRows
+from glassformer.errors import ConfigError
+from glassformer.runs.data import check_unused_columns
+from glassformer.tasks.span import Answer
+
+
+def test_a_column_that_numbers_the_rows_is_in_nobodys_way() -> None:
+    task = cast(Answer, SimpleNamespace(columns=Answer.COLUMNS))
+    row = {"id": "56be", "question": "Which?", "context": "Rome", "answers": {"text": ["Rome"], "answer_start": [0]}}
+    check_unused_columns(InMemoryRows([row]), task, [])
+    with pytest.raises(ConfigError, match="unused columns 'titel'"):
+        check_unused_columns(InMemoryRows([{**row, "titel": "x"}]), task, [])
