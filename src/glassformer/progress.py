@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -23,9 +24,10 @@ def progress_bar(
 
     Args:
         total: None = not known beforehand; then only a count is shown
-        shown: None = where standard error is a terminal · delay: seconds until it appears, for what is mostly fast
+        shown: None = where standard error is a terminal, of the first process
+        delay: seconds until it appears, for what is mostly fast
     """
-    if not enabled or not (sys.stderr.isatty() if shown is None else shown):
+    if not enabled or not (_is_terminal() if shown is None else shown):
         yield lambda done: None
         return
     from rich.console import Console
@@ -62,22 +64,28 @@ def with_bar(
 
 
 @contextmanager
-def spinner(what: str, *, shown: bool | None = None, delay: float = 0.5) -> Iterator[None]:
+def spinner(what: str, *, shown: bool | None = None, delay: float = 0.5, logged: float | None = None) -> Iterator[None]:
     """A spinner for work that cannot be counted, such as loading a model.
 
-    Args: shown: None = where standard error is a terminal, of the first process · delay: seconds until it appears
+    Args:
+        shown: None = where standard error is a terminal, of the first process · delay: seconds until it appears
+        logged: seconds until a line says the same where it is not shown, for logs; None = never
     """
-    if not (sys.stderr.isatty() and os.environ.get("RANK", "0") == "0" if shown is None else shown):
+    if _is_terminal() if shown is None else shown:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        console = Console(stderr=True)
+        live = Live(Spinner("dots", f"{what} …"), console=console, transient=True, redirect_stdout=sys.stdout.isatty())
+        begin, end, wait = live.start, live.stop, delay
+    elif logged is not None and _is_first_process():
+        begin, end, wait = partial(print, f"{what} …", file=sys.stderr, flush=True), lambda: None, logged
+    else:
         yield
         return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.spinner import Spinner
-
-    console = Console(stderr=True)
-    live = Live(Spinner("dots", f"{what} …"), console=console, transient=True, redirect_stdout=sys.stdout.isatty())
     # A thread of its own, because the work does not come back before it is done.
-    timer = threading.Timer(delay, live.start)
+    timer = threading.Timer(wait, begin)
     timer.daemon = True
     timer.start()
     try:
@@ -85,4 +93,12 @@ def spinner(what: str, *, shown: bool | None = None, delay: float = 0.5) -> Iter
     finally:
         timer.cancel()
         timer.join()  # it may be starting just now
-        live.stop()
+        end()
+
+
+def _is_first_process() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _is_terminal() -> bool:
+    return sys.stderr.isatty() and _is_first_process()

@@ -177,3 +177,12 @@ def test_the_docs_say_of_each_key_what_help_says() -> None:
             names = field.metadata["names"] or (f"--{field.name.replace('_', '-')}",)
             assert f"| `{key}` | {' '.join(f'`{name}`' for name in names)} | {KEYS[key]} |" in docs
             assert field.metadata["info"]["help"] == KEYS[key]
+
+
+def test_the_file_of_a_study_is_sent_to_its_command(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = yaml.safe_load(config.read_text())
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({**values, "study": {"systems": []}}))
+    code, _, err = typed(capsys, "train", tmp_path / "study.yaml")
+    assert code == 2 and "glassformer study" in err

@@ -132,14 +132,10 @@ def train(config: ConfigFile = None, *, overrides: Overrides, flags: RunFlags) -
     """
     from glassformer.cli.screen import show
 
-    with spinner("starting"):
-        from glassformer.runs.config import config_yaml, parse_config
-        from glassformer.runs.folder import read_config
-
-    values = {} if config is None else read_config(config)
-    overrides.apply(values)
-    effective = parse_config({"output": f"runs/{values.get('task')}", **values})
+    effective = _effective(config, overrides)
     if flags.show:
+        from glassformer.runs.config import config_yaml
+
         print(config_yaml(effective), end="")
         return
     quiet = flags.quiet or flags.json
@@ -160,11 +156,24 @@ def train(config: ConfigFile = None, *, overrides: Overrides, flags: RunFlags) -
         show_end(effective, result, commands)
 
 
+def _effective(config: Path | None, overrides: Overrides) -> RunConfig:
+    """The configuration of a file, with what was typed instead."""
+    with spinner("starting"):
+        from glassformer.runs.config import parse_config
+        from glassformer.runs.folder import read_config
+
+    values = {} if config is None else read_config(config)
+    if "study" in values:
+        raise ConfigError(f"{config} describes a study of several runs: glassformer study {config}")
+    overrides.apply(values)
+    return parse_config({"output": f"runs/{values.get('task')}", **values})
+
+
 def _run(
     config: RunConfig, *, resume: bool, quiet: bool, evaluate: bool
 ) -> tuple[dict[str, Any], EvaluationReport | None, list[str]]:
     """Train, evaluate, and write training curves and a model card into the run folder."""
-    with spinner("reading the data, loading the model"):
+    with spinner("reading the data, loading the model", logged=20):
         from glassformer.runs.curves import write_page
         from glassformer.training.callbacks import Callback, Progress
         from glassformer.training.card import write_card

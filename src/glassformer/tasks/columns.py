@@ -19,6 +19,7 @@ from glassformer.data.store import ExampleStore
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 from glassformer.model import Model
+from glassformer.progress import progress_bar
 from glassformer.tasks.base import Dataset, Examples, Task
 from glassformer.tasks.microbatch import Example
 
@@ -185,11 +186,13 @@ def store_examples(
     return ExampleStore.make(examples, path=cache, key=key)
 
 
-class _TellingEmpty:
-    """Rows that, once all were read, warn of texts without a character: their labels are learnt from nothing."""
+class _WatchedRows:
+    """Rows that count those that are read, and, once all were, warn of texts without a character: their labels are
+    learnt from nothing.
+    """
 
-    def __init__(self, rows: Dataset, columns: Sequence[str]) -> None:
-        self._rows, self._inputs = rows, columns
+    def __init__(self, rows: Dataset, columns: Sequence[str], advance: Callable[[int], None]) -> None:
+        self._rows, self._inputs, self._advance = rows, columns, advance
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rows, name)
@@ -198,6 +201,7 @@ class _TellingEmpty:
         return len(self._rows)
 
     def __getitem__(self, index: int) -> Mapping[str, Any]:
+        self._advance(1)
         return self._rows[index]
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
@@ -205,6 +209,7 @@ class _TellingEmpty:
         for index, row in enumerate(iter(self._rows)):
             if any(isinstance(text := row.get(column), str) and not text.strip() for column in self._inputs):
                 first, count = (index if first is None else first), count + 1
+            self._advance(1)
             yield row
         if first is not None:
             warnings.warn(
@@ -249,16 +254,10 @@ class RowTask(Task):
 
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         check_columns(rows, self.columns_read())
-        examples = self._counted(self.make_examples(_TellingEmpty(rows, self.inputs())))
-        return store_examples(
-            examples,
-            rows,
-            self.model,
-            cache,
-            made=self.CACHE_KEY or type(self).__name__,
-            columns=self.columns,
-            **self.how,
-        )
+        made = self.CACHE_KEY or type(self).__name__
+        with progress_bar("reading rows", len(rows), delay=2) as advance:
+            examples = self._counted(self.make_examples(_WatchedRows(rows, self.inputs(), advance)))
+            return store_examples(examples, rows, self.model, cache, made=made, columns=self.columns, **self.how)
 
     def _counted(self, examples: Iterator[Example]) -> Iterator[Example]:
         example = None

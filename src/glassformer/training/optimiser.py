@@ -76,7 +76,8 @@ class Schedule:
         if self.warmup < 0 or (self.warmup >= 1 and self.warmup != int(self.warmup)):
             raise ConfigError(f"warmup is {self.warmup}; give a whole number of steps, or a share below 1")
         if self.name in ("linear", "cosine") and self.steps is not None and self.warmup_steps > self.steps:
-            raise ConfigError(f"warmup is {self.warmup}, longer than the {self.steps} steps there are")
+            what = f"warmup is {self.warmup:g}, longer than the {self.steps} steps of the run"
+            raise ConfigError(f"{what}; give fewer, or a share below 1")
         if self.name in ("inverse-sqrt", "noam") and self.warmup_steps < 1:
             raise ConfigError(f"the schedule {self.name!r} falls from the end of its warm-up on: give warmup")
         if not 0 <= self.floor <= (0 if self.name == "noam" else 1):
