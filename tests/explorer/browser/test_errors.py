@@ -107,7 +107,7 @@ def test_the_script_writes_the_numbers_of_the_picture(tab: Tabs, pages: dict[str
     page = opened(tab, pages["classes"])
     result = confusion_matrix(classified(60))
     assert result is not None
-    for words, how in (("% of true", "true"), ("% of predicted", "said"), ("counts", None)):
+    for words, how in (("% of true", "true"), ("% of predicted", "predicted"), ("counts", None)):
         page.get_by_role("button", name=words).click()
         ours = MatrixCells(page)
         (theirs := tab().page).set_content(result.svg(how))  # type: ignore[arg-type]

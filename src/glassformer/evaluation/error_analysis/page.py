@@ -289,7 +289,7 @@ def _group_panel(called: str, groups: Sequence[ErrorGroup]) -> str:
 _NORMALISE = """<div class="how" role="group" aria-label="Numbers in the cells">
 <button type="button" data-normalise="" aria-pressed="true">counts</button>
 <button type="button" data-normalise="true" aria-pressed="false">% of true</button>
-<button type="button" data-normalise="said" aria-pressed="false">% of predicted</button></div>"""
+<button type="button" data-normalise="predicted" aria-pressed="false">% of predicted</button></div>"""
 
 _FILTERS = """<form class="filters" role="search" aria-label="Choose rows">
 <label>Order <select name="order"></select></label>

@@ -65,6 +65,7 @@ function Stats({ head, map, session }: ModelProps & { head: Head; map: Attention
       </dl>
       <p class="hint">
         Entropy {number(stat(head, "entropy_bits"), 2)} bits of {number(maxEntropy(map, head.layer, session), 2)} (0 = one word only){Number.isNaN(away) ? "" : `; ${number(away, 2)} tokens away on average`}.
+        {" "}A token can count in several of the groups.
       </p>
     </>
   );

@@ -140,7 +140,7 @@
         const wrong = cost !== null && tag !== said, plain = tag === "O" && !wrong;
         const made = el("span", {
           class: `word ${colour(tag)}${wrong ? " wrong" : ""}${found.has(i) ? " found" : ""}${cost === null ? " silent" : ""}`,
-          title: cost === null ? "not judged: the model did not read this word" : `true ${tag}, said ${said}, loss ${cost}`,
+          title: cost === null ? "not judged: the model did not read this word" : `true ${tag}, predicted ${said}, loss ${cost}`,
         },
         el("span", { class: tag === "O" ? "" : "tagged" }, marked(word)),
         wrong ? el("small", {}, sign("✗", "predicted"), said) : "",
@@ -332,12 +332,12 @@
     return true;
   }
 
-  /** Counts, or shares of what is true or was said, in the cells; as `confusion.py` writes and shades them. */
+  /** Counts, or shares of what is true or was predicted, in the cells; as `confusion.py` writes and shades them. */
   function number(picture, counts, how) {
-    const sums = how === "said" ? counts[0].map((_, j) => counts.reduce((sum, row) => sum + row[j], 0)) : counts.map((row) => row.reduce((a, b) => a + b, 0));
+    const sums = how === "predicted" ? counts[0].map((_, j) => counts.reduce((sum, row) => sum + row[j], 0)) : counts.map((row) => row.reduce((a, b) => a + b, 0));
     for (const cell of all(".cell", picture)) {
       const [i, j] = cell.dataset.cell.split(",").map(Number), count = counts[i][j];
-      const share = count ? count / sums[how === "said" ? j : i] : 0;
+      const share = count ? count / sums[how === "predicted" ? j : i] : 0;
       one("rect", cell).setAttribute("fill-opacity", (share <= 0 ? 0 : 0.07 + 0.93 * share ** 0.7).toFixed(3));
       one("text", cell).textContent = !count ? "" : !how ? (count < 9999.5 ? count.toLocaleString("en") : `${Math.round(count / 1000)}k`) : share >= 0.005 ? `${Math.round(100 * share)} %` : "<1 %";
     }
