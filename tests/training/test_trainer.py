@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError, WeightsError
 from glassformer.runs.event_log import read_event_log
 from glassformer.training.callbacks import Callback, TrainingStopped
 from glassformer.training.gradients import Diverged
-from glassformer.training.run_folder import model_identity
+from glassformer.training.run_identity import model_identity
 from tests.training.tiny import (
     BERT,
     GPT2,

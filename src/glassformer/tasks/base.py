@@ -31,7 +31,7 @@ from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, collate_inputs, run_examples
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.predictions import Prediction, is_readable
 
 Progress = Callable[[int], None]
 """Called with how many more rows are done."""
@@ -104,7 +104,7 @@ class Task(ABC):
         the class or, where labels decide it, of the instance
     WHOLE_BATCH: the loss compares the examples of a batch with one another (contrastive learning), so no token budget
         may cut it: `micro_batch_size` examples, or else all of a step, are one call of the network
-    columns: those that this one reads: role → column
+    columns: those that this one reads: role → column · given_options: keyword arguments that it was made with
     initial_model: gives the model that training began with, where somebody knows it: baselines may use its vectors
 
     Args: model: with the head of this task
@@ -119,7 +119,13 @@ class Task(ABC):
     WHOLE_BATCH: ClassVar[bool] = False
     READS_TEXT: ClassVar[bool] = True
     columns: Mapping[str, str]
+    given_options: Mapping[str, Any]
     initial_model: Callable[[], Model] | None = None
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        task = super().__new__(cls)
+        task.given_options = options
+        return task
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -263,7 +269,7 @@ class Task(ABC):
             yield Prediction(
                 index=index,
                 where=rows.where(index),
-                row={role: row[name] for role, name in inputs.items() if _is_readable(row.get(name))},
+                row={role: row[name] for role, name in inputs.items() if is_readable(row.get(name))},
                 **self.decode(logits.float().cpu(), examples[index]),
             )
 
@@ -284,12 +290,6 @@ class Task(ABC):
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
         """What should be known beside the scores, and beside their own notes: texts that were cut, …"""
         return []
-
-
-def _is_readable(value: object) -> bool:
-    """Is an input kept in its prediction? Texts and their parts are; images and waves would be all of the file."""
-    parts = value if isinstance(value, list) and value else [value]
-    return all(isinstance(part, str) for part in parts)
 
 
 TASKS: dict[str, str | type[Task]] = {

@@ -99,4 +99,10 @@ def read_predictions(path: Path) -> list[Prediction]:
     return predictions
 
 
+def is_readable(value: object) -> bool:
+    """Is an input kept in its prediction? Texts and their parts are; images and waves would be all of the file."""
+    parts = value if isinstance(value, list) and value else [value]
+    return all(isinstance(part, str) for part in parts)
+
+
 __getattr__ = former_names(__name__)

@@ -6,7 +6,6 @@ journal.jsonl     event log, step by step            model/         the best mod
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import time
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.files import error_reason, file_sha256, safe_repr
+from glassformer.files import error_reason, file_sha256
 from glassformer.files.atomic import atomic_file
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
@@ -32,6 +31,7 @@ from glassformer.tasks.metrics.metric import greater_is_better
 from glassformer.training.callbacks import StepReport
 from glassformer.training.checkpoints import Checkpoints
 from glassformer.training.distributed import Distributed
+from glassformer.training.run_identity import check_same_run
 from glassformer.training.state import (
     capture_rng,
     optimiser_tensors,
@@ -44,24 +44,6 @@ from glassformer.training.state import (
 
 SUMS = "SHA256SUMS"
 """Digests of the files of the best model, in its folder, as `sha256sum --check` reads them."""
-
-WEIGHTS_DIGEST = "loaded weights"
-UNREAD_KEYS = frozenset("_name_or_path transformers_version torch_dtype dtype architectures".split())
-"""Keys of config.json that change no number of a run."""
-
-
-def model_identity(model: Model) -> dict[str, Any]:
-    """What tells a model from another before it is trained: its config, and a digest of the weights that were loaded.
-
-    New weights are drawn by the run's seed, and are no part of the digest.
-    """
-    loaded = set(model.report.loaded)
-    digest = model.network.fingerprint(loaded, dtypes=False)  # a run may go on in another one
-    config = {f"config.{key}": value for key, value in model.config.items() if key not in UNREAD_KEYS}
-    known: dict[str, Any] = json.loads(json.dumps(config, default=str))  # as it comes back from a checkpoint
-    size = sum(parameter.numel() for parameter in model.network.parameters())
-    known["model"] = f"{model.family.model_type}, {size} parameters"
-    return {**known, WEIGHTS_DIGEST: digest if loaded else None}
 
 
 class RunFolder:
@@ -126,16 +108,7 @@ class RunFolder:
         checkpoint = None if self.checkpoints is None else self.checkpoints.latest()
         if checkpoint is None:
             return None
-        theirs = dict(checkpoint.about.get("run", {}))
-        # What an earlier release did not save of the model cannot be compared.
-        compared = {**theirs, **identity} if WEIGHTS_DIGEST in theirs else theirs
-        changed = [name for name in compared if theirs.get(name) != identity.get(name)]
-        if changed:
-            what = "; ".join(
-                f"{name} was {safe_repr(theirs.get(name))}, is now {safe_repr(identity.get(name))}"
-                for name in changed[:5]
-            )
-            raise ConfigError(f"{self.path}: holds a run of another configuration: {what}; choose another folder")
+        check_same_run(dict(checkpoint.about.get("run", {})), identity, self.path)
         return read_state(checkpoint.folder)
 
     def try_save(

@@ -38,19 +38,13 @@ from glassformer.training.run_folder import (
     RunFolder,
     TrainingState,
     capture_state,
-    model_identity,
     restore_state,
 )
+from glassformer.training.run_identity import model_identity, run_identity
 from glassformer.training.state import seed_all
 
 if TYPE_CHECKING:
     from glassformer.compression.adapters import Adapters
-
-RESUME_MAY_CHANGE = frozenset(
-    "micro_batch_tokens micro_batch_size keep log_every max_skipped max_failed_saves save_every deterministic "
-    "training_sample".split()
-)
-"""Options that may differ when a run is resumed: they change no weight, but by rounding."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +95,7 @@ class Trainer:
         self.train_examples, self.validation_examples, self.callbacks = train, validation, list(callbacks)
         self.batch_sampler = BatchSampler(self.options, train.lengths)
         self.steps = self.batch_sampler.total_steps()
-        self._model_identity = model_identity(model)  # of its weights before they are sharded and trained
+        self._model_identity = model_identity(model, adapters)  # of its weights before they are sharded and trained
         self.distributed, self.device = init_distributed(model.device, sharded=sharded)
         self.network = model.network.to(self.device)
         share = self.distributed.rank, self.distributed.world_size
@@ -333,11 +327,8 @@ class Trainer:
     @property
     def _run_identity(self) -> dict[str, Any]:
         """What must be the same when a run is resumed."""
-        # Which examples a whole batch compares decides its loss.
-        free = RESUME_MAY_CHANGE - ({"micro_batch_size"} if self.task.WHOLE_BATCH else set())
-        fixed = {name: x for name, x in asdict(self.options).items() if name not in free}
-        examples = {"objective": self.task.training_identity, "data": self.train_examples.fingerprint}
-        return {**fixed, **examples, **self._model_identity}
+        examples = self.train_examples, self.validation_examples
+        return run_identity(self.task, self.options, self._model_identity, *examples)
 
     def _notify(self, event: str, *arguments: Any) -> None:
         if self.distributed.is_main:
