@@ -204,3 +204,29 @@ def test_an_edit_of_a_module_or_a_class_that_a_function_reaches_is_another_funct
         exec(f"import helper\nfrom helper import Helper\ndef function(rows):\n    return {use}(rows)", scope)
         digests.append(digest_of(scope["function"]))
     assert len(set(digests)) == 3 and digests[0] == digests[3]
+
+
+@pytest.mark.parametrize("reached", ["from deeper import times", "from deeper import FACTOR", "from pack import times"])
+@pytest.mark.parametrize("inside", [False, True], ids=["above", "inside"])
+def test_what_a_module_or_a_function_imports_by_name_counts(
+    reached: str, inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    name = reached.rpartition(" ")[2]
+    above, within = ("pass", reached) if inside else (reached, "pass")
+    (tmp_path / "helper.py").write_text(f"{above}\ndef use():\n    {within}\n    return {name}\n")
+    (tmp_path / "pack").mkdir()
+    digests = []
+    for factor in (2, 3, 2):
+        source = f"FACTOR = {factor}\ndef times(x):\n    return {factor} * x\n"
+        (tmp_path / "deeper.py").write_text(source)
+        (tmp_path / "pack" / "inner.py").write_text(source)
+        (tmp_path / "pack" / "__init__.py").write_text("from .inner import times\n")
+        for module in ("helper", "deeper", "pack", "pack.inner"):
+            sys.modules.pop(module, None)
+        importlib.invalidate_caches()
+        scope: dict[str, object] = {}
+        exec("import helper\ndef function(rows):\n    return helper.use()", scope)
+        exec(f"def direct(rows):\n    {reached}\n    return {name}", scope)
+        digests.append((digest_of(scope["function"]), digest_of(scope["direct"])))
+    assert digests[0] == digests[2] and not set(digests[0]) & set(digests[1])

@@ -9,8 +9,10 @@ Library for Natural Language Processing", section 3.
 from __future__ import annotations
 
 import dataclasses
+import dis
 import functools
 import hashlib
+import importlib.util
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -76,8 +78,8 @@ def digest_of(*values: Any) -> str:
     """A SHA-256 digest of values and functions; equal content has equal digests, in any process.
 
     Of a function count its code, its defaults, what it closes over, and the functions and values of its module that it
-    names. Of modules and classes count the files that they are written in, and those of the modules that these import;
-    of installed packages, the name and version alone.
+    names. Of modules and classes count the files that they are written in, and those of the modules that these import,
+    as do those that a function imports itself; of installed packages, the name and version alone.
 
     Raises: ConfigError: an object whose content cannot be hashed; give a text key instead.
     """
@@ -87,7 +89,7 @@ def digest_of(*values: Any) -> str:
     return digest.hexdigest()
 
 
-def _chunks(value: Any, visited: set[int]) -> Iterator[bytes]:
+def _chunks(value: Any, visited: set[int | Path]) -> Iterator[bytes]:
     yield type(value).__name__.encode()
     if value is None or isinstance(value, (bool, int, float, complex, str, Path)):
         yield str(value).encode("utf-8", "surrogatepass")
@@ -112,12 +114,10 @@ def _chunks(value: Any, visited: set[int]) -> Iterator[bytes]:
     elif isinstance(value, (FunctionType, MethodType, functools.partial)):
         if id(value) not in visited:  # a function may be recursive
             yield from _chunks(_function_parts(value), visited | {id(value)})
-    elif isinstance(value, (ModuleType, type)) and (module := _own_module(value)) is not None:
-        if id(module) not in visited:  # modules may import each other
-            visited.add(id(module))
-            yield Path(str(module.__file__)).read_bytes()
-            imported = (x for x in vars(module).values() if isinstance(x, (ModuleType, type)))
-            yield from _chunks([x for x in imported if _own_module(x) not in (None, module)], visited)
+        if isinstance(value, FunctionType):
+            yield from _imported_files(value.__code__, value.__globals__.get("__package__"), visited)
+    elif isinstance(value, (ModuleType, type)) and (file := _own_file(_module_name(value))) is not None:
+        yield from _file_chunks(file, getattr(sys.modules.get(_module_name(value)), "__package__", None), visited)
         yield value.__name__.encode()
     elif isinstance(value, (ModuleType, type, BuiltinFunctionType)):
         yield f"{getattr(value, '__module__', '')} {value.__name__} {getattr(value, '__version__', '')}".encode()
@@ -130,16 +130,56 @@ def _chunks(value: Any, visited: set[int]) -> Iterator[bytes]:
         )
 
 
-def _own_module(value: ModuleType | type) -> ModuleType | None:
-    """The module that this is, or is written in, if its file is the user's own; None for what is installed."""
-    module = value if isinstance(value, ModuleType) else sys.modules.get(value.__module__)
-    file = getattr(module, "__file__", None)
-    if module is None or file is None or not file.endswith(".py") or not Path(file).is_file():
-        return None
-    if module.__name__.partition(".")[0] == __name__.partition(".")[0]:
+def _file_chunks(file: Path, package: str | None, visited: set[int | Path]) -> Iterator[bytes]:
+    """The source of a module, and of the modules that it imports, anywhere in it."""
+    if file not in visited:  # modules may import each other
+        visited.add(file)
+        source = file.read_bytes()
+        yield source
+        yield from _imported_files(compile(source, file, "exec", dont_inherit=True), package, visited)
+
+
+def _imported_files(code: CodeType, package: str | None, visited: set[int | Path]) -> Iterator[bytes]:
+    """The sources of the user's modules that a code object and its inner functions import; package: its own."""
+    steps = list(dis.get_instructions(code))
+    for number, step in enumerate(steps):
+        if step.opname != "IMPORT_NAME":
+            continue
+        level, members = steps[number - 2].argval, steps[number - 1].argval or ()
+        try:
+            name = importlib.util.resolve_name("." * level + step.argval, package)
+        except ImportError:  # of nothing: the function fails, too
+            continue
+        for module in (name, *(f"{name}.{member}" for member in members)):
+            if (file := _own_file(module)) is not None:
+                inside = module if file.name == "__init__.py" else module.rpartition(".")[0]
+                yield from _file_chunks(file, inside, visited)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _imported_files(constant, package, visited)
+
+
+def _module_name(value: ModuleType | type) -> str:
+    return value.__name__ if isinstance(value, ModuleType) else value.__module__
+
+
+def _own_file(name: str) -> Path | None:
+    """The file of a module, loaded or not, if it is the user's own; None for what is installed, and what is none."""
+    top = name.partition(".")[0]
+    if top == __name__.partition(".")[0]:
         return None  # this package, by its version wherever it is installed
-    installed = (sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
-    return None if any(Path(file).is_relative_to(folder) for folder in installed) else module
+    # The file of an installed package is not asked for by its whole name, which would import the package.
+    for part in dict.fromkeys((top, name)):
+        module = sys.modules.get(part)
+        try:
+            spec = importlib.util.find_spec(part) if module is None else None
+        except (ImportError, ValueError, AttributeError):  # a member that is no module
+            return None
+        file = getattr(module, "__file__", None) if spec is None else spec.origin
+        installed = (sysconfig.get_paths()[scheme] for scheme in ("stdlib", "purelib", "platlib"))
+        if file is not None and any(Path(file).is_relative_to(folder) for folder in installed):
+            return None
+    return Path(file) if file is not None and file.endswith(".py") and Path(file).is_file() else None
 
 
 def _function_parts(value: Any) -> list[Any]:
