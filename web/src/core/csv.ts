@@ -2,14 +2,17 @@
 
 type Cell = string | number;
 
-/** Comma-separated values, RFC 4180. A text that a spreadsheet would take for a formula gets an apostrophe in front. */
+/** Where a spreadsheet may begin a cell, also where ; or a tab separates them, and what begins a formula there, in full width as well. */
+const FORMULA = /(^|[;\t\r\n])(?=['" ]*[=+\-@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\r])/g;
+
+/** Comma-separated values, RFC 4180. What a spreadsheet would take for a formula gets an apostrophe in front. */
 export function csv(rows: Cell[][]): string {
   return rows.map((row) => `${row.map(field).join(",")}\r\n`).join("");
 }
 
 function field(cell: Cell): string {
   if (typeof cell === "number") return String(cell);
-  const safe = /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
+  const safe = cell.replace(FORMULA, "$1'");
   return /[",\r\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
 }
 
