@@ -28,6 +28,8 @@ def summary(config: RunConfig, trainer: Trainer) -> dict[str, str]:
     trained = sum(parameter.numel() for parameter in model.network.parameters() if parameter.requires_grad)
     part = "" if trained == parameters else f", {amount(trained)} of them trained"
     count = f", {len(labels)} labels" if config.task in ("classify", "tag") else ""
+    if model.config.get("problem_type") == "regression":
+        count = ", a number"
     best = "" if trainer.validation_examples is None else f"; the best model by {trainer.metric}"
     first, *more = as_list(config.data.train)
     files = f"{first} and {len(more)} more" if more else first

@@ -81,6 +81,7 @@ def test_a_class_with_one_row_is_told(tmp_path: Path) -> None:
         ([["a"], None], {}, "row 1: the label is None; several labels are a list"),
         (["a", ""], {}, "row 1: the label is ''; a class is a text or a whole number"),
         ([1.5, None], {"problem": "regression"}, "row 1: the label is None; it must be a number"),
+        ([1.5, 10**400], {"problem": "regression"}, "row 1: the label is 0x.*; it must be a number"),
         (["1.5", "much"], {"problem": "regression"}, "row 1: the label is 'much'"),
         ([1.5, 2.5], {"problem": "single"}, "row 0: the label is 1.5; a class is .* the head predicts a number"),
         (["a", "b"], {"problem": "multi"}, "row 0: the label is 'a'; several labels are a list"),
@@ -90,6 +91,18 @@ def test_a_class_with_one_row_is_told(tmp_path: Path) -> None:
 def test_rows_that_cannot_be_learned(labels: list[Any], options: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         labels_of(rows_of(*labels), "label", **options)
+
+
+def test_a_number_whose_square_is_infinite_is_no_target() -> None:
+    kind = labels_of(rows_of(0.5, 1.5), "label")
+    with pytest.raises(DataError, match=r"the label is 1e\+308; it must be from -1e\+18 to 1e\+18"):
+        kind.read(1e308)
+    assert float(kind.read("-1e18")) == pytest.approx(-1e18)
+
+
+def test_names_of_thousands_of_digits_are_names() -> None:
+    long = "1" * 5_000
+    assert labels_of(rows_of("7", long), "label").names == (long, "7")
 
 
 def test_options_that_there_are_not() -> None:

@@ -88,13 +88,17 @@ def number_of(value: object) -> float | None:
         return None
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # a whole number beyond floats
         return None
     return number if math.isfinite(number) else None
 
 
+MAX_DIGITS = 19
+"""Of a class that is called by a number; longer names are names."""
+
+
 def is_whole(name: str) -> bool:
-    return name.removeprefix("-").isdecimal()
+    return name.removeprefix("-").isdecimal() and len(name) <= MAX_DIGITS
 
 
 def sorted_names(names: Iterable[str]) -> list[str]:
@@ -281,6 +285,10 @@ class MultiLabel(SingleLabel):
         return MultiLabelScores(self.names, *_sides(predictions, self.read, np.bool_))
 
 
+LARGEST_TARGET = 1e18
+"""Of a regression: the square of its error, and the sum of some squares, are finite in fp32."""
+
+
 class RegressionTarget(LabelKind):
     """A number."""
 
@@ -292,6 +300,11 @@ class RegressionTarget(LabelKind):
         number = number_of(value)
         if number is None:
             raise DataError(f"the label is {safe_repr(value)}; it must be a number")
+        if abs(number) > LARGEST_TARGET:
+            raise DataError(
+                f"the label is {safe_repr(value)}; it must be from -{LARGEST_TARGET:.0e} to {LARGEST_TARGET:.0e}: beyond "
+                "that its squared error is infinite in 32 bits; rescale the labels, or correct this one"
+            )
         return np.array(number, dtype=np.float32)
 
     def fits(self, names: Sequence[str]) -> bool:
