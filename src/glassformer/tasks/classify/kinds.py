@@ -302,8 +302,8 @@ class RegressionTarget(LabelKind):
             raise DataError(f"the label is {safe_repr(value)}; it must be a number")
         if abs(number) > LARGEST_TARGET:
             raise DataError(
-                f"the label is {safe_repr(value)}; it must be from -{LARGEST_TARGET:.0e} to {LARGEST_TARGET:.0e}: beyond "
-                "that its squared error is infinite in 32 bits; rescale the labels, or correct this one"
+                f"the label is {safe_repr(value)}; it must be from -{LARGEST_TARGET:.0e} to {LARGEST_TARGET:.0e}: "
+                "beyond that its squared error is infinite in 32 bits; rescale the labels, or correct this one"
             )
         return np.array(number, dtype=np.float32)
 
