@@ -47,7 +47,7 @@ function licences(metafile) {
 async function make() {
   const result = await build({
     absWorkingDir: web,
-    entryPoints: { app: "src/main.tsx" },
+    entryPoints: { app: "src/main.tsx", listen: "src/listen-main.tsx" },
     outdir: "static",
     bundle: true,
     minify: true,

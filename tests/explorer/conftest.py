@@ -45,6 +45,8 @@ STAND_IN = {
 """,
     "app.js": 'document.title = "</script><!--";\n' + "// padding\n" * 200,
     "app.css": "body { margin: 0 }\n",
+    "listen.js": "// sounds\n",
+    "listen.css": "body { margin: 1px }\n",
 }
 
 

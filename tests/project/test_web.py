@@ -72,8 +72,13 @@ def test_the_shell_is_light() -> None:
     assert shell <= 150_000, f"{shell:,} bytes compressed"
 
 
+def test_the_page_of_sounds_carries_no_explorer() -> None:
+    size = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("listen.js", "listen.css"))
+    assert size <= 40_000, f"{size:,} bytes compressed"
+
+
 def test_nothing_in_the_page_comes_from_elsewhere() -> None:
-    for name in ("index.html", "app.css", "app.js"):
+    for name in ("index.html", "app.css", "app.js", "listen.css", "listen.js"):
         text = (STATIC / name).read_text(encoding="utf-8")
         addresses = {
             part.split(quote)[0]

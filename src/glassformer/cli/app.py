@@ -42,6 +42,7 @@ COMMANDS = (
     "generate",
     "predict",
     "transcribe",
+    "listen",
     "export",
     "compare",
     "train",

@@ -37,6 +37,7 @@ KINDS = {
     "embedding": 11,
     "lens": 12,
     "attribution": 13,
+    "codes": 14,
 }
 DTYPES = {"u8": "<u1", "u32": "<u4", "f32": "<f4", "f64": "<f8"}
 

@@ -62,16 +62,17 @@ def page_files() -> dict[str, bytes]:
     return contents
 
 
-def page_around() -> tuple[str, str]:
+def page_around(program: str = "app") -> tuple[str, str]:
     """The HTML before and after the data of a standalone page: policy and style, and the program.
 
+    Args: program: app, the explorer and the page of a transcription; or listen, the page of sounds
     Raises: PageMissingError: this installation lacks the page's files.
     """
     files = {name: content.decode() for name, content in page_files().items()}
     for tag in (STYLE, SCRIPT, "<head>", "</head>"):
         if files["index.html"].count(tag) != 1:
             raise PageMissingError(f"index.html of the built page should have {tag} once")
-    style, script = files["app.css"], escape_script(files["app.js"])
+    style, script = files[f"{program}.css"], escape_script(files[f"{program}.js"])
     before, _, after = files["index.html"].partition(SCRIPT)
     before = before.replace("<head>", f"<head>\n{content_security_policy(style, script)}")
     return before.replace(STYLE, f"<style>{style}</style>"), f"<script>{script}</script>{after}"

@@ -19,11 +19,12 @@ from copy import copy
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from torch import Tensor
 
+from glassformer.audio.listening import SoundExample
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.deprecation import former_attributes, warn_former
 from glassformer.errors import ConfigError, UnsupportedError, nearest
@@ -31,35 +32,16 @@ from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, collate_inputs, run_examples
+<<<<<<< HEAD
 from glassformer.tasks.predictions import Prediction, is_readable
+=======
+from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.protocols import Dataset as Dataset
+from glassformer.tasks.protocols import Examples as Examples
+>>>>>>> 8efdebb (Hear what a model of sound makes of recordings, on a page of its own)
 
 Progress = Callable[[int], None]
 """Called with how many more rows are done."""
-
-
-class Examples(Protocol):
-    """Examples by number: in memory, or mapped from files (`data/store.py`).
-
-    lengths: tokens of each, which decide who shares a micro-batch. [N] · fingerprint: another for other content
-    """
-
-    lengths: np.ndarray
-    fingerprint: str
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int) -> Example: ...
-
-
-class Dataset(Protocol):
-    """Rows by number, each a mapping from column to value (`data/rows.py`)."""
-
-    columns: Sequence[str]
-    fingerprint: str
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
-    def where(self, index: int) -> str:
-        """The file and line of a row, for messages: `train.csv: line 17`."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +268,14 @@ class Task(ABC):
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         """What simple means predict for the same rows, having seen the training rows, if there are any."""
         yield from ()
+
+    def listen(self, rows: Dataset) -> Iterator[SoundExample]:
+        """Sounds of each row beside what the model makes of them, such as original and decoded, for a page.
+
+        Raises: UnsupportedError: the task is not about sound. DataError: a row without a sound, with its file and line.
+        """
+        can = [name for name in TASKS if task_class(name).listen is not Task.listen]
+        raise UnsupportedError(f"{type(self).__name__} gives nothing to listen to; tasks that do: {', '.join(can)}")
 
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
         """What should be known beside the scores, and beside their own notes: texts that were cut, …"""

@@ -139,3 +139,19 @@ def test_models_and_rows_that_it_does_not_take(tmp_path: Path) -> None:
         task.encode(read_rows([{"file": {"array": [0.1] * 99, "sampling_rate": 16_000}}, {"file": {"array": None}}]))
     with pytest.raises(ConfigError, match="a model from scratch needs a tokenizer"):
         config(tmp_path / "run", task="generate")
+
+
+def test_it_gives_original_and_decoded_to_listen_to() -> None:
+    model = Model.from_config(SMALL).eval()
+    rows = read_rows("some", **CLIPS, clips=2)
+    first, second = Reconstruct(model).listen(rows)
+    original, decoded = first.sounds
+    assert [one.title for one in (first, second)] == ["some: clip 0", "some: clip 1"]
+    assert (
+        np.array_equal(original.samples, rows.clip(0).sound[0])
+        and original.marks[0].pitch == rows[0]["notes"][0]["midi"]
+    )
+    encoded = model.encode_audio(rows.clip(0).sound[0], sample_rate_hz=16_000)
+    assert np.array_equal(decoded.codes, encoded.codes) and decoded.frame_rate_hz == encoded.frame_rate_hz
+    assert np.array_equal(decoded.samples, model.decode_audio(encoded))
+    assert dict(first.facts)["bit rate"] == "2 kbit/s, of 256 as 16-bit samples"

@@ -129,3 +129,18 @@ def test_models_and_rows_that_it_does_not_take() -> None:
         task.encode(read_rows([{"file": sound, "pedals": "fuzz"}]))
     with pytest.raises(DataError, match="'pedals'"):
         task.encode(read_rows([{"file": sound}]))
+
+
+def test_it_names_pedals_of_what_is_listened_to() -> None:
+    task = NamePedals(made().eval())
+    rows = read_rows("some", **CLIPS, clips=2)
+    shown = list(task.listen(rows))
+    named = task.write(torch.stack([task.features(rows.clip(index).sound[0]) for index in range(2)]))
+    for example, row, chain in zip(shown, rows, named, strict=True):
+        assert dict(example.facts) == {
+            "pedals named": " → ".join(chain) or "none",
+            "truly": " → ".join(row["pedals"]) or "none",
+            "exact": "yes" if chain == row["pedals"] else "no",
+        }
+    bare = read_rows([{"file": row["file"]} for row in rows])
+    assert [fact[0] for example in task.listen(bare) for fact in example.facts] == ["pedals named"] * 2

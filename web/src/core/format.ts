@@ -55,3 +55,12 @@ export function visible(text: string): string {
   const shown = text.trim() || text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/\s/g, "␣");
   return shown === "" ? "∅" : shown;
 }
+
+/** 1:02:03.4; of short recordings 2:03.40 */
+export function clock(seconds: number, digits = 2): string {
+  const whole = Math.max(seconds, 0);
+  const hours = Math.floor(whole / 3600);
+  const minutes = Math.floor(whole / 60) % 60;
+  const rest = (whole % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
+  return hours ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
+}

@@ -55,6 +55,17 @@ export function shade(t: number, hue: number, dark: boolean): string {
   return `rgb(${oklch(lightness, (dark ? 0.095 : 0.135) * at, hue).join(", ")})`;
 }
 
+/**
+ * A code's colour: each codebook has a hue, and its codes differ in lightness and strength, neighbouring numbers as much as any.
+ * The same code of a codebook has the same colour everywhere.
+ */
+export function codeColour(book: number, code: number, dark: boolean): Colour {
+  const golden = (code * 0.6180339887) % 1;
+  const second = (code * 0.7548776662) % 1;
+  const lightness = dark ? 0.32 + 0.5 * golden : 0.46 + 0.46 * golden;
+  return oklch(lightness, 0.05 + 0.09 * second, 195 + 31 * book + 24 * second);
+}
+
 /** OKLCH to sRGB, clipped. Ottosson 2020, "A perceptual color space for image processing". */
 function oklch(lightness: number, chroma: number, hue: number): Colour {
   const a = chroma * Math.cos((hue * Math.PI) / 180);

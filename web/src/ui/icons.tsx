@@ -10,6 +10,8 @@ const PATHS = {
   close: "M4 4l8 8M12 4l-8 8",
   run: "M5 3l8 5-8 5z",
   stop: "M4 4h8v8H4z",
+  save: "M8 2v8M5 7.5L8 10.3l3-2.8M3 13.3h10",
+  loop: "M4 6.5h7a2.5 2.5 0 0 1 0 5H5M6 4L3.5 6.5 6 9",
   pause: "M4.5 3h2v10h-2zM9.5 3h2v10h-2z",
 } as const;
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.audio.listening import Sound, SoundExample
 from glassformer.core.flow import Flow
 from glassformer.engine.codec import decode_audio, encode_audio, require_codec
 from glassformer.errors import ConfigError
@@ -27,7 +28,7 @@ from glassformer.tasks.columns import RowTask, placed
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example
 from glassformer.tasks.predictions import Prediction
-from glassformer.tasks.transcribe.sounds import RowSounds, to_float, to_int16
+from glassformer.tasks.transcribe.sounds import RowSounds, note_marks, sound_title, to_float, to_int16
 
 
 class Reconstruct(RowTask):
@@ -99,6 +100,32 @@ class Reconstruct(RowTask):
     def metric(self) -> Metric:
         spec = self.codec.spec.quantizer
         return CodecMetric(self.head, CodecLoss.LOSSES, spec.books, spec.entries)
+
+    def listen(self, rows: Dataset) -> Iterator[SoundExample]:
+        """The original, and what its codes decode to."""
+        sounds, spec = self._sounds(rows), self.codec.spec
+        bits = spec.frame_rate_hz * spec.quantizer.books * math.log2(spec.quantizer.entries)
+        for index in range(len(rows)):
+            with placed(rows, index):
+                samples = torch.from_numpy(sounds.read(index))
+                encoded = encode_audio(self.codec, samples, self.rate_hz)
+            made = decode_audio(self.codec, encoded)
+            scores = self._scores(made, samples)
+            original = Sound("original", samples, self.rate_hz, marks=note_marks(rows[index]))
+            decoded = Sound(
+                "decoded",
+                made,
+                self.rate_hz,
+                codes=encoded.codes,
+                frame_rate_hz=encoded.frame_rate_hz,
+                about=f"from {spec.quantizer.books} codes a frame",
+            )
+            facts = [
+                ("mel distance", f"{scores['mel_distance']:.2f} dB"),
+                ("SI-SNR", f"{scores['si_snr_db']:.1f} dB"),
+                ("bit rate", f"{bits / 1000:.3g} kbit/s, of {16 * self.rate_hz / 1000:.0f} as 16-bit samples"),
+            ]
+            yield SoundExample(sound_title(rows, index), [original, decoded], facts=facts)
 
     # ------------------------------------------------------------------------------------------ evaluation
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from glassformer.audio.features import LogMel
+from glassformer.audio.listening import Sound, SoundExample
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.data.guitar.pedals import PEDALS, check_pedal
@@ -31,7 +32,7 @@ from glassformer.tasks.pedals.baselines import mel_means, predict_pedals
 from glassformer.tasks.pedals.scores import chain_scores
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.recognisers import ensure_processor
-from glassformer.tasks.transcribe.sounds import RowSounds
+from glassformer.tasks.transcribe.sounds import RowSounds, note_marks, sound_title
 
 PADDING, START, END = 0, 1, 2
 TOKENS = ("<padding>", "<start>", "<end>", *(f"<{name}>" for name in PEDALS))
@@ -150,6 +151,21 @@ class NamePedals(RowTask):
                 if progress is not None:
                     progress(1)
 
+    def listen(self, rows: Dataset) -> Iterator[SoundExample]:
+        """Each recording with the pedals that the model hears, and the true ones where the row has them."""
+        sounds = self._sounds(rows)
+        for index in range(len(rows)):
+            row = rows[index]
+            with placed(rows, index):
+                samples = sounds.read(index)
+                true = self.chain(row) if row.get(self.columns["pedals"]) is not None else None
+            (named,) = self.write(self.features(samples)[None])
+            sound = Sound("recording", samples, self.extractor.sample_rate_hz, marks=note_marks(row))
+            facts = [("pedals named", chain_text(named))]
+            if true is not None:
+                facts += [("truly", chain_text(true)), ("exact", "yes" if named == true else "no")]
+            yield SoundExample(sound_title(rows, index), [sound], facts=facts)
+
     @torch.inference_mode()
     def write(self, features: Tensor) -> list[list[str]]:
         """The chains that the decoder writes, each token the most likely one. [N, M, frames] → N chains"""
@@ -188,3 +204,8 @@ class NamePedals(RowTask):
 
     def _sounds(self, rows: Dataset) -> RowSounds:
         return RowSounds(rows, self.columns["file"], self.folder, self.extractor.sample_rate_hz)
+
+
+def chain_text(pedals: Sequence[str]) -> str:
+    """A chain of pedals as it is shown: `overdrive → delay`."""
+    return " → ".join(pedals) or "none"

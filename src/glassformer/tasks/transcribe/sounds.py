@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.audio.listening import SoundMark
 from glassformer.audio.read import AudioInput, Samples, read_audio
 from glassformer.data.audio_folder import path_within
+from glassformer.data.guitar.playing import note_name
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.tasks.base import Dataset
@@ -108,3 +110,20 @@ def to_float(samples: np.ndarray) -> Samples:
     """Samples of an example as floats, full scale 1.0; augmented ones are floats already."""
     floats: Samples = samples.astype(np.float32)
     return floats / np.float32(FULL_SCALE) if samples.dtype == np.int16 else floats
+
+
+def sound_title(rows: Dataset, index: int) -> str:
+    """What a recording is called where it is listened to: the name of its file, or where its row stands."""
+    value = rows[index].get("file")
+    name = value.get("path") if isinstance(value, Mapping) else value
+    return Path(name).name if isinstance(name, str) and name else rows.where(index)
+
+
+def note_marks(row: Mapping[str, Any]) -> list[SoundMark]:
+    """The notes of a row of a guitar, where it has some, on the axis of time."""
+    notes = row.get("notes")
+    return [
+        SoundMark(note_name(note["midi"]), note["start_s"], note["start_s"] + note["seconds"], note["midi"])
+        for note in (notes if isinstance(notes, list) else ())
+        if isinstance(note, Mapping) and {"midi", "start_s", "seconds"} <= note.keys()
+    ]

@@ -1,12 +1,11 @@
 /** Exports of the sound view: words, spectrogram and attention of the part on screen as SVG and PNG; all words as a table. */
 
-import { number } from "../../core/format";
+import { clock, number } from "../../core/format";
 import type { Exports } from "../../core/types";
 import { type Figure, toPng, toSvg } from "../../core/figure";
 import { headName } from "./heads";
 import { wordRows } from "./panels";
 import type { Player } from "./player";
-import { clock } from "./transcript";
 
 const [MARGIN, WIDTH, MEL, ROW, LANES, LANE] = [24, 1200, 130, 18, 3, 18];
 

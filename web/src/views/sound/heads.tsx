@@ -1,6 +1,6 @@
 /** The decoder's heads of cross-attention: those that align are marked, and one of them, or their mean, is shown. */
 
-import { clock } from "./transcript";
+import { clock } from "../../core/format";
 import { Icon } from "../../ui/icons";
 import type { Inside, Player } from "./player";
 import type { Transcript } from "./transcript";

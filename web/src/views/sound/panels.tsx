@@ -1,14 +1,13 @@
 /** What a transcription shows, by itself or among the views of the explorer: playback, words, sound, heads, windows. */
 
-import { useComputed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { bytes, count, percent, plural } from "../../core/format";
-import { Icon } from "../../ui/icons";
+import { bytes, clock, count, percent, plural } from "../../core/format";
+import { PlaybackBar } from "../../ui/playback-bar";
 import { Heads } from "./heads";
 import type { Player } from "./player";
 import { Script } from "./script";
 import { Strip } from "./strip";
-import { clock, type Transcript } from "./transcript";
+import { type Transcript } from "./transcript";
 import { Windows } from "./windows";
 
 export function Panels({ player }: { player: Player }) {
@@ -33,26 +32,15 @@ export function Facts({ transcript, model }: { transcript: Transcript; model: bo
 
 const SPEEDS = [0.5, 0.75, 1, 1.5, 2];
 
-/** Play and pause, the time as a slider, the speed; or the choice of a file where the page carries no sound. */
+/** Playback with the speed, or the choice of a file where the page carries no sound. */
 export function Controls({ player }: { player: Player }) {
-  const { transcript } = player;
-  const shown = useComputed(() => player.time.value.toFixed(1)); // ten times a second is often enough
-  const at = Number(shown.value);
   return (
-    <section class="sound-bar" aria-label="Playback">
-      <button class="primary" disabled={!player.ready.value} onClick={() => player.toggle()}>
-        <Icon name={player.playing.value ? "pause" : "run"} />{player.playing.value ? "Pause" : "Play"}
-      </button>
-      <input
-        type="range" min="0" max={transcript.duration} step="0.1" value={at} aria-label="Time" aria-valuetext={`${clock(at, 1)} of ${clock(transcript.duration, 1)}`}
-        onInput={(event) => player.seek(Number(event.currentTarget.value))}
-      />
-      <output class="sound-clock" aria-live="off">{clock(at, 1)} <span>/ {clock(transcript.duration, 1)}</span></output>
+    <PlaybackBar playback={player}>
       <label class="sound-speed">Speed <select value={player.speed.value} onChange={(event) => player.setSpeed(Number(event.currentTarget.value))}>
         {SPEEDS.map((speed) => <option key={speed} value={speed}>{speed} ×</option>)}
       </select></label>
       {!player.ready.value && <Missing player={player} />}
-    </section>
+    </PlaybackBar>
   );
 }
 

@@ -1,6 +1,7 @@
 /** Playback of the recording, and what is chosen on its page: time, word, window, head. */
 
 import { batch, computed, type ReadonlySignal, signal } from "@preact/signals";
+import type { Playback } from "../../ui/playback-bar";
 import { type Alignment, lastBefore, type Transcript } from "./transcript";
 
 /** Longest part of the recording that is on screen at once, in seconds, where a model has no windows of its own. */
@@ -27,7 +28,7 @@ export interface Inside {
   readonly busy: ReadonlySignal<boolean>;
 }
 
-export class Player {
+export class Player implements Playback {
   readonly time = signal(0);
   readonly playing = signal(false);
   readonly ready = signal(false);
@@ -79,6 +80,10 @@ export class Player {
   load(sound: Blob): void {
     if (this.address) URL.revokeObjectURL(this.address);
     this.address = this.audio.src = URL.createObjectURL(sound);
+  }
+
+  get duration(): number {
+    return this.transcript.duration;
   }
 
   toggle(): void {

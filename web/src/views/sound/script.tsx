@@ -3,11 +3,11 @@
 import { useSignalEffect } from "@preact/signals";
 import { memo } from "preact/compat";
 import { useRef, useState } from "preact/hooks";
-import { number, percent } from "../../core/format";
+import { clock, number, percent } from "../../core/format";
 import { Icon } from "../../ui/icons";
 import { moveFocus } from "../../ui/roving-tabindex";
 import type { Player } from "./player";
-import { clock, sureness, type Segment, type Transcript } from "./transcript";
+import { sureness, type Segment, type Transcript } from "./transcript";
 
 export function Script({ player }: { player: Player }) {
   const list = useRef<HTMLDivElement>(null);

@@ -1,8 +1,9 @@
 /** State of the explorer's sound view: the transcription, its player, and the passes behind its windows. */
 
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { clock } from "../../core/format";
 import { type Progress, type Session, UserError, type ViewProps } from "../../core/types";
-import { clock } from "./transcript";
+
 import { type Inside, Player } from "./player";
 
 export class SoundStore implements Inside {

@@ -7,21 +7,20 @@
  *                        so └▓▓┐ …
  */
 
-import { useSignalEffect } from "@preact/signals";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { percent, plural } from "../../core/format";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { clock, percent, plural } from "../../core/format";
 import { paintMap, type Bytes } from "../../core/heatmap";
 import { Icon } from "../../ui/icons";
 import { dark } from "../../ui/theme";
+import { Axis, Cursor, useFollowing, useWidth } from "../../ui/timeline";
 import { Arithmetic, headName } from "./heads";
 import type { Cell, Player, Stretch } from "./player";
-import { clock, cut, sureness, type Alignment, type Transcript, type Word } from "./transcript";
+import { cut, sureness, type Alignment, type Transcript, type Word } from "./transcript";
 
 /** Fewest pixels of a second; of short recordings it has as many as there is room for. */
 const SECOND = 92;
 const LANE = 21;
 const CHARACTER = 7.4;
-const TICKS = [0.5, 1, 2, 5, 10];
 
 export function Strip({ player }: { player: Player }) {
   const room = useRef<HTMLDivElement>(null);
@@ -33,7 +32,7 @@ export function Strip({ player }: { player: Player }) {
   const width = Math.max(available, seconds * SECOND);
   const scale = width / seconds;
   const alignment = player.alignment.value;
-  useFollowing(player, room, stretch, scale);
+  useFollowing(player.time, room, stretch.start, scale);
   const seek = (event: MouseEvent) => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     player.release();
@@ -56,10 +55,10 @@ export function Strip({ player }: { player: Player }) {
         <div class="sound-sheet" style={{ width: `${width}px` }} onClick={seek}>
           <Labels player={player} stretch={stretch} scale={scale} width={width} />
           <Picture map={spectrogramOf(transcript, stretch)} label={`Spectrogram of ${clock(stretch.start, 1)} to ${clock(stretch.end, 1)}`} class="sound-mel" companding="linear" />
-          <Axis stretch={stretch} scale={scale} />
+          <Axis {...stretch} scale={scale} />
           {alignment && <Attention player={player} alignment={alignment} stretch={stretch} scale={scale} width={width} />}
           <Band player={player} stretch={stretch} scale={scale} />
-          <Cursor player={player} stretch={stretch} scale={scale} />
+          <Cursor time={player.time} start={stretch.start} scale={scale} />
         </div>
       </div>
       {alignment && <CellLine player={player} alignment={alignment} />}
@@ -173,19 +172,6 @@ function Picture({ map, label, companding, ...place }: { map: Bytes; label: stri
   return <canvas ref={canvas} role="img" aria-label={label} {...place} />;
 }
 
-function Axis({ stretch, scale }: Placed) {
-  const step = TICKS.find((each) => each * scale >= 70) ?? 10;
-  const first = Math.ceil(stretch.start / step);
-  const count = Math.floor(stretch.end / step) - first + 1;
-  return (
-    <div class="sound-axis" aria-hidden="true">
-      {Array.from({ length: Math.max(count, 0) }, (_, at) => (first + at) * step).map((time) => (
-        <span key={time} style={{ left: `${(time - stretch.start) * scale}px` }}>{clock(time, step < 1 ? 1 : 0)}</span>
-      ))}
-    </div>
-  );
-}
-
 /** The picture of one head or of their mean, with its path; each word stands where its path begins. */
 function Attention({ player, alignment, stretch, scale, width }: Placed & { player: Player; alignment: Alignment; width: number }) {
   const { heads, paths, texts, words, begin, rate } = alignment;
@@ -244,40 +230,4 @@ function Band({ player, stretch, scale }: Placed & { player: Player }) {
   if (at === null) return null;
   const { start, end } = player.transcript.words[at];
   return <div class="sound-band" style={{ left: `${(start - stretch.start) * scale}px`, width: `${Math.max((end - start) * scale, 2)}px` }} />;
-}
-
-function Cursor({ player, stretch, scale }: Placed & { player: Player }) {
-  const line = useRef<HTMLDivElement>(null);
-  useSignalEffect(() => {
-    if (line.current) line.current.style.transform = `translateX(${(player.time.value - stretch.start) * scale}px)`;
-  });
-  useLayoutEffect(() => {
-    if (line.current) line.current.style.transform = `translateX(${(player.time.peek() - stretch.start) * scale}px)`;
-  }, [stretch, scale]);
-  return <div class="sound-cursor" ref={line} />;
-}
-
-/** Scroll sideways when the time leaves what is on screen. */
-function useFollowing(player: Player, room: { readonly current: HTMLElement | null }, stretch: Stretch, scale: number): void {
-  const place = useRef({ stretch, scale });
-  place.current = { stretch, scale };
-  const follow = (time: number) => {
-    const box = room.current;
-    if (!box || box.scrollWidth <= box.clientWidth) return;
-    const x = (time - place.current.stretch.start) * place.current.scale;
-    if (x < box.scrollLeft + 12 || x > box.scrollLeft + box.clientWidth - 48) box.scrollLeft = x - box.clientWidth * 0.2;
-  };
-  useSignalEffect(() => follow(player.time.value));
-  useEffect(() => follow(player.time.peek()), [stretch, scale]);
-}
-
-function useWidth(room: { readonly current: HTMLElement | null }): number {
-  const [width, setWidth] = useState(0);
-  useLayoutEffect(() => {
-    if (!room.current) return;
-    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry.contentRect.width)));
-    observer.observe(room.current);
-    return () => observer.disconnect();
-  }, []);
-  return width;
 }

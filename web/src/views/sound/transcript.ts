@@ -38,15 +38,6 @@ export function cut(map: Bytes, first: number, last: number): Bytes {
 /** How sure the model was of a word, in three steps that are told apart without colour. */
 export const sureness = ({ probability }: Word): "sure" | "fair" | "low" => (probability >= 0.8 ? "sure" : probability >= 0.5 ? "fair" : "low");
 
-/** 1:02:03.4; of short recordings 2:03.40 */
-export function clock(seconds: number, digits = 2): string {
-  const whole = Math.max(seconds, 0);
-  const hours = Math.floor(whole / 3600);
-  const minutes = Math.floor(whole / 60) % 60;
-  const rest = (whole % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
-  return hours ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
-}
-
 /** The last of ascending times that is not after t; -1 = none. */
 export function lastBefore(times: ArrayLike<number>, t: number): number {
   let low = 0;

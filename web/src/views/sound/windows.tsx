@@ -1,9 +1,9 @@
 /** How each window was decoded: a timeline, and every attempt with the numbers that decided whether it stands. */
 
 import type { ComponentChildren } from "preact";
-import { number, percent } from "../../core/format";
+import { clock, number, percent } from "../../core/format";
 import type { Player } from "./player";
-import { clock, type Attempt, type Transcript, type Window } from "./transcript";
+import { type Attempt, type Transcript, type Window } from "./transcript";
 
 type Thresholds = Transcript["thresholds"];
 

@@ -1,0 +1,158 @@
+"""Sounds to be compared by ear and eye: several to an example, with codes and marks on one axis of time.
+
+    SoundExample("Em", sounds=[Sound("before", dry, 16_000), Sound("after", wet, 16_000, marks=[…])])
+
+A page shows them (explorer/listening_page.py), a folder of wav files holds them (`write_sounds`).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import wave
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.errors import DataError
+from glassformer.files import error_reason, safe_repr
+from glassformer.files.atomic import atomic_file
+
+RATES_HZ = (8_000, 96_000)
+"""Sample rates that every browser plays."""
+FULL_SCALE = 32_767
+
+
+@dataclass(frozen=True, slots=True)
+class SoundMark:
+    """A label on the axis of time: a moment, or a span where `end_s` is given; a note where `pitch` is.
+
+    pitch: MIDI number, by which notes stand higher or lower
+    """
+
+    label: str
+    start_s: float
+    end_s: float | None = None
+    pitch: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sound:
+    """A sound, and what is seen beside it.
+
+    name: short, such as "before" · samples: floats of full scale 1, more is clipped. [samples]
+    codes: of a codec; the same number in a row is the same code. [K, T] · frame_rate_hz: frames of them a second
+    marks: notes, spans, moments · about: half a line
+
+    Raises: DataError: no samples, NaN, a rate that browsers do not play, or codes of another shape or without a rate.
+    """
+
+    name: str
+    samples: NDArray[Any] | Tensor
+    sample_rate_hz: int
+    _: KW_ONLY
+    codes: NDArray[Any] | Tensor | None = None
+    frame_rate_hz: float | None = None
+    marks: Sequence[SoundMark] = ()
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        samples = _array(self.samples)
+        if samples.ndim != 1 or not samples.size or samples.dtype.kind != "f":
+            shape = f"{samples.dtype} of shape {list(samples.shape)}"
+            raise DataError(f"the sound {self.name!r} is {shape}; it must be floats [samples], one at least")
+        if not np.isfinite(samples).all():
+            raise DataError(f"the sound {self.name!r} has NaN or infinite samples")
+        low, high = RATES_HZ
+        if type(self.sample_rate_hz) is not int or not low <= self.sample_rate_hz <= high:
+            raise DataError(
+                f"the sound {self.name!r} has the sample rate {safe_repr(self.sample_rate_hz)} Hz; browsers play "
+                f"{low} to {high}: resample it"
+            )
+        object.__setattr__(self, "samples", samples.astype(np.float32, copy=False))
+        if self.codes is not None:
+            object.__setattr__(self, "codes", self._checked_codes())
+
+    def _checked_codes(self) -> NDArray[np.int64]:
+        codes = _array(self.codes)
+        if codes.ndim != 2 or not codes.size or codes.dtype.kind not in "iu" or codes.min() < 0:
+            shape = f"{codes.dtype} of shape {list(codes.shape)}"
+            raise DataError(f"codes of the sound {self.name!r} are {shape}; they must be numbers from 0 up, [K, T]")
+        if self.frame_rate_hz is None or not 0.0 < self.frame_rate_hz <= self.sample_rate_hz:
+            raise DataError(f"codes of the sound {self.name!r} need their frame_rate_hz; got {self.frame_rate_hz!r}")
+        return codes.astype(np.int64)
+
+    @property
+    def seconds(self) -> float:
+        return len(self.samples) / self.sample_rate_hz
+
+    def wav(self) -> bytes:
+        """A wav file of 16 bits."""
+        stream = io.BytesIO()
+        with wave.open(stream, "wb") as file:
+            file.setparams((1, 2, self.sample_rate_hz, 0, "NONE", "not compressed"))
+            file.writeframes((np.clip(self.samples, -1.0, 1.0) * FULL_SCALE).round().astype("<i2").tobytes())
+        return stream.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data, without samples."""
+        fields: dict[str, Any] = {"name": self.name, "seconds": self.seconds, "sample_rate_hz": self.sample_rate_hz}
+        if self.codes is not None:
+            fields |= {"codes": _array(self.codes).tolist(), "frame_rate_hz": self.frame_rate_hz}
+        return fields
+
+
+@dataclass(frozen=True, eq=False)
+class SoundExample:
+    """Sounds on one axis of time, to be heard in turn: before and after, original and decoded.
+
+    title · about: a sentence or two · facts: what was measured, or named; name → value as it is shown
+    """
+
+    title: str
+    sounds: Sequence[Sound]
+    about: str = ""
+    facts: Sequence[tuple[str, str]] = ()
+
+    def __post_init__(self) -> None:
+        if not self.sounds:
+            raise DataError(f"the example {self.title!r} has no sounds")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data, without samples."""
+        return {
+            "title": self.title,
+            "facts": dict(self.facts),
+            "sounds": [sound.to_dict() for sound in self.sounds],
+        }
+
+
+def write_sounds(examples: Iterable[SoundExample], folder: Path) -> Iterator[Path]:
+    """Write the sounds as wav files, `01-em-before.wav`; gives the path of each.
+
+    Raises: DataError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, example in enumerate(examples, start=1):
+            for sound in example.sounds:
+                path = folder / f"{number:02}-{_slug(example.title)}-{_slug(sound.name)}.wav"
+                with atomic_file(path) as file:
+                    file.write(sound.wav())
+                yield path
+    except OSError as problem:
+        raise DataError(f"{folder}: cannot be written: {error_reason(problem)}") from problem
+
+
+def _slug(text: str) -> str:
+    """A text as a part of a file name: letters, digits, hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40] or "sound"
+
+
+def _array(values: Any) -> NDArray[Any]:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)

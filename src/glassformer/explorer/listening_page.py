@@ -1,0 +1,158 @@
+"""HTML page of sounds: several to an example, heard in turn on one axis of time, with what they look like.
+
+The page is built from web/src/views/listen, as the explorer's standalone page, whose format this is:
+
+    <script data-key="wav/0/1">        the second sound of the first example, a wav file in base64
+    <script data-key="mel/0/1">        its log-mel spectrogram, a frame · "codes/0/1": its codes
+    <script id="listening">            all else
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer import __version__
+from glassformer.audio.features import MAX_HZ, LogMel
+from glassformer.audio.listening import Sound, SoundExample
+from glassformer.errors import DataError
+from glassformer.explorer import binary_frames
+from glassformer.explorer.standalone_page import CAP_BYTES, frame_block, json_block, page_around
+from glassformer.files.atomic import atomic_file, disk_errors
+from glassformer.pages import check_html_path
+
+RANGE = 8.0
+"""log10 of the range of a spectrogram: 80 dB below the loudest cell of an example."""
+BINS = 80
+
+
+class ListeningPage:
+    """A page of sounds, streamed, so that its examples need not be in RAM at once.
+
+        ListeningPage(examples, "Dry and wet").save("page.html")
+
+    Args:
+        about: a sentence or two · command: that made it
+        cap_bytes: of sounds at most; an example that would exceed it is left out, and `left_out` has its title
+    Raises: PageMissingError: this installation lacks the page's files.
+    """
+
+    def __init__(
+        self,
+        examples: Iterable[SoundExample],
+        title: str,
+        *,
+        about: str = "",
+        command: str = "",
+        cap_bytes: int = CAP_BYTES,
+    ) -> None:
+        self.examples, self.title, self.about, self.command = examples, title, about, command
+        self.cap_bytes = cap_bytes
+        self.left_out: list[str] = []
+        self._around = page_around("listen")
+
+    def parts(self) -> Iterator[str]:
+        """The HTML in pieces. Raises: DataError: no example, or none for which there is room."""
+        before, after = self._around
+        yield before
+        entries: list[dict[str, Any]] = []
+        self.left_out, size = [], 0
+        for example in self.examples:
+            needed = sum(2 * len(sound.samples) * 4 // 3 for sound in example.sounds)
+            if size + needed > self.cap_bytes:
+                self.left_out.append(example.title)
+                continue
+            size += needed
+            yield from _blocks(example, len(entries))
+            entries.append(_entry(example))
+        if not entries:
+            raise DataError(
+                f"the sounds are larger than the {self.cap_bytes / 1e6:g} MB that a page holds; cut them, or write "
+                "wav files (--output FOLDER)"
+                if self.left_out
+                else "there are no sounds to listen to"
+            )
+        yield json_block(
+            "listening",
+            {
+                "title": self.title,
+                "about": self.about,
+                "command": self.command,
+                "version": __version__,
+                "examples": entries,
+                "left_out": self.left_out,
+            },
+        )
+        yield after
+
+    def save(self, path: str | Path) -> int:
+        """Write the page atomically. Returns: its size in bytes. Raises: DataError: as `parts`, or no such path."""
+        path = check_html_path(path)
+        with disk_errors(path, DataError):
+            with atomic_file(path.resolve()) as stream:
+                stream.writelines(part.encode("utf-8", "replace") for part in self.parts())
+            return path.stat().st_size
+
+
+def _entry(example: SoundExample) -> dict[str, Any]:
+    """What the page says of an example."""
+    return {
+        "title": example.title,
+        "about": example.about,
+        "facts": [list(fact) for fact in example.facts],
+        "sounds": [
+            {
+                "name": sound.name,
+                "about": sound.about,
+                "rate": sound.sample_rate_hz,
+                "coded": sound.codes is not None,
+                "marks": [
+                    {"label": mark.label, "start": mark.start_s, "end": mark.end_s, "pitch": mark.pitch}
+                    for mark in sound.marks
+                ],
+            }
+            for sound in example.sounds
+        ],
+    }
+
+
+def _blocks(example: SoundExample, number: int) -> Iterator[str]:
+    """The sounds of an example, their spectrograms on one scale of loudness, and their codes."""
+    extractors = [_extractor(sound.sample_rate_hz) for sound in example.sounds]
+    logs = [log_mel(sound, extractor) for sound, extractor in zip(example.sounds, extractors, strict=True)]
+    peak = max(float(each.max()) for each in logs)
+    for at, (sound, each, extractor) in enumerate(zip(example.sounds, logs, extractors, strict=True)):
+        key = f"{number}/{at}"
+        data = base64.b64encode(sound.wav()).decode()
+        yield f'<script type="application/octet-stream" data-key="wav/{key}">{data}</script>\n'
+        values = ((each - peak) / RANGE + 1.0).clamp(0.0, 1.0).mul(255).round().to(torch.uint8)
+        rate = sound.sample_rate_hz / extractor.hop_samples
+        fields = {"rate": rate, "top": min(MAX_HZ, sound.sample_rate_hz / 2)}
+        yield frame_block(f"mel/{key}", binary_frames.encode("spectrogram", {"values": values}, fields))
+        if sound.codes is not None:
+            codes = np.asarray(sound.codes).astype(np.uint32)
+            frame = binary_frames.encode("codes", {"codes": codes}, {"rate": sound.frame_rate_hz})
+            yield frame_block(f"codes/{key}", frame)
+
+
+def _extractor(rate_hz: int) -> LogMel:
+    """Windows of 25 ms, one every 10 ms."""
+    return LogMel(
+        sample_rate_hz=rate_hz, bins=BINS, window_samples=2 * round(0.0125 * rate_hz), hop_samples=rate_hz // 100
+    )
+
+
+def log_mel(sound: Sound, extractor: LogMel) -> Tensor:
+    """log10 of the power in mel bands, with silence around the sound. [M, frames]"""
+    half, hop = extractor.window_samples // 2, extractor.hop_samples
+    samples = torch.from_numpy(np.asarray(sound.samples))
+    frames = math.ceil(len(samples) / hop)
+    after = (frames - 1) * hop + half - len(samples)
+    return extractor.log_power(torch.nn.functional.pad(samples, (half, max(after, 0)))[None])[0][:, :frames]

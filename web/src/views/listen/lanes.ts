@@ -1,0 +1,120 @@
+/** Pictures of a sound on a canvas that shows a stretch of time: waveform, spectrogram, codes. */
+
+import { type Codes, peaks, type Sound } from "../../core/listening";
+import { paintMap } from "../../core/heatmap";
+import { codeColour } from "../../core/palette";
+
+/** What a canvas shows: from a time on, `scale` pixels a second. */
+export interface Stage {
+  canvas: HTMLCanvasElement;
+  from: number;
+  scale: number;
+  width: number;
+  height: number;
+  dark: boolean;
+}
+
+/** A place in the codes. */
+export interface Token {
+  book: number;
+  frame: number;
+}
+
+/** Narrowest and lowest cell in which the number of a code is written, and the narrowest with a gap beside it. */
+const [WRITTEN, LOW, GAPPED] = [25, 11, 4];
+
+/** The canvas in the pixels of the screen, cleared; coordinates are those of the page. */
+function prepared({ canvas, width, height }: Stage): { paint: CanvasRenderingContext2D; ratio: number; colour: (name: string) => string } {
+  const ratio = window.devicePixelRatio || 1;
+  [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+  const paint = canvas.getContext("2d")!;
+  paint.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const style = getComputedStyle(canvas);
+  return { paint, ratio, colour: (name) => style.getPropertyValue(name).trim() };
+}
+
+/** `top`: the loudest sample of all that are compared, which reaches the edge. */
+export function drawWave(stage: Stage, { samples, rate, seconds }: Sound, heard: boolean, top: number): void {
+  const { from, scale, width, height } = stage;
+  const { paint, ratio, colour } = prepared(stage);
+  const columns = Math.round(Math.min(width, (seconds - from) * scale) * ratio);
+  paint.fillStyle = colour("--line");
+  paint.fillRect(0, height / 2 - 0.5, columns / ratio, 1);
+  if (columns <= 0) return;
+  const { low, high } = peaks(samples, from * rate, rate / scale / ratio, columns);
+  paint.fillStyle = colour(heard ? "--accent" : "--edge");
+  const half = height / 2 - 1;
+  for (let at = 0; at < columns; at++) {
+    const upper = half * (1 - high[at] / top) + 1;
+    paint.fillRect(at / ratio, upper, 1 / ratio, Math.max((half * (high[at] - low[at])) / top, 1 / ratio));
+  }
+}
+
+/** Spectrograms as pictures of a pixel a cell: one for each theme. */
+const pictures = { light: new WeakMap<Uint8Array, HTMLCanvasElement>(), dark: new WeakMap<Uint8Array, HTMLCanvasElement>() };
+
+export function drawMel(stage: Stage, { mel, seconds }: Sound): void {
+  const { from, scale, width, height, dark } = stage;
+  const { paint } = prepared(stage);
+  const known = pictures[dark ? "dark" : "light"];
+  let picture = known.get(mel.values);
+  if (!picture) {
+    picture = document.createElement("canvas");
+    paintMap(picture, mel.values, mel.height, mel.width, { dark });
+    known.set(mel.values, picture);
+  }
+  const shown = Math.min(width / scale, seconds - from);
+  if (shown <= 0) return;
+  paint.imageSmoothingEnabled = true;
+  paint.imageSmoothingQuality = "high";
+  paint.save();
+  paint.translate(0, height);
+  paint.scale(1, -1); // low tones are in the first row, and at the bottom
+  paint.drawImage(picture, from * mel.rate, 0, Math.max(shown * mel.rate, 0.01), mel.height, 0, 0, shown * scale, height);
+  paint.restore();
+}
+
+/** Codes as cells in colours, with their numbers where there is room; the same code as the chosen one stands out. */
+export function drawCodes(stage: Stage, codes: Codes, seconds: number, chosen: { book: number; code: number } | null, focus: Token | null): void {
+  const { from, scale, width, height, dark } = stage;
+  const { paint, ratio, colour } = prepared(stage);
+  const { values, books, frames, rate } = codes;
+  const row = height / books;
+  const cell = scale / rate;
+  const end = Math.min(width, (seconds - from) * scale);
+  const step = Math.max(cell, 1 / ratio); // where a frame is narrower than a pixel, one of its frames
+  const first = Math.max(Math.floor(from * rate), 0);
+  const gap = cell >= GAPPED ? 1 : 0;
+  for (let x = (first / rate - from) * scale; x < end; x += step) {
+    const frame = Math.min(Math.floor((from + x / scale) * rate + 1e-6), frames - 1);
+    if (frame < 0) continue;
+    for (let book = 0; book < books; book++) {
+      const code = values[book * frames + frame];
+      const same = chosen === null || chosen.book !== book || chosen.code === code;
+      paint.fillStyle = `rgb(${codeColour(book, code, dark).join(" ")} / ${same ? 1 : 0.3})`;
+      paint.fillRect(x, book * row, Math.min(step, end - x) - gap, row - 1);
+    }
+  }
+  if (cell >= WRITTEN && row >= LOW) writeCodes(paint, stage, codes, end);
+  if (focus) {
+    paint.strokeStyle = colour("--ink");
+    paint.lineWidth = 2;
+    const wide = Math.max(cell, 5);
+    paint.strokeRect((focus.frame / rate - from) * scale + (cell - wide) / 2, focus.book * row, wide, row - 1);
+  }
+}
+
+function writeCodes(paint: CanvasRenderingContext2D, { from, scale, dark }: Stage, { values, books, frames, rate }: Codes, end: number): void {
+  const row = paint.canvas.height / paint.getTransform().d / books;
+  paint.font = `${Math.min(row - 2, 11)}px ui-monospace, Menlo, Consolas, monospace`;
+  paint.textAlign = "center";
+  paint.textBaseline = "middle";
+  for (let frame = Math.max(Math.floor(from * rate), 0); frame < frames && (frame / rate - from) * scale < end; frame++) {
+    for (let book = 0; book < books; book++) {
+      const code = values[book * frames + frame];
+      const [red, green, blue] = codeColour(book, code, dark);
+      paint.fillStyle = 0.299 * red + 0.587 * green + 0.114 * blue > 135 ? "#06131f" : "#ffffff";
+      paint.fillText(String(code), ((frame + 0.5) / rate - from) * scale, (book + 0.5) * row);
+    }
+  }
+}
