@@ -32,13 +32,9 @@ from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, collate_inputs, run_examples
-<<<<<<< HEAD
 from glassformer.tasks.predictions import Prediction, is_readable
-=======
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.protocols import Dataset as Dataset
 from glassformer.tasks.protocols import Examples as Examples
->>>>>>> 8efdebb (Hear what a model of sound makes of recordings, on a page of its own)
 
 Progress = Callable[[int], None]
 """Called with how many more rows are done."""
