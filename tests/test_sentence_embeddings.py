@@ -73,6 +73,22 @@ def test_folders_go_both_ways(steps: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(again.encode(TEXTS), expected, atol=1e-5)
 
 
+def test_a_default_prompt_of_questions_stands_before_no_document(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    reference = theirs(tmp_path / "body", "prompts")
+    reference.prompts = {"query": "fruit "}
+    reference.save(str(tmp_path / "theirs"))
+    reference, model = (
+        SentenceTransformer(str(tmp_path / "theirs"), device="cpu"),
+        glassformer.load(tmp_path / "theirs"),
+    )
+    for method in ("encode", "encode_query", "encode_document"):
+        ours, expected = (getattr(m, method)("time flies") for m in (model, reference))
+        np.testing.assert_allclose(ours, expected, atol=1e-5)
+    assert not np.allclose(model.encode_document("time flies"), model.encode("time flies"), atol=1e-3)
+
+
 def quietly(model: Model, texts: list[str], **options: Any) -> np.ndarray:
     """The long text is cut to the limit of the folder, with a warning."""
     with pytest.warns(UserWarning, match="1 of 3 texts were cut to 12 tokens"):

@@ -155,7 +155,7 @@ class PretrainedModel(AdaptedModule):
     ) -> Self:
         """A new model with random weights, in training mode; on the device "meta" it has shapes and no weights."""
         to_device = device_of(device)
-        model, _ = cls._build(config, task, head, to_device, tokenizer=tokenizer)
+        model, _ = cls._build(config, task, head, to_device, tokenizer=tokenizer, given=config)
         if to_device.type != "meta":
             model.family.initialise(model.network, model.spec)
         return model

@@ -132,7 +132,8 @@ class SentenceEncoder(PretrainedModel):
         prompts = self.pooling.prompts if isinstance(self.pooling, PoolingSettings) else {}
         name = next((name for name in names if name in prompts), None)
         given = options.get("prompt") is not None or options.get("prompt_name") is not None
-        return options if name is None or given else {**options, "prompt_name": name}
+        # Not the default prompt: a folder that has one for questions alone embeds documents as they are.
+        return options if given else {**options, **({"prompt": ""} if name is None else {"prompt_name": name})}
 
     @property
     def similarity_fn_name(self) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from glassformer import Model
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.models import ConfigReader
 from glassformer.models._config import MAX_LAYERS
 from glassformer.models._keys import Keys, Values, constant, flag, nullable_size
+from tests.e2e.tiny_models import small_config
 
 KEYS = Keys(
     width="n_embd hidden_size",
@@ -78,8 +80,16 @@ def test_a_misspelt_key_is_named_and_refused_where_a_caller_gives_it() -> None:
         "config.json: layer_norm_epz = 1e-05 is not read; is 'layer_norm_eps' meant?",
         "config.json: hiden_dropout_prob = 0.1 is not read",  # the right one is there
     ]
-    with pytest.raises(ConfigError, match=r"'layer_norm_epz' is no key of a .* model; is 'layer_norm_eps' meant"):
-        reader.unused_key_warnings({"layer_norm_epz"})
+    for given, meant in (("layer_norm_epz", "layer_norm_eps"), ("hiden_dropout_prob", "hidden_dropout_prob")):
+        with pytest.raises(ConfigError, match=rf"'{given}' is no key of a .* model; is '{meant}' meant"):
+            reader.unused_key_warnings({given})
+
+
+def test_a_misspelt_key_is_refused_where_a_model_is_made_of_a_config() -> None:
+    with pytest.raises(ConfigError, match="'hiden_dropout_prob' is no key of a 'bert' model; is 'hidden_dropout_prob'"):
+        Model.from_config({**small_config("bert"), "hiden_dropout_prob": 0.3}, device="meta")
+    kept = Model.from_config({**small_config("bert"), "note": "mine"}, device="meta").report.warnings
+    assert kept == ["config.json: note = 'mine' is not read"]
 
 
 def test_a_sibling_adds_and_replaces() -> None:

@@ -236,7 +236,7 @@ class ConfigReader:
                     "and is not supported"
                 )
         unknown = {k: v for k, v in unused.items() if k not in KNOWN_FEATURES}
-        meant = {k: self._meant(k) for k in unknown}
+        meant = {k: self._meant(k, k in given) for k in unknown}
         for key in unknown:
             if key in given and meant[key]:
                 raise ConfigError(f"{self.location}{safe_repr(key)} is no key of a {self.family!r} model{meant[key]}")
@@ -245,8 +245,13 @@ class ConfigReader:
             f"{self.location}{safe_repr(k)[1:-1]} = {safe_repr(v)} is not read{meant[k]}" for k, v in unknown.items()
         ] + nested
 
-    def _meant(self, key: str) -> str:
-        """The key that a misspelt one stands for: one that is read, is not there, and differs in a letter or two."""
+    def _meant(self, key: str, given: bool) -> str:
+        """The key that a misspelt one stands for: one that is read, is not there, and differs in a letter or two.
+
+        Args: given: by a caller, over a file that may well have the right one; it differs in a letter then
+        """
         absent = sorted(self.used - self.config.keys())
         matches = get_close_matches(key, absent, n=1, cutoff=0.85) if len(key) < 100 else []
+        if given and not matches and len(key) < 100:
+            matches = get_close_matches(key, sorted(self.used), n=1, cutoff=0.95)
         return f"; is {matches[0]!r} meant?" if matches else ""
