@@ -19,6 +19,10 @@ SENSES = ("pixel_values", "input_values", "input_features")
 SAMPLES = 1_400
 CODECS = frozenset({"dac"})
 """Families without attention, whose waves become codes and waves again: tests/models/test_dac.py."""
+CODE_MODELS = frozenset({"musicgen_decoder"})
+"""Families whose tokens are an id of each of several codebooks: tests/models/test_musicgen_decoder.py."""
+READ_NO_FILES = CODECS | CODE_MODELS
+"""Families that are inspected neither on a text nor on a file alone."""
 
 
 def network_of(config: Mapping[str, Any], task: str | None = None) -> Network:
@@ -72,13 +76,19 @@ def frames_seen(config: Mapping[str, Any], keep: Tensor) -> Tensor:
     return torch.arange(int(longest))[None] < lengths[:, None]
 
 
+def with_codebooks(network: Network, ids: Tensor) -> Tensor:
+    """Ids [B, T] as a network reads them: of several codebooks [B, T, K]."""
+    books = network.sizes.codebooks
+    return (ids[..., None] + torch.arange(books)) % network.vocabulary if books else ids
+
+
 def batch_of(network: Network, config: Mapping[str, Any], ids: Tensor) -> Batch:
     """One row for a network, whatever it reads; `ids` [1, T] where it reads text, or writes it."""
     fields = draw_fields(config, network.READS, 1)
     if "bbox" in network.READS:
         fields["bbox"] = draw_boxes(config, 1, ids.shape[1])
     if "input_ids" in network.READS:
-        fields["input_ids"] = ids
+        fields["input_ids"] = with_codebooks(network, ids)
     if "decoder_input_ids" in network.READS:
         fields["decoder_input_ids"] = ids
     return Batch(**fields)

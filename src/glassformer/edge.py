@@ -54,6 +54,18 @@ def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = N
             raise DataError(f"{name} holds numbers from {smallest} to {largest}; allowed: {allowed}")
 
 
+def check_codebook_ids(name: str, ids: Tensor, books: int, count: int) -> None:
+    """Check ids [B, T, K], one of each of K codebooks of `count` ids."""
+    if not isinstance(ids, Tensor) or ids.dim() != 3 or ids.shape[2] != books:
+        got = list(ids.shape) if isinstance(ids, Tensor) else type(ids).__name__
+        raise DataError(
+            f"{name} is {got}; it must be a tensor of shape [B, T, {books}], an id of each codebook at every position: "
+            f"CodePattern(kind='delayed', books={books}, entries=…).tokens(codes)[None]"
+        )
+    for book in range(books):
+        check_ids(f"codebook {book} of {name}", ids[..., book], count)
+
+
 def check_token_types(ids: Tensor, counts: int | tuple[int, ...], like: Tensor | None) -> None:
     """Check token type (segment) ids [B, T]; of tables [B, T, columns], where each column has its number of types."""
     if isinstance(counts, int):
@@ -219,7 +231,10 @@ def _check_inputs(network: Network, family: str, given: Mapping[str, Any]) -> No
     vocabularies = {"input_ids": network.vocabulary, "decoder_input_ids": network.target_vocabulary}
     for name, vocabulary in vocabularies.items():
         if (x := given.get(name)) is not None and x is not given.get("inputs_embeds"):
-            check_ids(name, x, vocabulary or None)
+            if network.sizes.codebooks:
+                check_codebook_ids(name, x, network.sizes.codebooks, vocabulary)
+            else:
+                check_ids(name, x, vocabulary or None)
     for name, shape in FEATURES.items():
         if (x := given.get(name)) is not None:
             check_numbers(name, x, shape)

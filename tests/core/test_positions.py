@@ -14,7 +14,7 @@ from glassformer.core import (
     Sinusoidal,
     SinusoidalSpec,
 )
-from glassformer.core.positions import LearnedPositions, make_positions
+from glassformer.core.positions import LearnedPositions
 from tests.core.small import assert_close, perturbed
 
 CPU = torch.device("cpu")
@@ -63,7 +63,7 @@ def test_an_odd_width_leaves_out_the_last_cosine() -> None:
 
 @pytest.mark.parametrize("width", [8, 7], ids=["even", "odd"])
 def test_halved_waves_are_the_papers_in_another_order(width: int) -> None:
-    halved = make_positions(HalvedSinusoidalSpec(count=9), width)
+    halved = HalvedSinusoidalSpec(count=9).make(width)
     assert isinstance(halved, HalvedSinusoidal)
     encoded = halved(torch.arange(9)[None], torch.float64)
     paper = waves(9, width)
@@ -75,7 +75,7 @@ def test_halved_waves_are_the_papers_in_another_order(width: int) -> None:
 
 
 def test_cl_20_learned_positions_are_rows_of_a_table() -> None:
-    table = make_positions(LearnedPositionsSpec(count=512), 768)
+    table = LearnedPositionsSpec(count=512).make(768)
     assert isinstance(table, LearnedPositions) and table.weight.shape == (512, 768)
     positions = torch.tensor([[0, 3, 511]])
     assert torch.equal(table(positions), table.weight[positions])

@@ -18,7 +18,7 @@ from glassformer.model import Model, load
 from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import TEXTS, WORDS, looked_at, make_folder, small_config, word_tokenizer
 from tests.explorer.client import Client
-from tests.senses import CODECS, network_of
+from tests.senses import READ_NO_FILES, network_of
 
 HOSTILE = ["<script>", "</script>", "<!--"]
 """Words that an HTML parser must never see as its own."""
@@ -26,7 +26,7 @@ HOSTILE = ["<script>", "</script>", "<!--"]
 INSPECTABLE = [
     family
     for family in FAMILIES
-    if family not in CODECS and "visual_feats" not in network_of(small_config(family)).READS
+    if family not in READ_NO_FILES and "visual_feats" not in network_of(small_config(family)).READS
 ]
 """Families for which a text, or a file, is enough; others need tensors that no page can send, or have no attention."""
 

@@ -15,7 +15,7 @@ from glassformer.files.atomic import write_json
 from glassformer.models import FAMILIES
 from glassformer.weights.load import export_weights
 from glassformer.weights.write import write_checkpoint
-from tests.senses import draw_fields, network_of
+from tests.senses import draw_fields, network_of, with_codebooks
 
 FOLDER = Path(__file__).parent
 IDS = [[5, 17, 42, 3, 88, 29, 61, 17]]
@@ -23,7 +23,8 @@ IDS = [[5, 17, 42, 3, 88, 29, 61, 17]]
 
 def inputs(config: Mapping[str, Any]) -> dict[str, Tensor]:
     """What a model is given: ids, pictures or sounds; one that translates has written a part of its answer."""
-    reads, ids = network_of(config).READS, torch.tensor(IDS)
+    network = network_of(config)
+    reads, ids = network.READS, with_codebooks(network, torch.tensor(IDS))
     given = draw_fields(config, reads, 1)
     if "input_ids" in reads:
         given["input_ids"] = ids

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tests.golden.closed_form import FOLDER, inputs, write_folder
 from tests.parity.families import BY_FAMILY
-from tests.senses import CODECS
+from tests.senses import CODE_MODELS, CODECS
 
 
 def numbers(x: Tensor) -> list[float]:
@@ -28,6 +28,8 @@ def golden(family: str) -> dict[str, Any]:
     """What the reference makes of a closed-form checkpoint, at the last position."""
     if family in CODECS:
         return golden_codec(family)
+    if family in CODE_MODELS:
+        return golden_codes(family)
     row = BY_FAMILY[family]
     task = row.record.architectures[row.main]
     with TemporaryDirectory() as name:
@@ -70,6 +72,29 @@ def golden_codec(family: str) -> dict[str, Any]:
         "task": "audio-codec",
         "made_with": f"transformers {transformers.__version__}",
         "taps": {tap: numbers(x[0].reshape(-1, x.shape[-1])[-1, :8]) for tap, x in taps.items()},
+    }
+
+
+def golden_codes(family: str) -> dict[str, Any]:
+    """The same of a model of codes, which reads each codebook in a row of its own."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        config = write_folder(family, "text-to-audio", folder)
+        model = getattr(transformers, config["architectures"][0]).from_pretrained(
+            folder, local_files_only=True, attn_implementation="eager"
+        )
+    ids = inputs(config)["input_ids"]
+    with torch.no_grad():
+        output = model.eval()(ids[0].mT, output_hidden_states=True, output_attentions=True)
+    states, maps = heard(output, True)
+    taps = {tap: numbers(state[0, -1, :6]) for tap, state in states.items()}
+    taps |= {tap: numbers(layer[0, 1, -1]) for tap, layer in maps.items()}
+    taps["logits"] = numbers(output.logits[-1, -1, :8])
+    return {
+        "family": family,
+        "task": "text-to-audio",
+        "made_with": f"transformers {transformers.__version__}",
+        "taps": taps,
     }
 
 
@@ -116,6 +141,6 @@ def stacks(output: Any) -> list[tuple[str, str, Any, dict[str, Any]]]:
 
 
 if __name__ == "__main__":
-    for family in sys.argv[1:] or [*BY_FAMILY, *CODECS]:
+    for family in sys.argv[1:] or [*BY_FAMILY, *CODECS, *CODE_MODELS]:
         (FOLDER / f"{family}.json").write_text(json.dumps(golden(family), indent=1) + "\n")
         print(f"{family}.json")

@@ -26,7 +26,9 @@ def heads_of_logits() -> list[tuple[str, str]]:
             config = {**record.tiny, **record.requires.get(task, {})}
             network = blank(config, task)
             fields = () if network.head is None else network.head.FIELDS
-            if any(name in fields for name in LOGITS) and not {"visual_feats"} & set(network.READS):
+            if network.unreadable or {"visual_feats"} & set(network.READS):
+                continue
+            if any(name in fields for name in LOGITS):
                 found.append((family, task))
     return found
 

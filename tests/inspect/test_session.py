@@ -35,7 +35,7 @@ from tests.inspect.passes import (
     session_of,
     tokens_for,
 )
-from tests.senses import CODECS, draw_fields
+from tests.senses import READ_NO_FILES, draw_fields
 
 
 def test_the_maps_of_each_family() -> None:
@@ -329,7 +329,7 @@ def test_a_network_without_attention() -> None:
 # ------------------------------------------------------------------------------------------------ Model.inspect
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family not in CODECS])
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family not in READ_NO_FILES])
 def test_inspect_a_model_folder(family: str, tmp_path: Path) -> None:
     changes = {"max_positions": 64} if family == "transformer" else {}
     model = glassformer.load(make_folder(tmp_path, family, **changes))

@@ -14,7 +14,7 @@ from torch import nn
 from glassformer.models import FAMILIES, ConfigReader, Family, Network
 from glassformer.weights.names import _with_placeholders
 from tests.parity.families import ROWS as PARITY_ROWS
-from tests.senses import CODECS
+from tests.senses import READ_NO_FILES
 
 ROOT = Path(__file__).parents[2]
 families = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
@@ -23,8 +23,8 @@ ROWS = {row.family: row for row in PARITY_ROWS}
 
 OWN_FORMAT = {"transformer"}
 """The paper defines no checkpoints, and the reference library has no such family: tests/models/test_transformer.py."""
-OWN_TESTS = {*OWN_FORMAT, *CODECS}
-"""What the parity table cannot ask, which is about attention: these are compared in tests of their own."""
+OWN_TESTS = {*OWN_FORMAT, *READ_NO_FILES}
+"""What the parity table cannot ask, which is about attention and tokens of one id: they have tests of their own."""
 OTHER_HEADS = {
     **{
         name: {"sums": {"use_weighted_layer_sum": True}}

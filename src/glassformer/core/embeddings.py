@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from glassformer.core.checks import Count, NonNegativeInt, Probability, Spec, check_widths
 from glassformer.core.flow import Flow, Node
 from glassformer.core.norms import NormSpec, make_norm
-from glassformer.core.positions import LearnedPositionsSpec, SinusoidalSpec, make_positions
+from glassformer.core.positions import LearnedPositionsSpec, SinusoidalSpec
 from glassformer.errors import DataError
 
 if TYPE_CHECKING:
@@ -42,6 +42,15 @@ class EmbeddingSpec(Spec):
         """D, the width of the residual stream."""
         return self.projection or self.width
 
+    @property
+    def codebooks(self) -> int:
+        """K, where a token is an id of each of K codebooks (`core/codebooks.py`); else 0."""
+        return 0
+
+    def make(self) -> Embedding:
+        """The module that this spec describes; the spec of another kind of embedding makes that."""
+        return Embedding(self)
+
 
 class Embedding(Node):
     """Input embedding: token embeddings plus position embeddings plus token-type embeddings.
@@ -70,7 +79,7 @@ class Embedding(Node):
         self.tokens = nn.Embedding(spec.vocabulary, spec.width)
         # The name is a weight name: saved optimizer states and adapters know it.
         self.segments = nn.Embedding(spec.token_types, spec.width) if spec.token_types else None
-        self.positions = make_positions(spec.positions, spec.width) if spec.positions else None
+        self.positions = spec.positions.make(spec.width) if spec.positions else None
         self.norm = make_norm(spec.norm)
         self.dropout = nn.Dropout(spec.dropout)
         self.projection = nn.Linear(spec.width, spec.projection) if spec.projection else None

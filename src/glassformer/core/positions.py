@@ -34,6 +34,10 @@ class LearnedPositionsSpec(Spec):
     count: Count
     offset: NonNegativeInt = 0
 
+    def make(self, width: int) -> LearnedPositions:
+        """The module that this spec describes."""
+        return LearnedPositions(self, width)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SinusoidalSpec(Spec):
@@ -42,10 +46,17 @@ class SinusoidalSpec(Spec):
     count: Count
     theta: Positive = 10_000.0
 
+    def make(self, width: int) -> Sinusoidal:
+        """The module that this spec describes."""
+        return Sinusoidal(self, width)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HalvedSinusoidalSpec(SinusoidalSpec):
     """Sinusoidal position encoding, all sines before all cosines."""
+
+    def make(self, width: int) -> Sinusoidal:
+        return HalvedSinusoidal(self, width)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,8 +124,12 @@ class Sinusoidal(nn.Module):
 
     def forward(self, positions: Int[Tensor, "B T"], dtype: torch.dtype) -> Float[Tensor, "B T D"]:
         wide = torch.promote_types(dtype, torch.float32)
-        angles = positions[..., None].to(wide) * wave_frequencies(self.width, self.theta, positions.device, wide)
+        angles = positions[..., None].to(wide) * self.frequencies(positions.device, wide)
         return self.arrange(angles.sin(), angles.cos())[..., : self.width].to(dtype)
+
+    def frequencies(self, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """The angle that each wave turns from one position to the next. [D / 2]"""
+        return wave_frequencies(self.width, self.theta, device, dtype)
 
     def arrange(self, sines: Tensor, cosines: Tensor) -> Tensor:
         """Interleave sines and cosines: sin, cos, sin, cos, …"""
@@ -132,13 +147,6 @@ class HalvedSinusoidal(Sinusoidal):
 
     def arrange(self, sines: Tensor, cosines: Tensor) -> Tensor:
         return torch.cat([sines, cosines], dim=-1)
-
-
-def make_positions(spec: LearnedPositionsSpec | SinusoidalSpec, width: int) -> LearnedPositions | Sinusoidal:
-    """The module for positions that are added to the input embedding."""
-    if isinstance(spec, LearnedPositionsSpec):
-        return LearnedPositions(spec, width)
-    return (HalvedSinusoidal if isinstance(spec, HalvedSinusoidalSpec) else Sinusoidal)(spec, width)
 
 
 class PositionBias(Node):

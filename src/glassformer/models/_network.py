@@ -55,6 +55,7 @@ class Sizes:
 
     width: D, of the final hidden states · vocabulary: of what it reads; 0: no text · target_vocabulary: of what it
     writes, where that is another · max_tokens: None: no limit · token_types: of each column where there are several
+    codebooks: K, where a token is an id of each of several codebooks, and both vocabularies are those of one; else 0
     """
 
     width: int
@@ -62,6 +63,7 @@ class Sizes:
     target_vocabulary: int | None = None
     max_tokens: int | None = None
     token_types: int | tuple[int, ...] = 0
+    codebooks: int = 0
 
     @staticmethod
     def of_text(embed: EmbeddingSpec, target: EmbeddingSpec | None = None) -> Sizes:
@@ -72,6 +74,7 @@ class Sizes:
             target_vocabulary=None if target is None else target.vocabulary,
             max_tokens=None if embed.positions is None else embed.positions.count,
             token_types=embed.token_types,
+            codebooks=embed.codebooks,
         )
 
 
@@ -216,7 +219,8 @@ class Network(Node):
         Args:
             x: the stream that the head reads: of an encoder-decoder the decoder's. [B, T, D]
             batch, flow: of the pass that x is from.
-        Raises: UnsupportedError: the head reads more than one stream, or all layers at once (`unreadable`).
+        Raises: UnsupportedError: the head reads more than one stream, or all layers at once, or gives logits of
+                several codebooks (`unreadable`).
         Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
         """
         if self.unreadable:

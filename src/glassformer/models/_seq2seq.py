@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from glassformer.core.attention import AttentionSpec
 from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.classification_heads import Problem
+from glassformer.core.codebooks import CodebookEmbeddingSpec
 from glassformer.core.cross_attention import CrossAttentionSpec
 from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.feed_forward import FeedForwardSpec
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 InputEmbedding = TypeVar("InputEmbedding", bound=Node)
+LMHead = TypeVar("LMHead", bound=CausalLMHead)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,10 +115,13 @@ def streams(
     }
 
 
-def encoder_decoder_spec(c: Values, **more: Any) -> EncoderDecoderSpec:
-    """The spec of the transformer of 2017, and of BART and its siblings; `more`: its other fields."""
+def encoder_decoder_spec(c: Values, *, books: int = 0, **more: Any) -> EncoderDecoderSpec:
+    """The spec of the transformer of 2017, and of BART and its siblings.
+
+    Args: books: codebooks of which each token has an id; 0: tokens of text · more: its other fields
+    """
     norm = LayerNormSpec(**c("width eps"))
-    embed = EmbeddingSpec(
+    embed = (partial(CodebookEmbeddingSpec, books=books) if books else EmbeddingSpec)(
         **c("vocabulary width positions dropout"),
         norm=norm if c.embedding_norm else None,
         scale=math.sqrt(c.width) if c.scaled else 1.0,
@@ -163,7 +169,7 @@ class Stream(Node, Generic[InputEmbedding]):
 
 def make_stream(spec: StreamSpec) -> Stream[Embedding]:
     """An encoder or a decoder of token ids."""
-    return Stream(Embedding(spec.embed), spec.blocks, spec.final_norm, spec.final_dropout)
+    return Stream(spec.embed.make(), spec.blocks, spec.final_norm, spec.final_dropout)
 
 
 def make_streams(spec: EncoderDecoderSpec) -> tuple[Stream[Embedding], Stream[Embedding]]:
@@ -235,7 +241,7 @@ class EncoderDecoder(Network):
         self.encoder = encoder
         self.decoder = decoder
 
-    def tie(self, head: Seq2SeqLMHead, tied: bool = True) -> Seq2SeqLMHead:
+    def tie(self, head: LMHead, tied: bool = True) -> LMHead:
         """The head, with the decoder's embedding table as its output projection if it is tied."""
         if tied:
             head.decoder.weight = self.decoder.embed.tokens.weight
@@ -332,5 +338,5 @@ class Seq2SeqModel(EncoderDecoder):
 
 def shift_right(labels: Int[Tensor, "B T"], start_id: int, pad_id: int) -> Int[Tensor, "B T"]:
     """Decoder inputs for teacher forcing: the start token, then every label but the last; -100 becomes padding."""
-    first = labels.new_full((labels.shape[0], 1), start_id)
+    first = labels.new_full((labels.shape[0], 1, *labels.shape[2:]), start_id)
     return torch.cat([first, labels[:, :-1].masked_fill(labels[:, :-1] == -100, pad_id)], dim=1)

@@ -11,9 +11,10 @@ Source: Vaswani et al. 2017.
 from __future__ import annotations
 
 from glassformer.core import Head, SinusoidalSpec, init
+from glassformer.core.codebooks import CodebookLMHead
 from glassformer.deprecation import former_names
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Keys, Values, constant, flag, size
+from glassformer.models._keys import Keys, Values, constant, flag, size, size_or_zero
 from glassformer.models._seq2seq import (
     EncoderDecoderSpec,
     Seq2SeqLMHead,
@@ -28,7 +29,6 @@ from glassformer.weights.name_table import NameTable
 __all__ = ["FAMILY", "PAPER_BASE", "StreamSpec", "Transformer", "TransformerSpec", "decoder_block", "shift_right"]
 
 TransformerSpec = EncoderDecoderSpec
-
 
 KEYS = Keys(
     width="d_model",
@@ -51,6 +51,7 @@ KEYS = Keys(
     dropout=("dropout", 0.1),
     attention_dropout=("attention_dropout", 0.0),
     activation_dropout=("activation_dropout", 0.0),
+    codebooks=size_or_zero("codebooks", 0, maximum=64),
     fixed={"is_encoder_decoder": True},
 )
 
@@ -58,14 +59,15 @@ KEYS = Keys(
 @KEYS.spec
 def spec(c: Values) -> TransformerSpec:
     """config.json → spec."""
-    return encoder_decoder_spec(c, **c("tied"))
+    return encoder_decoder_spec(c, books=c.codebooks, **c("tied"))
 
 
 class Transformer(Seq2SeqModel):
-    """The original transformer: encoder, decoder, and a head with `logits` [B, T, V]."""
+    """The original transformer: encoder, decoder, and a head with `logits` [B, T, V]; of codes [B, T, K, V]."""
 
     def make_head(self, spec: TransformerSpec, task: str) -> Head:
-        return self.tie(Seq2SeqLMHead(spec.decoder.blocks.width, spec.decoder.embed.vocabulary), spec.tied)
+        sizes, books = (spec.decoder.blocks.width, spec.decoder.embed.vocabulary), spec.decoder.embed.codebooks
+        return self.tie(CodebookLMHead(*sizes, books) if books else Seq2SeqLMHead(*sizes), spec.tied)
 
 
 MODULES = """

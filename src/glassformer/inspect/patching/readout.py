@@ -66,7 +66,7 @@ def readout(session: Session, output: Output, position: int | str | None = None)
 def predicts(network: Network) -> str | None:
     """What a network predicts: a class of a whole "text", something at each "token", or nothing (None)."""
     head = network.head
-    if head is None or not any(name in head.FIELDS for name in FIELDS):
+    if head is None or network.sizes.codebooks or not any(name in head.FIELDS for name in FIELDS):
         return None
     each = head.OVER_VOCABULARY or head.LOGIT_A_TOKEN or isinstance(head, TokenClassifier)
     return "token" if each or "prediction_logits" in head.FIELDS else "text"
