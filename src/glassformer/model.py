@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import torch
 from torch import Tensor
 
+from glassformer.audio_coding import AudioCoder
 from glassformer.call import CallInputs, CallOptions, complete_inputs, decoder_inputs, encoder_of, take_labels
 from glassformer.compression.adapters import check_not_adapted
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output, Tape
 from glassformer.edge import read_call, warn_if_marker_missing
-from glassformer.engine.codec import EncodedAudio, decode_audio, encode_audio
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
@@ -34,7 +34,6 @@ from glassformer.sentence_embeddings import SentenceEncoder
 from glassformer.text.chat import Chat
 
 if TYPE_CHECKING:
-    from glassformer.audio.read import AudioInput
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionFactory
     from glassformer.inspect.attribution.attribution import Attribution
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from glassformer.speech.results import Transcription
 
 
-class Model(SentenceEncoder):
+class Model(SentenceEncoder, AudioCoder):
     """A network with its tokenizer and config, as `load` makes it: call it, encode, generate, inspect, save."""
 
     def forward(
@@ -181,16 +180,6 @@ class Model(SentenceEncoder):
         from glassformer.speech.transcribe import transcribe
 
         return transcribe(self, sound, TranscriptionOptions.read(options), sample_rate_hz)
-
-    def encode_audio(
-        self, sound: AudioInput, *, sample_rate_hz: int | None = None, codebooks: int | None = None
-    ) -> EncodedAudio:
-        """The codes of a recording of any length, by an audio codec: `engine.codec.encode_audio`."""
-        return encode_audio(self.network, sound, sample_rate_hz, codebooks)
-
-    def decode_audio(self, codes: Tensor | EncodedAudio) -> Tensor:
-        """The sound that codes [K, T] of an audio codec stand for. [samples]"""
-        return decode_audio(self.network, codes)
 
     def inspect(
         self,

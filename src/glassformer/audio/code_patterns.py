@@ -24,39 +24,39 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 
 Kind = Literal["flattened", "delayed", "parallel"]
-PADDING = 0
-"""The id of the empty places of delayed codes, and of padding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CodePattern:
     """How the codes of a codec are laid out as token ids.
 
-    Ids below `special` are kept for padding and other special tokens. In a matrix, a column has ids of its own; in one
-    flattened sequence, codebook k has the ids special + k · entries + code.
+    In a matrix a code is its own id, in each column; in one flattened sequence, codebook k has the ids k · entries +
+    code. The id behind them all is `padding`: it fills the empty places of delayed codes, and starts a sequence.
 
-    Args:
-        kind: "flattened", "delayed" or "parallel" · books: K, codebooks · entries: codes of a codebook
-        special: ids before those of codes, padding (0) among them
+    Args: kind: "flattened", "delayed" or "parallel" · books: K, codebooks · entries: codes of a codebook
     Raises: ConfigError: another kind, or counts below 1.
     """
 
     kind: Kind
     books: int
     entries: int
-    special: int = 1
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise ConfigError(f"kind is {safe_repr(self.kind)}; allowed: {', '.join(get_args(Kind))}")
-        for name in ("books", "entries", "special"):
+        for name in ("books", "entries"):
             if type(value := getattr(self, name)) is not int or value < 1:
                 raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from 1 up")
 
     @property
     def vocabulary(self) -> int:
         """Number of ids: of the sequence, or of each column."""
-        return self.special + self.entries * (self.books if self.kind == "flattened" else 1)
+        return self.padding + 1
+
+    @property
+    def padding(self) -> int:
+        """The id that stands where no code is."""
+        return self.entries * (self.books if self.kind == "flattened" else 1)
 
     def tokens(self, codes: Tensor) -> Tensor:
         """Codes [K, T] → ids: [K·T], [T + K - 1, K] or [T, K], int64.
@@ -64,13 +64,13 @@ class CodePattern:
         Raises: DataError: no codes, or of another codec.
         """
         self._check("codes", codes, [self.books, None], self.entries)
-        ids = codes.long() + self.special
+        ids = codes.long()
         if self.kind == "flattened":
             return (ids + torch.arange(self.books, device=ids.device)[:, None] * self.entries).T.flatten()
         if self.kind == "parallel":
             return ids.T.contiguous()
         frames = codes.shape[1]
-        matrix = torch.full((frames + self.books - 1, self.books), PADDING, device=ids.device)
+        matrix = torch.full((frames + self.books - 1, self.books), self.padding, device=ids.device)
         for book, row in enumerate(ids):
             matrix[book : book + frames, book] = row
         return matrix
@@ -87,20 +87,20 @@ class CodePattern:
                     f"ids are {ids.shape[0]} tokens of {self.books} codebooks; the last frame is incomplete: leave out "
                     f"the last {ids.shape[0] % self.books}"
                 )
-            first = self.special + torch.arange(self.books, device=ids.device) * self.entries
+            first = torch.arange(self.books, device=ids.device) * self.entries
             return self._codes_at(ids.long().reshape(-1, self.books) - first)
         if self.kind == "parallel":
-            return self._codes_at(ids.long() - self.special)
+            return self._codes_at(ids.long())
         frames = ids.shape[0] - self.books + 1
         if frames < 1:
             raise DataError(f"ids are {ids.shape[0]} steps; delayed by {self.books - 1}, they hold no whole frame")
         steps = torch.arange(ids.shape[0], device=ids.device)[:, None] - torch.arange(self.books, device=ids.device)
-        filled = ids.where((steps >= 0) & (steps < frames), PADDING) != ids
+        filled = ids.where((steps >= 0) & (steps < frames), self.padding) != ids
         if bool(filled.any()):
             step, book = filled.nonzero()[0].tolist()
             raise DataError(f"ids hold {int(ids[step, book])} at step {step}, codebook {book}, where nothing can be")
         shifted = torch.stack([ids[book : book + frames, book] for book in range(self.books)], 1)
-        return self._codes_at(shifted.long() - self.special)
+        return self._codes_at(shifted.long())
 
     def _codes_at(self, codes: Tensor) -> Tensor:
         """Codes [T, K] → [K, T]. Raises: DataError: one is none of its codebook."""

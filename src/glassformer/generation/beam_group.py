@@ -158,7 +158,7 @@ class BeamGroup:
             indices = (totals.softmax(dim=-1) / self._exponential(totals)).topk(count).indices
             scores = totals.gather(1, indices)
         if bool(scores.isnan().any()):
-            raise invalid_logits_error(self._ends.rows)
+            raise invalid_logits_error(self._ends.rows.ids.shape[1], self._ends.rows.network)
         return scores, self.first + indices // vocabulary, indices % vocabulary
 
     def _exponential(self, like: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from glassformer.weights.load import name_list, nan_parameters
 
 if TYPE_CHECKING:
     from glassformer.generation.beam_group import BeamStep
+    from glassformer.models import Network
 
 TokenChooser = Callable[[Tensor], Tensor]
 """(filtered logits [R, V]) → the token of each row [R]"""
@@ -242,18 +243,20 @@ def _token_logprobs(tokens: Tensor, logprobs: Tensor, active: Tensor) -> Tensor:
 def no_token_error(rows: Rows | LookaheadRows, raw: Tensor, active: Tensor, who: str = "the model") -> Exception:
     """The error of rows without a possible next token: NaN logits, or filters that ban every token."""
     invalid = raw.isnan() | (raw == torch.inf)
-    return invalid_logits_error(rows, who) if bool((invalid.any(-1) & active).any()) else all_banned_error(rows)
+    if bool((invalid.any(-1) & active).any()):
+        return invalid_logits_error(rows.ids.shape[1], rows.network, who)
+    return all_banned_error(rows)
 
 
-def invalid_logits_error(rows: Rows | LookaheadRows, who: str = "the model") -> WeightsError:
-    """The error for logits that are NaN or infinite."""
-    broken = nan_parameters(rows.network)
+def invalid_logits_error(token: int, network: Network, who: str = "the model") -> WeightsError:
+    """The error for logits of a token that are NaN or infinite."""
+    broken = nan_parameters(network)
     cause = (
         f"because {len(broken)} tensors of {who} hold NaN: {name_list(broken)}; the checkpoint is damaged"
         if broken
         else f"though the weights hold none: activations overflowed; load {who} with dtype='float32'"
     )
-    return WeightsError(f"the logits of token {rows.ids.shape[1]} are NaN or infinite, {cause}")
+    return WeightsError(f"the logits of token {token} are NaN or infinite, {cause}")
 
 
 def all_banned_error(rows: Rows | LookaheadRows) -> ConfigError:

@@ -1,0 +1,48 @@
+"""Sound as codes: a codec's methods of a model, and those of a language model over codes.
+
+encoded = codec.encode_audio("riff.wav")                     codes [K, T], latents, frame rate
+longer = player.continue_codes(encoded.codes, frames=625)    codes [K, T + 625], by a language model over codes
+wet = effect.convert_codes(encoded.codes)                    codes [K, T], by an encoder-decoder over codes
+sound = codec.decode_audio(longer)                           samples
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from glassformer.engine.codec import EncodedAudio, decode_audio, encode_audio
+from glassformer.pretrained import PretrainedModel
+
+if TYPE_CHECKING:
+    from glassformer.audio.read import AudioInput
+    from glassformer.generation.audio_codes import Progress
+
+
+class AudioCoder(PretrainedModel):
+    """A model's methods for sound as codes."""
+
+    def encode_audio(
+        self, sound: AudioInput, *, sample_rate_hz: int | None = None, codebooks: int | None = None
+    ) -> EncodedAudio:
+        """The codes of a recording of any length, by an audio codec: `engine.codec.encode_audio`."""
+        return encode_audio(self.network, sound, sample_rate_hz, codebooks)
+
+    def decode_audio(self, codes: Tensor | EncodedAudio) -> Tensor:
+        """The sound that codes [K, T] of an audio codec stand for. [samples]"""
+        return decode_audio(self.network, codes)
+
+    def continue_codes(
+        self, codes: Tensor, frames: int, *, progress: Progress | None = None, **options: object
+    ) -> Tensor:
+        """Go on from a recording by a language model over codes: `generation.audio_codes.continue_codes`."""
+        from glassformer.generation.audio_codes import continue_codes
+
+        return continue_codes(self.network, codes, frames, progress=progress, **options)
+
+    def convert_codes(self, codes: Tensor, *, progress: Progress | None = None, **options: object) -> Tensor:
+        """Convert a recording by an encoder-decoder over codes: `generation.audio_codes.convert_codes`."""
+        from glassformer.generation.audio_codes import convert_codes
+
+        return convert_codes(self.network, codes, progress=progress, **options)
