@@ -294,6 +294,8 @@ TASKS: dict[str, str | type[Task]] = {
     "transcribe": "transcribe.task.Transcribe",
     "reconstruct": "codec.task.Reconstruct",
     "pedals": "pedals.task.NamePedals",
+    "generate-audio": "audio_codes.generate.GenerateAudio",
+    "audio-to-audio": "audio_codes.convert.AudioToAudio",
 }
 """Name, as in `glassformer train --task`, → a class, or where it stands here, imported on first use."""
 

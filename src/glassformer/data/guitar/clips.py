@@ -33,7 +33,6 @@ from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, 
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import error_reason, safe_repr
 
-COLUMNS = ("file", "notes", "pedals")
 RELEASE_S = 0.03
 """How long a note fades that is stopped."""
 
@@ -45,6 +44,7 @@ class GuitarOptions:
     clips: how many · seconds: of each · sample_rate_hz · seed: another one gives other clips
     contents: of what kinds: note, chord, riff · pedals: pedal → probability; null: none, all dry
     part: "train" and "test" share no note, chord or place on the neck; "all" has both
+    dry: rows have a column `dry` too, the sound before the pedals
     """
 
     clips: int = 1_000
@@ -54,6 +54,7 @@ class GuitarOptions:
     contents: Sequence[Content] = ("note", "chord", "riff")
     pedals: Mapping[str, float] | None = field(default_factory=lambda: dict(PROBABILITIES))
     part: Part = "all"
+    dry: bool = False
 
     def __post_init__(self) -> None:
         def require(name: str, holds: bool, allowed: str) -> None:
@@ -70,6 +71,7 @@ class GuitarOptions:
         kinds, one = get_args(Content), isinstance(self.contents, str)
         known = not one and bool(self.contents) and all(content in kinds for content in self.contents)
         require("contents", known, f"a list of {', '.join(kinds)}")
+        require("dry", isinstance(self.dry, bool), "true or false")
         require("part", self.part in get_args(Part), f"one of {', '.join(get_args(Part))}")
         object.__setattr__(self, "pedals", check_probabilities(self.pedals or {}))
 
@@ -175,9 +177,10 @@ class GuitarRows(RowSequence):
             raise DataError(f"{folder}: cannot be written: {error_reason(problem)}") from problem
 
     def _row(self, index: int) -> Row:
-        clip = self.clip(index)
-        sound = {"array": clip.sound[0], "sampling_rate": clip.sound[1]}
-        return {"file": sound, "notes": clip.notes, "pedals": clip.pedals}
+        clip, dry = self.clip(index), self.clip(index, dry=True) if self.options.dry else None
+        sounds = {"file": clip, "dry": dry} if dry else {"file": clip}
+        samples = {name: {"array": x.sound[0], "sampling_rate": x.sound[1]} for name, x in sounds.items()}
+        return {**samples, "notes": clip.notes, "pedals": clip.pedals}
 
 
 class GuitarSource(RowSource):

@@ -1,0 +1,6 @@
+"""Tasks over the codes of an audio codec.
+
+codes_task.py  what they share: recordings of rows as codes, delayed ids
+generate.py    audio generation: a decoder predicts the next codes · bigrams.py: a baseline
+convert.py     audio to audio: an encoder-decoder makes one recording of another
+"""

@@ -1,0 +1,141 @@
+"""What tasks over codes share: recordings become codes by a codec, once; a window of them becomes delayed ids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.audio.code_patterns import CodePattern
+from glassformer.audio.listening import Sound
+from glassformer.core.losses import IGNORE_INDEX
+from glassformer.engine.codec import decode_audio, encode_audio, require_codec
+from glassformer.errors import ConfigError
+from glassformer.files import safe_repr
+from glassformer.generation.audio_codes import code_pattern, longest_window
+from glassformer.model import Model, load
+from glassformer.models._seq2seq import shift_right
+from glassformer.models.dac.network import Codec
+from glassformer.tasks.base import Dataset, Examples
+from glassformer.tasks.columns import RowTask
+from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
+from glassformer.tasks.microbatch import Example
+from glassformer.tasks.transcribe.sounds import RowSounds
+
+
+class CodesTask(RowTask):
+    """Recordings as the codes of an audio codec, of which a window is drawn anew each time.
+
+    Args:
+        codec: a folder or Hub name, the codec that makes the codes · seconds: of a window; None = as many as the model
+            reads · folder: of the audio files; None = that of the table · columns: role → column, where it has another
+            name
+    Raises: ConfigError: no codec, one of other codebooks than the model's, or no such window.
+    """
+
+    READS_TEXT = False
+    REQUIRES = "a recording is needed"
+    SOUNDS: ClassVar[tuple[str, ...]]
+    """The roles whose columns are recordings."""
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        codec: str,
+        seconds: float | None = None,
+        folder: str | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(model, columns)
+        self.codec_model = load(codec)
+        self.codec = require_codec(self.codec_model.network)
+        self.pattern, self.folder = code_pattern(model.network), folder
+        if self.pattern != code_layout(self.codec):
+            raise ConfigError(
+                f"the model reads {self.pattern.books} codebooks of {self.pattern.entries} codes, and {codec} makes "
+                f"{self.codec.spec.quantizer.books} of {self.codec.spec.quantizer.entries}"
+            )
+        self.rate_hz, self.frame_rate_hz = self.codec.spec.sample_rate_hz, self.codec.spec.frame_rate_hz
+        longest = longest_window(model.network)
+        frames = longest if seconds is None else round(_number(seconds) * self.frame_rate_hz)
+        if not 1 <= frames <= longest:
+            raise ConfigError(
+                f"seconds is {seconds}; the model reads windows of 1 to {longest} frames, which are "
+                f"{longest / self.frame_rate_hz:.2f} seconds at most"
+            )
+        self.window = frames
+        self.how = {"codec": self.codec.fingerprint(), "rate": self.rate_hz}
+
+    @classmethod
+    def codec_sizes(cls, options: Any) -> tuple[CodePattern, float]:
+        """The layout of codes and the frames a second of the codec that options name.
+
+        Raises: ConfigError: they name none.
+        """
+        if not isinstance(name := dict(options or {}).get("codec"), str):
+            raise ConfigError(
+                f"codec is {safe_repr(name)}; name the audio codec that makes the codes: objective: {{codec: FOLDER}}, "
+                "such as package:glassformer/checkpoints/guitar_codec"
+            )
+        codec = require_codec(load(name).network)
+        return code_layout(codec), codec.spec.frame_rate_hz
+
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
+        if cache is not None:  # other recordings under the same names are others
+            self.how["sounds"] = [self.sounds(rows, role).digest() for role in self.SOUNDS]
+        return super().encode(rows, cache=cache)
+
+    def sounds(self, rows: Dataset, role: str) -> RowSounds:
+        """The recordings of a role, at the codec's sample rate."""
+        return RowSounds(rows, self.columns[role], self.folder, self.rate_hz)
+
+    def codes_of(self, samples: np.ndarray) -> np.ndarray:
+        """The codes of a recording. [samples] → [T, K] int32"""
+        codes: np.ndarray = encode_audio(self.codec, torch.from_numpy(samples), self.rate_hz).codes.T.cpu().numpy()
+        return codes.astype(np.int32)
+
+    def length(self, example: Example) -> int:
+        return min(len(example["labels"]), self.window) + self.pattern.books
+
+    def augment(self, example: Example, draw: np.random.Generator) -> Example:
+        """A window, wherever it begins; the same of all recordings of the example."""
+        frames = len(example["labels"])
+        start = int(draw.integers(max(frames - self.window, 0) + 1))
+        return {name: codes[start : start + self.window] for name, codes in example.items()}
+
+    def delayed(self, windows: list[np.ndarray]) -> Tensor:
+        """Windows of codes [T, K] as labels: delayed ids, -100 where no code is. [B, T + K - 1, K]"""
+        ids = [self.pattern.tokens(torch.from_numpy(np.asarray(codes)).T) for codes in windows]
+        labels = torch.full((len(ids), max(map(len, ids)), self.pattern.books), IGNORE_INDEX)
+        for row, own in zip(labels, ids, strict=True):
+            row[: len(own)] = own.masked_fill(own == self.pattern.padding, IGNORE_INDEX)
+        return labels
+
+    def shifted(self, labels: Tensor) -> Tensor:
+        """What a decoder reads to predict labels: the padding id, then every label but the last. [B, T, K]"""
+        return shift_right(labels, self.pattern.padding, self.pattern.padding)
+
+    def decoded(self, name: str, codes: Tensor, **more: Any) -> Sound:
+        """The sound of codes [K, T], to be listened to."""
+        samples = decode_audio(self.codec, codes)
+        return Sound(name, samples, self.rate_hz, codes=codes, frame_rate_hz=self.frame_rate_hz, **more)
+
+    def metric(self) -> Metric:
+        return PerplexityMetric(self.head)
+
+
+def code_layout(codec: Codec) -> CodePattern:
+    """How a decoder reads the codes of a codec."""
+    return CodePattern(kind="delayed", books=codec.spec.quantizer.books, entries=codec.spec.quantizer.entries)
+
+
+def _number(seconds: object) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
+        raise ConfigError(f"seconds is {safe_repr(seconds)}; it must be a number")
+    return float(seconds)

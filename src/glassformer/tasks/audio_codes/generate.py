@@ -1,0 +1,158 @@
+"""Audio generation: a decoder learns to predict the next codes of recordings.
+
+recording ─ codec ─ codes [T, K] ─ a window, drawn anew each time ─ delayed ids ─ decoder ─ the codes one step on
+evaluated: bits a code of whole recordings, beside n-grams of codes
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.audio.listening import Sound, SoundExample, SoundMark
+from glassformer.core.flow import Batch, Flow
+from glassformer.generation.audio_codes import continue_codes
+from glassformer.models import eval_mode
+from glassformer.tasks.audio_codes.bigrams import CodeNgrams
+from glassformer.tasks.audio_codes.codes_task import CodesTask
+from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.columns import placed, training_sample
+from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums
+from glassformer.tasks.microbatch import Example, MicroBatch
+from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.transcribe.sounds import note_marks, sound_title
+
+
+class GenerateAudio(CodesTask):
+    """Recordings, of which every code is learnt. Args, Raises: as of `CodesTask`"""
+
+    HEAD = "text-to-audio"
+    COLUMNS: ClassVar[Mapping[str, str]] = {"file": "file"}
+    SOUNDS = ("file",)
+    METRIC = "bits_per_code"
+    CACHE_KEY = "codes"
+
+    @classmethod
+    def head_config(
+        cls, rows: Dataset, config: Mapping[str, Any], *, own: bool, columns: Mapping[str, str] | None, options: Any
+    ) -> dict[str, Any]:
+        pattern, rate = cls.codec_sizes(options)
+        special = {"pad_token_id": pattern.padding, "bos_token_id": pattern.padding}
+        sizes = {"num_codebooks": pattern.books, "vocab_size": pattern.entries, "frame_rate_hz": rate}
+        return {**config, **sizes, **special}
+
+    # -------------------------------------------------------------------------------------------- training
+
+    def make_examples(self, rows: Dataset) -> Iterator[Example]:
+        sounds = self.sounds(rows, "file")
+        for index in range(len(rows)):
+            with placed(rows, index):
+                yield {"labels": self.codes_of(sounds.read(index))}
+
+    def collate_inputs(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
+        return Batch(input_ids=self.shifted(self.labels(examples, Flow()))), Flow()
+
+    def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> MicroBatch:
+        labels = self.labels(examples, Flow())
+        batch = Batch(input_ids=self.shifted(labels))
+        return MicroBatch(batch, Flow(), labels, tuple(indices), sum(len(example["labels"]) for example in examples))
+
+    def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
+        return self.delayed([example["labels"] for example in examples])
+
+    def listen(self, rows: Dataset) -> Iterator[SoundExample]:
+        """Each recording, and how the model goes on from its first part: for twice as long as the window."""
+        sounds = self.sounds(rows, "file")
+        for index in range(len(rows)):
+            with placed(rows, index):
+                samples = sounds.read(index)
+                codes = torch.from_numpy(self.codes_of(samples)).T
+            prompt = codes[:, : max(min(codes.shape[1], self.window) // 2, 1)]
+            longer = continue_codes(self.model.network, prompt, 2 * self.window, seed=index)
+            begin = prompt.shape[1] / self.frame_rate_hz
+            marks = [SoundMark("continued from here", begin)]
+            about = f"{begin:.1f} seconds are the recording's; the rest is drawn by their probabilities (seed {index})"
+            yield SoundExample(
+                sound_title(rows, index),
+                [
+                    Sound("recording", samples, self.rate_hz, marks=note_marks(rows[index])),
+                    self.decoded("continued", longer, marks=marks, about=about),
+                ],
+            )
+
+    # ------------------------------------------------------------------------------------------ evaluation
+
+    def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
+        """How many bits each recording takes; one longer than the window is read in windows."""
+        sounds, self._evaluated = self.sounds(rows, "file"), rows
+        for index in range(len(rows)):
+            with placed(rows, index):
+                codes = self.codes_of(sounds.read(index))
+            bits = np.sum([self._bits(codes[at : at + self.window]) for at in range(0, len(codes), self.window)], 0)
+            yield self._prediction(index, rows, bits.tolist(), len(codes))
+            if progress is not None:
+                progress(1)
+
+    def _prediction(self, index: int, rows: Dataset, bits: Sequence[float], frames: int) -> Prediction:
+        return Prediction(
+            index=index,
+            where=rows.where(index),
+            row={},
+            label=None,
+            predicted=None,
+            loss=sum(bits) * math.log(2) / (frames * len(bits)),
+            details={"bits": list(bits), "frames": frames},
+        )
+
+    @torch.inference_mode()
+    def _bits(self, codes: np.ndarray) -> list[float]:
+        """-log2 p of a window's codes, summed in each codebook. [T, K] → K"""
+        labels, network = self.delayed([codes]).to(self.model.device), self.model.network
+        with eval_mode(network):
+            logits = network(Batch(input_ids=self.shifted(labels)), Flow()).logits
+        assert logits is not None
+        losses = F.cross_entropy(logits.float().flatten(0, 2), labels.flatten(), reduction="none", ignore_index=-100)
+        bits: list[float] = (losses.double().view_as(labels).sum((0, 1)) / math.log(2)).tolist()
+        return bits
+
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        books = self.pattern.books
+        rows = np.array([[*one.details["bits"], one.details["frames"]] for one in predictions])
+
+        def of(sums: np.ndarray) -> dict[str, np.ndarray]:
+            each = sums[:, :-1] / sums[:, -1:]  # bits a code of each codebook
+            mean = each.mean(1)
+            scores = {"bits_per_code": mean, "perplexity": 2.0**mean}
+            return scores | {f"bits_of_codebook_{book}": each[:, book] for book in range(books)}
+
+        about = {
+            "bits_per_code": "mean -log2 of the probability of each code, given all before it",
+            "perplexity": "2 to the power of bits_per_code: among how many codes the model is undecided",
+        }
+        return BootstrapSums(rows, of, about)
+
+    _evaluated: Dataset | None = None
+
+    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        if train is None or self._evaluated is None:
+            return
+        numbers, note = training_sample(train)
+        sounds, own = self.sounds(train, "file"), self.sounds(self._evaluated, "file")
+        learnt = [self.codes_of(sounds.read(number)) for number in numbers]
+        evaluated = [self.codes_of(own.read(one.index)) for one in predictions]
+        for name, order, about in (
+            ("bigrams", 2, "the code before it in its codebook, Witten-Bell smoothing"),
+            ("unigrams", 1, "how often each code of a codebook occurs"),
+        ):
+            model = CodeNgrams(learnt, order, self.pattern.books, self.pattern.entries)
+            rows = [
+                one.by_baseline(None, None, bits=model.bits(codes), frames=len(codes))
+                for one, codes in zip(predictions, evaluated, strict=True)
+            ]
+            yield Baseline(name, about + note, rows)

@@ -1,0 +1,194 @@
+"""Models over codes are trained by a configuration, their reports have scores and baselines, and one hears them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+import glassformer
+from glassformer.core.flow import Flow
+from glassformer.data.rows import read_rows
+from glassformer.errors import ConfigError, DataError
+from glassformer.evaluation.evaluate import evaluate
+from glassformer.model import Model
+from glassformer.models import FAMILIES
+from glassformer.runs.config import parse_config
+from glassformer.tasks.audio_codes.bigrams import CodeNgrams
+from glassformer.tasks.audio_codes.convert import AudioToAudio
+from glassformer.tasks.audio_codes.generate import GenerateAudio
+from glassformer.training.run import make_trainer
+from tests.core.small import perturbed
+
+CODEC = {**FAMILIES["dac"].tiny, "downsampling_ratios": [4, 4, 10]}  # 100 frames a second, 3 codebooks of 16
+DECODER = {
+    "model_type": "musicgen_decoder",
+    **{"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "ffn_dim": 32},
+    **{"max_position_embeddings": 33, "dropout": 0.0},
+}
+CONVERTER = {
+    "model_type": "transformer",
+    **{"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1, "max_positions": 33},
+}
+CLIPS = {"kind": "guitar", "seconds": 0.5, "contents": ["note"], "pedals": {"overdrive": 1.0}}
+PAIRS = {**CLIPS, "dry": True}
+COLUMNS = {"source": "dry", "target": "file"}
+
+
+@pytest.fixture(scope="module")
+def codec(tmp_path_factory: pytest.TempPathFactory) -> str:
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("codec")
+    model = Model.from_config(CODEC).eval()
+    perturbed(model.network)
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+def config(folder: Path, codec: str, task: str, **changes: Any) -> Any:
+    converts = task == "audio-to-audio"
+    clips = PAIRS if converts else CLIPS
+    return parse_config(
+        {
+            "task": task,
+            "output": str(folder),
+            "scratch": CONVERTER if converts else DECODER,
+            "data": {
+                "train": "a guitar",
+                "format": {**clips, "clips": 6, "part": "train"},
+                "validation": "another guitar",
+                "validation_format": {**clips, "clips": 2, "part": "test"},
+                "ignore": ["notes", "pedals"],
+                **({"columns": COLUMNS} if converts else {}),
+            },
+            "objective": {"codec": codec, "seconds": 0.3},
+            "training": {"steps": 8, "batch_size": 4, "learning_rate": 1e-2, "validate_every": 4},
+            **changes,
+        }
+    )
+
+
+def trained(folder: Path, codec: str, task: str) -> tuple[Model, Any]:
+    result = make_trainer(config(folder, codec, task)).train()
+    assert {"loss", "perplexity", "bits"} <= set(result.metrics)
+    assert result.metrics["loss"] < math.log(16)
+    return glassformer.load(folder, strict=True, offline=True), result
+
+
+def test_a_decoder_of_codes_is_trained_and_evaluated(tmp_path: Path, codec: str) -> None:
+    model, _ = trained(tmp_path / "run", codec, "generate-audio")
+    assert model.task == "text-to-audio" and model.config["frame_rate_hz"] == 100.0
+    task = GenerateAudio(model, codec=codec, seconds=0.3).for_evaluation()
+    train, rows = (read_rows("clips", **CLIPS, clips=4, part=part) for part in ("train", "test"))
+    found = evaluate("generate-audio", task, rows, train=train, resamples=20)
+    scores = found.report.metrics
+    assert scores["bits_per_code"].low <= scores["bits_per_code"].value <= scores["bits_per_code"].high
+    assert scores["perplexity"].value == pytest.approx(2 ** scores["bits_per_code"].value)
+    assert list(found.report.baselines) == ["bigrams", "unigrams"] and not found.report.higher
+    (example,) = task.listen(read_rows("one", **CLIPS, clips=1))
+    recording, continued = example.sounds
+    assert continued.seconds == pytest.approx(0.15 + 0.6) and continued.marks[0].start_s == pytest.approx(0.15)
+    assert recording.seconds == 0.5
+
+
+def test_bits_are_those_of_the_whole_pass(codec: str) -> None:
+    torch.manual_seed(0)
+    sizes = {"num_codebooks": 3, "vocab_size": 16, "pad_token_id": 16, "bos_token_id": 16}
+    model = Model.from_config({**DECODER, **sizes}, task="text-to-audio").eval()
+    perturbed(model.network)
+    task = GenerateAudio(model, codec=codec).for_evaluation()
+    rows = read_rows("clips", **CLIPS, clips=2)
+    predictions = list(task.predict(rows))
+    codes = task.codes_of(rows[0]["file"]["array"])  # [50, 3], two windows of 30 frames at most
+    expected = np.zeros(3)
+    for window in (codes[:30], codes[30:]):
+        labels = task.delayed([window])
+        with torch.no_grad():
+            logits = model(input_ids=task.shifted(labels)).logits
+        for book in range(3):
+            loss = F.cross_entropy(logits[0, :, book], labels[0, :, book], ignore_index=-100, reduction="sum")
+            expected[book] += float(loss) / math.log(2)
+    assert predictions[0].details["bits"] == pytest.approx(expected.tolist(), rel=1e-4)
+    assert predictions[0].details["frames"] == 50
+    assert float(task.metrics(predictions).scores(np.array([[1.0, 0.0]]))["bits_per_code"][0]) == pytest.approx(
+        expected.sum() / 150, rel=1e-4
+    )
+
+
+def test_an_encoder_decoder_converts_recordings(tmp_path: Path, codec: str) -> None:
+    model, _ = trained(tmp_path / "run", codec, "audio-to-audio")
+    task = AudioToAudio(model, codec=codec, columns=COLUMNS).for_evaluation()
+    rows = read_rows("clips", **PAIRS, clips=2, part="test")
+    found = evaluate("audio-to-audio", task, rows, train=rows, resamples=20)
+    assert found.report.metric == "mel_distance" and not found.report.higher
+    assert 0 <= found.report.metrics["code_accuracy"].value <= 1
+    assert list(found.report.baselines) == ["source", "codec"]
+    (before, after, truth), *_ = (example.sounds for example in task.listen(rows))
+    assert before.seconds == after.seconds == truth.seconds == 0.5
+    assert not np.array_equal(before.samples, truth.samples)
+
+
+def test_the_same_window_of_both_recordings(codec: str) -> None:
+    model = Model.from_config({**CONVERTER, "codebooks": 3, "vocab_size": 17})
+    task = AudioToAudio(model, codec=codec, seconds=0.2)
+    example = {"source": np.arange(90).reshape(30, 3) % 16, "labels": np.arange(90).reshape(30, 3) % 16}
+    window = task.augment(example, np.random.default_rng(0))
+    assert np.array_equal(window["source"], window["labels"]) and len(window["labels"]) == 20
+    batch = task.collate(
+        [window, task.augment({name: codes[:9] for name, codes in example.items()}, np.random.default_rng(0))]
+    )
+    assert batch.labels.shape == (2, 22, 3) and batch.flow.keep.sum().item() == 29
+    assert int((batch.labels == -100).sum()) == 2 * 22 * 3 - 87
+    assert torch.equal(batch.batch.decoder_input_ids[:, 0], torch.full((2, 3), 16))
+    assert task.labels([window], Flow()).max() < 16
+
+
+def test_ngrams_of_codes_are_a_distribution() -> None:
+    draw = np.random.default_rng(0)
+    recordings = [draw.integers(0, 4, (20, 2)) for _ in range(3)]
+    for order in (1, 2):
+        model = CodeNgrams(recordings, order, books=2, entries=4)
+        for book in model.books:
+            assert sum(book.probability(code, [1] if order == 2 else []) for code in range(4)) == pytest.approx(1.0)
+        assert sum(
+            2 ** -sum(model.bits(np.array([[a, b + 1]]))) for a in range(4) for b in (-1, 0, 1, 2)
+        ) == pytest.approx(1.0)
+
+
+def wrong_codec(model: Model, codec: str) -> None:
+    GenerateAudio(
+        Model.from_config(dict(FAMILIES["musicgen_decoder"].tiny, num_codebooks=2), task="text-to-audio"), codec=codec
+    )
+
+
+WRONG: dict[str, tuple[Callable[[Model, str], Any], str]] = {
+    "other codebooks": (wrong_codec, "the model reads 2 codebooks of 16 codes, and .* makes 3 of 16"),
+    "a long window": (lambda model, codec: GenerateAudio(model, codec=codec, seconds=9.0), "windows of 1 to 37 frames"),
+    "no number": (lambda model, codec: GenerateAudio(model, codec=codec, seconds=True), "it must be a number"),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_refused(call: Callable[[Model, str], Any], message: str, codec: str) -> None:
+    model = Model.from_config(dict(FAMILIES["musicgen_decoder"].tiny), task="text-to-audio")
+    with pytest.raises(ConfigError, match=message):
+        call(model, codec)
+
+
+def test_a_configuration_without_a_codec(tmp_path: Path, codec: str) -> None:
+    with pytest.raises(ConfigError, match="name the audio codec that makes the codes"):
+        make_trainer(config(tmp_path / "run", codec, "generate-audio", objective={"seconds": 0.3}))
+
+
+def test_recordings_of_different_lengths_are_no_pair(codec: str) -> None:
+    model = Model.from_config({**CONVERTER, "codebooks": 3, "vocab_size": 17})
+    sound = {"array": np.zeros(8000, np.float32), "sampling_rate": 16_000}
+    rows = read_rows([{"source": sound, "target": {**sound, "array": np.zeros(6000, np.float32)}}])
+    with pytest.raises(DataError, match=r"row 0: the source has 0\.50 seconds and the target 0\.38"):
+        AudioToAudio(model, codec=codec).encode(rows)
