@@ -19,7 +19,8 @@ from glassformer.errors import ConfigError, DataError, WeightsError
 from glassformer.inspect.summary import summary
 from glassformer.models import FAMILIES
 from glassformer.models.dac import Codec, CodecLoss, spectral_distance
-from glassformer.models.dac.convolutions import Snake, field_of_view
+from glassformer.models.dac.convolutions import DownBlock, Snake, UpBlock, field_of_view
+from glassformer.models.dac.losses import magnitudes
 
 TINY = dict(FAMILIES["dac"].tiny)
 FIELDS = ("audio_values", "quantized_representation", "audio_codes", "projected_latents")
@@ -162,6 +163,48 @@ def test_snake_by_hand() -> None:
         torch.testing.assert_close(snake(x)[0, row], wanted)
     with torch.no_grad():
         torch.testing.assert_close(snake(x), snake(x.requires_grad_()))
+
+
+def test_the_gradients_of_snake_are_those_of_differences() -> None:
+    snake = Snake(3).double()
+    snake.alpha.data.uniform_(0.3, 2.0, generator=torch.Generator().manual_seed(1))
+    x = waves(2 * 3, 9).double().reshape(2, 3, 9).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, alpha: snake(x), (x, snake.alpha))
+    narrow = waves(3, 9).bfloat16()[None].requires_grad_()
+    output = Snake(3)(narrow)  # as under autocast: the activations narrow, the parameter not
+    output.sum().backward()
+    assert narrow.grad is not None and output.dtype == narrow.grad.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("block", [DownBlock(8, 8), DownBlock(12, 4), UpBlock(16, 8, 8), UpBlock(24, 12, 4)])
+def test_strides_of_few_channels_are_right_in_bf16(block: nn.Module) -> None:
+    channels = block.snake.alpha.shape[1]
+    results = []
+    for narrow in (False, True):
+        x = waves(2 * channels, 1_024).reshape(2, channels, -1).requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=narrow):
+            output = block(x).float()
+        results.append([output.detach(), *torch.autograd.grad(output.square().sum(), [x, *block.parameters()])])
+    for wide, narrow in zip(*results, strict=True):
+        assert float((wide - narrow).norm()) < 0.03 * float(wide.norm())
+
+
+def test_codes_are_compared_in_fp32_under_autocast() -> None:
+    network = Model.from_config(TINY).network
+    assert isinstance(network, Codec)
+    z = waves(2, 32 * 500).reshape(2, 32, 500)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        narrow = network.quantizer(z, Flow())
+    wide = network.quantizer(z, Flow())
+    assert torch.equal(narrow.codes, wide.codes) and torch.equal(narrow.frames, wide.frames)
+
+
+@pytest.mark.parametrize("samples", [1_000, 1_024])
+def test_magnitudes_are_those_of_a_short_time_fourier_transform(samples: int) -> None:
+    wave, hann = waves(2, samples), torch.hann_window(256)
+    padded = torch.nn.functional.pad(wave, (128, 128))
+    wanted = torch.stft(padded, 256, 64, window=hann, center=False, return_complex=True).abs() / 64
+    torch.testing.assert_close(magnitudes(wave, 256), wanted.mT, atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("ratios", RATIOS.values(), ids=RATIOS)

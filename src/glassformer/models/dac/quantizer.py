@@ -115,6 +115,11 @@ class ResidualQuantizer(Node):
     def forward(self, z: Float[Tensor, "B D T"], flow: Flow, books: int | None = None) -> Quantized:
         """Quantise frames; `books`: with the first so many codebooks, None = all."""
         count = self._books_of_rows(z.shape[0]).to(z.device) if self.training else None
+        # Under autocast too, codes are compared in the precision of the weights: bf16 cannot tell neighbours apart.
+        with torch.autocast(z.device.type, enabled=False):
+            return self._quantize(z.to(next(self.parameters()).dtype), flow, books, count)
+
+    def _quantize(self, z: Tensor, flow: Flow, books: int | None, count: Tensor | None) -> Quantized:
         residual, frames, loss = z, torch.zeros_like(z), z.new_zeros(z.shape[0])
         codes, latents = [], []
         for number, book in enumerate(list(self.books)[: None if self.training else books]):
