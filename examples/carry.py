@@ -1,6 +1,7 @@
-"""Make the small model that the package carries, of a run of examples/tinyshakespeare.yaml.
+"""Make a small model that the package carries, of a run of an example.
 
-    python examples/carry.py runs/tinyshakespeare/seed-0
+    python examples/carry.py runs/tinyshakespeare/seed-0 shakespeare
+    python examples/carry.py runs/guitar-codec guitar_codec
 
 Weights are rounded to the values of bfloat16 and stored as float32: they load as they are, and half of each is zeros,
 which takes no room in a wheel or in git. How much that changes is printed.
@@ -16,21 +17,27 @@ import torch
 from glassformer import load
 from glassformer.evaluation.runs import evaluate_model, open_run
 
-PLACE = Path(__file__).parents[1] / "src" / "glassformer" / "checkpoints" / "shakespeare"
+CHECKPOINTS = Path(__file__).parents[1] / "src" / "glassformer" / "checkpoints"
 
 
-def main(folder: str) -> None:
-    trained = Path(folder) / "model"
+def main(folder: str, name: str) -> None:
+    place, trained = CHECKPOINTS / name, Path(folder) / "model"
     model = load(trained)
     with torch.no_grad():
         for weights in model.network.parameters():
             weights.copy_(weights.to(torch.bfloat16))
-    model.save_pretrained(PLACE)
+    model.save_pretrained(place)
 
-    rows = open_run(folder).read_rows()
-    before, after = (evaluate_model(place, "generate", rows, baselines=False).report for place in (trained, PLACE))
-    for name, figure in before.metrics.items():
-        print(f"{name}: {figure.written(4)}, rounded {after.metrics[name].written(4)}")
+    run = open_run(folder)
+    rows, config = run.read_rows(), run.config
+    before, after = (
+        evaluate_model(
+            own, config.task, rows, ignore=config.data.ignore, options=config.objective, baselines=False
+        ).report
+        for own in (trained, place)
+    )
+    for metric, score in before.metrics.items():
+        print(f"{metric}: {score.written(4)}, rounded {after.metrics[metric].written(4)}")
 
 
 if __name__ == "__main__":

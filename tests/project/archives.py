@@ -14,6 +14,7 @@ NEEDED = (
     "glassformer/checkpoints/shakespeare/model.safetensors",
     "glassformer/checkpoints/induction/model.safetensors",
     "glassformer/checkpoints/agreement/model.safetensors",
+    "glassformer/checkpoints/guitar_codec/model.safetensors",
     "glassformer/evaluation/published_scores.yaml",
     "glassformer/hf/config_defaults.yaml",
 )
