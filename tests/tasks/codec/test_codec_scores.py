@@ -8,6 +8,8 @@ import torch
 
 from glassformer.tasks.codec.scores import (
     bootstrap_of,
+    chroma,
+    chroma_correlation,
     code_counts,
     mel_distance,
     perplexity_of_counts,
@@ -34,6 +36,15 @@ def test_mel_distance_is_in_decibels() -> None:
     assert mel_distance(0.5 * SOUND, SOUND, 16_000).tolist() == pytest.approx([6.02, 6.02], abs=0.01)
     assert mel_distance(torch.zeros_like(SOUND), SOUND, 16_000).tolist() < [80.01, 80.01]
     assert mel_distance(SOUND[:, :50], SOUND[:, :50], 16_000).tolist() == [0, 0]  # shorter than a window
+
+
+def test_chroma_is_the_pitch_class_in_any_octave() -> None:
+    times = torch.arange(8_000) / 16_000
+    tones = torch.stack([torch.sin(2 * torch.pi * hz * times) for hz in (220.0, 880.0, 440.0 * 2 ** (4 / 12))])
+    assert chroma(tones, 16_000).argmax(1).tolist() == [0, 0, 4]  # from A: A, A, C sharp
+    assert chroma_correlation(0.3 * tones[:1], tones[1:2], 16_000).item() > 0.9
+    assert chroma_correlation(tones[:1], tones[2:], 16_000).item() < 0.1
+    assert chroma_correlation(torch.zeros(1, 50), tones[:1, :50], 16_000).item() == 0  # silent, and short
 
 
 def test_use_of_codes() -> None:

@@ -68,7 +68,7 @@ def test_from_a_configuration_to_a_codec_and_its_report(tmp_path: Path) -> None:
     rows = read_rows("more", **CLIPS, clips=2, part="test", seed=2)
     task = Reconstruct(model).for_evaluation()
     found = evaluate("reconstruct", task, rows, train=rows, resamples=20)
-    assert {"si_snr_db", "mel_distance", "code_perplexity", "dead_codes"} == set(found.report.metrics)
+    assert {"si_snr_db", "mel_distance", "chroma", "code_perplexity", "dead_codes"} == set(found.report.metrics)
     assert found.report.metric == "mel_distance" and not found.report.higher
     assert list(found.report.baselines) == ["samples"]
     assert "2,000 bits a second as samples of 8 bits, 250 a second" in found.report.baselines["samples"].about

@@ -2,6 +2,7 @@
 
 si_snr_db       scale-invariant signal-to-noise ratio of the waveforms, in dB; more is better
 mel_distance    mean difference of log-mel spectrograms, in dB; less is better
+chroma          correlation of the energies of the twelve pitch classes: whether the chord is the same; 1 is best
 code_perplexity among how many codes a codebook is undecided, a mean over codebooks
 dead_codes      share of codes that nothing was encoded by
 """
@@ -23,9 +24,12 @@ from glassformer.tasks.microbatch import MicroBatch
 SMALLEST = 1e-8
 RANGE_DB = 80.0
 """Below the loudest band of a sound by so much, differences do not count."""
+PITCHES_HZ = (75.0, 1_500.0)
+"""Where fundamentals and their first partials are."""
 METHODS = {
     "si_snr_db": "scale-invariant signal-to-noise ratio, a mean over recordings (Le Roux et al. 2019)",
     "mel_distance": "mean |difference| of 80 log-mel bands in dB, to 80 dB below the sound's loudest band",
+    "chroma": "correlation of the magnitudes of the twelve pitch classes, 75 to 1,500 Hz, a mean over recordings",
     "code_perplexity": "exp(entropy) of the codes used, a mean over codebooks",
     "dead_codes": "share of codes that were not used, of all codebooks",
 }
@@ -51,6 +55,28 @@ def mel_distance(wave: Tensor, target: Tensor, rate_hz: int) -> Tensor:
     ours, theirs = (10 * mel.log_power(torch.nn.functional.pad(x.float().cpu(), (0, short))) for x in (wave, target))
     floor = theirs.amax((1, 2), keepdim=True) - RANGE_DB
     return (torch.maximum(ours, floor) - torch.maximum(theirs, floor)).abs().mean((1, 2))
+
+
+def chroma(wave: Tensor, rate_hz: int) -> Tensor:
+    """Magnitudes of the twelve pitch classes, from A, means over the sound. [B, samples] → [B, 12]
+
+    Each frequency of a Fourier transform of a quarter of a second counts for the class of the nearest pitch.
+    Source: Müller 2015, "Fundamentals of Music Processing", section 3.1.2.
+    """
+    window = round(0.25 * rate_hz)
+    padded = torch.nn.functional.pad(wave.float().cpu(), (0, max(window - wave.shape[1], 0)))
+    hann = torch.hann_window(window)
+    spectrum = torch.stft(padded, window, window // 4, window=hann, center=False, return_complex=True).abs().mean(2)
+    hz = torch.fft.rfftfreq(window, 1 / rate_hz)
+    heard = (hz > PITCHES_HZ[0]) & (hz < PITCHES_HZ[1])
+    classes = (12 * (hz[heard] / 440.0).log2()).round().long() % 12
+    return torch.zeros(len(wave), 12).index_add_(1, classes, spectrum[:, heard])
+
+
+def chroma_correlation(wave: Tensor, target: Tensor, rate_hz: int) -> Tensor:
+    """Correlation of the pitch classes of two sounds; 0 where one is silent. [B, samples] → [B]"""
+    ours, theirs = (x - x.mean(1, keepdim=True) for x in (chroma(wave, rate_hz), chroma(target, rate_hz)))
+    return torch.nn.functional.cosine_similarity(ours, theirs)
 
 
 def code_counts(codes: Tensor, entries: int) -> Tensor:
@@ -101,16 +127,19 @@ class CodecMetric(Metric):
 
 def bootstrap_of(rows: Sequence[Mapping[str, float]], counts: np.ndarray | None) -> BootstrapSums:
     """The scores of recordings, for any resample; counts: of the codes of each [N, K, entries], where there are any."""
-    values = np.array([[row["si_snr_db"], row["mel_distance"], 1.0] for row in rows])
+    names = [name for name in METHODS if name in rows[0]]
+    values = np.array([[*(row[name] for name in names), 1.0] for row in rows])
+    width = values.shape[1]
     books = (0, 0) if counts is None else counts.shape[1:]
     statistics = values if counts is None else np.concatenate([values, counts.reshape(len(rows), -1)], axis=1)
 
     def of(sums: np.ndarray) -> dict[str, np.ndarray]:
-        scores = {"si_snr_db": sums[:, 0] / sums[:, 2], "mel_distance": sums[:, 1] / sums[:, 2]}
+        scores = {name: sums[:, column] / sums[:, width - 1] for column, name in enumerate(names)}
         if counts is not None:
-            used = sums[:, 3:].reshape(-1, *books)
+            used = sums[:, width:].reshape(-1, *books)
             scores |= {"code_perplexity": perplexity_of_counts(used), "dead_codes": (used == 0).mean((1, 2))}
         return scores
 
-    methods = METHODS if counts is not None else {name: METHODS[name] for name in ("si_snr_db", "mel_distance")}
+    use = () if counts is None else ("code_perplexity", "dead_codes")
+    methods = {name: METHODS[name] for name in (*names, *use)}
     return BootstrapSums(statistics, of, methods)

@@ -1,7 +1,7 @@
 """Reconstruction: an audio codec learns to give sounds back from their codes.
 
 recording ─ a segment of `seconds`, drawn anew each time ─ codec ─ losses of waveform, spectra and codes
-evaluated: the whole recording ─ encode ─ codes ─ decode ─ SI-SNR, mel distance, use of codes
+evaluated: the whole recording ─ encode ─ codes ─ decode ─ SI-SNR, mel distance, chroma, use of codes
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.models.dac import CodecLoss
 from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
-from glassformer.tasks.codec.scores import CodecMetric, bootstrap_of, code_counts, mel_distance, si_snr_db
+from glassformer.tasks.codec.scores import (
+    CodecMetric,
+    bootstrap_of,
+    chroma_correlation,
+    code_counts,
+    mel_distance,
+    si_snr_db,
+)
 from glassformer.tasks.columns import RowTask, placed
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example
@@ -183,6 +190,7 @@ class Reconstruct(RowTask):
         return {
             "si_snr_db": float(si_snr_db(made[None], target)),
             "mel_distance": float(mel_distance(made[None], target, self.rate_hz)),
+            "chroma": float(chroma_correlation(made[None], target, self.rate_hz)),
         }
 
     def _sounds(self, rows: Dataset) -> RowSounds:
