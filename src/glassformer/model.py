@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import torch
 from torch import Tensor
 
-from glassformer.audio_coding import AudioCoder
+from glassformer.audio_coding import CODEC, AudioCoder
 from glassformer.call import CallInputs, CallOptions, complete_inputs, decoder_inputs, encoder_of, take_labels
 from glassformer.compression.adapters import check_not_adapted
 from glassformer.core.cache import KeyValueCache
@@ -187,16 +187,18 @@ class Model(SentenceEncoder, AudioCoder):
         progress: Callable[[int, int], None] | None = None,
         limit_bytes: int = 2**30,
         truncation: bool = False,
+        codec: str | Path | Model | None = None,
         **fields: Tensor,
     ) -> Session:
         """Run a forward pass on one text, or on two as a pair, and store it, to inspect attention and hidden states.
 
         An encoder-decoder reads the first text, and its decoder the second, or else its own answer. A model of pictures
-        or sounds takes the name of a file first.
+        or sounds takes the name of a file first; one over codes too, which a codec makes.
 
         Args:
             progress: called after each block with the number of finished blocks and of all.
             limit_bytes: RAM limit of the session, beside the weights · truncation: cut texts that are too long
+            codec: of a model over codes: a folder, a Hub name or a model; None = the one that this package carries
             fields: other inputs, as in a call: `bbox`, `visual_feats` and `visual_pos`, of one row.
         Returns: a `Session`: `session.head(4, 11).probs(3)`, `session.overview(4)`, `session.states(4)`, …
         Raises: DataError: the texts are empty or too long. UnsupportedError: the model has no attention.
@@ -204,7 +206,8 @@ class Model(SentenceEncoder, AudioCoder):
         from glassformer.inspect.inputs import open_inputs
         from glassformer.inspect.session import Session
 
-        opened = open_inputs(self, texts, fields, truncation=truncation)
+        maker = load(codec or CODEC) if self.reads_codes and not isinstance(codec, Model) else codec
+        opened = open_inputs(self, texts, fields, truncation=truncation, codec=maker)
         return Session(self.network, opened, progress=progress, limit_bytes=limit_bytes)
 
     def attribute(
@@ -249,7 +252,13 @@ class Model(SentenceEncoder, AudioCoder):
         return GenerationTrace(generator, open_prompt(self, prompt, truncation=truncation), self.tokenizer.target)
 
     def look(
-        self, texts: str | Sequence[str], *, truncation: bool = False, corpus: str | Path | None = None, **options: Any
+        self,
+        texts: str | Sequence[str],
+        *,
+        truncation: bool = False,
+        corpus: str | Path | None = None,
+        codec: str | Path | None = None,
+        **options: Any,
     ) -> Look:
         """Visualise the attention of one text, or of two as a pair, in a web browser: the attention explorer.
 
@@ -264,16 +273,18 @@ class Model(SentenceEncoder, AudioCoder):
             html: write the page to this file (self-contained) instead of serving it · truncation: cut long texts
             view: the name of a view · layer, heads: the initial ones, from 0 · corpus: an index's folder, to search in
             options: with view="generate", which shows text generation: as in `generate`
-            theme: "light" or "dark"; None = the system's · block: wait for Ctrl-C; None = in a script
+            theme: "light", "dark"; None = the system's · block: None = in a script · codec: as in `inspect`
         Returns: a `Look`: `.url`, `.session`, `.save(path)`, `.close()`.
         Raises: DataError: the texts are empty or too long. ConfigError: the port is taken.
             UnsupportedError: the model has no attention.
         """
         from glassformer.explorer import look
 
-        return look(self.session_factory(truncation=truncation, corpus=corpus), texts, **options)
+        return look(self.session_factory(truncation=truncation, corpus=corpus, codec=codec), texts, **options)
 
-    def session_factory(self, *, truncation: bool = False, corpus: str | Path | None = None) -> SessionFactory:
+    def session_factory(
+        self, *, truncation: bool = False, corpus: str | Path | None = None, codec: str | Path | None = None
+    ) -> SessionFactory:
         """Facts about the model, and what makes its sessions: all that the attention explorer knows of it."""
         from glassformer.explorer.contexts import searched_corpus
         from glassformer.explorer.describe import model_facts
@@ -281,7 +292,8 @@ class Model(SentenceEncoder, AudioCoder):
         from glassformer.speech.transcription_trace import transcriber
 
         options: Any = {"truncation": True} if truncation else {}
-        facts, inspect, trace = model_facts(self), partial(self.inspect, **options), partial(self.writing, **options)
+        facts, trace = model_facts(self), partial(self.writing, **options)
+        inspect = partial(self.inspect, **options, **({"codec": load(codec or CODEC)} if self.reads_codes else {}))
         compare = self.explain_similarity if facts.can_compare else None
         return searched_corpus(SessionFactory(facts, inspect, trace, transcriber(self), compare), self, corpus)
 

@@ -321,7 +321,10 @@ class PretrainedModel(AdaptedModule):
     @property
     def writes(self) -> bool:
         """Whether it generates text: continues a prompt, or answers it."""
-        return self.is_encoder_decoder or (self.task == "text-generation" and self.family.modality is None)
+        codes = self.network.sizes.codebooks > 0
+        return not codes and (
+            self.is_encoder_decoder or (self.task == "text-generation" and self.family.modality is None)
+        )
 
 
 def _find_processor(family: Family, folder: Path) -> Processor | None:

@@ -11,7 +11,7 @@ import pytest
 import soundfile
 import torch
 
-from glassformer.audio.listening import Sound, SoundExample, write_sounds
+from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample, write_sounds
 from glassformer.errors import DataError
 
 WAVE = np.sin(np.arange(800) * 0.1).astype(np.float32) * 0.5
@@ -27,7 +27,7 @@ def test_a_wav_file_holds_the_samples() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"samples": np.zeros(0, np.float32)}, "floats \\[samples\\], one at least"),
+        ({"samples": np.zeros(0, np.float32)}, r"floats \[samples\], one at least"),
         ({"samples": np.zeros((2, 9))}, "shape \\[2, 9\\]"),
         ({"samples": np.zeros(9, np.int16)}, "int16"),
         ({"samples": np.array([0.0, np.nan])}, "NaN or infinite"),
@@ -65,3 +65,16 @@ def test_as_data() -> None:
             {"name": "a", "seconds": 0.1, "sample_rate_hz": 8_000, "codes": [[1, 2]], "frame_rate_hz": 20.0},
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("probs", "message"),
+    [
+        (np.zeros((2, 3, 3)), r"shape \[2, 3, 3\] for 1 heads"),
+        (np.full((1, 3, 3), 1.5), "no probabilities"),
+        (np.full((1, 3, 3), np.nan), "no probabilities"),
+    ],
+)
+def test_what_is_no_attention_is_refused(probs: np.ndarray, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        AttentionOverTime(["head 0"], probs, 50.0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from glassformer.audio.listening import Sound, SoundExample, SoundMark
+from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample, SoundMark
 from glassformer.errors import DataError
 from glassformer.explorer import binary_frames
 from glassformer.explorer.listening_page import ListeningPage
@@ -87,3 +87,15 @@ def test_its_size_is_bounded(page_files: Path) -> None:
 def test_very_short_sounds_have_pictures(page_files: Path) -> None:
     read, _ = pieces(ListeningPage([SoundExample("click", [Sound("one", np.ones(3, np.float32), RATE)])], "Click"))
     assert binary_frames.decode(read.frames()["mel/0/0"]).arrays["values"].shape == (80, 1)
+
+
+def test_attention_travels_as_roots(page_files: Path) -> None:
+    probs = np.array([[[1.0, 0.0], [0.25, 0.75]], [[0.01, 0.0], [0.0, 0.04]]])
+    attention = AttentionOverTime(["head 0", "head 1"], probs, 50.0, 1, "It looks back.")
+    read, _ = pieces(ListeningPage([SoundExample("a", [Sound("one", tone(100), RATE, attention=attention)])], "A"))
+    assert read.json("listening")["examples"][0]["sounds"][0]["heads"] == ["head 0", "head 1"]
+    frame = binary_frames.decode(read.frames()["attention/0/0"])
+    assert frame.fields == {"rate": 50.0, "opening": 1, "sentence": "It looks back."}
+    most = frame.arrays["most"][:, None, None]
+    assert most.ravel().tolist() == pytest.approx([1.0, 0.04])
+    assert np.abs(most * (frame.arrays["values"] / 255.0) ** 2 - probs).max() < 0.004

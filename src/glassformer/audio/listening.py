@@ -42,12 +42,40 @@ class SoundMark:
 
 
 @dataclass(frozen=True, eq=False)
+class AttentionOverTime:
+    """Attention of a model's heads over the time of a sound: at each moment, where in time a head looks.
+
+    heads: what each is called · probs: probabilities [H, rows, columns], evenly in time
+    frame_rate_hz: rows and columns a second · opening: the head that is shown first · sentence: what it does, in words
+
+    Raises: DataError: another shape, or numbers that are no probabilities.
+    """
+
+    heads: Sequence[str]
+    probs: NDArray[Any] | Tensor
+    frame_rate_hz: float
+    opening: int = 0
+    sentence: str = ""
+
+    def __post_init__(self) -> None:
+        probs = _array(self.probs)
+        if probs.ndim != 3 or not probs.size or len(probs) != len(self.heads):
+            raise DataError(
+                f"attention has the shape {list(probs.shape)} for {len(self.heads)} heads; it must be "
+                "[heads, rows, columns]"
+            )
+        if not (probs.min() >= 0.0 and probs.max() <= 1.0):  # NaN is neither
+            raise DataError("attention has numbers that are no probabilities, from 0 to 1")
+        object.__setattr__(self, "probs", probs.astype(np.float32, copy=False))
+
+
+@dataclass(frozen=True, eq=False)
 class Sound:
     """A sound, and what is seen beside it.
 
     name: short, such as "before" · samples: floats of full scale 1, more is clipped. [samples]
     codes: of a codec; the same number in a row is the same code. [K, T] · frame_rate_hz: frames of them a second
-    marks: notes, spans, moments · about: half a line
+    marks: notes, spans, moments · about: half a line · attention: of a model that reads or writes the sound
 
     Raises: DataError: no samples, NaN, a rate that browsers do not play, or codes of another shape or without a rate.
     """
@@ -60,6 +88,7 @@ class Sound:
     frame_rate_hz: float | None = None
     marks: Sequence[SoundMark] = ()
     about: str = ""
+    attention: AttentionOverTime | None = None
 
     def __post_init__(self) -> None:
         samples = _array(self.samples)

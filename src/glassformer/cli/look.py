@@ -47,13 +47,17 @@ class PageOptions(Serving):
     cap_mb: float = option(25, "Size limit in MB of exact layers in the HTML file.", "--cap-mb", min=0)
     view: str | None = option(
         None,
-        "Initial view: model, head, matrix, neuron, generate (watch a text being generated), sound (a transcript), "
+        "Initial view: model, head, matrix, neuron, generate (watch a text being generated), sound (a transcript; "
+        "of a model over codes, attention over musical time), "
         "patch (activation patching), similarity (of two texts), contexts (of --corpus), embedding (the tokens as "
         "points, layer by layer), lens (logit lens), attribution.",
     )
     layer: int | None = option(None, "Initial layer, from 0.", min=0)
     head: list[int] | None = option(None, "Initial attention head, from 0; repeatable.", min=0)
     theme: str | None = option(None, "Colour theme: light or dark. Default: the system's.")
+    codec: str | None = option(
+        None, "Audio codec of a model over codes: a folder or Hub name. Default: the one that this package carries."
+    )
     corpus: Path | None = option(None, "Corpus to search in: the folder of an index, as written by corpus index.")
 
     def exact_layers(self) -> list[int] | None:
@@ -66,7 +70,8 @@ class PageOptions(Serving):
             from glassformer.explorer.look import InitialView
 
             check_html_path(self.html)
-            InitialView(view=self.view).check_saved()
+            if self.view != "sound":  # which is a file of its own for models over codes, as `look` finds out
+                InitialView(view=self.view).check_saved()
         return layers
 
 
@@ -93,6 +98,8 @@ def look(
     generation (40 tokens by default): the token distribution of each step, and what comes if you choose another token.
     The options for generation, sampling and beam search belong to that view.
 
+    Of an audio codec, with the file of a recording, it shows what its codes say of it, to hear and see.
+
     Of a run folder, without a text, it shows the run: training curves, report, errors, and the attention of its best
     model in the rows with the highest loss; it is evaluated first where it was not.
     """
@@ -111,11 +118,19 @@ def look(
     inputs = _read_texts(texts)
 
     with spinner("loading the model"):
+        from glassformer.cli.look_codes import look_at_codes, shows_sound
         from glassformer.explorer import Look
         from glassformer.explorer.session_runs import SessionRuns
         from glassformer.model import load
 
-        factory = load(model, **loading.given()).session_factory(truncation=truncate, corpus=page.corpus)
+        loaded = load(model, **loading.given())
+        as_sound = shows_sound(loaded, page.view)
+    if as_sound:
+        look_at_codes(loaded, inputs, codec=page.codec, html=page.html, browser=page.browser, json=json)
+        return
+    if page.html is not None:
+        start.check_saved()
+    factory = loaded.session_factory(truncation=truncate, corpus=page.corpus, codec=page.codec)
     with notes(repeats=False), Look(SessionRuns(factory), inputs, start) as explorer:
         if page.html is not None:
             write(explorer, page.html, layers=exact_layers, cap_bytes=round(page.cap_mb * 1e6), json=json)
@@ -133,7 +148,7 @@ def look_at_run(run: Path, options: PageOptions, json: bool) -> None:
     from glassformer.evaluation.run_page import MAX_LINKED_ROWS, RunPage
     from glassformer.tasks.predictions import sort_by_loss
 
-    for name in ("layers", "view", "layer", "head", "theme", "corpus"):
+    for name in ("layers", "view", "layer", "head", "theme", "corpus", "codec"):
         if getattr(options, name) is not None:
             raise ConfigError(
                 f"--{name} says how the explorer opens on a text; give a text, or leave it out for the run"

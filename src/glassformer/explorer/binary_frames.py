@@ -38,6 +38,7 @@ KINDS = {
     "lens": 12,
     "attribution": 13,
     "codes": 14,
+    "attention": 15,
 }
 DTYPES = {"u8": "<u1", "u32": "<u4", "f32": "<f4", "f64": "<f8"}
 

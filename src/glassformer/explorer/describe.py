@@ -72,7 +72,7 @@ def model_facts(model: PretrainedModel) -> ModelFacts:
         dtype=str(model.dtype).removeprefix("torch."),
         parameters=sum(parameter.numel() for parameter in model.network.parameters()),
         max_tokens=model.network.max_tokens,
-        modality=model.family.modality,
+        modality="sound" if model.network.sizes.codebooks else model.family.modality,
         can_generate=model.writes,
         predicts=predicts(model.network),
         reads=reads_layers(model.network),

@@ -3,7 +3,7 @@
 The page is built from web/src/views/listen, as the explorer's standalone page, whose format this is:
 
     <script data-key="wav/0/1">        the second sound of the first example, a wav file in base64
-    <script data-key="mel/0/1">        its log-mel spectrogram, a frame · "codes/0/1": its codes
+    <script data-key="mel/0/1">        its log-mel spectrogram, a frame · codes/0/1, attention/0/1: where it has them
     <script id="listening">            all else
 """
 
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from glassformer import __version__
 from glassformer.audio.features import MAX_HZ, LogMel
-from glassformer.audio.listening import Sound, SoundExample
+from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample
 from glassformer.errors import DataError
 from glassformer.explorer import binary_frames
 from glassformer.explorer.standalone_page import CAP_BYTES, frame_block, json_block, page_around
@@ -113,6 +113,7 @@ def _entry(example: SoundExample) -> dict[str, Any]:
                 "about": sound.about,
                 "rate": sound.sample_rate_hz,
                 "coded": sound.codes is not None,
+                "heads": None if sound.attention is None else list(sound.attention.heads),
                 "marks": [
                     {"label": mark.label, "start": mark.start_s, "end": mark.end_s, "pitch": mark.pitch}
                     for mark in sound.marks
@@ -140,6 +141,17 @@ def _blocks(example: SoundExample, number: int) -> Iterator[str]:
             codes = np.asarray(sound.codes).astype(np.uint32)
             frame = binary_frames.encode("codes", {"codes": codes}, {"rate": sound.frame_rate_hz})
             yield frame_block(f"codes/{key}", frame)
+        if sound.attention is not None:
+            yield frame_block(f"attention/{key}", attention_frame(sound.attention))
+
+
+def attention_frame(attention: AttentionOverTime) -> bytes:
+    """Attention as bytes, 255 · √(p / largest p of the head): roots, so that what is faint is seen too."""
+    probs = torch.from_numpy(np.asarray(attention.probs))
+    most = probs.amax((1, 2)).clamp(min=1e-12)
+    values = (probs / most[:, None, None]).sqrt().mul(255).round().to(torch.uint8)
+    fields = {"rate": attention.frame_rate_hz, "opening": attention.opening, "sentence": attention.sentence}
+    return binary_frames.encode("attention", {"values": values, "most": most}, fields)
 
 
 def _extractor(rate_hz: int) -> LogMel:

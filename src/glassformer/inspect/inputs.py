@@ -44,14 +44,25 @@ class SessionInput:
 
 
 def open_inputs(
-    model: PretrainedModel, texts: Sequence[str], fields: Mapping[str, Tensor], *, truncation: bool = False
+    model: PretrainedModel,
+    texts: Sequence[str],
+    fields: Mapping[str, Tensor],
+    *,
+    truncation: bool = False,
+    codec: Any = None,
 ) -> SessionInput:
     """Texts, or a file and texts, as one row without padding.
 
-    Args: fields: what is read beside texts and files, such as `bbox` · truncation: cut texts that are too long
+    Args:
+        fields: what is read beside texts and files, such as `bbox` · truncation: cut texts that are too long
+        codec: the audio codec (a model) that makes what a model over codes reads
     Raises: DataError: empty, too long, or not what the model reads. UnsupportedError: it lacks its head.
     """
     limit = model.network.max_tokens
+    if model.network.sizes.codebooks:
+        from glassformer.inspect.codes_input import codes_input  # which stands on this module
+
+        return codes_input(model.network, texts, codec.network)
     if model.family.modality:
         opened = _open_media(model, texts, truncation)
     elif model.is_encoder_decoder:

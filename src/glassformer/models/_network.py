@@ -229,8 +229,9 @@ class Network(Node):
 
     @property
     def unreadable(self) -> str:
-        """Why no residual stream alone gives the output; empty where one does."""
-        return ""
+        """Why no residual stream alone gives the output, as one table of logits; empty where one does."""
+        books = self.sizes.codebooks
+        return "this head predicts an id of each of several codebooks, and their logits are no one table" * bool(books)
 
     def head_stream(self) -> str:
         """The stream that the head reads: its only one, or the target of an encoder-decoder."""

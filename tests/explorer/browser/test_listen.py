@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.audio.listening import Sound, SoundExample, SoundMark
+from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample, SoundMark
 from glassformer.explorer.listening_page import ListeningPage
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits
@@ -27,7 +27,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     coded = Sound("decoded", high, RATE, codes=codes, frame_rate_hz=25.0, about="from 4 codes a frame")
     first = SoundExample("A note", [Sound("original", low, RATE, marks=notes), coded], "It is A2.", [("pitch", "A2")])
     here = [SoundMark("continued from here", 1.0), SoundMark("new", 1.0, 3.0)]
-    second = SoundExample("Played on", [Sound("all of it", low, RATE, marks=here)])
+    probs = np.stack([np.eye(30), np.tri(30) / np.arange(1, 31)[:, None]])
+    attention = AttentionOverTime(["head 0", "head 1"], probs, 10.0, 1, "It looks at all alike.")
+    second = SoundExample("Played on", [Sound("all of it", low, RATE, marks=here, attention=attention)])
     path = tmp_path_factory.mktemp("listen") / "page.html"
     ListeningPage([first, second], "Two sounds", about="To be compared.", command="glassformer listen run").save(path)
     return path
@@ -83,6 +85,21 @@ def test_codes_say_what_they_are_and_where_else_they_occur(tab: Callable[..., Ta
     before = page.locator(".listen-sheet").first.evaluate("sheet => sheet.clientWidth")
     page.keyboard.press("+")
     one.until("document.querySelector('.listen-sheet').clientWidth === x", 2 * before)
+
+
+def test_attention_is_that_of_the_moment(tab: Callable[..., Tab], saved: Path) -> None:
+    one = tab(reduced_motion="reduce")
+    page = one.page
+    page.goto(saved.as_uri())
+    page.locator(".listen-head select").select_option(label="head 0")
+    page.locator(".listen-map").click(position={"x": 5, "y": 62})  # half of the way down: half of its three seconds
+    one.until(f"Math.abs({TIME} - x) < 0.11", SECONDS / 2)
+    page.mouse.move(0, 0)
+    size = page.locator(".listen-attention .listen-size")
+    assert size.inner_text() == "at 1.50 s: 100% on 1.50 s"
+    page.locator(".listen-head select").select_option(label="head 1")
+    one.until("document.querySelector('.listen-attention .listen-size').textContent.includes('6.3% on 0.00 s')")
+    assert "It looks at all alike." in page.locator(".listen-attention").inner_text()
 
 
 def test_the_page_is_for_everyone(tab: Callable[..., Tab], check: Check, saved: Path) -> None:

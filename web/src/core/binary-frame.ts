@@ -11,7 +11,7 @@ export interface BinaryFrame {
   shapes: Record<string, number[]>;
 }
 
-const KINDS = ["overview", "lines", "tile", "row", "neuron", "layer", "distribution", "spectrogram", "alignment", "similarity", "embedding", "lens", "attribution", "codes"] as const;
+const KINDS = ["overview", "lines", "tile", "row", "neuron", "layer", "distribution", "spectrogram", "alignment", "similarity", "embedding", "lens", "attribution", "codes", "attention"] as const;
 export type FrameKind = (typeof KINDS)[number];
 
 const TYPES = { u8: Uint8Array, u32: Uint32Array, f32: Float32Array, f64: Float64Array };

@@ -1,6 +1,6 @@
 /** Sounds to be compared by ear and eye, several to an example, as they lie in a page; see explorer/listening_page.py. */
 
-import { readFrame } from "./binary-frame";
+import { type BinaryFrame, readFrame } from "./binary-frame";
 import type { Bytes } from "./heatmap";
 import { decompress } from "./inline-transport";
 
@@ -21,6 +21,20 @@ export interface Codes {
   rate: number;
 }
 
+/** Attention of heads over time: at each moment (a row) where in time (a column) each looks. */
+export interface Attention {
+  heads: string[];
+  /** Of each head, 255 · √(p / most). */
+  maps: Bytes[];
+  /** The largest probability of each head. */
+  most: Float32Array;
+  /** Rows and columns a second. */
+  rate: number;
+  opening: number;
+  /** What the head that is shown first does. */
+  sentence: string;
+}
+
 export interface Sound {
   name: string;
   about: string;
@@ -34,6 +48,7 @@ export interface Sound {
   /** Log-mel spectrogram, low tones in the first row; `top`: its highest tone in Hz. */
   mel: Bytes & { rate: number; top: number };
   codes: Codes | null;
+  attention: Attention | null;
 }
 
 export interface Example {
@@ -58,22 +73,23 @@ export interface Listening {
 }
 
 type Description = Omit<Listening, "examples"> & {
-  examples: (Omit<Example, "sounds" | "seconds" | "peak"> & { sounds: (Pick<Sound, "name" | "about" | "rate" | "marks"> & { coded: boolean })[] })[];
+  examples: (Omit<Example, "sounds" | "seconds" | "peak"> & { sounds: (Pick<Sound, "name" | "about" | "rate" | "marks"> & { coded: boolean; heads: string[] | null })[] })[];
 };
 
 export async function openListening(holder: Document = document): Promise<Listening> {
   const data = JSON.parse(new TextDecoder().decode(await decompress(holder.getElementById("listening")!))) as Description;
   const block = (kind: string, key: string) => holder.querySelector(`script[data-key="${kind}/${key}"]`)!;
   const examples = await Promise.all(data.examples.map(async (example, at): Promise<Example> => {
-    const sounds = await Promise.all(example.sounds.map(async ({ coded, ...sound }, number): Promise<Sound> => {
+    const sounds = await Promise.all(example.sounds.map(async ({ coded, heads, ...sound }, number): Promise<Sound> => {
       const key = `${at}/${number}`;
       const wav = bytesOf(block("wav", key).textContent ?? "");
       const samples = samplesOf(wav);
       const mel = readFrame(await decompress(block("mel", key)), "spectrogram");
       const codes = coded ? readFrame(await decompress(block("codes", key)), "codes") : null;
+      const attention = heads ? attentionOf(readFrame(await decompress(block("attention", key)), "attention"), heads) : null;
       const [height, width] = mel.shapes.values;
       return {
-        ...sound, samples, seconds: samples.length / sound.rate, wav: new Blob([wav], { type: "audio/wav" }),
+        ...sound, samples, attention, seconds: samples.length / sound.rate, wav: new Blob([wav], { type: "audio/wav" }),
         mel: { values: mel.arrays.values as Uint8Array, height, width, rate: mel.header.rate as number, top: mel.header.top as number },
         codes: codes && { values: codes.arrays.codes as Uint32Array, books: codes.shapes.codes[0], frames: codes.shapes.codes[1], rate: codes.header.rate as number },
       };
@@ -81,6 +97,21 @@ export async function openListening(holder: Document = document): Promise<Listen
     return { ...example, sounds, seconds: Math.max(...sounds.map(({ seconds }) => seconds)), peak: Math.max(...sounds.map(loudest)) };
   }));
   return { ...data, examples };
+}
+
+function attentionOf({ header, arrays, shapes }: BinaryFrame, heads: string[]): Attention {
+  const { rate, opening, sentence } = header as { rate: number; opening: number; sentence: string };
+  const [, height, width] = shapes.values;
+  const values = arrays.values as Uint8Array;
+  const maps = heads.map((_, head) => ({ values: values.subarray(head * height * width, (head + 1) * height * width), height, width }));
+  return { heads, maps, most: arrays.most as Float32Array, rate, opening, sentence };
+}
+
+/** The columns with the largest probability of a row, strongest first. */
+export function strongestColumns({ maps, most }: Attention, head: number, row: number, count: number): { column: number; p: number }[] {
+  const { values, width } = maps[head];
+  const all = Array.from({ length: width }, (_, column) => ({ column, p: most[head] * (values[row * width + column] / 255) ** 2 }));
+  return all.sort((a, b) => b.p - a.p).slice(0, count).filter(({ p }) => p > 0);
 }
 
 const bytesOf = (base64: string): ArrayBuffer => Uint8Array.from(atob(base64.trim()), (character) => character.charCodeAt(0)).buffer;

@@ -100,10 +100,6 @@ class MusicgenDecoder(TextModel):
     def make_head(self, spec: MusicgenSpec, task: str) -> Head | None:
         return CodebookLMHead(self.width, spec.codes, spec.embed.books) if task == "text-to-audio" else None
 
-    @property
-    def unreadable(self) -> str:
-        return "this head predicts an id of each of several codebooks, and their logits are no one table"
-
     def stacks(self) -> dict[str, Stack]:
         return {"sound": self.blocks}
 

@@ -1,7 +1,7 @@
 /** Pictures of a sound on a canvas that shows a stretch of time: waveform, spectrogram, codes. */
 
 import { type Codes, peaks, type Sound } from "../../core/listening";
-import { paintMap } from "../../core/heatmap";
+import { type Bytes, paintMap } from "../../core/heatmap";
 import { codeColour } from "../../core/palette";
 
 /** What a canvas shows: from a time on, `scale` pixels a second. */
@@ -72,6 +72,24 @@ export function drawMel(stage: Stage, { mel, seconds }: Sound): void {
   paint.scale(1, -1); // low tones are in the first row, and at the bottom
   paint.drawImage(picture, from * mel.rate, 0, Math.max(shown * mel.rate, 0.01), mel.height, 0, 0, shown * scale, height);
   paint.restore();
+}
+
+/** Maps of attention as pictures, by theme. */
+const attentions = { light: new WeakMap<Bytes, HTMLCanvasElement>(), dark: new WeakMap<Bytes, HTMLCanvasElement>() };
+
+/** Rows of a map of attention, `first` up to `last`, over the height of the stage; columns on the axis of time. */
+export function drawAttention(stage: Stage, map: Bytes, rate: number, first: number, last: number): void {
+  const { from, scale, width, height, dark } = stage;
+  const { paint } = prepared(stage);
+  const known = attentions[dark ? "dark" : "light"];
+  let picture = known.get(map);
+  if (!picture) {
+    picture = document.createElement("canvas");
+    paintMap(picture, map.values, map.height, map.width, { dark });
+    known.set(map, picture);
+  }
+  paint.imageSmoothingEnabled = false;
+  paint.drawImage(picture, from * rate, first, (width / scale) * rate, last - first, 0, 0, width, height);
 }
 
 /** Codes as cells in colours, with their numbers where there is room; the same code as the chosen one stands out. */

@@ -6,7 +6,7 @@
  *     0:00     0:01     0:02
  */
 
-import { type Signal, useComputed, useSignal } from "@preact/signals";
+import { type ReadonlySignal, type Signal, useComputed, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { download } from "../../core/browser";
 import { clock, plural } from "../../core/format";
@@ -14,6 +14,7 @@ import type { Mark, Sound } from "../../core/listening";
 import { Icon } from "../../ui/icons";
 import { Axis, Cursor, useFollowing, useWidth } from "../../ui/timeline";
 import type { ABPlayer } from "./ab-player";
+import { AttentionLanes } from "./attention";
 import { type Chosen, CodesLane, TokenLine } from "./codes";
 import { Lane, type Stretch } from "./lane";
 import { drawMel, drawWave } from "./lanes";
@@ -50,7 +51,7 @@ export function Sheet({ player, at, zoom }: { player: ABPlayer; at: number; zoom
       <div class="listen-room" ref={room} tabIndex={0} role="region" aria-label={`Sounds of ${example.title} over time; scrolls sideways when it is zoomed`} onScroll={(event) => setLeft(event.currentTarget.scrollLeft)}>
         <div class="listen-sheet" style={{ width: `${Math.max(example.seconds * scale, 1)}px` }} onClick={seek}>
           {width > 0 && example.sounds.map((sound, number) => (
-            <SoundLanes key={number} player={player} at={at} sound={sound} number={number} stretch={stretch} chosen={chosen} code={code} />
+            <SoundLanes key={number} player={player} at={at} sound={sound} number={number} stretch={stretch} time={time} chosen={chosen} code={code} />
           ))}
           <Axis start={0} end={example.seconds} scale={scale} />
           {player.at.value === at && <Cursor time={time} start={0} scale={scale} />}
@@ -67,13 +68,19 @@ interface LanesProps {
   sound: Sound;
   number: number;
   stretch: Stretch;
+  /** The time that is heard; no number where the example is not. */
+  time: ReadonlySignal<number>;
   chosen: Signal<Chosen | null>;
   code: { book: number; code: number } | null;
 }
 
-function SoundLanes({ player, at, sound, number, stretch, chosen, code }: LanesProps) {
+function SoundLanes({ player, at, sound, number, stretch, time, chosen, code }: LanesProps) {
   const heard = player.at.value === at && player.sound.value === number;
-  const { name, marks, seconds, codes } = sound;
+  const { name, marks, seconds, codes, attention } = sound;
+  const go = (to: number) => {
+    player.turn(at);
+    player.seek(to);
+  };
   const moments = marks.filter(({ end, pitch }) => end === null && pitch === null);
   return (
     <div class="listen-sound" role="group" aria-label={name} data-heard={heard ? "" : undefined}>
@@ -84,13 +91,9 @@ function SoundLanes({ player, at, sound, number, stretch, chosen, code }: LanesP
         <Lane stretch={stretch} height={MEL} label={`Log-mel spectrogram of ${name}`} of={[sound]} draw={(stage) => drawMel(stage, sound)} />
         {codes && (
           <CodesLane
-            {...{ sound, number, stretch, chosen, code }}
-            seek={(time) => {
-              player.turn(at);
-              player.seek(time);
-            }}
-          />
+            {...{ sound, number, stretch, chosen, code }} seek={go} />
         )}
+        {attention && <AttentionLanes attention={attention} name={name} stretch={stretch} time={time} seek={go} />}
         {moments.map((mark: Mark) => <i key={mark.start} class="listen-moment" style={{ left: `${mark.start * stretch.scale}px` }} />)}
       </div>
     </div>
