@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.func import functional_call
 
 from glassformer.core.flow import Flow, Node
 
@@ -104,15 +105,17 @@ class ResidualUnit(nn.Module):
 
 
 def strided(conv: nn.Conv1d | nn.ConvTranspose1d, x: Float[Tensor, "B C T"]) -> Float[Tensor, "B c t"]:
-    """A convolution with a stride; under autocast on a CPU, one of few channels is computed in full precision.
+    """A convolution with a stride; in bf16 on a CPU, one of few channels is computed in fp32.
 
-    oneDNN's bf16 kernels for AMX give wrong sums for less than 16 channels, a stride of 4 or 8 and a kernel of twice
-    that: of a convolution its output, of a transposed one its gradient (torch 2.13).
+    oneDNN's bf16 kernels for AMX give wrong sums for less than 16 channels, strides of 4 to 16 and kernels of 8 and
+    more: of a convolution its output, of a transposed one its gradient (torch 2.13).
     """
-    if x.device.type == "cpu" and min(conv.in_channels, conv.out_channels) < 16:
+    narrow = torch.is_autocast_enabled("cpu") or conv.weight.dtype == torch.bfloat16
+    if x.device.type == "cpu" and narrow and min(conv.in_channels, conv.out_channels) < 16:
+        parameters = {name: parameter.float() for name, parameter in conv.named_parameters()}
         with torch.autocast("cpu", enabled=False):
-            wide: Tensor = conv(x.to(conv.weight.dtype))
-        return wide
+            wide: Tensor = functional_call(conv, parameters, x.float())
+        return wide.to(conv.weight.dtype)
     out: Tensor = conv(x)
     return out
 
