@@ -252,13 +252,7 @@ class Model(SentenceEncoder, AudioCoder):
         return GenerationTrace(generator, open_prompt(self, prompt, truncation=truncation), self.tokenizer.target)
 
     def look(
-        self,
-        texts: str | Sequence[str],
-        *,
-        truncation: bool = False,
-        corpus: str | Path | None = None,
-        codec: str | Path | None = None,
-        **options: Any,
+        self, texts: str | Sequence[str], *, truncation: bool = False, corpus: str | Path | None = None, **options: Any
     ) -> Look:
         """Visualise the attention of one text, or of two as a pair, in a web browser: the attention explorer.
 
@@ -280,7 +274,8 @@ class Model(SentenceEncoder, AudioCoder):
         """
         from glassformer.explorer import look
 
-        return look(self.session_factory(truncation=truncation, corpus=corpus, codec=codec), texts, **options)
+        factory = self.session_factory(truncation=truncation, corpus=corpus, codec=options.pop("codec", None))
+        return look(factory, texts, **options)
 
     def session_factory(
         self, *, truncation: bool = False, corpus: str | Path | None = None, codec: str | Path | None = None
@@ -293,7 +288,8 @@ class Model(SentenceEncoder, AudioCoder):
 
         options: Any = {"truncation": True} if truncation else {}
         facts, trace = model_facts(self), partial(self.writing, **options)
-        inspect = partial(self.inspect, **options, **({"codec": load(codec or CODEC)} if self.reads_codes else {}))
+        codecs: Any = {"codec": load(codec or CODEC)} if self.reads_codes else {}
+        inspect = partial(self.inspect, **options, **codecs)
         compare = self.explain_similarity if facts.can_compare else None
         return searched_corpus(SessionFactory(facts, inspect, trace, transcriber(self), compare), self, corpus)
 

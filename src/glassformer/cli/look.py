@@ -33,8 +33,10 @@ from glassformer.runs.folder import CONFIG
 
 if TYPE_CHECKING:
     from glassformer.explorer import Look
+    from glassformer.explorer.look import InitialView
     from glassformer.explorer.session_runs import SessionRun
     from glassformer.explorer.standalone_page import Progress, StandalonePage
+    from glassformer.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,18 +121,32 @@ def look(
 
     with spinner("loading the model"):
         from glassformer.cli.look_codes import look_at_codes, shows_sound
-        from glassformer.explorer import Look
-        from glassformer.explorer.session_runs import SessionRuns
         from glassformer.model import load
 
         loaded = load(model, **loading.given())
-        as_sound = shows_sound(loaded, page.view)
-    if as_sound:
+    if shows_sound(loaded, page.view):
         look_at_codes(loaded, inputs, codec=page.codec, html=page.html, browser=page.browser, json=json)
-        return
+    else:
+        _look_at_attention(loaded, inputs, start, page, exact_layers, truncation=truncate, json=json)
+
+
+def _look_at_attention(
+    model: Model,
+    inputs: list[str],
+    start: InitialView,
+    page: PageOptions,
+    exact_layers: list[int] | None,
+    *,
+    truncation: bool,
+    json: bool,
+) -> None:
+    """Serve the explorer until Ctrl-C, or write it as an HTML file."""
+    from glassformer.explorer import Look
+    from glassformer.explorer.session_runs import SessionRuns
+
     if page.html is not None:
         start.check_saved()
-    factory = loaded.session_factory(truncation=truncate, corpus=page.corpus, codec=page.codec)
+    factory = model.session_factory(truncation=truncation, corpus=page.corpus, codec=page.codec)
     with notes(repeats=False), Look(SessionRuns(factory), inputs, start) as explorer:
         if page.html is not None:
             write(explorer, page.html, layers=exact_layers, cap_bytes=round(page.cap_mb * 1e6), json=json)
