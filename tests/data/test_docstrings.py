@@ -100,6 +100,9 @@ def test_folders_and_encodings(tmp_path: Path) -> None:
     assert [row["docstring"] for row in rows] == ["G.", "größer"]
     assert rows[0]["code"] == "def g():\n    return 2\n"
     assert rows[1]["where"] == f"{tmp_path / 'b' / 'x.py'}: line 2"
+    assert list(docstring_rows(tmp_path)) == list(docstring_rows(str(tmp_path))) == rows, (
+        "of one folder, not its letters"
+    )
 
 
 @pytest.mark.parametrize(

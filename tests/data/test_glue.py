@@ -19,33 +19,33 @@ FILES = {
     "sst2": ("sentence\tlabel\na joy \t1\n", [{"text": "a joy ", "label": "positive"}]),
     "mrpc": (
         '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\tIt "flew.\tIt was flying.\r\n',
-        [{"text": 'It "flew.', "pair": "It was flying.", "label": "equivalent"}],
+        [{"text": 'It "flew.', "text_pair": "It was flying.", "label": "equivalent"}],
     ),
     "stsb": (
         "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
         "0\tnews\tf\t2012\t1\tnone\tnone\tA bird.\tA plane.\t1.250\n",
-        [{"text": "A bird.", "pair": "A plane.", "label": 1.25}],
+        [{"text": "A bird.", "text_pair": "A plane.", "label": 1.25}],
     ),
     "qqp": (
         "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n3\t1\t2\tWhy?\tHow?\t0\n",
-        [{"text": "Why?", "pair": "How?", "label": "not_duplicate"}],
+        [{"text": "Why?", "text_pair": "How?", "label": "not_duplicate"}],
     ),
     "mnli": (
         "index\tpromptID\tpairID\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n"
         "0\t1\t1n\tfiction\tIt flew.\tIt walked.\tneutral\tcontradiction\n",
-        [{"text": "It flew.", "pair": "It walked.", "label": "contradiction"}],
+        [{"text": "It flew.", "text_pair": "It walked.", "label": "contradiction"}],
     ),
     "qnli": (
         "index\tquestion\tsentence\tlabel\n0\tWho flew?\tA bird did.\tentailment\n",
-        [{"text": "Who flew?", "pair": "A bird did.", "label": "entailment"}],
+        [{"text": "Who flew?", "text_pair": "A bird did.", "label": "entailment"}],
     ),
     "rte": (
         "index\tsentence1\tsentence2\tlabel\n0\tIt flew.\tIt ate.\tnot_entailment\n",
-        [{"text": "It flew.", "pair": "It ate.", "label": "not_entailment"}],
+        [{"text": "It flew.", "text_pair": "It ate.", "label": "not_entailment"}],
     ),
     "wnli": (
         "index\tsentence1\tsentence2\tlabel\n0\tIt flew.\tIt ate.\t0\n",
-        [{"text": "It flew.", "pair": "It ate.", "label": "not_entailment"}],
+        [{"text": "It flew.", "text_pair": "It ate.", "label": "not_entailment"}],
     ),
 }
 
@@ -66,7 +66,7 @@ def test_columns_and_labels_have_the_same_names_in_every_task(tmp_path: Path, ta
 def test_rows_of_a_test_part_have_no_label(tmp_path: Path) -> None:
     path = tmp_path / "test.tsv"
     path.write_text("index\tquestion\tsentence\n0\tWho flew?\tA bird did.\n", encoding="utf-8")
-    assert list(read_rows(path, kind="glue", task="qnli")) == [{"text": "Who flew?", "pair": "A bird did."}]
+    assert list(read_rows(path, kind="glue", task="qnli")) == [{"text": "Who flew?", "text_pair": "A bird did."}]
 
 
 @pytest.mark.parametrize(
@@ -92,3 +92,9 @@ def test_an_unknown_task_is_refused_with_the_nearest(tmp_path: Path) -> None:
         read_rows(tmp_path / "train.tsv", kind="glue", task="mnlli")
     with pytest.raises(ConfigError, match="task is ''"):
         read_rows(tmp_path / "train.tsv", kind="glue")
+
+
+def test_pairs_have_the_columns_that_classification_reads() -> None:
+    from glassformer.tasks.classify.task import Classify
+
+    assert set(Classify.COLUMNS.values()) == {"text", "text_pair", "label"}

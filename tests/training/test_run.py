@@ -117,6 +117,17 @@ def test_a_tokenizer_is_learnt_from_sentences_and_summaries(values: dict[str, An
     trainer.train()
 
 
+def test_a_t5_from_scratch_starts_with_padding(values: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"source": "time flies", "target": "fruit"}\n' * 8)
+    scratch = {"model_type": "t5", "d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}
+    changed = {**values, "task": "summarise", "scratch": scratch, "tokenizer": {"size": 264, "family": "t5"}}
+    changed["data"] = {"train": str(tmp_path / "rows.jsonl")}
+    model = make_trainer(parse_config(changed)).model
+    assert model.config["decoder_start_token_id"] == model.tokenizer.pad_token_id is not None
+    given = {**changed, "scratch": {**scratch, "decoder_start_token_id": 5}}
+    assert make_trainer(parse_config(given)).model.config["decoder_start_token_id"] == 5
+
+
 def test_words_from_scratch(values: dict[str, Any], tmp_path: Path) -> None:
     changed = {**values, "task": "generate", "scratch": dict(GPT2), "objective": {"block": 8}}
     changed["data"] = {**values["data"], "ignore": ["label"]}

@@ -57,15 +57,15 @@ def docstring_pairs(source: str, name: str = "the source") -> Iterator[dict[str,
             }
 
 
-def docstring_rows(files: Iterable[str | Path]) -> Iterator[dict[str, str]]:
-    """The pairs of many files; a folder stands for all Python files below it, in the order of their names.
+def docstring_rows(files: Iterable[str | Path] | str | Path) -> Iterator[dict[str, str]]:
+    """The pairs of a file, or of many; a folder stands for all Python files below it, in the order of their names.
 
     Files that are not valid Python are left out with a warning, and counted at the end.
 
     Raises: DataError: a file of `files` that cannot be opened.
     """
     total = left_out = 0
-    for entry in map(Path, files):
+    for entry in map(Path, [files] if isinstance(files, (str, Path)) else files):
         for path in sorted(entry.rglob("*.py")) if entry.is_dir() else [entry]:
             total += 1
             try:

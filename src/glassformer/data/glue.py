@@ -1,8 +1,8 @@
-"""GLUE: the files of its nine tasks, as rows with `text`, `pair` and `label` whatever each calls its columns.
+"""GLUE: the files of its nine tasks, as rows with `text`, `text_pair` and `label` whatever each calls its columns.
 
     read_rows("CoLA/train.tsv", kind="glue", task="cola")      {"text": "…", "label": "acceptable"}
-    read_rows("MRPC/train.tsv", kind="glue", task="mrpc")      {"text": "…", "pair": "…", "label": "equivalent"}
-    read_rows("STS-B/dev.tsv", kind="glue", task="stsb")       {"text": "…", "pair": "…", "label": 4.75}
+    read_rows("MRPC/train.tsv", kind="glue", task="mrpc")      {"text": "…", "text_pair": "…", "label": "equivalent"}
+    read_rows("STS-B/dev.tsv", kind="glue", task="stsb")       {"text": "…", "text_pair": "…", "label": 4.75}
 
 Rows of a file without labels, as those of the test parts, have no `label`.
 
@@ -90,7 +90,7 @@ class GlueTable(Format):
         for parsed in self._table().rows(lines, header):
             row = {"text": parsed.row[task.text]}
             if task.pair is not None:
-                row["pair"] = parsed.row[task.pair]
+                row["text_pair"] = parsed.row[task.pair]
             if task.label in parsed.row:
                 row["label"] = self._label(parsed.row[task.label], lines)
             yield parsed._replace(row=row)

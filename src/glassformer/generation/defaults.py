@@ -43,7 +43,10 @@ class GenerationDefaults:
         """
         start = self.token_ids("decoder_start_token_id") or self.token_ids("bos_token_id")
         if not start:
-            raise ConfigError("config.json has no decoder_start_token_id; an encoder-decoder needs one to generate")
+            raise ConfigError(
+                "config.json has no decoder_start_token_id; an encoder-decoder needs one to generate: load it with "
+                "overrides={'decoder_start_token_id': …}, which is the padding token of T5, Marian and PEGASUS"
+            )
         return start[0]
 
     @property

@@ -32,7 +32,7 @@ from glassformer.tasks.tag.task import tags_of
 from tests.tasks.bodies import tiny_body
 
 WORDS = "time flies like an arrow fruit a banana".split()
-COLUMNS = {"text": "text", "pair": "text_pair", "label": "label"}
+COLUMNS = {"text": "text", "text_pair": "text_pair", "label": "label"}
 LEFT_OUT = "the baseline of embeddings is left out"
 
 
@@ -139,7 +139,7 @@ def test_pairs_are_read_as_pairs(body: Model) -> None:
     draw = np.random.default_rng(2)
     made = [(str(draw.choice(WORDS)), str(draw.choice(WORDS[:3]))) for _ in range(300)]
     rows = read_rows([{"text": a, "text_pair": b, "label": "same" if a == b else "other"} for a, b in made])
-    found = found_of(rows[:200], asked_of(rows[200:], ("text", "pair")), lambda: body)
+    found = found_of(rows[:200], asked_of(rows[200:], ("text", "text_pair")), lambda: body)
     for name in ("bag of words", "embeddings + logistic regression"):  # neither text alone says it
         right = [bool(record.correct) for record in found[name].predictions]
         assert np.mean(right) > 0.95 > np.mean([bool(r.correct) for r in found["most frequent"].predictions])

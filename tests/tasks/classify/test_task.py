@@ -68,7 +68,7 @@ def test_what_an_example_of_a_pair_is() -> None:
     rows = rows_of(second=["time flies"] * 6)
     objective = Classify(
         tiny_model("bert", HEAD, labels_of(rows, "label").config()),
-        columns={"pair": "second"},
+        columns={"text_pair": "second"},
         max_tokens=6,
     )
     with pytest.warns(UserWarning, match="5 of 6 pairs of texts were cut to 6 tokens"):
@@ -89,11 +89,14 @@ def test_a_pair_is_read_where_rows_have_one() -> None:
     learned.encode(rows)
     with pytest.raises(DataError, match="there is no column 'text_pair'"):
         learned.encode(rows_of())  # the other part, in which there is no pair
-    objective = Classify(tiny_model("bert", HEAD, labels_of(rows, "label").config()), columns={"pair": "second"})
+    objective = Classify(tiny_model("bert", HEAD, labels_of(rows, "label").config()), columns={"text_pair": "second"})
     with pytest.raises(DataError, match="there is no column 'second'; there are: 'text', 'label', 'text_pair'"):
         objective.encode(rows)
     with pytest.raises(ConfigError, match="no column for 'txt'; nearest: 'text'"):
         Classify(objective.model, columns={"txt": "text"})
+    with pytest.warns(DeprecationWarning, match="use text_pair=second"):
+        former = Classify(objective.model, columns={"pair": "second"})
+    assert former.columns == objective.columns and former.columns_read() == ["text", "second", "label"]
 
 
 def test_empty_texts_are_counted() -> None:

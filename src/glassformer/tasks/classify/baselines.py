@@ -152,7 +152,7 @@ def class_baselines(
     """
     if train is None:
         return
-    columns = {role: task.columns[role] for role in ("text", "pair") if role in rows_to_predict[0].row}
+    columns = {role: task.columns[role] for role in ("text", "text_pair") if role in rows_to_predict[0].row}
     label = task.columns["label"]
     check_columns(train, [*columns.values(), label])
     numbers, note = training_sample(train)

@@ -241,13 +241,13 @@ class Classify(ClassificationTask):
     """The class, labels or number of a text or a pair of texts.
 
     Args:
-        columns: role → column; `pair` is read where it is named, or where the first rows have its usual column
+        columns: role → column; `text_pair` is read where it is named, or where the first rows have its usual column
         max_tokens: longer texts are cut, of a pair the longer first, and counted; None = what the model can take
         separator: as of `ClassificationTask`
     """
 
     HEAD = "text-classification"
-    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text", "pair": "text_pair", "label": "label"}
+    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text", "text_pair": "text_pair", "label": "label"}
 
     def __init__(
         self,
@@ -259,21 +259,21 @@ class Classify(ClassificationTask):
     ) -> None:
         super().__init__(model, columns=columns, separator=separator)
         self.max_tokens = limit_of(model, max_tokens)
-        self._reads_pair = True if "pair" in (columns or {}) else None
+        self._reads_pair = True if {"pair", "text_pair"} & (columns or {}).keys() else None
         self._token_types = reads_segments(model)
         self.how = {"cut": self.max_tokens, "labels": self.kind.config(), "separator": separator}
 
     def columns_read(self) -> list[str]:
-        return [column for role, column in self.columns.items() if role != "pair" or self._reads_pair]
+        return [column for role, column in self.columns.items() if role != "text_pair" or self._reads_pair]
 
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         if self._reads_pair is None:  # the rows that come first are those that are learned from
-            self._reads_pair = self.columns["pair"] in rows.columns
+            self._reads_pair = self.columns["text_pair"] in rows.columns
         self.how["pair"] = self._reads_pair
         return super().encode(rows, cache=cache)
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
-        sides = [self.columns[role] for role in ("text", "pair") if role == "text" or self._reads_pair]
+        sides = [self.columns[role] for role in ("text", "text_pair") if role == "text" or self._reads_pair]
         cut = 0
 
         def parse(row: Mapping[str, Any]) -> tuple[list[str], np.ndarray]:

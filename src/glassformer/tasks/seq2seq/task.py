@@ -69,6 +69,13 @@ class TwoSided(LanguageTask):
     def options(cls) -> list[str]:
         return [*super().options(), *(name for name in Sides.__annotations__ if name != "columns")]
 
+    @classmethod
+    def head_config(cls, rows: Dataset, config: Mapping[str, Any], **known: Any) -> dict[str, Any]:
+        """A decoder whose config names no token to start with starts with padding, as T5's does."""
+        starts = [config.get(name) for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id")]
+        fitted = super().head_config(rows, config, **known)
+        return {**fitted, "decoder_start_token_id": starts[2]} if starts[:2] == [None, None] else fitted
+
     def __init__(self, model: Model, **options: Unpack[Sides]) -> None:
         super().__init__(model, options.get("columns"))
         source_code, target_code = options.get("source_language"), options.get("target_language")
