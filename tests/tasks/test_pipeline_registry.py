@@ -28,7 +28,7 @@ def test_one_function_under_two_names() -> None:
         "table-question-answering",
     }
     looking = {"image-classification", "image-feature-extraction", "zero-shot-image-classification"}
-    listening = {"audio-classification", "automatic-speech-recognition"}
+    listening = {"audio-classification", "automatic-speech-recognition", "pedals"}
     assert set(PIPELINES) == writing | reading | looking | listening
     with pytest.raises(AttributeError):
         glassformer.tasks.nosuch  # noqa: B018

@@ -42,8 +42,8 @@ WIDTH = 24
 TaskName = Annotated[
     str,
     typer.Argument(
-        help="Task: classify, tag, features, fill, summarise, translate, translation_en_to_de, generate; or its "
-        "Hugging Face name: text-classification, …"
+        help="Task: classify, tag, features, fill, summarise, translate, translation_en_to_de, generate, pedals; or "
+        "its Hugging Face name: text-classification, …"
     ),
 ]
 Input = Annotated[
@@ -190,7 +190,9 @@ def _write_predictions(pipe: Pipeline, texts: list[Any], output: Path) -> None:
 def _print_predictions(pipe: Pipeline, texts: list[Any], *, charts: bool) -> None:
     """Of one text all predictions; of several a line each, or all with bar charts."""
     for text, prediction in _predictions(pipe, texts):
-        if len(texts) == 1:
+        if len(texts) == 1 and pipe.EMPTY and not prediction:
+            typer.echo(pipe.EMPTY)
+        elif len(texts) == 1:
             _show_prediction(prediction)
         elif charts:
             typer.echo(visible(text if isinstance(text, str) else " | ".join(text.values())))

@@ -55,7 +55,7 @@ class SoundInputs(MediaPipeline):
     def process(self, given: list[Any]) -> dict[str, Tensor]:
         processor: Any = self.model.processor
         rate = processor.sample_rate_hz
-        waves = [processor.read(*_samples(each, rate)) for each in given]
+        waves = [processor.read(*sound_samples(each, rate)) for each in given]
         return dict(processor(waves, rate))
 
 
@@ -188,7 +188,7 @@ class SpeechRecognition(SoundInputs):
         given = {name: value for name, value in options.items() if name not in self.OWN}
         given |= options.get("generate_kwargs", {})
         processor: Any = self.model.processor
-        waves = [processor.read(*_samples(each, processor.sample_rate_hz)) for each in batch]
+        waves = [processor.read(*sound_samples(each, processor.sample_rate_hz)) for each in batch]
         times = options.get("return_timestamps", False)
         if times or any(len(wave) > WINDOW_SECONDS * processor.sample_rate_hz for wave in waves):
             return [self._transcribed(wave, processor.sample_rate_hz, times, given) for wave in waves]
@@ -214,7 +214,7 @@ class SpeechRecognition(SoundInputs):
         return TimedTranscript(done.text, [TimedText((part.start, part.end), text) for text, part in parts])
 
 
-def _samples(given: Any, rate: int) -> tuple[Any, int | None]:
+def sound_samples(given: Any, rate: int) -> tuple[Any, int | None]:
     """What the processor reads, and the sample rate of samples.
 
     Raises: DataError: a mapping that is no sound.

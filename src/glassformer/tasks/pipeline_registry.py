@@ -29,6 +29,7 @@ from glassformer.tasks.media import (
     SpeechRecognition,
     ZeroShotImageClassification,
 )
+from glassformer.tasks.pedals.pipeline import PedalNames
 from glassformer.tasks.pipelines import FeatureExtraction, Pipeline
 from glassformer.tasks.question_answering import QuestionAnswering
 from glassformer.tasks.tables import TableQuestionAnswering
@@ -54,8 +55,9 @@ PIPELINES: dict[str, type[Pipeline]] = {
     "zero-shot-image-classification": ZeroShotImageClassification,
     "audio-classification": AudioClassification,
     "automatic-speech-recognition": SpeechRecognition,
+    "pedals": PedalNames,
 }
-"""Hugging Face's name of a task → what does it; a new task is a line here."""
+"""Name of a task (Hugging Face's, where it has one) → what does it; a new task is a line here."""
 
 LOADING = ("dtype", "device", "revision", "allow_pickle", "offline", "strict")
 
@@ -77,6 +79,7 @@ EXAMPLES = {
     "zero-shot-image-classification": "openai/clip-vit-base-patch32",
     "audio-classification": "superb/wav2vec2-base-superb-ks",
     "automatic-speech-recognition": "openai/whisper-tiny",
+    "pedals": "package:glassformer/checkpoints/guitar_pedals",
 }
 
 
@@ -94,8 +97,8 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
             "fill-mask", "text-classification", "token-classification", "question-answering",
             "zero-shot-classification", "feature-extraction", "document-question-answering", "table-question-answering",
             "image-classification", "image-feature-extraction", "zero-shot-image-classification",
-            "audio-classification", "automatic-speech-recognition"; or a short verb: "generate", "summarise",
-            "translate", "fill", "classify", "tag", "answer", "features".
+            "audio-classification", "automatic-speech-recognition", "pedals"; or a short verb: "generate",
+            "summarise", "translate", "fill", "classify", "tag", "answer", "features".
         model: a folder, a name on the Hub, or a model that was loaded for this task.
         options: of `load` where a name is given (`device`, `dtype`, `revision`, …); the others hold for all calls, such
             as `max_new_tokens`, `num_beams`, `top_k`, `threshold`, `batch_size`.

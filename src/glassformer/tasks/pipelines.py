@@ -44,7 +44,7 @@ class Pipeline(ABC):
 
     HEAD: what the model has to be loaded for · WHY: what a model lacks that has no such head
     BODY: the body is enough, whatever head it has · BATCH: how many texts go through the model together
-    OWN: its options
+    OWN: its options · EMPTY: what a list of no results says, where that is an answer
     task: by its full name, languages included · options: what holds where a call says nothing
     """
 
@@ -53,6 +53,7 @@ class Pipeline(ABC):
     BODY: ClassVar[bool] = False
     BATCH: ClassVar[int] = 8
     OWN: ClassVar[tuple[str, ...]] = ()
+    EMPTY: ClassVar[str] = ""
 
     def __init__(self, model: Model, task: str, *, batch_size: int | None = None, **options: Any) -> None:
         self.model = model

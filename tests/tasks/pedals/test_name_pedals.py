@@ -20,8 +20,8 @@ from glassformer.models import FAMILIES
 from glassformer.runs.config import parse_config
 from glassformer.tasks.pedals import NamePedals
 from glassformer.tasks.pedals.baselines import mel_means, predict_pedals
+from glassformer.tasks.pedals.chains import TOKENS, write_chains
 from glassformer.tasks.pedals.scores import chain_scores
-from glassformer.tasks.pedals.task import TOKENS
 from glassformer.training.run import make_trainer
 
 SMALL = {
@@ -83,16 +83,73 @@ def test_chains_are_what_greedy_search_gives_and_end() -> None:
     with torch.no_grad():
         for parameter in model.network.parameters():
             parameter += torch.randn_like(parameter) * 0.3
-    task = NamePedals(model)
     features = torch.randn(5, 16, 50, generator=torch.Generator().manual_seed(1))
-    together = task.write(features)
-    assert together == [task.write(row[None])[0] for row in features]
+    written = write_chains(model, features, [1] * 5)
+    together = names_of(written)
+    assert together == names_of([write_chains(model, row[None], [1])[0] for row in features])
     assert all(len(chain) <= len(PEDALS) + 1 and set(chain) <= set(PEDALS) for chain in together)
+    assert all(1 / 10 <= probability <= 1 for chain in written for _, probability in chain), "the best of ten"
     ids = torch.tensor([[1]])
     with torch.no_grad():
         logits = model.network(Batch(input_features=features[:1], decoder_input_ids=ids), Flow()).logits[0, -1]
     first = int(logits[2:].argmax()) + 2
     assert together[0][:1] == ([] if first == 2 else [list(PEDALS)[first - 3]])
+
+
+def names_of(chains: list[list[tuple[str, float]]]) -> list[list[str]]:
+    return [[name for name, _ in chain] for chain in chains]
+
+
+def test_windows_of_a_recording_write_one_chain_by_their_mean_log_probabilities() -> None:
+    model = made().eval()
+    with torch.no_grad():
+        for parameter in model.network.parameters():
+            parameter += torch.randn_like(parameter) * 0.3
+    features = torch.randn(5, 16, 50, generator=torch.Generator().manual_seed(1))
+    alone, three, same = write_chains(model, features[[0, 1, 2, 3, 4, 4]], [1, 3, 2])
+    assert [alone] == write_chains(model, features[:1], [1])
+    twice, once = (write_chains(model, features[rows], [len(rows)])[0] for rows in ([4, 4], [4]))
+    assert same == twice and names_of([twice]) == names_of([once])
+    assert [p for _, p in twice] == pytest.approx([p for _, p in once])
+    with torch.no_grad():
+        batch = Batch(input_features=features[1:4], decoder_input_ids=torch.ones(3, 1, dtype=torch.long))
+        logits = model.network(batch, Flow()).logits[:, -1, 2:]
+    mean = logits.log_softmax(-1).mean(0)
+    expected = [] if int(mean.argmax()) == 0 else [(list(PEDALS)[int(mean.argmax()) - 1], float(mean.softmax(0).max()))]
+    assert names_of([three[:1]]) == names_of([expected])
+    assert [p for _, p in three[:1]] == pytest.approx([p for _, p in expected])
+
+
+def test_spectrograms_of_a_new_model_are_those_of_the_options(tmp_path: Path) -> None:
+    task = NamePedals(model := made(), window_samples=1024, hop_samples=320)
+    assert (task.windows.samples, task.windows.extractor.window_samples) == (16_000, 1024)
+    model.save_pretrained(tmp_path)
+    again = glassformer.load(tmp_path, offline=True)
+    assert NamePedals(again).windows.extractor == task.windows.extractor
+    with pytest.raises(ConfigError, match="reads spectrograms with n_fft 1024, not 400"):
+        NamePedals(again, window_samples=400)
+    with pytest.raises(ConfigError, match="hop_samples is 0; it must be a whole number of samples from 16 up"):
+        NamePedals(made(), hop_samples=0)
+
+
+def test_loudness_is_nothing_to_learn_from() -> None:
+    windows = NamePedals(made()).windows
+    wave = torch.randn(900, generator=torch.Generator().manual_seed(0)) * 0.2
+    assert torch.allclose(windows.features(wave), windows.features(0.01 * wave), atol=1e-5)
+    assert windows.features(torch.zeros(900)).isfinite().all()
+
+
+def test_augmentation_masks_spans_in_training_alone() -> None:
+    task = NamePedals(made(), augmentation={"time_masks": 1, "time_mask_seconds": 0.1, "mel_masks": 1})
+    rows = read_rows([{"file": {"array": [0.1] * 900, "sampling_rate": 16_000}, "pedals": ["fuzz"]}])
+    [example] = task.encode(rows)
+    before = example["input_features"].copy()
+    drawn = [task.perturb(example, np.random.default_rng(seed))["input_features"] for seed in range(8)]
+    assert (example["input_features"] == before).all() and example["input_features"].dtype == np.float16
+    assert any((one == 0).all(0).any() for one in drawn) and any((one == 0).all(1).any() for one in drawn)
+    assert all((one[one != 0] == before[one != 0]).all() for one in drawn)
+    with pytest.raises(ConfigError, match="augmentation: speed changes samples, and pedals are learnt from stored"):
+        NamePedals(made(), augmentation={"speed": [0.9, 1.1]})
 
 
 def test_scores_by_hand() -> None:
@@ -135,7 +192,8 @@ def test_it_names_pedals_of_what_is_listened_to() -> None:
     task = NamePedals(made().eval())
     rows = read_rows("some", **CLIPS, clips=2)
     shown = list(task.listen(rows))
-    named = task.write(torch.stack([task.features(rows.clip(index).sound[0]) for index in range(2)]))
+    waves = [torch.from_numpy(rows.clip(index).sound[0]) for index in range(2)]
+    named = names_of(write_chains(task.model, torch.stack([task.windows.features(wave) for wave in waves]), [1, 1]))
     for example, row, chain in zip(shown, rows, named, strict=True):
         assert dict(example.facts) == {
             "pedals named": " → ".join(chain) or "none",

@@ -111,16 +111,18 @@ class Pedal:
 
 
 _TURN = (0.0, 6.28)
+# Each is heard in two seconds at its weakest: flangers sweep nearly once, and a fuzz leaves room for an overdrive
+# before it, which would drown in gains of 40 and more.
 PEDALS: dict[str, Pedal] = {
     "wah": Pedal(wah, {"rate_hz": (0.8, 2.5), "quality": (4.0, 8.0), "phase": _TURN}),
     "overdrive": Pedal(overdrive, {"gain": (4.0, 10.0), "tone_hz": (3_000.0, 5_500.0)}),
-    "fuzz": Pedal(fuzz, {"gain": (40.0, 120.0), "tone_hz": (3_500.0, 6_500.0)}),
-    "equaliser": Pedal(equaliser, {"bass_db": (-14.0, -8.0), "middle_db": (6.0, 12.0), "treble_db": (-4.0, 4.0)}),
+    "fuzz": Pedal(fuzz, {"gain": (20.0, 40.0), "tone_hz": (3_500.0, 6_500.0)}),
+    "equaliser": Pedal(equaliser, {"bass_db": (-16.0, -10.0), "middle_db": (8.0, 14.0), "treble_db": (-4.0, 4.0)}),
     "chorus": Pedal(chorus, {"rate_hz": (0.6, 1.6), "depth_s": (0.002, 0.004), "mix": (0.5, 0.8), "phase": _TURN}),
     "flanger": Pedal(
-        flanger, {"rate_hz": (0.2, 0.7), "depth_s": (0.003, 0.007), "feedback": (0.5, 0.75), "phase": _TURN}
+        flanger, {"rate_hz": (0.4, 0.8), "depth_s": (0.003, 0.007), "feedback": (0.5, 0.75), "phase": _TURN}
     ),
-    "tremolo": Pedal(tremolo, {"rate_hz": (4.0, 9.0), "depth": (0.6, 0.95), "phase": _TURN}),
+    "tremolo": Pedal(tremolo, {"rate_hz": (4.0, 9.0), "depth": (0.7, 0.95), "phase": _TURN}),
     "delay": Pedal(delay, {"time_s": (0.18, 0.4), "feedback": (0.35, 0.6), "mix": (0.5, 0.8)}),
     "reverb": Pedal(reverb, {"decay_s": (0.8, 2.2), "mix": (0.5, 0.9), "room": (0.0, 1e6)}),
 }

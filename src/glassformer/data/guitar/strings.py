@@ -3,7 +3,7 @@
     noise ─ pick position ─> (+) ─────────────┬─ pickup position ─ body ─ samples
                               └── damping ─ delay ┘
 
-The loop is one linear filter, so a note is a single call of `scipy.signal.lfilter`.
+The loop is one linear filter, computed a period at a time.
 Source: Karplus and Strong 1983; Jaffe and Smith 1983 (tuning, pick position, damping); Välimäki et al. 1996 (fractional
 delays by Lagrange interpolation).
 """
@@ -20,6 +20,8 @@ from glassformer.errors import import_optional
 TUNING = (40, 45, 50, 55, 59, 64)
 """MIDI numbers of the open strings, from the lowest: E A D G B E."""
 FRETS = 15
+SHORT_DELAY = 64
+"""Of a loop in samples: below it, blocks are so many that a recursive filter is faster."""
 BODY = ((105.0, 4.0, 1.5), (210.0, 3.0, 2.0), (420.0, 2.0, 2.5))
 """Resonances of the body: Hz, dB, quality."""
 
@@ -72,13 +74,14 @@ def body(guitar: Guitar, sound: Samples, rate: int) -> Samples:
 def _excitation(guitar: Guitar, period: float, samples: int, draw: np.random.Generator) -> Samples:
     """A period of noise, softened by the pick, with the notches of the place where it is plucked."""
     length = min(int(np.ceil(period)), samples)
-    burst = np.zeros(samples)
+    heard = min(2 * length + 512, samples)  # then both filters are silent: 0.9⁵¹² is 4e-24
+    burst = np.zeros(heard)
     burst[:length] = draw.uniform(-1.0, 1.0, length)
     burst[:length] -= burst[:length].mean()
     soft = 0.9 - 0.6 * guitar.brightness
     lfilter = import_optional("scipy.signal", "scipy", "audio", "a plucked string").lfilter
     burst = lfilter([1.0 - soft], [1.0, -soft], burst)
-    return _comb(burst, guitar.pick * period, 1.0)
+    return np.pad(_comb(burst, guitar.pick * period, 1.0), (0, samples - heard))
 
 
 def _loop(excitation: Samples, period: float, seconds: float, damping: float, rate: int) -> Samples:
@@ -87,10 +90,25 @@ def _loop(excitation: Samples, period: float, seconds: float, damping: float, ra
     delay = period - 1.0  # the damping takes one sample
     whole = int(delay) - 1
     taps = gain * np.convolve([damping, 1.0 - 2.0 * damping, damping], _lagrange(delay - whole))
-    feedback = np.concatenate([[1.0], np.zeros(whole - 1), -taps])
-    lfilter = import_optional("scipy.signal", "scipy", "audio", "a plucked string").lfilter
-    string: Samples = lfilter([1.0], feedback, excitation)
-    return string
+    return _fed_back(excitation, taps, whole)
+
+
+def _fed_back(x: Samples, taps: Samples, delay: int) -> Samples:
+    """y[n] = x[n] + Σ taps[k] · y[n - delay - k], in blocks of `delay` samples, each a convolution of those before it.
+
+    A recursive filter would multiply by the zeros of its first `delay` coefficients: six times the work for a low E.
+    """
+    if delay < SHORT_DELAY:
+        feedback = np.concatenate([[1.0], np.zeros(delay - 1), -taps])
+        lfilter = import_optional("scipy.signal", "scipy", "audio", "a plucked string").lfilter
+        filtered: Samples = lfilter([1.0], feedback, x)
+        return filtered
+    padding = len(taps) - 1
+    y = np.concatenate([np.zeros(delay + padding), x])
+    for start in range(delay + padding, len(y), delay):
+        end = min(start + delay, len(y))
+        y[start:end] += np.convolve(y[start - delay - padding : end - delay], taps, "valid")
+    return y[delay + padding :]
 
 
 def _lagrange(delay: float) -> Samples:

@@ -8,20 +8,21 @@ The network is an encoder-decoder over spectrograms (the family whisper) whose v
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.audio.features import LogMel
 from glassformer.audio.listening import Sound, SoundExample
-from glassformer.core.flow import Batch, Flow
+from glassformer.core.flow import Flow
 from glassformer.core.losses import IGNORE_INDEX
-from glassformer.data.guitar.pedals import PEDALS, check_pedal
+from glassformer.data.guitar.pedals import check_pedal
+from glassformer.data.splits import sample
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
+from glassformer.files.parsing import parse_dataclass
 from glassformer.model import Model
 from glassformer.models._seq2seq import shift_right
 from glassformer.tasks.base import Baseline, Dataset, Progress
@@ -29,23 +30,40 @@ from glassformer.tasks.columns import RowTask, placed
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, padded
 from glassformer.tasks.pedals.baselines import mel_means, predict_pedals
+from glassformer.tasks.pedals.chains import (
+    END,
+    PADDING,
+    START,
+    TOKENS,
+    chain_ids,
+    chain_text,
+    write_chains,
+    writes_pedals,
+)
 from glassformer.tasks.pedals.scores import chain_scores
+from glassformer.tasks.pedals.windows import Windows
 from glassformer.tasks.predictions import Prediction
-from glassformer.tasks.transcribe.recognisers import ensure_processor
+from glassformer.tasks.transcribe.augmentation import Augmentation
 from glassformer.tasks.transcribe.sounds import RowSounds, note_marks, sound_title
 
-PADDING, START, END = 0, 1, 2
-TOKENS = ("<padding>", "<start>", "<end>", *(f"<{name}>" for name in PEDALS))
-"""The vocabulary."""
 ROWS_AT_ONCE = 64
+MOST_CLIPS = 5_000
+"""The baseline learns 256 weights a pedal of so many clips at most: making them takes longer than learning."""
+MASKS = ("time_masks", "time_mask_seconds", "mel_masks", "mel_mask_bins")
+"""The augmentation that a spectrogram can have."""
 
 
 class NamePedals(RowTask):
     """Recordings, each with the chain of pedals that it went through.
 
     A recording is cut or padded to the length that the encoder reads.
-    Args: folder: of the audio files; None = that of the table · columns: role → column, where it has another name
-    Raises: ConfigError: the model reads no spectrograms, or has another vocabulary.
+
+    Args:
+        window_samples, hop_samples: of the spectrogram of a new model: length of the Fourier transform, and from one
+            frame to the next; None = 400 and 160 at 16 kHz
+        augmentation: in training, spans of time and of mel bins that are masked (SpecAugment), see `Augmentation`
+        folder: of the audio files; None = that of the table · columns: role → column, where it has another name
+    Raises: ConfigError: the model reads no spectrograms, others than these, or has another vocabulary.
     """
 
     HEAD = "automatic-speech-recognition"
@@ -56,20 +74,26 @@ class NamePedals(RowTask):
     REQUIRES = "a recording with its pedals is needed"
     READS_TEXT = False
 
-    def __init__(self, model: Model, *, folder: str | None = None, columns: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        window_samples: int | None = None,
+        hop_samples: int | None = None,
+        augmentation: Mapping[str, Any] | None = None,
+        folder: str | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(model, columns)
-        if model.network.READS[0] != "input_features" or model.network.target_vocabulary != len(TOKENS):
+        if not writes_pedals(model):
             raise ConfigError(
                 f"a {model.family.model_type!r} model with {model.network.target_vocabulary} tokens does not write "
                 f"pedals; take the family whisper, from scratch, whose vocab_size is then {len(TOKENS)}"
             )
-        ensure_processor(model)
-        processor: Any = model.processor
-        positions = int(model.config["max_source_positions"])
-        extractor: LogMel = processor.extractor
-        self.samples = 2 * positions * extractor.hop_samples
-        self.extractor, self.folder = extractor, folder
-        self.how = {"extractor": str(extractor), "samples": self.samples}
+        self.windows = Windows(model, window_samples, hop_samples)
+        self.augmentation = _masks(augmentation)
+        self.folder = folder
+        self.how = {"extractor": str(self.windows.extractor), "samples": self.windows.samples, "peak": 1.0}
 
     @classmethod
     def head_config(
@@ -90,20 +114,24 @@ class NamePedals(RowTask):
         sounds = self._sounds(rows)
         for index in range(len(rows)):
             with placed(rows, index):
-                chain = self.chain(rows[index])
-                features = self.features(sounds.read(index))
-            labels = [*(3 + list(PEDALS).index(name) for name in chain), END]
+                labels = chain_ids(self.chain(rows[index]))
+                features = self.windows.features(torch.from_numpy(sounds.read(index)))
             yield {
-                "input_features": features.numpy(),
+                "input_features": features.numpy().astype(np.float16),  # steps of 0.04 dB at most, half the disk
                 "labels": np.array(labels, dtype=np.int32),
                 "length": features.shape[1] // 2 + len(labels),
             }
 
-    def features(self, samples: np.ndarray) -> Tensor:
-        """The log-mel spectrogram of a recording, cut or padded. [M, frames]"""
-        wave = torch.zeros(1, self.samples)
-        wave[0, : len(samples)] = torch.from_numpy(samples[: self.samples])
-        return self.extractor.features(wave)[0]
+    def perturb(self, example: Example, draw: np.random.Generator) -> Example:
+        if not self.augmentation:
+            return example
+        extractor = self.windows.extractor
+        features = example["input_features"].astype(np.float32)
+        frames_per_second = extractor.sample_rate_hz / extractor.hop_samples
+        spans = self.augmentation.spans(features.shape[1], frames_per_second, extractor.bins, draw)
+        for axis, begin, end in spans.tolist():
+            features[(slice(None),) * axis + (slice(begin, end),)] = 0.0
+        return {**example, "input_features": features}
 
     def chain(self, row: Mapping[str, Any]) -> list[str]:
         """The pedals of a row. Raises: DataError: no list, or an unknown pedal."""
@@ -134,11 +162,11 @@ class NamePedals(RowTask):
             for index in indices:
                 with placed(rows, index):
                     chains.append(self.chain(rows[index]))
-                    features.append(self.features(sounds.read(index)))
+                    features.append(self.windows.features(torch.from_numpy(sounds.read(index))))
             stacked = torch.stack(features)
-            for index, chain, named, means in zip(
-                indices, chains, self.write(stacked), mel_means(stacked), strict=True
-            ):
+            written = write_chains(self.model, stacked, [1] * len(stacked))
+            for index, chain, written_chain, means in zip(indices, chains, written, mel_means(stacked), strict=True):
+                named = [name for name, _ in written_chain]
                 yield Prediction(
                     index=index,
                     where=rows.where(index),
@@ -159,29 +187,14 @@ class NamePedals(RowTask):
             with placed(rows, index):
                 samples = sounds.read(index)
                 true = self.chain(row) if row.get(self.columns["pedals"]) is not None else None
-            (named,) = self.write(self.features(samples)[None])
-            sound = Sound("recording", samples, self.extractor.sample_rate_hz, marks=note_marks(row))
+            features = self.windows.all_features(torch.from_numpy(samples))
+            (chain,) = write_chains(self.model, features, [len(features)])
+            named = [name for name, _ in chain]
+            sound = Sound("recording", samples, self.windows.extractor.sample_rate_hz, marks=note_marks(row))
             facts = [("pedals named", chain_text(named))]
             if true is not None:
                 facts += [("truly", chain_text(true)), ("exact", "yes" if named == true else "no")]
             yield SoundExample(sound_title(rows, index), [sound], facts=facts)
-
-    @torch.inference_mode()
-    def write(self, features: Tensor) -> list[list[str]]:
-        """The chains that the decoder writes, each token the most likely one. [N, M, frames] → N chains"""
-        network, device = self.model.network, self.model.device
-        training = network.training
-        network.eval()
-        memory = network.memory(Batch(input_features=features.to(device)), Flow())
-        ids = torch.full((len(features), 1), START, device=device)
-        for _ in range(len(PEDALS) + 1):
-            logits = network(Batch(decoder_input_ids=ids), Flow(memory=memory)).logits[:, -1]
-            logits[:, [PADDING, START]] = -torch.inf
-            following = logits.argmax(-1).where(~(ids == END).any(1), END)
-            ids = torch.cat([ids, following[:, None]], 1)
-        network.train(training)
-        names = list(PEDALS)
-        return [[names[token - 3] for token in row if token > END] for row in ids.tolist()]
 
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
         return chain_scores([(one.label, one.predicted) for one in predictions])
@@ -191,21 +204,30 @@ class NamePedals(RowTask):
         if train is None:
             return
         sounds = self._sounds(train)
-        features = torch.stack([self.features(sounds.read(index)) for index in range(len(train))])
-        chains = [self.chain(train[index]) for index in range(len(train))]
+        numbers = sample(len(train), MOST_CLIPS).tolist() if len(train) > MOST_CLIPS else list(range(len(train)))
+        waves = (torch.from_numpy(sounds.read(index)) for index in numbers)
+        means = torch.cat([mel_means(self.windows.features(wave)[None]) for wave in waves])
+        chains = [self.chain(train[index]) for index in numbers]
         inputs = torch.tensor([one.details["mel_means"] for one in predictions])
-        named = predict_pedals(mel_means(features), chains, inputs)
+        named = predict_pedals(means, chains, inputs)
         about = "logistic regression of each pedal on mean and deviation of each mel band, in the order of a board"
         yield Baseline(
             "mel means",
-            about,
+            f"{about}; learnt from {len(numbers):,} of {len(train):,} training rows",
             [one.by_baseline(chain, chain == one.label) for one, chain in zip(predictions, named, strict=True)],
         )
 
     def _sounds(self, rows: Dataset) -> RowSounds:
-        return RowSounds(rows, self.columns["file"], self.folder, self.extractor.sample_rate_hz)
+        return RowSounds(rows, self.columns["file"], self.folder, self.windows.extractor.sample_rate_hz)
 
 
-def chain_text(pedals: Sequence[str]) -> str:
-    """A chain of pedals as it is shown: `overdrive → delay`."""
-    return " → ".join(pedals) or "none"
+def _masks(augmentation: Mapping[str, Any] | None) -> Augmentation:
+    """Augmentation of spectrograms. Raises: ConfigError: one that only samples can have, or a value of no such kind."""
+    parsed: Augmentation = parse_dataclass(Augmentation, augmentation or {}, "objective.augmentation")
+    for field in fields(Augmentation):
+        if field.name not in MASKS and getattr(parsed, field.name) != field.default:
+            raise ConfigError(
+                f"objective.augmentation: {field.name} changes samples, and pedals are learnt from stored "
+                f"spectrograms; allowed: {', '.join(MASKS)}"
+            )
+    return parsed

@@ -1,0 +1,78 @@
+"""Log-mel spectrograms of recordings, in windows as long as the encoder reads.
+
+    |────── 2 s ──────|────── 2 s ──────|        the last window ends where the recording does
+                               |────── 2 s ──────|
+
+Each window has a peak of 1 before it is transformed: how loud a recording is says nothing of its pedals.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.audio.features import LogMel
+from glassformer.audio.processor import AudioProcessor
+from glassformer.errors import ConfigError
+from glassformer.files import safe_repr
+from glassformer.model import Model
+from glassformer.models.whisper.foreign_names import preprocessor_config
+
+SILENCE_DB = -60.0
+"""A window that is quieter than the peak of its recording by more is silence, and names no pedal."""
+
+
+class Windows:
+    """Windows of recordings, as an encoder over spectrograms reads them.
+
+    samples: of a window
+
+    Args:
+        model: its processor says how spectrograms are made; a new one has the one that is asked for
+        window_samples, hop_samples: length of the Fourier transform and from one frame to the next; None = as it has
+    Raises: ConfigError: its processor has others.
+    """
+
+    def __init__(self, model: Model, window_samples: int | None = None, hop_samples: int | None = None) -> None:
+        wanted = {"n_fft": window_samples, "hop_length": hop_samples}
+        for name, value in (("window_samples", window_samples), ("hop_samples", hop_samples)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 16):
+                raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number of samples from 16 up")
+        positions = int(model.config["max_source_positions"])
+        if model._processor is None:
+            made = preprocessor_config(int(model.config["num_mel_bins"]), positions)
+            made |= {name: value for name, value in wanted.items() if value is not None}
+            made["chunk_length"] = max(1, round(2 * positions * made["hop_length"] / made["sampling_rate"]))
+            model._processor = AudioProcessor.from_config(made)
+        processor: Any = model.processor
+        self.extractor: LogMel = processor.extractor
+        held = {"n_fft": self.extractor.window_samples, "hop_length": self.extractor.hop_samples}
+        for name, value in wanted.items():
+            if value not in (None, held[name]):
+                raise ConfigError(f"the model reads spectrograms with {name} {held[name]}, not {value}; leave it out")
+        self.samples = 2 * positions * self.extractor.hop_samples
+
+    def features(self, wave: Tensor) -> Tensor:
+        """The spectrogram of a recording's first window, padded with silence. [samples] → [M, frames]"""
+        return self._spectrograms(self._padded(wave[: self.samples])[None])[0]
+
+    def all_features(self, wave: Tensor) -> Tensor:
+        """The spectrograms of all windows of a recording that are not silent; of a silent one, all.
+
+        Args: wave: [samples]
+        Returns: [W, M, frames]
+        """
+        wave = self._padded(wave)
+        starts = [*range(0, len(wave) - self.samples, self.samples), len(wave) - self.samples]
+        windows = wave.as_strided((len(wave) - self.samples + 1, self.samples), (1, 1))[starts]
+        floor = float(wave.abs().max()) * 10.0 ** (SILENCE_DB / 20.0)
+        return self._spectrograms(windows[windows.abs().amax(1) >= floor])
+
+    def _padded(self, wave: Tensor) -> Tensor:
+        return torch.nn.functional.pad(wave, (0, max(self.samples - len(wave), 0)))
+
+    def _spectrograms(self, windows: Tensor) -> Tensor:
+        peaks = windows.abs().amax(1, keepdim=True)
+        return self.extractor.features(windows / peaks.clamp(min=1e-9))
