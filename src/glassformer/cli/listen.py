@@ -126,7 +126,8 @@ def show_page(page: ListeningPage, html: Path | None, browser: bool | None = Non
 def _page(run: str, examples: Sequence[SoundExample], options: ListeningOptions) -> ListeningPage:
     from glassformer.explorer.listening_page import ListeningPage
 
-    words = ["glassformer", "listen", Path(run).name, "--rows", str(options.rows)]
+    name = run if run.startswith("package:") else Path(run).name  # no folders of this machine
+    words = ["glassformer", "listen", name, "--rows", str(options.rows)]
     words += ["--task", options.task] if options.task else []
     words += ["--seed", str(options.seed)] if options.seed else []
     return ListeningPage(examples, f"Listening to {Path(run).name}", command=shlex.join(words))

@@ -316,3 +316,11 @@ def _minutes(seconds: float | None, cpu_seconds: float | None) -> str:
     from glassformer.evaluation.compare.costs import minutes
 
     return minutes(seconds) + (f" ({minutes(cpu_seconds)})" if cpu_seconds is not None else "")
+
+
+def heading(console: Console, title: str, explanation: str) -> None:
+    """Print the heading of a section, and its explanation."""
+    console.print()
+    console.print(Text(title, style="bold cyan"))
+    console.print(Text(explanation, style="dim"))
+    console.print()

@@ -1,0 +1,265 @@
+"""`glassformer demo guitar`: a riff is made up, its pedals are named, it becomes codes, is played on, is made wet.
+
+First in the terminal, then on a page on which one hears and sees it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from math import log2
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from glassformer.cli.screen import heading, plain_table, print_json, progress_of, terminal, text_of, visible
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from glassformer.audio.listening import Sound, SoundExample, SoundMark
+    from glassformer.data.guitar.clips import GuitarClip
+    from glassformer.explorer.listening_page import ListeningPage
+    from glassformer.model import Model
+
+Progress = Callable[[int, int], None]
+"""Called with how many of how many are done."""
+CHECKPOINTS = "package:glassformer/checkpoints/"
+RIFF_SECONDS = 3.0
+PEDALS = (1, 3)
+"""Fewest and most pedals of the riff."""
+WET = "overdrive"
+"""What the encoder-decoder makes a dry guitar sound like."""
+SAMPLING = {"temperature": 0.9, "top_k": 64}
+NEXT = (
+    "glassformer demo guitar --seed 1",
+    f"glassformer listen {CHECKPOINTS}guitar_codec --task reconstruct --data my-riff.wav",
+    "glassformer train examples/guitar-codec.yaml",
+)
+ABOUT = (
+    "A riff that a synthetic guitar makes up; what models of sound hear in it, write it as, and play on from it. "
+    "All of it was computed on this computer."
+)
+
+
+@dataclass(frozen=True)
+class GuitarModels:
+    """The models of the demo: of pedals from sound; a codec; a decoder and an encoder-decoder over its codes."""
+
+    pedals: Model
+    codec: Model
+    player: Model
+    wet: Model
+
+    @classmethod
+    def load(cls) -> GuitarModels:
+        """The checkpoints that are part of this package."""
+        from glassformer.model import load
+
+        names = ("pedals", "codec", "player", "wet")
+        return cls(**{name: load(f"{CHECKPOINTS}guitar_{name}", offline=True) for name in names})
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the demo: what it is, and what was made, with the facts that are printed."""
+
+    title: str
+    example: SoundExample
+
+
+class GuitarDemo:
+    """The demo: a riff, and what the models make of it.
+
+    Args: seed: of the riff and of what is drawn · seconds: how long it is played on
+    """
+
+    def __init__(self, models: GuitarModels, seed: int = 0, seconds: float = 10.0) -> None:
+        from glassformer.data.guitar.clips import GuitarOptions, GuitarRows
+
+        self.models, self.seed, self.seconds = models, seed, seconds
+        rows = GuitarRows(GuitarOptions(clips=100, seconds=RIFF_SECONDS, seed=seed, contents=("riff",), part="test"))
+        low, high = PEDALS
+        number = next((x for x in range(len(rows)) if low <= len(rows.recipe(x)["pedals"]) <= high), 0)
+        self.clip, self.dry = rows.clip(number), rows.clip(number, dry=True)
+
+    def sections(self, bar: Callable[[str], AbstractContextManager[Progress]]) -> Iterator[Section]:
+        """Its parts, each when it is made. Args: bar: shows how many frames of codes are made, under a name"""
+        yield self._pedals()
+        yield self._codes()
+        with bar("playing on") as progress:
+            section = self._plays_on(progress)
+        yield section
+        with bar("dry to wet") as progress:
+            section = self._wet(progress)
+        yield section
+
+    def _pedals(self) -> Section:
+        from glassformer.audio.listening import SoundExample
+        from glassformer.tasks.pedals.pipeline import PedalNames
+
+        samples, rate = self.clip.sound
+        named = PedalNames(self.models.pedals, "pedals")({"array": samples, "sampling_rate": rate})
+        chain = [label.label for label in named]
+        facts = [
+            ("notes", " ".join(mark.label for mark in self._notes())),
+            ("pedals named", " → ".join(chain) or "none"),
+            ("truly", " → ".join(self.clip.pedals) or "none"),
+        ]
+        about = "A synthetic guitar plays it, and it goes through pedals; a model names them from the sound alone."
+        sounds = [self._sound("dry", self.dry, marks=self._notes()), self._sound("through its pedals", self.clip)]
+        return Section(f"A {self.clip.recipe['title']}", SoundExample(self.clip.recipe["title"], sounds, about, facts))
+
+    def _codes(self) -> Section:
+        from glassformer.audio.listening import SoundExample
+        from glassformer.tasks.codec.scores import mel_distance
+
+        samples, rate = self.dry.sound
+        encoded = self.models.codec.encode_audio(samples, sample_rate_hz=rate)
+        decoded = self._decoded("decoded", encoded.codes, about="from its codes alone")
+        books, frames = encoded.codes.shape
+        bits = encoded.frame_rate_hz * books * log2(self._entries)
+        target = _tensor(samples)[None]
+        made = _tensor(decoded.samples)[None, : target.shape[1]]
+        distance = float(mel_distance(made, target[:, : made.shape[1]], rate))
+        facts = [
+            ("codes", f"{books} codebooks × {frames} frames, {encoded.frame_rate_hz:g} a second"),
+            ("bit rate", f"{bits / 1000:.3g} kbit/s, of {16 * rate / 1000:.0f} as 16-bit samples"),
+            ("mel distance", f"{distance:.1f} dB"),
+        ]
+        about = "A neural audio codec writes sound as a few whole numbers a frame: the tokens that a transformer reads."
+        sounds = [self._sound("original", self.dry, marks=self._notes()), decoded]
+        return Section("Sound as codes", SoundExample("Sound as codes", sounds, about, facts))
+
+    def _plays_on(self, progress: Progress) -> Section:
+        from glassformer.audio.listening import SoundExample, SoundMark
+
+        samples, rate = self.dry.sound
+        encoded = self.models.codec.encode_audio(samples, sample_rate_hz=rate)
+        frames = max(round(self.seconds * encoded.frame_rate_hz), 1)
+        began = time.perf_counter()
+        codes = self.models.player.continue_codes(
+            encoded.codes, frames, seed=self.seed, progress=_sum_up(progress, frames), **SAMPLING
+        )
+        took = time.perf_counter() - began
+        made = frames / encoded.frame_rate_hz
+        start = encoded.codes.shape[1] / encoded.frame_rate_hz
+        here = [*self._notes(), SoundMark("continued from here", start)]
+        facts = [
+            ("from", f"{start:.1f} s"),
+            ("played on", f"{made:.1f} s, in {took:.1f} s of computing: {made / took:.2g} × real time"),
+        ]
+        about = "A decoder predicts the next codes, frame by frame, as a language model does the next words."
+        sounds = [self._sound("riff", self.dry, marks=self._notes()), self._decoded("played on", codes, marks=here)]
+        return Section("Played on", SoundExample("Played on", sounds, about, facts))
+
+    def _wet(self, progress: Progress) -> Section:
+        from glassformer.audio.listening import Sound, SoundExample
+        from glassformer.data.guitar.clips import render
+
+        samples, rate = self.dry.sound
+        encoded = self.models.codec.encode_audio(samples, sample_rate_hz=rate)
+        codes = self.models.wet.convert_codes(encoded.codes, progress=_sum_up(progress, encoded.codes.shape[1]))
+        true = render({**self.dry.recipe, "pedals": [{"pedal": WET}]})
+        about = f"An encoder-decoder over codes has learnt what an {WET} does to a guitar, and does it to the riff."
+        facts = [("pedal", WET)]
+        sounds = [
+            self._sound("dry", self.dry, marks=self._notes()),
+            self._decoded("made wet", codes),
+            Sound("truly wet", true, rate),
+        ]
+        return Section("From dry to wet", SoundExample("From dry to wet", sounds, about, facts))
+
+    # ------------------------------------------------------------------------------------------------- parts
+
+    @property
+    def _entries(self) -> int:
+        from glassformer.engine.codec import require_codec
+
+        return require_codec(self.models.codec.network).spec.quantizer.entries
+
+    def _notes(self) -> list[SoundMark]:
+        from glassformer.tasks.transcribe.sounds import note_marks
+
+        return note_marks({"notes": self.clip.notes})
+
+    def _sound(self, name: str, clip: GuitarClip, **more: Any) -> Sound:
+        from glassformer.audio.listening import Sound
+
+        return Sound(name, *clip.sound, **more)
+
+    def _decoded(self, name: str, codes: Tensor, **more: Any) -> Sound:
+        from glassformer.audio.listening import Sound
+        from glassformer.engine.codec import require_codec
+
+        spec = require_codec(self.models.codec.network).spec
+        samples = self.models.codec.decode_audio(codes)
+        return Sound(name, samples, spec.sample_rate_hz, codes=codes, frame_rate_hz=spec.frame_rate_hz, **more)
+
+
+def demo_guitar(*, seed: int, seconds: float, html: Path | None, browser: bool | None, json: bool) -> None:
+    """Print the demo part by part, and show its page."""
+    from glassformer.cli.listen import show_page
+
+    demo = GuitarDemo(GuitarModels.load(), seed, seconds)
+    if json:
+        sections = list(demo.sections(no_bar))
+        saved = {} if html is None else {"out": str(html), "bytes": page_of(sections, demo).save(html)}
+        print_json({"seed": seed, "sections": [section.example.to_dict() for section in sections], **saved})
+        return
+    console, sections = terminal(), []
+    for section in demo.sections(progress_of):
+        show(console, section)
+        sections.append(section)
+    heading(console, "Hear it", "All of it on one page: switch between sounds while they play.")
+    show_page(page_of(sections, demo), html, browser)
+    console.print()
+    console.print(Text("What next", style="bold cyan"))
+    for line in NEXT:
+        console.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def show(console: Console, section: Section) -> None:
+    """Print a part: its heading, and its facts."""
+    heading(console, section.title, section.example.about)
+    table = plain_table(show_header=False, padding=(0, 2, 0, 0))
+    for name, value in section.example.facts:
+        table.add_row(text_of(name, "dim"), Text(visible(value), style="bold"))
+    console.print(table)
+
+
+def page_of(sections: Sequence[Section], demo: GuitarDemo) -> ListeningPage:
+    """The page of the demo."""
+    from glassformer.explorer.listening_page import ListeningPage
+
+    command = f"glassformer demo guitar --seed {demo.seed}"
+    return ListeningPage(
+        [section.example for section in sections], "Glassformer plays guitar", about=ABOUT, command=command
+    )
+
+
+def no_bar(title: str) -> AbstractContextManager[Progress]:
+    """No progress bar, for programs."""
+    return nullcontext(lambda done, of: None)
+
+
+def _sum_up(progress: Progress, of: int) -> Callable[[int], None]:
+    """Called with how many more are done, it tells how many are."""
+    done = 0
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        progress(done, of)
+
+    return advance
+
+
+def _tensor(samples: Any) -> Tensor:
+    import torch
+
+    return torch.as_tensor(samples)

@@ -1,0 +1,83 @@
+"""`glassformer demo guitar`: every part is made by its model, printed, and on the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.cli import demo_guitar
+from glassformer.cli.demo_guitar import GuitarDemo, GuitarModels
+from glassformer.data.guitar.clips import render
+from glassformer.model import Model
+from glassformer.tasks.pedals import NamePedals
+from tests.cli.conftest import Command
+from tests.inspect.test_codes_input import CODEC, CONVERTER, PLAYER, made
+from tests.tasks.pedals.test_name_pedals import SMALL
+
+SLOW = {"downsampling_ratios": [8, 8, 5], "sampling_rate": 16_000}
+"""50 frames a second, so that there are few to generate."""
+
+
+@pytest.fixture(scope="module")
+def models() -> GuitarModels:
+    torch.manual_seed(0)
+    config: Any = NamePedals.head_config(None, SMALL, own=False, columns=None, options={})  # type: ignore[arg-type]
+    return GuitarModels(
+        pedals=Model.from_config(config, task=NamePedals.HEAD).eval(),
+        codec=made({**CODEC, **SLOW}),
+        player=made({**PLAYER, "frame_rate_hz": 50.0}, "text-to-audio"),
+        wet=made(CONVERTER),
+    )
+
+
+@pytest.fixture
+def carried(models: GuitarModels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These in the place of the checkpoints that the package carries, which are slower."""
+    monkeypatch.setattr(demo_guitar.GuitarModels, "load", classmethod(lambda cls: models))
+
+
+def test_each_part_is_what_its_model_makes(models: GuitarModels) -> None:
+    demo = GuitarDemo(models, seed=3, seconds=0.2)
+    riff, codes, played_on, wet = (section.example for section in demo.sections(demo_guitar.no_bar))
+    assert dict(riff.facts)["truly"] == " → ".join(demo.clip.pedals) and 1 <= len(demo.clip.pedals) <= 3
+    assert [sound.name for sound in riff.sounds] == ["dry", "through its pedals"]
+    encoded = models.codec.encode_audio(demo.dry.sound[0], sample_rate_hz=16_000)
+    assert np.array_equal(codes.sounds[1].codes, encoded.codes)
+    more = models.player.continue_codes(encoded.codes, 10, seed=3, **demo_guitar.SAMPLING)
+    assert np.array_equal(played_on.sounds[1].codes, more)
+    assert played_on.sounds[1].marks[-1].label == "continued from here" and played_on.sounds[1].marks[-1].start_s == 3.0
+    made_wet, truly = wet.sounds[1:]
+    assert np.array_equal(made_wet.codes, models.wet.convert_codes(encoded.codes))
+    assert np.array_equal(truly.samples, render({**demo.dry.recipe, "pedals": [{"pedal": "overdrive"}]}))
+
+
+@pytest.mark.usefixtures("carried")
+def test_on_screen_and_as_a_page(command: Command, tmp_path: Path) -> None:
+    page = tmp_path / "guitar.html"
+    done = command("demo", "guitar", "--seconds", 0.2, "--html", page)
+    assert done.returncode == 0, done.stderr
+    for words in ("Sound as codes", "Played on", "From dry to wet", "pedals named", "× real time", f"saved in {page}"):
+        assert words in done.stdout, words
+    assert 'id="listening"' in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("carried")
+def test_as_data_and_by_a_seed(command: Command) -> None:
+    def sections(*arguments: object) -> Any:
+        done = command("demo", "guitar", "--seconds", 0.2, "--json", *arguments)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["sections"]
+
+    first, again, other = sections(), sections("--seed", 0), sections("--seed", 1)
+    assert len(first) == 4 and first[2]["sounds"][1]["codes"] == again[2]["sounds"][1]["codes"]
+    assert first[0]["facts"]["notes"] != other[0]["facts"]["notes"]
+
+
+def test_two_texts_are_still_two_texts(command: Command) -> None:
+    done = command("demo", "guitar", "piano", "--model", "nowhere/at-all", "--offline")
+    assert done.returncode == 2 and "nowhere/at-all" in done.stderr
