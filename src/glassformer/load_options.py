@@ -124,18 +124,28 @@ class LoadOptions:
             token=rest.get("token", rest.get("use_auth_token")),
         )
 
-    def override(self, config: Mapping[str, Any], call: Any) -> dict[str, Any]:
-        """The config of a folder with the keys that the caller overrides.
+    def unknown_to(self, config: Mapping[str, Any]) -> list[str]:
+        """The keywords that are no keys of a config."""
+        known = self._known(config)
+        return [name for name in self.unknown if name not in known]
 
-        Args: call: the function that took them; its own keywords may be meant by one that is no key
-        Raises: ConfigError: a keyword that is no key of the config.
-        """
+    def _known(self, config: Mapping[str, Any]) -> set[str]:
+        """The keys that a config may have: those it has, and those of its family."""
         kind = str(config.get("model_type"))
         keys = getattr(FAMILIES[kind].spec, "keys", None) if kind in FAMILIES else None
         known = {*config, *IGNORED_KEYS}
         if isinstance(keys, Keys):
             known |= {name for entry in keys.keys.values() for name in entry.spellings} | {*keys.fixed}
             known |= {*keys.unused.split()}
+        return known
+
+    def override(self, config: Mapping[str, Any], call: Any) -> dict[str, Any]:
+        """The config of a folder with the keys that the caller overrides.
+
+        Args: call: the function that took them; its own keywords may be meant by one that is no key
+        Raises: ConfigError: a keyword that is no key of the config.
+        """
+        kind, known = str(config.get("model_type")), self._known(config)
         own = [p.name for p in signature(call).parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
         for name in self.unknown:
             if name not in known:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.call import run_part
+from glassformer.call import PartCalls
 from glassformer.core.flow import Output
 from glassformer.edge import read_call
 from glassformer.engine.prepare import unprepare
@@ -77,7 +77,7 @@ class NetworkModule(nn.Module):
             return super().__getattr__(name)
         ours = network._modules.get(name)
         built = "own_head" in self.__dict__
-        at = reference_module(network, self._reference_entries(), name, partial(run_part, self)) if built else None
+        at = reference_module(network, self._reference_entries(), name, PartCalls(self)) if built else None
         if ours is not None:
             return Overlay(ours, at) if isinstance(at, ReferenceModule) else ours
         return super().__getattr__(name) if at is None else at
@@ -229,6 +229,19 @@ class NetworkModule(nn.Module):
         """Store all activations, as calls do by default."""
         self.recompute = False
 
+    def enable_input_require_grads(self) -> None:
+        """Token embeddings require gradients, so that adapters behind frozen ones get theirs."""
+        self.disable_input_require_grads()
+        embed = self.get_input_embeddings()
+        object.__setattr__(
+            self, "_input_grads", embed.register_forward_hook(lambda *call: call[-1].requires_grad_(True))
+        )
+
+    def disable_input_require_grads(self) -> None:
+        """Undo `enable_input_require_grads`."""
+        if (handle := self.__dict__.pop("_input_grads", None)) is not None:
+            handle.remove()
+
     @property
     def is_gradient_checkpointing(self) -> bool:
         """Whether calls in training mode recompute activations."""
@@ -241,7 +254,7 @@ class NetworkModule(nn.Module):
         prefix = f"{self.base_model_prefix}."
         body = {name: entry for name, entry in entries.items() if name.startswith(prefix)}
         rest = {name: entry for name, entry in entries.items() if self._bare or not entry[0].startswith("head.")}
-        return ReferenceModule(self.network, body or rest, prefix[:-1] if body else "", partial(run_part, self))
+        return ReferenceModule(self.network, body or rest, prefix[:-1] if body else "", PartCalls(self))
 
     def get_decoder(self) -> Any:
         """The decoder of an encoder-decoder, or the body of another model: a view, such as to freeze it."""

@@ -1065,7 +1065,7 @@ out = [
 ]
 """
     ),
-    "head mask / hooks": Line(
+    "hooks": Line(
         """
 import torch
 from transformers import AutoModel
@@ -1075,8 +1075,7 @@ h = m.encoder.layer[0].register_forward_hook(lambda mod, i, o: seen.append(1))
 m(torch.tensor([[1, 5, 2]]))
 h.remove()
 out = len(seen)
-""",
-        refused="Tape",
+"""
     ),
     "eval returns self": Line(
         """

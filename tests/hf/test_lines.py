@@ -18,6 +18,7 @@ from glassformer.audio import read_audio
 from glassformer.errors import GlassformerError
 from tests.e2e.tiny_models import WORDS, make_folder
 from tests.hf.book_lines import BOOK
+from tests.hf.further_lines import FURTHER
 from tests.hf.guide_lines import GUIDES
 from tests.hf.idiom_lines import IDIOMS
 from tests.hf.lines import CHAPTERS, Line
@@ -149,7 +150,7 @@ def same(ours: Any, theirs: Any) -> None:
     "line", [pytest.param(line, id=f"{chapter}-{number}")
              for chapter, lines in {**CHAPTERS, "more": [Line(code) for code in MORE], **GUIDES, **BOOK}.items()
              for number, line in enumerate(lines, 1)]
-    + [pytest.param(line, id=name) for name, line in {**IDIOMS, **TRAINERS}.items()]
+    + [pytest.param(line, id=name) for name, line in {**IDIOMS, **FURTHER, **TRAINERS}.items()]
 )  # fmt: skip
 def test_the_same_as_the_reference(line: Line, names: dict[str, Any], tmp_path: Path) -> None:
     code = line.code.replace("transformers", "glassformer.hf")

@@ -235,7 +235,6 @@ def test_truncation_side(bert_folder: Path) -> None:
         ({"truncation": True, "stride": -1}, "stride must be a whole number"),
         ({"truncation": "only_second"}, "needs pairs"),
         ({"truncation": "shortest"}, "allowed: None, False, True, 'longest_first'"),
-        ({"max_length": 5}, "has no effect by itself"),
         ({"padding": "widest"}, "padding='widest' is not known"),
         ({"padding": True, "padding_side": "top"}, "padding_side='top'"),
         ({"return_tensors": "tf"}, "return_tensors='tf'"),
@@ -246,6 +245,15 @@ def test_truncation_side(bert_folder: Path) -> None:
 def test_wishes_that_do_not_fit(bert: Tokenizer, options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         bert(["time", "time flies"], **options)  # type: ignore[arg-type]
+
+
+def test_a_length_alone_truncates_with_a_warning(bert: Tokenizer) -> None:
+    with pytest.warns(UserWarning, match="max_length=4 truncates: say what it is for"):
+        assert bert(ARROW, max_length=4) == bert(ARROW, truncation=True, max_length=4)
+    whole = bert(ARROW)
+    for options in ({"truncation": False}, {"padding": True}):
+        with pytest.warns(UserWarning, match="max_length=4 has no effect"):
+            assert bert(ARROW, max_length=4, **options) == whole  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("length", "stride"), [(5, 0), (9, 2)])

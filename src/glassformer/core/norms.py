@@ -35,7 +35,7 @@ class RMSNormSpec(Spec):
 NormSpec = LayerNormSpec | RMSNormSpec
 
 
-class LayerNorm(nn.Module):
+class LayerNorm(nn.LayerNorm):
     """Layer normalisation: centre and scale each token's vector, then apply a learned scale and shift.
 
         y = (x - mean(x)) / √(var(x) + eps) · weight + bias,      var biased (divided by D)
@@ -46,13 +46,7 @@ class LayerNorm(nn.Module):
     """
 
     def __init__(self, spec: LayerNormSpec) -> None:
-        super().__init__()
-        self.eps = spec.eps
-        self.weight = nn.Parameter(torch.ones(spec.width))
-        self.bias = nn.Parameter(torch.zeros(spec.width)) if spec.bias else None
-
-    def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        return nn.functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+        super().__init__(spec.width, eps=spec.eps, bias=spec.bias)
 
 
 class RMSNorm(nn.Module):

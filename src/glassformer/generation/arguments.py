@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from glassformer.call import encoder_of
+from glassformer.core.cache import KeyValueCache
 from glassformer.edge import check_ids, check_vectors, encoder_states
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
@@ -71,9 +72,11 @@ class GenerateArguments:
         if len(named) + (prompt is not None) > 1:
             raise ConfigError(f"the prompt is given more than once: as {' and '.join(named)}; give one of them")
         given.pop("tokenizer", None)  # stop strings are looked for with the model's own
+        _check_cache(given.pop("past_key_values", None))
         _check_token_types(given.pop("token_type_ids", None))
         decoder_ids, rate = given.pop("decoder_input_ids", None), given.pop("sample_rate_hz", None)
         options = _with_config(given.pop("generation_config", None), given)
+        options.pop("cache_implementation", None)  # there is one kind, which gives what each of them would
         streamer = options.pop("streamer", None)
         if streamer is not None and not all(callable(getattr(streamer, name, None)) for name in ("put", "end")):
             raise ConfigError(
@@ -148,6 +151,17 @@ def _begin(defaults: GenerationDefaults, bos: int | None) -> Tensor:
 
 
 # ----------------------------------------------------------------------------------------------------------- options
+
+
+def _check_cache(cache: Any) -> None:
+    """A cache is not needed, since all ids are given, and stays as it is.
+
+    Raises: ConfigError: something else.
+    """
+    if cache is not None and not isinstance(cache, KeyValueCache):
+        raise ConfigError(
+            f"past_key_values is {safe_repr(cache)}; generate(…) needs none: give all ids, its cache is its own"
+        )
 
 
 def _with_config(config: Any, given: dict[str, Any]) -> dict[str, Any]:

@@ -87,6 +87,7 @@ _LAZY = {
         "hf.trainer.callbacks",
     ),
     "PredictionOutput": "hf.trainer.evaluation",
+    "DefaultDataCollator": "hf.collators",
     "get_last_checkpoint": "hf.trainer.checkpoints",
     "SchedulerType": "hf.optimization",
     "pipeline": "hf.pipelines",
@@ -95,7 +96,11 @@ _LAZY = {
 for _name in (
     *("configuration_utils", "data", "data.data_collator", "generation", "generation.utils", "modeling_utils"),
     *("tokenization_utils", "tokenization_utils_base", "tokenization_utils_fast"),
-    *("trainer_callback", "trainer_seq2seq", "trainer_utils", "training_args", "training_args_seq2seq"),
+    *("trainer_callback", "trainer_seq2seq", "trainer_utils", "trainer_pt_utils", "training_args_seq2seq"),
+    *("training_args", "file_utils", "utils.hub", "pytorch_utils", "cache_utils", "processing_utils", "image_utils"),
+    *("feature_extraction_utils", "image_processing_utils", "utils.quantization_config", "activations"),
+    *("generation.configuration_utils", "generation.logits_process", "generation.stopping_criteria"),
+    "generation.streamers",
 ):
     sys.modules.setdefault(f"{__name__}.{_name}", sys.modules[__name__])
 

@@ -75,7 +75,11 @@ class LoadsModels:
             keywords.pop(name)
         informed = keywords.pop("output_loading_info", False)
         model = as_reference(load(folder, task=cls._task(config, folder), **keywords), cls)
-        object.__setattr__(model.config, "_name_or_path", str(name_or_folder))  # beside the keys: no file has it
+        own = {"_name_or_path": str(name_or_folder)}  # beside the keys: no file has them
+        if (attention := keywords.get("attn_implementation")) is not None:
+            own["_attn_implementation"] = attention
+        for key, value in own.items():
+            object.__setattr__(model.config, key, value)
         return (model, _loading_info(model)) if informed else model
 
     @classmethod

@@ -35,6 +35,16 @@ def default_data_collator(features: Examples, return_tensors: str = "pt") -> dic
     }
 
 
+@dataclass
+class DefaultDataCollator:
+    """`default_data_collator` as an object."""
+
+    return_tensors: str = "pt"
+
+    def __call__(self, features: Examples, return_tensors: str | None = None) -> dict[str, Tensor]:
+        return default_data_collator(features, return_tensors or self.return_tensors)
+
+
 def _check(features: Any) -> None:
     """Raises: DataError: no list of examples, or an empty one."""
     if not isinstance(features, (list, tuple)) or not features or not all(isinstance(x, Mapping) for x in features):

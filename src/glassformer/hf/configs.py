@@ -34,16 +34,27 @@ class AutoConfig:
     """The config of a model: `from_pretrained`, or `for_model` with a model type and its keys."""
 
     @classmethod
-    def from_pretrained(cls, name_or_folder: str | Path, revision: str | None = None, **keywords: Any) -> ModelConfig:
+    def from_pretrained(
+        cls,
+        name_or_folder: str | Path,
+        revision: str | None = None,
+        *,
+        return_unused_kwargs: bool = False,
+        **keywords: Any,
+    ) -> Any:
         """Read `config.json`; keywords override its keys.
 
+        Returns: the config; with return_unused_kwargs=True, and the keywords that are no keys of it.
         Raises: DataError, ConfigError: no such folder, or no key of that name.
         """
         options = options_of(keywords)
         folder = options.find_folder(name_or_folder, revision, allow_pickle=False)
         stored = text_part(read_json_object(folder / "config.json", ConfigError))
+        unused = {name: keywords[name] for name in options.unknown_to(stored)} if return_unused_kwargs else {}
+        options = options_of({name: value for name, value in keywords.items() if name not in unused})
         config = ModelConfig(options.override(stored, cls.from_pretrained))
-        return _as_class(config, config_class(str(config.get("model_type"))))
+        config = _as_class(config, config_class(str(config.get("model_type"))))
+        return (config, unused) if return_unused_kwargs else config
 
     @classmethod
     def from_dict(cls, keys: Mapping[str, Any], **others: Any) -> ModelConfig:
@@ -75,6 +86,14 @@ class FamilyConfig(AutoConfig, ModelConfig):
 
     def __init__(self, keys: Mapping[str, Any] = MappingProxyType({}), **others: Any) -> None:
         super().__init__(AutoConfig.for_model(**{"model_type": self.model_type, **keys, **others}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dict of the keys, those that the file leaves out with their defaults."""
+        return {**self.defaults(), **self}
+
+    def to_diff_dict(self) -> dict[str, Any]:
+        """A plain dict of the keys, as `config.json` has them."""
+        return dict(self)
 
 
 @cache

@@ -46,6 +46,17 @@ REFUSED = {
     "BitsAndBytesConfig": "{} is not there: call model.prepare('int8') on the loaded model",
     "enable_full_determinism": "{} is not there: call set_seed(…) and torch.use_deterministic_algorithms(True)",
     "AdamW": "{} is not there: use torch.optim.AdamW",
+    "Adafactor": "{} is not there: use torch.optim.Adafactor",
+    "DataCollatorForWholeWordMask": "{} is not there: DataCollatorForLanguageModeling masks tokens, and "
+    "glassformer.tasks.masked.Masked(model, whole_words=True) whole words",
+    **dict.fromkeys(
+        ("QuantoConfig", "TorchAoConfig", "GPTQConfig", "AwqConfig", "HqqConfig", "QuantizationConfig"),
+        "{} is not there: call model.prepare('int8') on the loaded model; GGUF files are loaded as they are",
+    ),
+    "WatermarkingConfig": "{} is not there: a logits_processor of one's own changes the logits",
+    "get_parameter_names": "{} is not there: [name for name, _ in model.named_parameters()], without those that end "
+    "with '.bias' or have 'norm' in them",
+    "cached_file": "{} is not there: glassformer.hub.resolve(name) gives the folder of a model",
     "AutoModelForMultipleChoice": "{} is not there: no family has such a head; score each choice as a pair of texts",
     "AutoBackbone": "{} is not there: model(…, output_hidden_states=True) gives the features of each block",
 }
@@ -80,6 +91,10 @@ def class_of(name: str) -> Any:
         return _tokenizer_class(name)
     if name.endswith("PreTrainedModel") and name.removesuffix("PreTrainedModel") in ("", *_prefixes()):
         return _Kind(name, (), {"OF": Model, "__init_subclass__": classmethod(_no_subclass), "__doc__": "Any model."})
+    if name == "AddedToken":
+        return tokenizers.AddedToken
+    if name == "ModelOutput":
+        return utils.ModelOutput
     if name == "BatchEncoding":
         return _Kind(
             name, (), {"OF": Encoding, "__new__": lambda cls, data=None, **_: Encoding(dict(data or {}), [], [])}
@@ -122,6 +137,8 @@ def _tokenizer_class(name: str) -> type:
         )
         engine.no_padding()
         engine.no_truncation()
+        tokens = [value for role, value in attributes.items() if role.endswith("_token") and value is not None]
+        engine.add_special_tokens([token for token in tokens if engine.token_to_id(str(token)) is None])
         return set_attributes(Tokenizer(engine), attributes)
 
     return _Kind(name, (AutoTokenizer,), {"OF": Tokenizer, "__new__": make, "__doc__": "A tokenizer of a file."})

@@ -58,6 +58,16 @@ class ReferenceModel(Model):
             name = joined(theirs) + (f"[{rule.number}]" if isinstance(rule, Slice) else "")
             yield f"{prefix}.{name}" if prefix else name, parameter
 
+    def get_submodule(self, target: str) -> Any:
+        """A module by its path, here or in the reference library: there also a view of several."""
+        try:
+            return super().get_submodule(target)
+        except AttributeError:
+            at: Any = self
+            for name in target.split("."):
+                at = at[int(name)] if name.isdigit() else getattr(at, name)
+            return at
+
     def state_dict(self, *args: Any, **options: Any) -> dict[str, Any]:  # type: ignore[override] # as torch calls it
         """The tensors by the reference library's names; ours where this is part of a larger module, or was changed."""
         own: dict[str, Any] = super().state_dict(*args, **options)

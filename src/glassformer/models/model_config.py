@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.files import safe_repr
@@ -102,6 +102,17 @@ class ModelConfig(dict[str, Any]):
         fields = (*spelled, *COMMON_NAMES.get(name, ()))
         return next((value for field in fields if (value := getattr(values, field, None)) is not None), None)
 
+    def defaults(self) -> dict[str, Any]:
+        """The values of keys that are not there: those of the family, by its own spelling, and those of all."""
+        kind = str(self.get("model_type"))
+        keys = getattr(FAMILIES[kind].spec, "keys", None) if kind in FAMILIES else None
+        spellings = [entry.spellings for entry in keys.keys.values()] if isinstance(keys, Keys) else []
+        own = [names[0] for names in spellings if names and self.keys().isdisjoint(names)]
+        values = {name: value for name in own if (value := self._field(name)) is not None}
+        names = ("output_attentions", "output_hidden_states", "return_dict", "use_cache", "id2label", "label2id")
+        every = {name: getattr(self, name) for name in names}
+        return {**every, **values}
+
     def to_dict(self) -> dict[str, Any]:
         """A plain dict of the keys, as `config.json` has them."""
         return dict(self)
@@ -119,7 +130,7 @@ class ModelConfig(dict[str, Any]):
 
         Raises: ConfigError: the folder is a file.
         """
-        _write_into(folder, "config.json", self.to_dict())
+        _write_into(folder, "config.json", dict(self))
 
     def __copy__(self) -> ModelConfig:
         return ModelConfig(self)
@@ -142,6 +153,19 @@ class StoredGenerationConfig(dict[str, Any]):
     def to_dict(self) -> dict[str, Any]:
         """A plain dict of the options."""
         return dict(self)
+
+    to_diff_dict = to_dict
+
+    def to_json_string(self, use_diff: bool = True) -> str:
+        """The text of `generation_config.json`."""
+        return json.dumps(self, indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_dict(cls, options: Mapping[str, Any], **others: Any) -> Self:
+        """The options of a dict, and others."""
+        made = cls()
+        made.update({**options, **others})
+        return made
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write `generation_config.json` into a folder.

@@ -11,20 +11,41 @@ The family's table of weight names is read backwards, so that each family has it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
+from glassformer.core.flow import Flow, Output
 from glassformer.errors import UnsupportedError
+from glassformer.models import reference_hooks
 from glassformer.weights.names import Rule, Same, Tied, TiedUnlessStored, WeightNames
 
 AS_IT_IS = (Same, Tied, TiedUnlessStored)
 """Rules of parameters that files hold as they are."""
 Entry = tuple[str, Rule, int]
 """Our parameter, its rule, and the number of a tensor among those that the rule makes of it."""
-Run = Callable[..., Any]
-"""(a part's path, the names of our parameters in it, what it is called with) → its output."""
+
+
+class Parts(Protocol):
+    """What a model does with its parts."""
+
+    @property
+    def family(self) -> str:
+        """The model type."""
+
+    def __call__(self, path: str, parameters: Collection[str], *args: Any, **inputs: Any) -> Any:
+        """The output of a part at a path, with the parameters of ours in it."""
+
+    def tensors(self) -> Mapping[str, Sequence[str]]:
+        """Our parameters → the names of their tensors there."""
+
+    def body_output(self, parameters: Collection[str], output: Output, flow: Flow) -> Output:
+        """The output of the body, of the network's."""
+
+    def unprepare(self) -> None:
+        """Put the linear layers back that hooks are on."""
 
 
 def reference_entries(network: nn.Module, names: WeightNames, *, prefixed: bool) -> dict[str, Entry]:
@@ -36,10 +57,10 @@ def reference_entries(network: nn.Module, names: WeightNames, *, prefixed: bool)
     return entries
 
 
-def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str, run: Run) -> Any:
+def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str, parts: Parts) -> Any:
     """What stands at a path of the reference library's model: a module, a tensor, or None.
 
-    Args: run: what a call of a part does
+    Args: parts: the model's
     """
     if path in entries:
         ours, rule, number = entries[path]
@@ -55,37 +76,66 @@ def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str
     )
     if alike and len(stems) == 1:
         return network.get_submodule(stems.pop())
-    return ReferenceModule(network, below, path, run)
+    return ReferenceModule(network, below, path, parts)
 
 
-HOOKS = frozenset(
-    "register_forward_hook register_forward_pre_hook register_full_backward_hook register_backward_hook".split()
-)
+HOOKS: Mapping[str, Callable[..., Any]] = {
+    "register_forward_hook": reference_hooks.add_forward_hook,
+    "register_forward_pre_hook": reference_hooks.add_forward_pre_hook,
+    "register_full_backward_hook": reference_hooks.add_full_backward_hook,
+}
 
 
 class ReferenceModule:
     """A part of the reference library's model, by its path: its modules, tensors and parameters.
 
-    Args: network: ours · entries: of the tensors below the path · path: "" = all of them · run: what a call of it does
+    Args: network: ours · entries: of the tensors below the path · path: "" = all of them · parts: the model's
     """
 
-    def __init__(self, network: nn.Module, entries: Mapping[str, Entry], path: str, run: Run) -> None:
-        self._network, self._entries, self._path, self._run = network, entries, path, run
+    def __init__(self, network: nn.Module, entries: Mapping[str, Entry], path: str, parts: Parts) -> None:
+        self._network, self._entries, self._path, self._parts = network, entries, path, parts
 
     def __getattr__(self, name: str) -> Any:
         at = None
         if name in HOOKS:
-            raise UnsupportedError(
-                f"{name} of {self._path!r}, which is a view of our modules: any tensor can be read or replaced by "
-                'model(…, tape=glassformer.Tape("blocks.*.out")); model.taps() names them, and model.network holds the '
-                "modules"
-            )
+            return partial(self._register, name)
         if not name.startswith("_"):
             path = f"{self._path}.{name}" if self._path else name
-            at = reference_module(self._network, self._entries, path, self._run)
+            at = reference_module(self._network, self._entries, path, self._parts)
         if at is None:
             raise AttributeError(f"{self._path} has no {name!r}; it has: {', '.join(self._children())}")
         return at
+
+    def _register(self, name: str, hook: Callable[..., Any], **options: Any) -> reference_hooks.Handles:
+        """Raises: UnsupportedError: a part that no modules of ours compute whole."""
+        passed = reference_hooks.passed_modules(self._network, self._entries, self._path, self._parts)
+        self._parts.unprepare()
+        handles: reference_hooks.Handles | None = None
+        if passed is not None:
+            handles = HOOKS[name](self, passed, hook, **options)
+        if handles is None:
+            raise UnsupportedError(
+                f"{name} of {self._path!r}, which no module of ours computes whole: any tensor can be read or replaced "
+                'by model(…, tape=glassformer.Tape("blocks.*.out")); model.taps() names them, and model.network holds '
+                "the modules"
+            )
+        return handles
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Raises: UnsupportedError: a module, which no call would reach."""
+        if not name.startswith("_") and isinstance(value, nn.Module | nn.Parameter | list | ReferenceModule):
+            raise UnsupportedError(
+                f"{self._path}.{name} = … would change nothing that the model computes: fewer layers are "
+                "from_pretrained(…, num_hidden_layers=…), other embeddings model.set_input_embeddings(…), another part "
+                "is model.network.… = …"
+            )
+        super().__setattr__(name, value)
+
+    def __delitem__(self, index: int | slice) -> None:
+        """Raises: UnsupportedError: layers stay where they are."""
+        raise UnsupportedError(
+            f"del {self._path}[…] is not there; a model with fewer layers is from_pretrained(…, num_hidden_layers=…)"
+        )
 
     def _children(self) -> list[str]:
         start = len(self._path) + 1 if self._path else 0
@@ -129,12 +179,12 @@ class ReferenceModule:
     def state_dict(self) -> dict[str, Tensor]:
         """Its tensors, by the reference library's names below the path."""
         start = len(self._path) + 1 if self._path else 0
-        at = {name: reference_module(self._network, self._entries, name, self._run) for name in self._entries}
+        at = {name: reference_module(self._network, self._entries, name, self._parts) for name in self._entries}
         return {name[start:]: tensor.detach() for name, tensor in at.items()}
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
         """The output of the body, or of an encoder. Raises: UnsupportedError: another part, which is a view."""
-        return self._run(self._path, {ours for ours, _, _ in self._entries.values()}, *args, **inputs)
+        return self._parts(self._path, {ours for ours, _, _ in self._entries.values()}, *args, **inputs)
 
     def __repr__(self) -> str:
         return f"ReferenceModule({self._path!r}: {', '.join(self._children())})"
@@ -151,6 +201,9 @@ class Overlay(nn.Module):
     def __init__(self, ours: nn.Module, theirs: ReferenceModule) -> None:
         object.__setattr__(self, "__dict__", ours.__dict__)
         object.__setattr__(self, "_theirs", theirs)
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(self._theirs, name) if name in HOOKS else super().__getattribute__(name)
 
     def __getattr__(self, name: str) -> Any:
         return self._modules[name] if name in self._modules else getattr(self._theirs, name)

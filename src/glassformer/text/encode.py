@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,9 +101,7 @@ class EncodeRequest:
         if max_length is not None:
             _check_int("max_length", max_length, 1)
             if truncation is None and padding != "max_length":
-                raise ConfigError(
-                    f"max_length={max_length} has no effect by itself; add truncation=True or padding='max_length'"
-                )
+                truncation = self._of_length_alone(padding)
         elif truncation is not None or padding == "max_length":
             max_length = model_max_length
             if max_length is None:
@@ -115,6 +114,16 @@ class EncodeRequest:
             raise ConfigError("return_overflowing_tokens=True needs truncation; add truncation=True or a strategy")
         self.padding, self.truncation, self.max_length = padding, truncation, max_length
         return self
+
+    def _of_length_alone(self, padding: str | bool | None) -> str | None:
+        """The truncation of a call that gives `max_length` and not what it is for: as in the reference library."""
+        cuts = self.truncation is None and padding is None
+        warnings.warn(
+            f"max_length={self.max_length} {'truncates' if cuts else 'has no effect'}: say what it is for, with "
+            "truncation=True or padding='max_length'",
+            stacklevel=5,
+        )
+        return "longest_first" if cuts else None
 
     def engine_for(self, engine: tokenizers.Tokenizer, *, bare: bool = False) -> tokenizers.Tokenizer:
         """The engine with this call's options: the shared one where none is on, else a cheap copy.

@@ -33,8 +33,8 @@ INSTEAD = {
     "push_to_hub": "tokenizer.save_pretrained(folder), then: hf upload NAME folder",
     "set_truncation_and_padding": "tokenizer(text, truncation=…, padding=…)",
     "clean_up_tokenization": "tokenizer.decode(ids, clean_up_tokenization_spaces=True)",
-    "max_len_single_sentence": "tokenizer.model_max_length - tokenizer.num_special_tokens_to_add()",
-    "max_len_sentences_pair": "tokenizer.model_max_length - tokenizer.num_special_tokens_to_add(pair=True)",
+    "init_kwargs": "tokenizer.special_tokens_map, model_max_length, padding_side, … themselves",
+    "vocab_file": "tokenizer.save_pretrained(folder)",
     "parse_response": "the answer's text as it is: templates of answers are not read",
 }
 """Names of the reference library without a counterpart → what to write."""
@@ -52,6 +52,31 @@ class TokenizerSurface(TokenizerVocabulary):
 
     _chat_templates: ChatTemplates
     name_or_path = ""
+    pad_token_type_id = 0
+
+    @property
+    def _tokenizer(self) -> Any:
+        """`engine`, as code for the reference library reaches it."""
+        return self.engine
+
+    @property
+    def max_len_single_sentence(self) -> int | None:
+        """How many tokens of one text fit between its special tokens; None = any number."""
+        return self._room(pair=False)
+
+    @property
+    def max_len_sentences_pair(self) -> int | None:
+        """How many tokens of a pair of texts fit between their special tokens; None = any number."""
+        return self._room(pair=True)
+
+    def _room(self, *, pair: bool) -> int | None:
+        limit = self.model_max_length
+        return None if limit is None else limit - self.num_special_tokens_to_add(pair)
+
+    @property
+    def added_tokens_encoder(self) -> dict[str, int]:
+        """`get_added_vocab()`"""
+        return self.get_added_vocab()
 
     def get_special_tokens_mask(
         self, token_ids_0: Sequence[int], token_ids_1: Any = None, already_has_special_tokens: bool = False

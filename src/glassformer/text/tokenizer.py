@@ -55,8 +55,8 @@ class Tokenizer(TokenizerSurface):
     attention mask is 0 there.
 
     Differs from the reference library: padding and truncation stored in a `tokenizer.json` are ignored;
-    `max_length` without truncation or padding, truncation without any length, and windows without truncation
-    are errors where it warns or does nothing; text that is no valid Unicode is an error.
+    truncation without any length, and windows without truncation are errors where it warns or does nothing; text that
+    is no valid Unicode is an error.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Tokenizer(TokenizerSurface):
         padding: bool | str = False,
         padding_side: str | None = None,
         pad_to_multiple_of: int | None = None,
-        truncation: bool | str | None = False,
+        truncation: bool | str | None = None,
         max_length: int | None = None,
         stride: int = 0,
         is_split_into_words: bool = False,
@@ -153,6 +153,7 @@ class Tokenizer(TokenizerSurface):
             padding: True or "longest" to the longest of the batch, "max_length" to `max_length`.
             padding_side: "right" or "left"; None is the tokenizer's own · pad_to_multiple_of: of the padded length.
             truncation: True or "longest_first": of the longer text of a pair; "only_first", "only_second": of one.
+                None: none, but where `max_length` alone is given, which is warned of.
             max_length: in tokens, special ones included; None is the tokenizer's `model_max_length`.
             is_split_into_words: each text is a list of words, to which `word_ids` and offsets refer.
             special_tokens_as_text: special tokens written in the text are ordinary characters.

@@ -42,6 +42,10 @@ ONE_RESULT = ("summarization", "translation", "text2text-generation")
 """Tasks that give one result a text, which is not in a list of its own within a list of texts."""
 
 
+STEPS = ("preprocess", "forward", "_forward", "postprocess", "_sanitize_parameters", "ensure_tensor_on_device")
+"""Steps of a pipeline there, which are one here."""
+
+
 def get_supported_tasks() -> list[str]:
     """The names of the tasks that `pipeline` takes."""
     return sorted(EXAMPLES)
@@ -166,6 +170,14 @@ class CompatiblePipeline:
             return torch.from_numpy(states) if wanted in (True, "pt") else states.tolist()
         return answer
 
+    def __getattr__(self, name: str) -> Any:
+        if name in STEPS:
+            raise UnsupportedError(
+                f"pipeline.{name}(…) is not there: call the pipeline itself, or its parts: "
+                "pipeline.model(**pipeline.tokenizer(text, return_tensors='pt'))"
+            )
+        raise AttributeError(f"a pipeline has no {name!r}")
+
     def save_pretrained(self, folder: str | Path) -> None:
         """Save the model with its tokenizer."""
         self.model.save_pretrained(folder)
@@ -179,7 +191,15 @@ def _inputs_by_name(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as our pipelines know them."""
+    """Options as our pipelines know them.
+
+    Raises: UnsupportedError: ids are asked for in the place of texts.
+    """
+    if options.get("return_tensors") and name in ("text-generation", *ONE_RESULT):
+        raise UnsupportedError(
+            f"a {name} pipeline gives texts; for ids leave return_tensors out, and write "
+            "model.generate(**tokenizer(text, return_tensors='pt'))"
+        )
     unused = {"return_tensors", "max_question_len"}
     if name in ("question-answering", *ONE_RESULT, "text-generation"):
         unused.add("truncation")

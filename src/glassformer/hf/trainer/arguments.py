@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -184,6 +187,18 @@ class TrainingArguments(_Options):
         """Accelerators in use."""
         return int(self.device.type != "cpu")
 
+    world_size = 1
+    process_index = 0
+    local_process_index = 0
+    should_log = True
+    should_save = True
+    place_model_on_device = True
+
+    @contextmanager
+    def main_process_first(self, *_: Any, **__: Any) -> Iterator[None]:
+        """What the first process does before the others: here there is one."""
+        yield
+
     def get_warmup_steps(self, num_training_steps: int) -> int:
         """Warm-up updates of so many in all; a number below 1 is a share."""
         share = self.warmup_steps if 0 < self.warmup_steps < 1 else self.warmup_ratio
@@ -199,6 +214,14 @@ class TrainingArguments(_Options):
         """The options by name."""
         values = asdict(self)
         return {**values.pop("unused"), **values}
+
+    def to_json_string(self) -> str:
+        """The options as JSON."""
+        return json.dumps(self.to_dict(), indent=2, default=str)
+
+    def to_sanitized_dict(self) -> dict[str, Any]:
+        """The options by name, as numbers, texts and flags: what logs of hyper-parameters take."""
+        return {name: x if isinstance(x, int | float | str) else str(x) for name, x in self.to_dict().items()}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
