@@ -167,10 +167,13 @@ class NetworkModule(nn.Module):
         """
         return self.network.embedding.tokens
 
-    def resize_token_embeddings(self, size: int | None = None, pad_to_multiple_of: int | None = None) -> nn.Embedding:
+    def resize_token_embeddings(
+        self, size: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
         """Resize the vocabulary, such as to a tokenizer with added tokens; other parameters stay the same objects.
 
-        Args: size: the number of rows; None = as it is · pad_to_multiple_of: rows are added until it divides them
+        Args: size: the number of rows; None = as it is · pad_to_multiple_of: rows are added until it divides them ·
+            mean_resizing: no effect: new rows are the mean of the others
         Returns: the table of token embeddings.
         Raises: ConfigError: no count of rows. UnsupportedError: the family has no one vocabulary.
         """

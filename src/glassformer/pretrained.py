@@ -178,8 +178,9 @@ class PretrainedModel(AdaptedModule):
         family.check_requirements(target, config)
         reader = ConfigReader(config)
         spec = family.spec(reader)
-        meta = device.type == "meta"
-        network = family.build_on_meta(spec, target) if meta else family.build(spec, target).to(device)
+        network = family.build_on_meta(spec, target) if device.type == "meta" else family.build(spec, target)
+        if not any(parameter.is_meta for parameter in network.parameters()):  # a caller may want no memory taken
+            network = network.to(device)
         if head is not None:
             with device:
                 attach_head(network, head)

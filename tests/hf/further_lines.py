@@ -334,6 +334,98 @@ out = [
 ]
 """
     ),
+    "so-custom-dataset-class": Line(
+        """
+import torch
+from transformers import AutoTokenizer, AutoModelForSequenceClassification, Trainer, TrainingArguments
+
+tok = AutoTokenizer.from_pretrained(SENTIMENT)
+
+
+class DS(torch.utils.data.Dataset):
+    def __init__(self, encodings, labels):
+        self.encodings, self.labels = encodings, labels
+
+    def __getitem__(self, idx):
+        item = {k: torch.tensor(v[idx]) for k, v in self.encodings.items()}
+        item["labels"] = torch.tensor(self.labels[idx])
+        return item
+
+    def __len__(self):
+        return len(self.labels)
+
+
+ds = DS(tok(["time flies", "a banana"], truncation=True, padding=True), [0, 1])
+t = Trainer(
+    model=AutoModelForSequenceClassification.from_pretrained(
+        SENTIMENT, dropout=0.0, attention_dropout=0.0, seq_classif_dropout=0.0
+    ),
+    args=TrainingArguments(
+        output_dir=OUT,
+        num_train_epochs=1,
+        warmup_steps=1,
+        report_to="none",
+        disable_tqdm=True,
+        save_strategy="no",
+    ),
+    train_dataset=ds,
+    eval_dataset=ds,
+)
+t.train()
+out = t.evaluate()["eval_loss"]
+"""
+    ),
+    "so-resize-mean": Line(
+        """
+from transformers import AutoModelForCausalLM
+
+m = AutoModelForCausalLM.from_pretrained(GPT2)
+m.resize_token_embeddings(24, mean_resizing=False)
+out = m.config.vocab_size
+"""
+    ),
+    "so-eval-part": Line(
+        """
+from transformers import AutoModelForSequenceClassification
+
+m = AutoModelForSequenceClassification.from_pretrained(BERT).train()
+m.bert.eval()
+out = [m.training, m.bert.training]
+"""
+    ),
+    "misc-pipeline-base-isinstance": Line(
+        """
+from transformers import Pipeline, pipeline
+
+out = isinstance(pipeline("text-classification", model=SENTIMENT), Pipeline)
+"""
+    ),
+    "misc-check-task": Line(
+        """
+from transformers.pipelines import check_task
+
+out = check_task("sentiment-analysis")[0]
+"""
+    ),
+    "misc-ner-tokcls-args": Line(
+        """
+from transformers import pipeline
+
+out = pipeline(
+    "token-classification", model=NER, aggregation_strategy="simple", ignore_labels=["O"], stride=2
+)("time flies like an arrow")
+"""
+    ),
+    "misc-init-empty": Line(
+        """
+from accelerate import init_empty_weights
+from transformers import AutoConfig, AutoModelForCausalLM
+
+with init_empty_weights():
+    m = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(GPT2))
+out = m.num_parameters()
+"""
+    ),
     "pipe-preprocess-forward-postprocess": Line(
         """
 from transformers import pipeline
@@ -397,5 +489,74 @@ out = model.generate(
 )
 """,
         refused="logits_processor",
+    ),
+    "misc-hf-argument-parser": Line(
+        """
+from dataclasses import dataclass, field
+from transformers import HfArgumentParser, TrainingArguments
+
+
+@dataclass
+class A:
+    model_name: str = field(default="x")
+    lr: float = 0.1
+
+
+(a,) = HfArgumentParser(A).parse_args_into_dataclasses(args=["--lr", "0.2"])
+out = [a.model_name, a.lr]
+""",
+        refused="argparse",
+    ),
+    "misc-conv1d": Line(
+        """
+from transformers.pytorch_utils import Conv1D
+
+out = Conv1D(4, 3).weight.shape
+""",
+        refused="nn.Linear",
+    ),
+    "misc-onnx": Line(
+        """
+from transformers.convert_graph_to_onnx import convert
+
+out = convert(framework="pt", model=BERT, output=OUT, opset=12)
+""",
+        refused="glassformer export",
+    ),
+    "misc-tf": Line(
+        """
+from transformers import TFAutoModel
+
+out = TFAutoModel.from_pretrained(BERT)
+""",
+        refused="write AutoModel",
+    ),
+    "so-module-swap-linear": Line(
+        """
+import torch
+from transformers import AutoModelForSequenceClassification
+
+m = AutoModelForSequenceClassification.from_pretrained(SENTIMENT)
+m.classifier = torch.nn.Linear(m.config.dim, 5)
+out = m.classifier.out_features
+""",
+        refused="another head is load",
+    ),
+    "misc-pipeline-registry": Line(
+        """
+from transformers.pipelines import PIPELINE_REGISTRY
+
+out = "text-classification" in PIPELINE_REGISTRY.get_supported_tasks()
+""",
+        refused="around pipeline",
+    ),
+    "misc-activations": Line(
+        """
+import torch
+from transformers.activations import ACT2FN
+
+out = ACT2FN["gelu"](torch.tensor([1.0]))
+""",
+        refused="torch.nn.functional",
     ),
 }

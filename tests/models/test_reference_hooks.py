@@ -148,6 +148,23 @@ def test_kwargs_and_gradients(tmp_path: Path) -> None:
     torch.testing.assert_close(gradients["ours"], gradients["theirs"], atol=1e-5, rtol=1e-4)
 
 
+def test_a_part_is_initialised_anew_and_put_into_evaluation_mode(tmp_path: Path) -> None:
+    ours, theirs = both("BertForSequenceClassification", tmp_path)
+    for model in (ours, theirs):
+        model.train()
+        model.bert.eval()
+        for module in model.bert.encoder.layer[2].modules():
+            if isinstance(module, nn.Linear):
+                module.weight.data.fill_(0.25)
+        norms = [module for module in model.bert.encoder.layer[1].modules() if isinstance(module, nn.LayerNorm)]
+        model.bert.encoder.layer[1].apply(lambda module, norms=norms: module in norms and module.bias.data.fill_(3.0))
+        assert model.training and not model.bert.training and not model.bert.embeddings.training
+    state = theirs.state_dict()
+    for path in ("encoder.layer.2.attention.self.key.weight", "encoder.layer.2.output.dense.weight",
+                 "encoder.layer.1.output.LayerNorm.bias", "encoder.layer.1.output.dense.weight"):  # fmt: skip
+        assert torch.equal(part(ours.bert, path), state[f"bert.{path}"]), path
+
+
 def test_what_hooks_cannot_do(tmp_path: Path) -> None:
     ours, _ = both("BertForSequenceClassification", tmp_path)
     with pytest.raises(UnsupportedError, match="no module of ours computes whole"):

@@ -166,10 +166,12 @@ class AdaptedModule(NetworkModule):
             adapters.remove()
         return self
 
-    def resize_token_embeddings(self, size: int | None = None, pad_to_multiple_of: int | None = None) -> nn.Embedding:
+    def resize_token_embeddings(
+        self, size: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
         """Resize the vocabulary; see `NetworkModule`. Raises: ConfigError: the model has adapters."""
         check_not_adapted(self.network)
-        return super().resize_token_embeddings(size, pad_to_multiple_of)
+        return super().resize_token_embeddings(size, pad_to_multiple_of, mean_resizing)
 
     @property
     def _model(self) -> PretrainedModel:

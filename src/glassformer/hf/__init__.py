@@ -100,7 +100,7 @@ for _name in (
     *("training_args", "file_utils", "utils.hub", "pytorch_utils", "cache_utils", "processing_utils", "image_utils"),
     *("feature_extraction_utils", "image_processing_utils", "utils.quantization_config", "activations"),
     *("generation.configuration_utils", "generation.logits_process", "generation.stopping_criteria"),
-    "generation.streamers",
+    *("generation.streamers", "convert_graph_to_onnx"),
 ):
     sys.modules.setdefault(f"{__name__}.{_name}", sys.modules[__name__])
 

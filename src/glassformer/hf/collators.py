@@ -29,10 +29,17 @@ def default_data_collator(features: Examples, return_tensors: str = "pt") -> dic
     _check(features)
     renamed = {"label": "labels", "label_ids": "labels"}
     return {
-        renamed.get(name, name): torch.as_tensor([each[name] for each in features])
+        renamed.get(name, name): _stacked([each[name] for each in features])
         for name in features[0]
         if not isinstance(features[0][name], str)
     }
+
+
+def _stacked(values: list[Any]) -> Tensor:
+    """One tensor of the values of each example: numbers, lists, arrays or tensors."""
+    if isinstance(values[0], Tensor):
+        return torch.stack(values)
+    return torch.as_tensor(np.stack(values) if isinstance(values[0], np.ndarray) else values)
 
 
 @dataclass
@@ -84,7 +91,7 @@ class DataCollatorWithPadding:
     def labels(self, features: Examples, batch: Encoding) -> Tensor | None:
         """The labels of a batch; None where the examples have none."""
         name = next((name for name in LABELS if name in features[0]), None)
-        return None if name is None else torch.as_tensor([each[name] for each in features])
+        return None if name is None else _stacked([each[name] for each in features])
 
     def rows(self, features: Examples, width: int | None, fill: int = IGNORED) -> Tensor | None:
         """Labels of tokens, filled up on the tokenizer's side."""

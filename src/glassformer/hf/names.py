@@ -17,7 +17,7 @@ from glassformer.files import read_text
 from glassformer.hf import utils
 from glassformer.hf.auto import AUTO_TASKS, NO_SUBCLASS, AutoModel, AutoTokenizer, family_class, set_attributes
 from glassformer.hf.configs import AutoConfig, config_class
-from glassformer.hf.pipelines import pipeline
+from glassformer.hf.pipelines import CompatiblePipeline, pipeline
 from glassformer.hf.processors import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 from glassformer.hf.rules import READY, OwnLogitsProcessor, OwnStoppingCriterion, RuleList
 from glassformer.model import Model
@@ -56,6 +56,13 @@ REFUSED = {
     "WatermarkingConfig": "{} is not there: a logits_processor of one's own changes the logits",
     "get_parameter_names": "{} is not there: [name for name, _ in model.named_parameters()], without those that end "
     "with '.bias' or have 'norm' in them",
+    "HfArgumentParser": "{} is not there: options of a run are a YAML file (`glassformer train run.yaml`); for a "
+    "script of your own use argparse",
+    "ACT2FN": "{} is not there: torch.nn.functional has the activations",
+    "Conv1D": "{} is not there: it is nn.Linear with a transposed weight",
+    "no_init_weights": "{} is not there: write `with torch.device('meta')` around what makes the model",
+    "PIPELINE_REGISTRY": "{} is not there: write a function, or a class of your own, around pipeline(…)",
+    "convert": "{} is not there: `glassformer export MODEL --format onnx -o folder` writes ONNX files (docs/export.md)",
     "cached_file": "{} is not there: glassformer.hub.resolve(name) gives the folder of a model",
     "AutoModelForMultipleChoice": "{} is not there: no family has such a head; score each choice as a pair of texts",
     "AutoBackbone": "{} is not there: model(…, output_hidden_states=True) gives the features of each block",
@@ -69,6 +76,7 @@ RULES = {
     **dict.fromkeys(("DynamicCache", "Cache"), KeyValueCache),
 }
 RULE = re.compile(r"(LogitsProcessor|LogitsWarper|Criteria)$")
+OTHER_FRAMEWORK = re.compile(r"(TF|Flax)([A-Z]\w+)$")
 OPTION_INSTEAD = (
     "{} is not there: generate has an option for it (temperature, top_k, max_length, …), or a function of one's own"
 )
@@ -101,6 +109,8 @@ def class_of(name: str) -> Any:
         )
     if name == "EvalPrediction":
         return EvalPrediction
+    if name == "Pipeline":
+        return CompatiblePipeline
     if name.endswith("Pipeline"):
         return _pipeline_class(name)
     if name.startswith("is_"):
@@ -114,6 +124,8 @@ def class_of(name: str) -> Any:
         prefix = name.removesuffix(ending)
         if name.endswith(ending) and prefix in _prefixes():
             return config_class(_prefixes()[prefix]) if kind is AutoConfig else kind
+    if (other := OTHER_FRAMEWORK.match(name)) is not None:
+        raise UnsupportedError(f"{name} is not there: models are PyTorch modules; write {other.group(2)}")
     known = (*AUTO_NAMES, *REFUSED, *RULES, *READY, *(x for family in FAMILIES.values() for x in family.architectures))
     raise UnsupportedError(f"glassformer.hf has no {name!r}{nearest(name, known)}")
 
@@ -179,6 +191,9 @@ class _Refused(type):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        raise UnsupportedError(str(cls.__doc__).format(cls.__name__))
+
+    def __getitem__(cls, name: Any) -> Any:
         raise UnsupportedError(str(cls.__doc__).format(cls.__name__))
 
 

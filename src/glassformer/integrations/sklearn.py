@@ -10,6 +10,7 @@ Texts are a list, a Series or a column of strings. Both are cloned and pickled; 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -138,7 +139,7 @@ class TextClassifier(ClassifierMixin, _OfTexts):
 
 def texts_of(X: Any) -> list[str]:
     """A list, an array, a Series or one column of a frame as a list of texts. Raises: DataError: no texts."""
-    if isinstance(X, str) or not (hasattr(X, "__iter__") or hasattr(X, "__array__")):
+    if isinstance(X, (str, bytes, Mapping)) or not (hasattr(X, "__iter__") or hasattr(X, "__array__")):
         raise DataError(f"X is {safe_repr(X)}; it must be texts: a list, a Series or one column")
     values = X.to_numpy() if hasattr(X, "to_numpy") else X if isinstance(X, np.ndarray) else list(X)
     if isinstance(values, np.ndarray):

@@ -165,10 +165,38 @@ class ReferenceModule:
         """Our parameters that hold its tensors, such as to freeze them: those of fused modules whole."""
         return (parameter for _, parameter in self.named_parameters())
 
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        """Our modules whose parameters are all this part's, and what is inside them, by their own names."""
+        tensors, outer = self._parts.tensors(), None
+        for name, module in self._network.named_modules():
+            inside = outer is not None and name.startswith(f"{outer}.")
+            names = [f"{name}.{each}" for each, _ in module.named_parameters(remove_duplicate=False)]
+            if inside or (name and names and all(t in self._entries for ours in names for t in tensors[ours])):
+                outer = outer if inside else name
+                yield name, module
+
+    def modules(self) -> Iterator[nn.Module]:
+        """Our modules in it, such as to initialise them anew."""
+        return (module for _, module in self.named_modules())
+
+    def apply(self, function: Callable[[nn.Module], Any]) -> ReferenceModule:
+        """Call a function with each of our modules in it."""
+        for module in self.modules():
+            function(module)
+        return self
+
+    def train(self, mode: bool = True) -> ReferenceModule:
+        """Training mode of this part, whose dropout is on; `train()` of the model sets all of it again."""
+        return self.apply(lambda module: module.train(mode))
+
+    def eval(self) -> ReferenceModule:
+        """Evaluation mode of this part, whose dropout is off."""
+        return self.train(False)
+
     @property
     def training(self) -> bool:
-        """Whether the model is in training mode."""
-        return self._network.training
+        """Whether this part is in training mode."""
+        return next((module.training for module in self.modules()), self._network.training)
 
     def requires_grad_(self, requires_grad: bool = True) -> ReferenceModule:
         """Freeze or unfreeze this part."""

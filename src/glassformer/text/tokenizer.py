@@ -149,12 +149,11 @@ class Tokenizer(TokenizerSurface):
         Args:
             text, text_pair: one string or any number of them; and the second text of each.
             text_target: what is to be written: its ids become "labels", or, without `text`, the result.
-            add_special_tokens: add special tokens as in the model's training ([CLS] text [SEP]).
+            add_special_tokens: as in the model's training ([CLS] text [SEP]).
             padding: True or "longest" to the longest of the batch, "max_length" to `max_length`.
             padding_side: "right" or "left"; None is the tokenizer's own · pad_to_multiple_of: of the padded length.
             truncation: True or "longest_first": of the longer text of a pair; "only_first", "only_second": of one.
-                None: none, but where `max_length` alone is given, which is warned of.
-            max_length: in tokens, special ones included; None is the tokenizer's `model_max_length`.
+            max_length: in tokens, special ones included; None is `model_max_length`. Alone it truncates, with a warning.
             is_split_into_words: each text is a list of words, to which `word_ids` and offsets refer.
             special_tokens_as_text: special tokens written in the text are ordinary characters.
             return_tensors: "np" or "pt" for int64 tensors [B, T], else lists.

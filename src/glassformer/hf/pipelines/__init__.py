@@ -51,6 +51,23 @@ def get_supported_tasks() -> list[str]:
     return sorted(EXAMPLES)
 
 
+def __getattr__(name: str) -> Any:
+    from glassformer.hf.names import REFUSED, class_of
+
+    if name in REFUSED or name.endswith("Pipeline"):
+        return class_of(name)
+    raise AttributeError(f"glassformer.hf.pipelines has no {name!r}")
+
+
+def check_task(task: str) -> tuple[str, dict[str, Any], Any]:
+    """The name of a task, its usual model, and nothing more.
+
+    Raises: UnsupportedError: there is no such task.
+    """
+    name = canonical_task(task)
+    return name, {"default": {"model": {"pt": (EXAMPLES[name], None)}}}, None
+
+
 def pipeline(
     task: str | None = None,
     model: str | Path | Model | None = None,
@@ -129,7 +146,7 @@ class CompatiblePipeline:
 
     def __call__(self, inputs: Any = None, *further: Any, **options: Any) -> Any:
         """Answer one input, a list, or a stream of them."""
-        if isinstance(inputs, Sequence) and not isinstance(inputs, (str, list, tuple)):
+        if isinstance(inputs, Sequence) and not isinstance(inputs, (str, bytes, list, tuple)):
             inputs = list(inputs)  # a column of a data set
         if self._name == "document-question-answering":
             options |= dict(zip(("question", "word_boxes"), further, strict=False))
@@ -203,6 +220,8 @@ def _renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     unused = {"return_tensors", "max_question_len"}
     if name in ("question-answering", *ONE_RESULT, "text-generation"):
         unused.add("truncation")
+    if name == "token-classification":
+        unused.add("stride")  # long texts are read in windows of its own
     renamed = {"top_k" if key == "topk" else key: value for key, value in options.items() if key not in unused}
     if renamed.pop("return_all_scores", False):
         renamed["top_k"] = None
