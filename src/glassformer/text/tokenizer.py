@@ -153,7 +153,7 @@ class Tokenizer(TokenizerSurface):
             padding: True or "longest" to the longest of the batch, "max_length" to `max_length`.
             padding_side: "right" or "left"; None is the tokenizer's own · pad_to_multiple_of: of the padded length.
             truncation: True or "longest_first": of the longer text of a pair; "only_first", "only_second": of one.
-            max_length: in tokens, special ones included; None is `model_max_length`. Alone it truncates, with a warning.
+            max_length: in tokens, special ones too; None is `model_max_length`. Alone it truncates, with a warning.
             is_split_into_words: each text is a list of words, to which `word_ids` and offsets refer.
             special_tokens_as_text: special tokens written in the text are ordinary characters.
             return_tensors: "np" or "pt" for int64 tensors [B, T], else lists.
