@@ -160,7 +160,7 @@ def _check_cache(cache: Any) -> None:
     """
     if cache is not None and not isinstance(cache, KeyValueCache):
         raise ConfigError(
-            f"past_key_values is {safe_repr(cache)}; generate(…) needs none: give all ids, its cache is its own"
+            f"past_key_values is {safe_repr(cache)}; leave it out, and give all ids: the cache is generate's own"
         )
 
 

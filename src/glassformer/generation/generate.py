@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from glassformer.core.flow import Batch
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, UnsupportedError, within_memory
 from glassformer.files import safe_repr
 from glassformer.generation.arguments import GenerateArguments, feed, placeholders, stand_in
 from glassformer.generation.decoding import Decoding, Generated, Interrupted
@@ -48,7 +48,8 @@ def generate(model: PretrainedModel, prompt: Any, attention_mask: Tensor | None,
     prompts = None if call.prompt is None else prompts_for(model, call.prompt)
     if prompts is not None and not prompts:
         return []
-    with _evaluating(model, resolved):
+    advice = "shorten them, or give fewer at once; truncation=True with max_length=… shortens a prompt"
+    with _evaluating(model, resolved), within_memory("these prompts", advice):
         generated, rows = _run(model, call, prompts, resolved)
     if call.recorder is not None:
         return call.recorder.output(generated, rows)
