@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from glassformer import progress
+from glassformer.cli.screen import progress_of
 from glassformer.progress import progress_bar, spinner, with_bar
 
 
@@ -25,6 +27,24 @@ def test_nothing_is_written_without_a_terminal_or_before_the_delay(
     with progress_bar("rows", None, **options) as advance:  # type: ignore[arg-type]
         advance(1)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_log_gets_a_line_now_and_then(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "log_seconds", 0.0)
+    with progress_bar("rows", 3_000) as advance:
+        advance(1_500)
+    with progress_of("layers") as update:
+        update(2, 12)
+    with progress_bar("rows", None, shown=False) as advance:
+        advance(1)
+    assert capsys.readouterr() == ("", "rows: 1,500 of 3,000\nlayers: 2 of 12\n")
+    monkeypatch.setattr(progress, "log_seconds", 15.0)
+    clock = iter([0, 0, 5, 16, 16, 17])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with progress_bar("evaluating", 2_000) as advance:
+        for more in (400, 600, 500):  # after 0, 5 and 16 seconds
+            advance(more)
+    assert capsys.readouterr() == ("", "evaluating: 1,500 of 2,000\n")
 
 
 def test_a_spinner_appears_late_and_leaves_output_alone(

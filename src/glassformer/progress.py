@@ -14,6 +14,8 @@ from typing import TypeVar
 T = TypeVar("T")
 enabled = True
 """False turns all of them off (`hf.logging.disable_progress_bar`)."""
+log_seconds: float | None = None
+"""Seconds between lines of progress where standard error is no terminal; None = no lines. The command line sets it."""
 
 
 @contextmanager
@@ -24,11 +26,12 @@ def progress_bar(
 
     Args:
         total: None = not known beforehand; then only a count is shown
-        shown: None = where standard error is a terminal, of the first process
+        shown: None = where standard error is a terminal, of the first process; elsewhere lines now and then, see
+            `log_seconds`
         delay: seconds until it appears, for what is mostly fast
     """
     if not enabled or not (_is_terminal() if shown is None else shown):
-        yield lambda done: None
+        yield _logged(what, total) if enabled and shown is None else lambda done: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -49,6 +52,33 @@ def progress_bar(
     finally:
         if bar.live.is_started:  # stopping a bar that never started would print an empty line
             bar.stop()
+
+
+def _logged(what: str, total: int | None) -> Callable[[int], None]:
+    """The same as lines of a log."""
+    log, done = log_lines(what), 0
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        log(done, total)
+
+    return advance
+
+
+def log_lines(what: str) -> Callable[[int, int | None], None]:
+    """A function that prints a line about how many of how many are done, at most every `log_seconds`."""
+    if log_seconds is None or not _is_first_process():
+        return lambda done, total: None
+    interval, last = log_seconds, time.monotonic()
+
+    def log(done: int, total: int | None) -> None:
+        nonlocal last
+        if time.monotonic() - last >= interval:
+            last = time.monotonic()
+            print(f"{what}: {done:,}" + (f" of {total:,}" if total else ""), file=sys.stderr, flush=True)
+
+    return log
 
 
 def with_bar(

@@ -49,8 +49,16 @@ def refused(*arguments: object) -> str:
 def test_inspect_shows_classes_lengths_and_what_is_odd(table: Path) -> None:
     out = output_of("inspect", table, "--column", "label=label")
     assert "44 rows" in out and "32 · 72.7%" in out and "██" in out
-    assert "! 1 text there before with another label" in out and "line 3: anger" in out
+    assert "! 1 text repeated with another label" in out and "line 3: anger" in out
     assert "\x1b" not in out and "\\x1b[31mred" in out
+
+
+def test_a_column_called_label_is_one_unless_it_holds_fractions(table: Path, tmp_path: Path) -> None:
+    assert "32 · 72.7%" in output_of("inspect", table)
+    scores = tmp_path / "scores.csv"
+    scores.write_text("text,label\na b,0.25\nc d,1.5\n", encoding="utf-8")
+    out = output_of("inspect", scores)
+    assert "2 rows" in out and "class" not in out
 
 
 def test_inspect_as_json_and_as_a_page(table: Path, tmp_path: Path) -> None:
@@ -64,7 +72,7 @@ def test_inspect_as_json_and_as_a_page(table: Path, tmp_path: Path) -> None:
 def test_inspect_counts_tokens_of_a_model(table: Path, minilm: Path) -> None:
     report = json.loads(output_of("inspect", table, "--tokenizer", minilm, "--limit", 4, "--json"))
     tokens = report["files"][0]["lengths"]["tokens"]
-    assert (tokens["limit"], tokens["least"], tokens["50%"]) == (4, 3, 4)
+    assert (tokens["limit"], tokens["min"], tokens["50%"]) == (4, 3, 4)
     assert tokens["beyond"] == 1  # the one with control characters
     assert "512" in output_of("inspect", table, "--tokenizer", minilm, "--json")
     assert "--tokenizer" in refused("inspect", table, "--limit", 4)
@@ -76,7 +84,7 @@ def test_inspect_reads_tables_of_any_form_and_leaks_between_files(tmp_path: Path
         (tmp_path / name).write_text('im "fine;joy\n' + f"only {name};joy\n", encoding="utf-8")
     files = (tmp_path / "a.txt", tmp_path / "b.txt")
     out = output_of("inspect", *files, "--column", "text=said", "--column", "label=mood", *form)
-    assert "! 1 text of" in out and "learned by heart" in " ".join(out.split())
+    assert "! 1 text of" in out and "measures memorisation" in " ".join(out.split())
 
 
 def test_split_writes_parts_that_have_each_label_in_its_share(table: Path, tmp_path: Path) -> None:
@@ -211,6 +219,8 @@ def test_a_run_reads_fetched_data_or_a_folder_laid_out_alike(
     assert f"folder: {tmp_path}" in shown and "train: wnut17/en.train.conll.gz" in shown
     shown = command("train", config, "--data", "mine.conll", "--show").stdout
     assert "folder: null" in shown and "train: mine.conll" in shown
+    done = command("train", config, "--data", tmp_path, "--output", tmp_path / "run", "--set", "model=m")
+    assert done.returncode == 2 and "FOLDER in FOLDER/wnut17/en.train.conll.gz" in done.stderr
     done = command("train", config, "--set", "data.fetch=wnut")
     assert done.returncode == 2 and "no data set is called 'wnut'" in done.stderr
 

@@ -73,6 +73,17 @@ def test_every_family_is_listed(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert "rotary" in shown and "text-generation" in shown
 
 
+def test_long_descriptions_are_folded_in_their_column(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    families(["bert"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "reads text" in lines[0] and max(map(len, lines)) <= 80
+    assert all(line[:15].strip() == "" or (line[0:2] == "  " and line[2] != " ") for line in lines if line[0] == " ")
+    assert any(line.startswith(" " * 15) for line in lines)
+
+
 def test_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     families(json=True)
     report = json.loads(capsys.readouterr().out)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from glassformer.cli import screen
 from glassformer.cli.screen import amount, bar, byte_amount, folded, print_facts, print_lines, table_of, visible
 
 
@@ -95,14 +94,3 @@ def test_what_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys
     lines = [line.rstrip() for line in re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()]
     assert lines == [" text  fruit", "       flies", "       like a", "       banana", "loss  a b c d e…"]
     assert folded(message) == "error: runs/a:\nno such folder"
-
-
-def test_a_log_gets_a_line_of_progress_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    clock = iter([0, 5, 16, 16, 17])
-    monkeypatch.setattr(screen.time, "monotonic", lambda: next(clock))
-    with screen.counted(2_000, "evaluating") as advance:
-        for more in (400, 600, 500):  # after 5, 16 and 17 seconds
-            advance(more)
-    assert capsys.readouterr().err == "evaluating: 1,000 of 2,000\n"

@@ -102,6 +102,14 @@ def test_without_a_file(config: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert shown["output"] == "runs/classify" and not Path("runs").exists()
 
 
+@pytest.mark.parametrize("command", ["search", "study"])
+def test_a_configuration_of_one_training_is_no_search_and_no_study(
+    config: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    code, _, err = typed(capsys, command, config)
+    assert code == 2 and f"needs a section `{command}`" in err and "glassformer train" in err
+
+
 def test_a_search(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = yaml.safe_load(config.read_text())
     values["data"]["columns"] = {"label": "mood"}

@@ -52,7 +52,7 @@ def test_figures_of_each_file() -> None:
         "fear": [3],
     }
     assert report.classes == ["anger", "joy", "love", "fear"] and report.unit == "words"
-    assert json.loads(json.dumps(report.to_dict()))["files"][0]["by_class"]["joy"]["most"] == 2
+    assert json.loads(json.dumps(report.to_dict()))["files"][0]["by_class"]["joy"]["max"] == 2
 
 
 def test_all_findings_have_locations() -> None:
@@ -130,7 +130,7 @@ def test_words_with_tags_and_several_labels() -> None:
 
 def test_quantiles_are_lengths_that_the_share_does_not_exceed() -> None:
     quantiles = Lengths("words", np.arange(1, 101)).quantiles()
-    assert quantiles["50%"] == 50 and quantiles["95%"] == 95 and quantiles["least"] == 1 and quantiles["most"] == 100
+    assert quantiles["50%"] == 50 and quantiles["95%"] == 95 and quantiles["min"] == 1 and quantiles["max"] == 100
 
 
 def test_what_cannot_be_looked_at() -> None:
@@ -169,7 +169,7 @@ def test_what_is_stated_and_measured() -> None:
         "| train.csv | 3 | text (a text), label (a text) |",
         "| c | 2 (66.7%) |",
         "| a\\|b | 1 (33.3%) |",
-        "- 1 text there before in the same file",
+        "- 1 text repeated in the same file",
     ):
         assert line in text.splitlines()
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import glassformer
 from glassformer.explorer.describe import command, describe, model_facts, session_id, without_places
 from glassformer.model import Model, load
 
@@ -172,6 +173,12 @@ def test_a_page_for_others_names_no_folder_of_this_machine(models: dict[str, Mod
     assert "look package:gt_mini/model a" in command(
         named(models, Path(sysconfig.get_path("purelib")) / "gt_mini" / "model"), ["a"]
     )
+
+
+def test_a_checkpoint_of_this_package_is_named_by_it(models: dict[str, Model]) -> None:
+    folder = Path(glassformer.__file__).parent / "checkpoints" / "shakespeare"
+    line = command(without_places(named(models, folder)), ["a"])
+    assert line == "glassformer look package:glassformer/checkpoints/shakespeare a"
 
 
 def test_the_command_gives_the_texts_back(models: dict[str, Model]) -> None:

@@ -29,18 +29,18 @@ def test_only_the_table_is_rewritten() -> None:
 @pytest.mark.parametrize(
     ("family", "column", "expected"),
     [
-        ("bert", "norms", "LayerNorm on the stream"),
-        ("gpt2", "norms", "LayerNorm before"),
-        ("llama", "norms", "RMSNorm before"),
-        ("phi", "norms", "one LayerNorm before both"),
-        ("gpt_neox", "norms", "LayerNorm before each"),
-        ("bert", "attention", "both ways"),
-        ("llama", "attention", "causal, shared keys, no bias"),
-        ("bart", "attention", "source: both ways; target: causal, cross"),
-        ("qwen2", "attention", "causal, shared keys / causal, window, shared keys"),
+        ("bert", "norms", "post-LayerNorm"),
+        ("gpt2", "norms", "pre-LayerNorm"),
+        ("llama", "norms", "pre-RMSNorm"),
+        ("phi", "norms", "one pre-LayerNorm, parallel branches"),
+        ("gpt_neox", "norms", "pre-LayerNorm of each parallel branch"),
+        ("bert", "attention", "bidirectional"),
+        ("llama", "attention", "causal, grouped-query, no bias"),
+        ("bart", "attention", "source: bidirectional; target: causal, cross-attention"),
+        ("qwen2", "attention", "causal, grouped-query / causal, sliding window, grouped-query"),
         ("bert", "positions", "learned"),
         ("llama", "positions", "rotary"),
-        ("marian", "positions", "waves"),
+        ("marian", "positions", "sinusoidal"),
         ("t5", "positions", "bucketed bias"),
         ("wav2vec2", "positions", "convolution"),
         ("vit", "positions", "learned"),
@@ -49,7 +49,7 @@ def test_only_the_table_is_rewritten() -> None:
         ("mixtral", "feed_forward", "2 of 4 experts, gated silu"),
         ("whisper", "reads", "spectrograms → text"),
         ("bart", "reads", "text → text"),
-        ("vit", "reads", "pictures"),
+        ("vit", "reads", "images"),
     ],
 )
 def test_what_a_family_is_made_of(family: str, column: str, expected: str) -> None:
@@ -63,4 +63,6 @@ def test_every_family_says_what_is_its_own(family: str) -> None:
     assert line.norms and line.attention and line.feed_forward and line.reads and line.tasks
     assert (line.attention == line.norms == "none") is (family in CODECS)
     biases = {bias.KIND for bias in PositionBias.__subclasses__()}
-    assert line.positions in {"none", "learned", "waves", "rotary", "convolution", *biases} or "," in line.positions
+    assert (
+        line.positions in {"none", "learned", "sinusoidal", "rotary", "convolution", *biases} or "," in line.positions
+    )

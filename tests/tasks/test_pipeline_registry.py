@@ -58,11 +58,11 @@ def test_a_checkpoint_of_another_head_lends_its_body(folder_of: Folders) -> None
     [
         (
             "sumarization",
-            "there is no pipeline for the task 'sumarization'; there are: text-generation, .*nearest: 'sum",
+            "the task 'sumarization'; nearest: 'summarization.*; there are, in short: answer, .*in full: text-gen",
         ),
         (
             "pre-training",
-            r"there are: .*; load\(…, task='pre-training'\) gives a model with that head",
+            r"'pre-training'; load\(…, task='pre-training'\) gives a model with that head.*; there are, in short: ",
         ),
         ("next-sentence-prediction", r"task='next-sentence-prediction'\)"),
         ("", "there is no pipeline for the task ''"),

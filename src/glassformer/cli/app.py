@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from glassformer import GlassformerError, __version__
+from glassformer import GlassformerError, __version__, progress
 
 # Each name is a function or typer group in `glassformer.cli.NAME`, or in its module below; `--help` has this order.
 COMMANDS = (
@@ -67,6 +67,7 @@ MODULES = {
 }
 
 DONE, BUG, USAGE_ERROR, STOPPED, BROKEN_PIPE = 0, 1, 2, 75, 141
+SECONDS_A_LINE = 15  # of progress, where it goes to a log
 
 
 class LazyCommands(TyperGroup):
@@ -194,6 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    progress.log_seconds = SECONDS_A_LINE
     debug, remaining = _take_debug(sys.argv[1:] if arguments is None else arguments)
     if debug:  # the web server's threads log their errors
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")

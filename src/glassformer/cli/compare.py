@@ -22,10 +22,10 @@ from glassformer.cli.options import (
     former_columns,
     option,
 )
-from glassformer.cli.screen import counted, notes, plain_table, print_json, table_of, visible, visible_lines
+from glassformer.cli.screen import notes, plain_table, print_json, table_of, visible, visible_lines
 from glassformer.errors import ConfigError
 from glassformer.files.atomic import check_output
-from glassformer.progress import spinner
+from glassformer.progress import progress_bar, spinner
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -148,7 +148,7 @@ def _compare_runs(folders: Sequence[str], latency: bool) -> Comparison:
                 f"{no_run(folder, problem)}; name folders that `glassformer train` or `evaluate` wrote, or give the "
                 "test data that systems generate text for: --data FILE"
             )
-    with notes(), counted(None, "evaluating") as progress:
+    with notes(), progress_bar("evaluating", None) as progress:
         return compare_runs(folders, latency=latency, progress=progress)
 
 
@@ -166,7 +166,7 @@ def _compare_texts(
     with notes(repeats=False):
         options = generation.given()
         systems = named_systems(names, task, language=language, loading=loading.given(), **options)
-        with counted(count, "evaluating") as advance:
+        with progress_bar("evaluating", count) as advance:
             return compare(read_rows(*read), systems, progress=advance, **asdict(scoring)), count
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import DATA, Columns, Json, command, option, pairs_of
-from glassformer.cli.screen import counted, notes, plain_table, print_json, show, terminal, text_of, visible
+from glassformer.cli.screen import notes, plain_table, print_json, show, terminal, text_of, visible
 from glassformer.cli.train_screen import first_words, show_next
 from glassformer.errors import ConfigError
-from glassformer.progress import spinner
+from glassformer.progress import progress_bar, spinner
 
 if TYPE_CHECKING:
     from glassformer.data.rows import RowSequence
@@ -141,7 +141,7 @@ def _evaluate_seeds(run: str, folders: list[Path], request: EvaluationRequest, *
             evaluation, saved = _evaluate_run(str(folder), request)
             evaluation.save(saved)
             name = saved.name
-        with counted(None, "evaluating") as progress:
+        with progress_bar("evaluating", None) as progress:
             summary = summarise_seeds(run, progress, name)
     show(summary, json)
 
@@ -169,7 +169,7 @@ def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, 
     saved_in = run.evaluation_folder(
         request.name or (VALIDATION if own else evaluation_name(data[0]) if data else f"{VALIDATION}-{len(rows)}")
     )
-    with counted(len(rows), "evaluating") as advance:
+    with progress_bar("evaluating", len(rows)) as advance:
         return run.evaluate(None if own else rows, baselines=request.baselines, progress=advance), saved_in
 
 
@@ -186,7 +186,7 @@ def _evaluate_model(model: str, task: str, request: EvaluationRequest) -> Evalua
     reading = request.reading() or {}
     rows = request.sample(read_rows(request.data, **reading))
     training_rows = None if request.train is None else read_rows(request.train, **reading)
-    with counted(len(rows), "evaluating") as advance:
+    with progress_bar("evaluating", len(rows)) as advance:
         return evaluate_model(
             model,
             task,

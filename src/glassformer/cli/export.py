@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from glassformer.cli.options import Json, Loading, ModelName, Options, Without, command, option
-from glassformer.cli.screen import note, print_json
+from glassformer.cli.screen import byte_amount, note, print_json
 from glassformer.errors import ConfigError
 from glassformer.progress import spinner
 
@@ -50,4 +50,4 @@ def export(
     if json:
         print_json({"files": sizes})
     for path, size in sizes.items() if not json else ():
-        note(f"{path}  {size / 1e6:.1f} MB")
+        note(f"{path}  {byte_amount(size)}")

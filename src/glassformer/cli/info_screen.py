@@ -269,7 +269,7 @@ def _joined(names: list[str]) -> str:
 
 def show_taps(console: Console, result: ModelSummary, folded: bool) -> None:
     console.print()
-    heading = f"{len(result.taps)} taps: tensors that a Tape can listen to or replace"
+    heading = f"{len(result.taps):,} taps: tensors that a Tape can listen to or replace"
     console.print(Text.assemble((heading, "bold cyan"), ("" if not folded else "  (--taps lists each)", "dim")))
     if not folded:
         for tap in result.taps:

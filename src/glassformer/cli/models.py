@@ -166,6 +166,10 @@ def families(
             "its own": line.distinction,
             "heads": ", ".join(line.tasks),
         }
+        table = Table.grid(padding=(0, 1))  # folded descriptions stay in their column
+        table.add_column(style="dim", no_wrap=True, min_width=14)
+        table.add_column(overflow="fold")
         for name, description in parts.items():
             if description:
-                console.print(Text.assemble((f"  {name:<13}", "dim"), description))
+                table.add_row(f"  {name}", Text(description))
+        console.print(table)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import Json, Options, columns_of, command, option
-from glassformer.cli.screen import print_facts, print_json, table_of, terminal
+from glassformer.cli.screen import byte_amount, print_facts, print_json, table_of, terminal
 from glassformer.cli.tokenizer import Corpus, Files
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import check_output
@@ -226,7 +226,7 @@ def _report(model: NgramModel, output: Path, json: bool) -> None:
     print_facts(
         {
             "saved in": str(output),
-            "size": f"{size / 1e6:,.1f} MB",
+            "size": byte_amount(size),
             **{f"{n}-grams": f"{count:,}" for n, count in sizes.items()},
         }
     )

@@ -239,7 +239,7 @@ def _cell(value: float, share: float) -> Text:
     strength = min(1.0, abs(share)) ** 0.8
     ground = ",".join(str(round(255 + (channel - 255) * strength)) for channel in colour)
     ink = "white" if strength > 0.55 else "black"
-    return Text(f"{value:>6.2f}", f"{ink} on rgb({ground})")
+    return Text(f"{round(value, 2) + 0.0:>6.2f}", f"{ink} on rgb({ground})")
 
 
 def _write(model: Model, session: Session, sweep: PatchSweep, given: PatchOptions, path: Path) -> None:

@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import textwrap
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from glassformer.evaluation.evaluate import EvaluationReport
 
 INTERVAL = re.compile(r" \[[^\]\n]*\]")
-SECONDS_A_LINE = 15  # of progress, where it goes to a log
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -90,42 +88,18 @@ def notes(*, repeats: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def counted(total: int | None, what: str) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error, or where that is no terminal a line now and then, for logs.
-
-    Args: total: None = not known beforehand; then only a count is shown
-    Returns: a function that takes how many more are done.
-    """
-    from glassformer.progress import progress_bar
-
-    if not sys.stderr.isatty():
-        yield _logged(total, what)
-        return
-    with progress_bar(what, total) as advance:
-        yield advance
-
-
-def _logged(total: int | None, what: str) -> Callable[[int], None]:
-    done, last = 0, time.monotonic()
-
-    def advance(more: int) -> None:
-        nonlocal done, last
-        done += more
-        if time.monotonic() - last >= SECONDS_A_LINE:
-            last = time.monotonic()
-            print(f"{what}: {done:,}" + (f" of {total:,}" if total else ""), file=sys.stderr, flush=True)
-
-    return advance
-
-
-@contextmanager
 def progress_of(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error, told how many of how many are done; silent where that is no terminal."""
+    """A progress bar on standard error, told how many of how many are done; where that is no terminal, lines."""
     from rich.progress import BarColumn, Progress
 
+    from glassformer.progress import log_lines
+
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield log_lines(title)
+        return
     columns = ("{task.description}", BarColumn(), "{task.completed:.0f} of {task.total:.0f}")
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=1)
 
         def update(done: int, of: int) -> None:

@@ -76,6 +76,11 @@ def search(
         from glassformer.runs.folder import read_config
 
     values = read_config(config)
+    if "search" not in values:
+        raise ConfigError(
+            f"{config}: a search needs a section `search` with the settings to vary, such as "
+            "search: {space: {training.learning_rate: [1.0e-5, 1.0e-4]}}; to train once: glassformer train"
+        )
     settings = parse_dataclass(SearchConfig, values.pop("search", None) or {}, "search")
     settings = replace(settings, trials=options.trials or settings.trials)
     folder = Path(options.output or values.get("output") or "runs/search")

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import DATA, Columns, Options, command, option, pair_of
-from glassformer.cli.screen import counted, note, notes, print_facts, print_json
+from glassformer.cli.screen import note, notes, print_facts, print_json
 from glassformer.cli.train_screen import next_commands, show_end, summary
 from glassformer.errors import ConfigError, GlassformerError, MissingExtraError
-from glassformer.progress import spinner
+from glassformer.progress import progress_bar, spinner
 from glassformer.runs import KEYS
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:
             return EvaluationReport.load(run.evaluation_folder() / REPORT)
         if not quiet:
             typer.echo("evaluating the best model and baselines", err=True)
-        with counted(len(run.read_rows()), "evaluating") as advance:
+        with progress_bar("evaluating", len(run.read_rows())) as advance:
             evaluation = run.evaluate(progress=advance)
         evaluation.save(run.evaluation_folder())
         return evaluation.report
@@ -301,7 +301,7 @@ def train_seeds(
             print(f"seed {number}, in {folder}", file=sys.stderr)
         if fresh or not is_finished(folder, run_config):
             run(run_config)
-    with counted(None, "evaluating") as progress:
+    with progress_bar("evaluating", None) as progress:
         return summarise_seeds(config.output, progress)
 
 

@@ -75,13 +75,13 @@ class FindingCollector:
                 "leak",
                 first,
                 second,
-            ): f"of {second} also in {first}: a score on them says what was learned by heart"
+            ): f"of {second} also in {first}: a score on them measures memorisation"
             for first, second in combinations(files, 2)
         } | {
-            ("conflict",): "there before with another label",
+            ("conflict",): "repeated with another label",
             ("no label",): "without a label",
             ("empty",): "without a word",
-            ("repeat",): "there before in the same file",
+            ("repeat",): "repeated in the same file",
             ("damaged",): "with control characters or �, what is left of broken bytes",
             ("capitals",): "all in capitals",
         }

@@ -12,6 +12,7 @@ Source: of data cards, Gebru et al. 2021, "Datasheets for datasets".
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,8 +54,8 @@ class Lengths:
         quantiles = {
             f"{share:.0%}": float(np.quantile(self.values, share, method="inverted_cdf")) for share in QUANTILES
         }
-        ends = {"mean": float(self.values.mean()), "most": float(self.values.max())}
-        return {"least": float(self.values.min()), **quantiles, **ends}
+        ends = {"mean": float(self.values.mean()), "max": float(self.values.max())}
+        return {"min": float(self.values.min()), **quantiles, **ends}
 
     def to_dict(self) -> dict[str, float]:
         """The quantiles, and the limit where there is one."""
@@ -187,13 +188,20 @@ def usual_columns(files: Sequence[RowSequence]) -> dict[str, str]:
 
     tokens, tags    of CoNLL files
     text            or, where no file has that, the first column of texts, such as the question of question, context
+    label           where every file has it, and the first row does not hold a fraction
     """
     if all("tokens" in rows.columns for rows in files):
         return {"text": "tokens", "label": "tags"}
     others = {*IDENTIFIERS, "label"}
     texts = [name for name, kind in files[0].kinds.items() if kind == "a text" and name not in others] if files else []
     absent = texts and not any("text" in rows.columns for rows in files)
-    return {"text": texts[0] if absent else "text"}
+    labelled = all("label" in rows.columns for rows in files)
+    classes = labelled and not any(_is_fraction(rows[0]["label"]) for rows in files if len(rows))
+    return {"text": texts[0] if absent else "text", **({"label": "label"} if classes else {})}
+
+
+def _is_fraction(value: Any) -> bool:
+    return isinstance(value, float) or (isinstance(value, str) and re.fullmatch(r"\s*-?\d*\.\d+\s*", value) is not None)
 
 
 def _file_report(

@@ -90,7 +90,7 @@ def _tiles(report: DataReport) -> str:
         tiles.append((f"{len(report.classes):,}", "classes" if len(report.classes) > 1 else "class"))
     lengths = report.files[0].lengths[report.unit].quantiles()
     tiles.append((f"{lengths['50%']:,.0f}", f"{report.unit} in the median text"))
-    tiles.append((f"{lengths['most']:,.0f}", f"{report.unit} in the longest"))
+    tiles.append((f"{lengths['max']:,.0f}", f"{report.unit} in the longest"))
     cells = (f'<div class="tile"><b>{number}</b><span>{escape(label)}</span></div>' for number, label in tiles)
     return f'<div class="tiles">{"".join(cells)}</div>'
 

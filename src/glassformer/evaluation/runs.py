@@ -176,8 +176,8 @@ def open_run(
     """
     path = Path(folder)
     if not (path / CONFIG).is_file():
-        problem = f"holds no run; a run folder is written by `glassformer train`, with its {CONFIG}"
-        raise ConfigError(no_run(folder, problem))
+        problem = no_run(folder, "holds no run")
+        raise ConfigError(f"{problem}; a run folder is what `glassformer train` writes, with its {CONFIG}")
     config = parse_config(read_config(path / CONFIG))
     return TrainedRun(path, replace(config, device=device or config.device), columns or {}, ignore)
 

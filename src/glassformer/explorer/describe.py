@@ -31,6 +31,7 @@ TITLES = {
 }
 MAX_ARGUMENT_CHARACTERS = 300
 """Longest text shown in a command line; a longer one is shown as read from a file."""
+_PACKAGE = Path(__file__).parents[1]
 _GENERIC_NAMES = ("model", "checkpoint", "final", "best", "output", "weights")
 
 
@@ -185,6 +186,8 @@ def without_places(facts: ModelFacts) -> ModelFacts:
 
 def _short_path(folder: Path) -> str:
     """A path quoted for a shell: of an installed package by its name, below the home folder with ~, else as it is."""
+    if folder.is_relative_to(_PACKAGE):  # of an editable install, it lies elsewhere than the others
+        return shlex.quote(f"package:{folder.relative_to(_PACKAGE.parent).as_posix()}")
     for place in {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}:
         if folder.is_relative_to(place):
             return shlex.quote(f"package:{folder.relative_to(place).as_posix()}")

@@ -78,12 +78,12 @@ def _family_row(family: Family) -> FamilyRow:
 def _reads(network: Network, family: Family) -> str:
     colours = family.modality == "picture" and "pixel_values" not in network.READS
     words = {
-        "input_ids": "colours of a picture" if colours else "text",
+        "input_ids": "colours of an image" if colours else "text",
         "bbox": "boxes of words",
-        "pixel_values": "pictures",
-        "input_values": "waves",
+        "pixel_values": "images",
+        "input_values": "waveforms",
         "input_features": "spectrograms",
-        "visual_feats": "regions of a picture",
+        "visual_feats": "regions of an image",
     }
     read = ", ".join(word for field, word in words.items() if field in network.READS)
     return f"{read} → text" if "decoder_input_ids" in network.READS else read
@@ -92,17 +92,18 @@ def _reads(network: Network, family: Family) -> str:
 def _positions(network: Network) -> Iterable[str]:
     for module in network.modules():
         if isinstance(kind := getattr(module, "KIND", None), str):
-            yield kind
+            yield {"waves": "sinusoidal"}.get(kind, kind)
 
 
 def _norms(block: BlockSpec | ParallelBlockSpec) -> str:
     if isinstance(block, ParallelBlockSpec):
         if block.feed_forward_norm is not None:
-            return f"{_norm(block.norm)} before each"
-        return f"one {_norm(block.norm)} before both"
+            return f"pre-{_norm(block.norm)} of each parallel branch"
+        return f"one pre-{_norm(block.norm)}, parallel branches"
     residual = block.residual
-    slots = {"before": residual.before, "after": residual.after, "on the stream": residual.on_residual}
-    return ", ".join(f"{_norm(norm)} {slot}" for slot, norm in slots.items() if norm is not None)
+    # Behind a sub-layer there are two places: on its output, and on the stream that the output was added to.
+    slots = {"pre": residual.before, "output": residual.after, "post": residual.on_residual}
+    return ", ".join(f"{slot}-{_norm(norm)}" for slot, norm in slots.items() if norm is not None)
 
 
 def _norm(norm: NormSpec) -> str:
@@ -111,23 +112,23 @@ def _norm(norm: NormSpec) -> str:
 
 def _attention(block: BlockSpec | ParallelBlockSpec, stack: StackSpec) -> str:
     spec: AttentionSpec = block.attention
-    words = ["causal" if spec.causal else "both ways"]
+    words = ["causal" if spec.causal else "bidirectional"]
     if spec.KIND:
         words.append(spec.KIND)
     if spec.window is not None:
-        words.append("window")
+        words.append("sliding window")
     if spec.heads != spec.K:
-        words.append("shared keys")
+        words.append("multi-query" if spec.K == 1 else "grouped-query")
     if spec.scale is not None and not math.isclose(spec.scale, spec.E**-0.5):
-        words.append("unscaled" if spec.scale == 1 else "scale of its own")
+        words.append("unscaled" if spec.scale == 1 else "own scale")
     if spec.qk_norm is not None:
-        words.append("queries and keys normed")
+        words.append("QK-norm")
     if spec.score_cap is not None:
-        words.append("scores capped")
+        words.append("soft-capped scores")
     if not spec.bias:
         words.append("no bias")
     if isinstance(block, BlockSpec) and block.cross is not None:
-        words.append("cross")
+        words.append("cross-attention")
     return ", ".join(words)
 
 

@@ -150,7 +150,8 @@ def output_table(
     field = next((name for name in fields if name in head.FIELDS and getattr(output, name) is not None), None)
     if field is None:
         raise UnsupportedError(
-            f"the head of this model gives {', '.join(head.FIELDS)}, no logits; load it with a task that has some"
+            f"the head of this model gives {', '.join(head.FIELDS)}, no logits; take a model that was trained for "
+            "a task, or load it with one that its checkpoint has: --task fill-mask, in Python task='fill-mask'"
         )
     given: Tensor = output[field]
     if output.start_logits is not None and output.end_logits is not None:

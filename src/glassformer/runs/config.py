@@ -19,7 +19,7 @@ from glassformer.compression.adapters import AdapterSpec
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.views import RelabelledRows
 from glassformer.deprecation import former_names
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 from glassformer.files.parsing import parse_dataclass
 from glassformer.tasks.base import Task, task_class
@@ -205,6 +205,12 @@ class DataConfig:
     def read(self, files: str | list[str], format: Mapping[str, Any] | None = None) -> RowSequence:
         """Read the rows of files in the folder; `format`: options that override those of `format`."""
         paths = [str(self.root / name) for name in as_list(files)]
+        if self.fetch and (absent := [path for path in paths if not Path(path).is_file()]):
+            raise DataError(
+                f"{absent[0]}: no such file; --data names the folder that holds those of the data sets, such as "
+                f"FOLDER in FOLDER/{as_list(files)[paths.index(absent[0])]}; or fetch them: glassformer data fetch "
+                f"{' '.join(as_list(self.fetch))}"
+            )
         rows = read_rows(paths, **{**self.format, **(format or {})})
         return RelabelledRows(rows, self._label_column(rows), self.rename) if self.rename else rows
 

@@ -118,7 +118,8 @@ def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
     """
     path = Path(folder) if Path(folder).is_file() else event_log_path(Path(folder))
     if not path.is_file():
-        raise DataError(no_run(folder, f"holds no run: {path.name} is missing; give the folder that a training wrote"))
+        problem = no_run(folder, f"holds no run: {path.name} is missing")
+        raise DataError(f"{problem}; give the folder that a training wrote")
     digest = read_digest(path)
     options: dict[str, Any] = {}
     validations: dict[int, tuple[Mapping[str, float], bool]] = {}

@@ -150,9 +150,14 @@ def parse_ablation(values: Mapping[str, Any], output: str | None = None, folder:
 def study_of(values: Mapping[str, Any], output: str | None = None, folder: str | None = None) -> Study | Ablation:
     """The study that a configuration describes: an ablation, if its `study` names a language model.
 
-    Raises: as `parse_ablation` and `parse_study`.
+    Raises: ConfigError: no section `study`; and as `parse_ablation` and `parse_study`.
     """
-    section = values.get("study")
+    if "study" not in values:
+        raise ConfigError(
+            "a study needs a section `study` with what to train on and to evaluate on, as in examples/transfer.yaml; "
+            "to train one model: glassformer train"
+        )
+    section = values["study"]
     is_ablation = isinstance(section, Mapping) and "language_model" in section
     return (parse_ablation if is_ablation else parse_study)(values, output, folder)
 

@@ -146,14 +146,13 @@ def _kind(task: str) -> tuple[str, type[Pipeline]]:
         verbs = [verb for verb, its in TASK_ALIASES.items() if its in PIPELINES]
         heads = {head for family in FAMILIES.values() for head in family.tasks}
         raise UnsupportedError(
-            f"there is no pipeline for the task {safe_repr(task)}; there are: {', '.join(PIPELINES)}, "
-            f"translation_XX_to_YY, "
-            f"or in short {', '.join(verbs)}"
+            f"there is no pipeline for the task {safe_repr(task)}"
             + (
                 f"; load(…, task={name!r}) gives a model with that head, to be called directly"
                 if name in heads
                 else nearest(name, [*PIPELINES, *verbs])
             )
+            + f"; there are, in short: {', '.join(verbs)}; in full: {', '.join(PIPELINES)}, translation_XX_to_YY"
         )
     return name, PIPELINES[name]
 

@@ -157,8 +157,8 @@ class Trainer:
                 self.save()
             if stop_requested:
                 raise TrainingStopped(
-                    f"stopped after step {self.state.step} of {self.steps}, which is saved; the same command resumes "
-                    "from there"
+                    f"stopped after step {self.state.step:,} of {self.steps:,}, which is saved; the same "
+                    "command resumes from there"
                 )
 
     def train_step(self) -> StepReport:

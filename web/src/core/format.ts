@@ -25,9 +25,9 @@ export function percent(p: number): string {
   return `${x >= 9.95 ? x.toFixed(0) : x.toFixed(x >= 0.095 ? 1 : 2)}%`;
 }
 
-/** A whole number with thin spaces between thousands: 22 713 216. */
+/** A whole number with commas between thousands: 22,713,216. */
 export function count(n: number): string {
-  return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 /** "1 head", "2 heads". */

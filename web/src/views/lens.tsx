@@ -8,7 +8,7 @@
 
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { number, percent, visible } from "../core/format";
+import { count, number, percent, visible } from "../core/format";
 import { shade } from "../core/palette";
 import type { Lens, Measure } from "../core/readings";
 import type { ViewProps } from "../core/types";
@@ -180,12 +180,12 @@ function Numbers({ controller, lens }: { controller: LensController; lens: Lens 
             <li key={id}>
               <button class="quiet" disabled={lens.kind !== "vocabulary"} title={lens.kind === "vocabulary" ? "Follow it through all layers" : undefined} onClick={() => controller.set({ follow: id, cell: [row, column] })}><span class="token">{visible(text)}</span></button>
               <span class="lens-bar"><i style={{ width: `${100 * Math.exp(logprob)}%` }} /></span>
-              <span>{number(Math.exp(logprob))}</span>
+              <span>{percent(Math.exp(logprob))}</span>
             </li>
           ))}
         </ol>
         <p class="hint">
-          entropy {number(lens.entropy[at])} nats · KL from the output {number(lens.kl[at])} · <span class="token">{visible(target)}</span> has rank {lens.ranks[at]} of {lens.choices}
+          entropy {number(lens.entropy[at])} nats · KL from the output {number(lens.kl[at])} · <span class="token">{visible(target)}</span> has rank {lens.ranks[at]} of {count(lens.choices)}
           {norm !== null && ` · length of the vector ${number(norm)}`}
         </p>
       </section>

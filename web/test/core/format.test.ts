@@ -23,7 +23,7 @@ test("a share is a percentage, and never a zero that is none", () => {
 });
 
 test("counts, sizes and plurals", () => {
-  assert.equal(count(22713216), "22\u202f713\u202f216");
+  assert.equal(count(22713216), "22,713,216");
   assert.equal(bytes(812), "812 B");
   assert.equal(bytes(3_140_000), "3.1 MB");
   assert.equal(plural(1, "head"), "1 head");
