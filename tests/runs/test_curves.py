@@ -32,6 +32,14 @@ def test_nothing_in_it_comes_from_elsewhere_or_can_run(tmp_path: Path) -> None:
     assert 'style="' not in text  # which the policy would refuse
 
 
+def test_a_page_of_one_run_says_what_it_reached(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", options={"training": {"metric": "accuracy"}})
+    with EventLog(event_log_path(folder)) as log:
+        log.write("validation", step=60, figures={"loss": 0.25, "accuracy": 0.875}, best=True)
+    assert "best at step 60: accuracy 0.875</p>" in curves_page([read_run(folder)])
+    assert "best at step" not in curves_page([read_run(folder)] * 2).partition("</p>")[0]
+
+
 def test_a_long_run_is_a_small_page(tmp_path: Path) -> None:
     with EventLog(event_log_path(tmp_path)) as log:
         rows = (

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import DATA, Json, Options, command, option, pairs_of
-from glassformer.cli.screen import byte_amount, counted, notes, print_json, visible
+from glassformer.cli.screen import byte_amount, notes, print_json, visible
 from glassformer.errors import ConfigError
 from glassformer.pages import check_html_path
-from glassformer.progress import spinner
+from glassformer.progress import progress_bar, spinner
 
 if TYPE_CHECKING:
     from glassformer.audio.listening import SoundExample
@@ -82,7 +82,7 @@ def listen(
         task, rows = _task_and_rows(run, options)
     rows = sample_rows(rows, count=options.rows, seed=options.seed)
     examples: list[SoundExample] = []
-    with notes(), counted(len(rows), "listening") as advance:
+    with notes(), progress_bar("listening", len(rows)) as advance:
         for example in task.listen(rows):
             examples.append(example)
             advance(1)
