@@ -69,6 +69,22 @@ def test_inspect_as_json_and_as_a_page(table: Path, tmp_path: Path) -> None:
     assert page.read_text("utf-8").startswith("<!doctype html>")
 
 
+def test_a_disk_that_refuses_leaves_no_half_of_a_page_or_a_card(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr("glassformer.files.atomic.os.fsync", full)
+    before = sorted(tmp_path.iterdir())
+    for arguments in (
+        ("inspect", table, "--html", tmp_path / "page.html"),
+        ("card", table, "--title", "T", "--output", tmp_path / "CARD.md"),
+    ):
+        assert "no space left on device; no file is left half-written" in refused(*arguments)
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_inspect_counts_tokens_of_a_model(table: Path, minilm: Path) -> None:
     report = json.loads(output_of("inspect", table, "--tokenizer", minilm, "--limit", 4, "--json"))
     tokens = report["files"][0]["lengths"]["tokens"]

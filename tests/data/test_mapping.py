@@ -230,3 +230,21 @@ def test_what_a_module_or_a_function_imports_by_name_counts(
         exec(f"def direct(rows):\n    {reached}\n    return {name}", scope)
         digests.append((digest_of(scope["function"]), digest_of(scope["direct"])))
     assert digests[0] == digests[2] and not set(digests[0]) & set(digests[1])
+
+
+def test_a_long_chain_of_modules_and_one_that_was_broken_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    length = 350
+    for number in range(length):
+        after = f"import link{number + 1}" if number + 1 < length else "LAST = 1"
+        (tmp_path / f"link{number}.py").write_text(f"def f():\n    {after}\n" if number else "import link1\n")
+    importlib.invalidate_caches()
+
+    def function(rows: Any) -> Any:
+        import link0  # type: ignore[import-not-found] # the digest finds it without an import
+
+        return link0
+
+    before = digest_of(function)
+    (tmp_path / f"link{length - 1}.py").write_text("def f(:\n")
+    assert digest_of(function) != before

@@ -365,6 +365,22 @@ def test_threads_do_not_disturb_each_other(bert: Tokenizer) -> None:
 # ── keeping ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_save_that_the_disk_refuses_leaves_the_files_as_they_were(
+    bert: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "saved"
+    bert.save(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def full(handle: int) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr("glassformer.files.atomic.os.fsync", full)
+    with pytest.raises(DataError, match=r"cannot be written to .*: no space left on device"):
+        bert.save(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_save_and_read_back(bert: Tokenizer, gpt2: Tokenizer, tmp_path: Path) -> None:
     for name, tokenizer in (("bert", bert), ("gpt2", gpt2)):
         tokenizer.save(tmp_path / name)

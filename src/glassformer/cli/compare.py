@@ -174,8 +174,9 @@ def _report(comparison: Comparison, html: Path | None, json: bool) -> None:
     """Save the page, and print the comparison."""
     if html is not None:
         from glassformer.evaluation.compare.comparison import comparison_page
+        from glassformer.pages import write_page
 
-        html.write_text(comparison_page(comparison), encoding="utf-8", errors="replace")
+        write_page(html, comparison_page(comparison))
     if json:
         print_json(comparison.to_dict())
         return

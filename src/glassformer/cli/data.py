@@ -12,6 +12,7 @@ from glassformer.cli.data_sets import fetch, list_data_sets
 from glassformer.cli.options import Html, Json, Options, Without, columns_of, command, former_columns, option, pairs_of
 from glassformer.cli.screen import note, print_json, show
 from glassformer.errors import ConfigError, DataError
+from glassformer.files.atomic import disk_errors, write_text
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
@@ -101,8 +102,9 @@ def inspect_files(
     result = _report(files, report, format)
     if html is not None:
         from glassformer.data.report_page import report_html
+        from glassformer.pages import write_page
 
-        html.write_text(report_html(result), encoding="utf-8")
+        write_page(html, report_html(result))
     show(result, json)
     if html is not None and not json:
         typer.echo(f"saved in {html}")
@@ -223,7 +225,8 @@ def card(
     [cyan]glassformer data card train.csv --title Reviews --licence CC0-1.0 --bias 'Short ones.' --output CARD.md[/]
     """
     _check_free([options.output])
-    options.output.write_text(_card(_report(files, report, format), options), encoding="utf-8")
+    with disk_errors(options.output, DataError, "the card"):
+        write_text(options.output, _card(_report(files, report, format), options))
     typer.echo(f"saved in {options.output}")
 
 

@@ -16,6 +16,7 @@ import importlib.util
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -115,9 +116,10 @@ def _chunks(value: Any, visited: set[int | Path]) -> Iterator[bytes]:
         if id(value) not in visited:  # a function may be recursive
             yield from _chunks(_function_parts(value), visited | {id(value)})
         if isinstance(value, FunctionType):
-            yield from _imported_files(value.__code__, value.__globals__.get("__package__"), visited)
-    elif isinstance(value, (ModuleType, type)) and (file := _own_file(_module_name(value))) is not None:
-        yield from _file_chunks(file, getattr(sys.modules.get(_module_name(value)), "__package__", None), visited)
+            for file, package in _imported_files(value.__code__, value.__globals__.get("__package__")):
+                yield from _file_chunks(file, package, visited)
+    elif isinstance(value, (ModuleType, type)) and (path := _own_file(_module_name(value))) is not None:
+        yield from _file_chunks(path, getattr(sys.modules.get(_module_name(value)), "__package__", None), visited)
         yield value.__name__.encode()
     elif isinstance(value, (ModuleType, type, BuiltinFunctionType)):
         yield f"{getattr(value, '__module__', '')} {value.__name__} {getattr(value, '__version__', '')}".encode()
@@ -132,15 +134,23 @@ def _chunks(value: Any, visited: set[int | Path]) -> Iterator[bytes]:
 
 def _file_chunks(file: Path, package: str | None, visited: set[int | Path]) -> Iterator[bytes]:
     """The source of a module, and of the modules that it imports, anywhere in it."""
-    if file not in visited:  # modules may import each other
+    remaining = [(file, package)]
+    while remaining:
+        file, package = remaining.pop()
+        if file in visited:  # modules may import each other
+            continue
         visited.add(file)
         source = file.read_bytes()
         yield source
-        yield from _imported_files(compile(source, file, "exec", dont_inherit=True), package, visited)
+        with suppress(SyntaxError, ValueError):  # edited since it was imported: its text tells that
+            remaining += _imported_files(compile(source, file, "exec", dont_inherit=True), package)
 
 
-def _imported_files(code: CodeType, package: str | None, visited: set[int | Path]) -> Iterator[bytes]:
-    """The sources of the user's modules that a code object and its inner functions import; package: its own."""
+def _imported_files(code: CodeType, package: str | None) -> Iterator[tuple[Path, str]]:
+    """The files of the user's modules that a code object and its inner functions import, and their packages.
+
+    Args: package: that of the code
+    """
     steps = list(dis.get_instructions(code))
     for number, step in enumerate(steps):
         if step.opname != "IMPORT_NAME":
@@ -152,11 +162,10 @@ def _imported_files(code: CodeType, package: str | None, visited: set[int | Path
             continue
         for module in (name, *(f"{name}.{member}" for member in members)):
             if (file := _own_file(module)) is not None:
-                inside = module if file.name == "__init__.py" else module.rpartition(".")[0]
-                yield from _file_chunks(file, inside, visited)
+                yield file, module if file.name == "__init__.py" else module.rpartition(".")[0]
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _imported_files(constant, package, visited)
+            yield from _imported_files(constant, package)
 
 
 def _module_name(value: ModuleType | type) -> str:

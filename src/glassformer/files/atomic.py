@@ -59,6 +59,12 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     flush_folder(path.parent)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8, atomically. Raises: OSError: as the system refuses; `path` is as it was then."""
+    with atomic_file(path) as stream:
+        stream.write(text.encode("utf-8"))
+
+
 def flush_folder(folder: Path) -> None:
     """Flush a folder (fsync), so that renames and removals in it survive a power loss; POSIX only."""
     if os.name != "posix":

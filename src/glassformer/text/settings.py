@@ -11,6 +11,7 @@ from tokenizers import AddedToken
 
 from glassformer.errors import DataError
 from glassformer.files import check_links, read_json_object, read_text
+from glassformer.files.atomic import write_text
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -310,4 +311,4 @@ class ChatTemplates:
                 path.unlink(missing_ok=True)
         for path, text in texts.items():
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(text.encode("utf-8"))  # as bytes: text mode would change the line ends on Windows
+            write_text(path, text)

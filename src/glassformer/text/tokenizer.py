@@ -10,6 +10,7 @@ from typing import Any
 import tokenizers
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.files.atomic import write_text
 from glassformer.text.batches import (
     PairRow,
     WordRow,
@@ -318,7 +319,7 @@ class Tokenizer(TokenizerSurface):
             self.save_engine(folder)
             for name, content in (("tokenizer_config.json", config), ("special_tokens_map.json", roles)):
                 text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-                (folder / name).write_text(text, encoding="utf-8")
+                write_text(folder / name, text)
             self._chat_templates.save(folder)
         except OSError as error:
             raise DataError(f"the tokenizer cannot be written to {folder}: {error.strerror or error}") from error

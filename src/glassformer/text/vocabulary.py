@@ -11,6 +11,7 @@ import tokenizers
 from tokenizers import AddedToken
 
 from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files.atomic import write_text
 from glassformer.text.build import SAVED_TARGET_FILE, build_target_engine
 from glassformer.text.engine import as_ids, as_text, guarded, prefix_and_suffix, sharing_copy
 from glassformer.text.settings import NO_LIMIT, ROLES, TokenizerSettings, complete_roles
@@ -124,7 +125,7 @@ class TokenizerVocabulary:
         if self._target is not None:
             engines[SAVED_TARGET_FILE] = self._target.engine
         for name, engine in engines.items():
-            (folder / name).write_text(engine.to_str(pretty=True), encoding="utf-8")
+            write_text(folder / name, engine.to_str(pretty=True))
 
     @property
     def model_input_names(self) -> list[str]:
