@@ -320,10 +320,16 @@ def test_a_configuration_is_yaml(values: dict[str, Any], tmp_path: Path) -> None
         read_config(tmp_path / "none.yaml")
 
 
-def test_a_checkpoint_in_fp16_is_trained_in_fp32(values: dict[str, Any], tmp_path: Path) -> None:
-    """In fp16 Adam's squared gradients vanish, and its first steps blow the weights up."""
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_checkpoint_in_16_bits_is_trained_in_fp32(dtype: torch.dtype, values: dict[str, Any], tmp_path: Path) -> None:
+    """In fp16 squared gradients vanish, and Adam blows the weights up; in bf16 small steps round to nothing."""
     make_trainer(parse_config(values)).train()
-    glassformer.load(tmp_path / "run" / "model", dtype="float16").save_pretrained(tmp_path / "half")
+    glassformer.load(tmp_path / "run" / "model", dtype=dtype).save_pretrained(tmp_path / "half")
     del values["scratch"], values["tokenizer"]
-    trainer = make_trainer(parse_config({**values, "model": str(tmp_path / "half"), "output": str(tmp_path / "b")}))
-    assert {parameter.dtype for parameter in trainer.network.parameters()} == {torch.float32}
+    values |= {"model": str(tmp_path / "half"), "output": str(tmp_path / "b")}
+    values["training"] |= {"learning_rate": 1e-7, "weight_decay": 0.0}
+    trainer = make_trainer(parse_config(values))
+    before = {name: parameter.clone() for name, parameter in trainer.network.named_parameters()}
+    assert {parameter.dtype for parameter in before.values()} == {torch.float32}
+    trainer.train()
+    assert all(not x.equal(before[name]) for name, x in trainer.network.named_parameters()), "no step is lost"

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -95,9 +96,11 @@ class Gradients:
         if device.type == "cpu":
             keep_freed_memory()
         with torch.no_grad():
-            for parameter in network.parameters():
-                # Weights that are memory-mapped from a file get RAM of their own: they are about to change.
-                parameter.data = parameter.data.clone()
+            for tensor in chain(network.parameters(), network.buffers()):
+                # Weights that are memory-mapped from a file get RAM of their own: they are about to change. In 16 bits
+                # most steps of fine-tuning round to nothing (bf16), and squared gradients vanish (fp16).
+                wide = torch.promote_types(tensor.dtype, torch.float32) if tensor.is_floating_point() else tensor.dtype
+                tensor.data = tensor.data.to(wide, copy=True)
         self.training_module = TrainingModule(
             network, smoothing=options.label_smoothing, recompute=options.gradient_checkpointing
         )

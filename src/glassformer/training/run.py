@@ -16,8 +16,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from glassformer.compression.adapters import adapt, adapters_of
 from glassformer.data.rows import RowSequence
 from glassformer.errors import ConfigError, nearest
@@ -106,8 +104,6 @@ def _model(config: RunConfig, kind: type[Task], rows: RowSequence) -> Model:
         if adapters_of(model.network):
             model.merge_and_unload()
         model._tokenizer = tokenizer or model._tokenizer
-        if any(parameter.dtype == torch.float16 for parameter in model.network.parameters()):
-            model.network.float()  # steps and squared gradients of fine-tuning are too small for fp16: it would diverge
         return model
     config_json = _scratch_config(config)
     if not kind.READS_TEXT:
