@@ -219,6 +219,15 @@ def test_nan_and_infinity_are_located(tmp_path: Path, bad: float) -> None:
             read_audio(source, RATE_HZ, RATE_HZ)
 
 
+def test_a_sample_beyond_any_format_is_located(tmp_path: Path) -> None:
+    """Its power would overflow, and the error would be one of the network."""
+    sound = speech_like(1.0)
+    sound[8_000] = -1e30
+    soundfile.write(tmp_path / "a.wav", sound, RATE_HZ, subtype="FLOAT")
+    with pytest.raises(DataError, match=r"has a sample of -1e\+30 at 0\.500 s, where full scale is 1\.0"):
+        read_audio(tmp_path / "a.wav", RATE_HZ)
+
+
 def test_an_empty_sound_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(wav_bytes(np.zeros(0, np.int16)))
     for source in (tmp_path / "a.wav", np.zeros(0, np.float32)):

@@ -33,6 +33,12 @@ def test_a_window_is_padded_with_zeros() -> None:
     assert not last[:, 100:].any()
 
 
+def test_digital_silence() -> None:
+    spectrogram = Spectrogram(LogMel(), [np.concatenate([np.zeros(16_000, np.float32), speech_like(1.0)])])
+    assert spectrogram.is_silent(0, 90)
+    assert not spectrogram.is_silent(0, 110)
+
+
 @pytest.mark.parametrize("samples", [1, 150, 400])
 def test_less_than_a_frame(samples: int) -> None:
     spectrogram = Spectrogram(LogMel(), [np.ones(samples, np.float32)])

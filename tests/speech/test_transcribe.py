@@ -169,6 +169,16 @@ def test_nobody_speaks(model: Model, sound: np.ndarray) -> None:
         assert len(done.text) < 20
 
 
+def test_digital_silence_is_no_word(model: Model, kennedy: Path) -> None:
+    """Not even that which the small model hears in it; and what is said after it has its language and its times."""
+    quiet = np.zeros(31 * 16_000, np.float32)
+    done = model.transcribe(np.concatenate([quiet, read_audio(kennedy, 16_000)]), sample_rate_hz=16_000, num_beams=1)
+    assert done.windows[0].skipped and not done.windows[0].attempts
+    assert done.text.startswith("And so my fellow Americans") and 29 < done.segments[0].start < 32
+    silent = model.transcribe(quiet, sample_rate_hz=16_000)
+    assert (silent.text, silent.segments, [each.skipped for each in silent.windows]) == ("", (), [True, True])
+
+
 def test_odd_recordings(model: Model, kennedy: Path, tmp_path: Path) -> None:
     sound = read_audio(kennedy, 96_000)[: 96_000 * 4]
     soundfile.write(tmp_path / "eight.wav", np.stack([sound] * 8, axis=1), 96_000)

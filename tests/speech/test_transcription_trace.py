@@ -87,6 +87,14 @@ def test_it_is_interrupted_between_two_blocks(trace: Kept) -> None:
     assert len(calls) == 5  # and nothing is left behind in the network
 
 
+def test_a_recording_shorter_than_a_frame_has_a_page(trace: Kept, tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "one.wav", np.full(1, 0.1), RATE_HZ)
+    made = TranscriptionTrace(trace.model, tmp_path / "one.wav", OPTIONS)
+    made.run(lambda seconds: None, lambda: None)
+    assert not made.description(playable=True)["segments"]
+    assert decode(made.spectrogram()).arrays["values"].shape[1] == 1
+
+
 def test_letters_have_words_and_no_cross_attention(tones: Path, tmp_path: Path) -> None:
     model = glassformer.load(letters_folder(tmp_path), task="automatic-speech-recognition")
     make = transcriber(model)

@@ -37,6 +37,8 @@ BLOCK_SAMPLES = 1 << 18
 """How many samples are read and resampled at a time."""
 STREAM_BYTES = (1 << 31) - 4096
 """Writers that cannot know the size of a wav claim so much, or more."""
+LARGEST_SAMPLE = float(1 << 31)
+"""Larger samples are no sound, even of a writer that left integers as they were; their power overflows."""
 FULL_SCALE = {"int16": 1 << 15, "int32": 1 << 31}
 """Integer sample formats, and the value that becomes 1.0, full scale."""
 CONTAINERS = "mov,matroska,aac,mp3,asf,avi,flv,mpegts,mpeg,ogg,wav,aiff,caf,amr,flac"
@@ -107,13 +109,16 @@ def _check_rate(rate_hz: object, what: str) -> None:
 
 
 def _mono_blocks(source: _AudioStream) -> Iterator[Samples]:
-    """The blocks as mono float32 [samples]. Raises: DataError: NaN or infinite samples, or too long a recording."""
+    """The blocks as mono float32 [samples]. Raises: DataError: samples that are no sound, or too long a recording."""
     samples_read = 0
     for block in source.blocks:
         samples = np.asarray(block if block.ndim == 1 else block.mean(axis=1), dtype=np.float32)
-        if not np.isfinite(samples).all():
-            at = (samples_read + int(np.isfinite(samples).argmin())) / source.rate_hz
-            raise DataError(f"{source.name} has a NaN or infinite sample at {at:.3f} s; it is damaged")
+        valid = np.abs(samples) <= LARGEST_SAMPLE  # False for NaN, too
+        if not valid.all():
+            first = int(valid.argmin())
+            found = f"a sample of {samples[first]:g}" if np.isfinite(samples[first]) else "a NaN or infinite sample"
+            at = (samples_read + first) / source.rate_hz
+            raise DataError(f"{source.name} has {found} at {at:.3f} s, where full scale is 1.0; it is damaged")
         samples_read += len(samples)
         if samples_read > MAX_SECONDS * source.rate_hz:
             raise DataError(f"{source.name} is longer than {MAX_SECONDS // 3600} hours, the limit; cut it into parts")

@@ -73,10 +73,13 @@ class SequentialTranscription:
         spectrogram, progress = self.spectrogram, self.progress
         begin = progress.frame
         size = min(spectrogram.window_frames, spectrogram.frames - begin)
+        rate = spectrogram.frames_per_second
+        if spectrogram.is_silent(begin, begin + size):  # a small model would hear a word in it
+            progress.frame += size
+            return Step(Window(begin / rate, (begin + size) / rate, 1.0, (), skipped=True), ())
         features = spectrogram.window(begin, begin + size, quiet=self.decoder.quiet_frames)
         memory = self.decoder.encode(features[None], [size])
         decoded = self.decoder.decode(memory, self.language, progress.tokens[progress.seen_from :])[0]
-        rate = spectrogram.frames_per_second
         silent = self.decoder.is_silent(decoded)
         window = Window(begin / rate, (begin + size) / rate, decoded.no_speech_prob, decoded.attempts, silent)
         if silent:

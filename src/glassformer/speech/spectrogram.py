@@ -86,6 +86,10 @@ class Spectrogram:
         """In seconds."""
         return self.samples / self.extractor.sample_rate_hz
 
+    def is_silent(self, begin: int, end: int) -> bool:
+        """Whether there is digital silence alone from one frame to another."""
+        return bool(self.logs[:, begin : min(end, self.frames)].amax() <= SILENCE)
+
     def window(self, begin: int, end: int, *, own_peak: bool = False, quiet: int = 0) -> Tensor:
         """The frames from begin to end, scaled, with zeros up to the length of a whole window. [M, window_frames]
 

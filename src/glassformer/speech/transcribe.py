@@ -85,12 +85,15 @@ class Recording:
                 yield step
 
     def _detect(self) -> str:
-        """The language of the first window of speech."""
+        """The language of the first window of speech, or of any sound."""
         spectrogram = self.spectrogram
         start = 0
         if self._filters_voice and (windows := self._speech_windows):
             start = round(windows[0].start * spectrogram.frames_per_second)
-        features = spectrogram.window(start, start + spectrogram.window_frames)
+        size = spectrogram.window_frames
+        while start + size < spectrogram.frames and spectrogram.is_silent(start, start + size):
+            start += size
+        features = spectrogram.window(start, start + size)
         shares = self._decoder.languages(self._decoder.encode(features[None]))[0]
         self.language, self.language_probability = next(iter(shares.items()))
         return self.language

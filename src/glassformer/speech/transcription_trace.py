@@ -146,7 +146,7 @@ class TranscriptionTrace:
         else:  # the model hears samples; the eye sees more in a spectrogram
             extractor = LogMel()
             source = Spectrogram(extractor, audio_blocks(self.sound, extractor.sample_rate_hz))
-        pool = 2 * -(-source.frames // (2 * COLUMNS))
+        pool = 2 * max(1, -(-source.frames // (2 * COLUMNS)))
         levels = (_pooled(source.logs[:, : max(1, source.frames)], pool) - source.peak) / DECADES + 1
         values = (levels.clamp(0, 1) * 255).round().to(torch.uint8).flip(0)
         return encode("spectrogram", {"values": values}, {"rate": source.frames_per_second / pool})
