@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,8 @@ def main() -> None:
     parser.add_argument("--fallback", action="store_true", help="the default temperatures, which sample")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    if arguments.model is None or not arguments.sounds.is_dir() or not find_spec("whisper"):
+        return print("left out: needs --model (a Whisper), --sounds and openai-whisper", file=sys.stderr)
     import torch
     import whisper
 

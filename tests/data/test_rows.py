@@ -271,6 +271,11 @@ def test_what_is_wrong_is_reported_with_its_line(
     assert str(caught.value).startswith(str(path))
 
 
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="recordings: there is no such file or folder"):
+        read_rows(tmp_path / "recordings")
+
+
 def test_an_archive_that_swells_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glassformer.files.FREELY_UNPACKED_BYTES", 1_000_000)
     path = put(tmp_path / "a.csv.gz", "text\n" + "time flies like an arrow\n" * 30_000)

@@ -80,7 +80,7 @@ def test_a_file_of_another_toolkit(tmp_path: Path) -> None:
     ("old", "new", "words"),
     [
         ("\\end\\\n", "", "is not complete"),
-        ("\\data\\", "\\date\\", "before \\\\end"),
+        ("\\data\\", "\\date\\", "before \\\\data\\\\; it is no ARPA file"),
         ("ngram 1=5", "ngram 1=4", "expected \\\\2-grams:"),
         ("ngram 1=5", "ngram 1=99999999999", "99,999,999,999 1-grams were announced, and 5 are here"),
         ("ngram 1=5", "ngram 7=5", "expected 'ngram 1='"),

@@ -61,6 +61,12 @@ def test_a_damaged_file_is_refused(name: str, change: object, path: Path) -> Non
         load_ngram(path)
 
 
+def test_arpa_text_by_another_name(tmp_path: Path) -> None:
+    (tmp_path / "m.txt").write_text("\\data\\\nngram 1=1\n")
+    with pytest.raises(GlassformerError, match=r"ARPA text has a name that ends in \.arpa"):
+        load_ngram(tmp_path / "m.txt")
+
+
 def test_a_cut_file_is_refused(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(GlassformerError, match="cut short"):

@@ -238,13 +238,15 @@ def data_extension(path: Path) -> str:
 
 
 def detect_format(path: Path, kind: str | None = None) -> str:
-    """The format of a file. Raises: ConfigError: an unknown kind. DataError: an unknown extension."""
+    """The format of a file. Raises: ConfigError: an unknown kind. DataError: an unknown extension, no such file."""
     known = [*LINE_FORMATS, "parquet", "squad", "audio", "guitar"]
     if kind is not None:
         if kind not in known:
             raise ConfigError(f"kind is {kind!r}{nearest(kind, known)}; it is one of: {', '.join(known)}")
         return kind
     format = EXTENSIONS.get(data_extension(path))
+    if format is None and not path.exists():
+        raise DataError(f"{path}: there is no such file or folder")
     if format is None:
         raise DataError(
             f"{path}: its name does not say what it holds; it should end in {', '.join(EXTENSIONS)} "

@@ -107,12 +107,12 @@ class _Lines:
     def __init__(self, path: Path, file: IO[str]) -> None:
         self.path, self._file, self.number = path, file, 0
 
-    def next(self) -> str:
+    def next(self, awaited: str = "before \\end\\; it is not complete") -> str:
         while True:
             self.number += 1
             line = self._file.readline(MAX_LINE)
             if not line:
-                raise DataError(f"{self.path}: ends at line {self.number}, before \\end\\; it is not complete")
+                raise DataError(f"{self.path}: ends at line {self.number}, {awaited}")
             if len(line) >= MAX_LINE:
                 raise self.error(line, f"longer than {MAX_LINE:,} characters")
             if line.strip():
@@ -128,7 +128,7 @@ class _Lines:
 
 def _head(lines: _Lines) -> list[int]:
     r"""The claimed number of n-grams of each length; text before `\data\` is a comment."""
-    while lines.next() != "\\data\\":
+    while lines.next("before \\data\\; it is no ARPA file") != "\\data\\":
         if lines.number > 10_000:
             raise DataError(f"{lines.path}: no line \\data\\ in the first 10,000; it is no ARPA file")
     sizes: list[int] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from glassformer.errors import DataError
+from glassformer.errors import DataError, WeightsError
 from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.ngram.arpa import MAX_ORDER, read_arpa, write_arpa
 from glassformer.ngram.counts import SPECIAL, WORD_BITS, check_word
@@ -45,7 +45,11 @@ def load_ngram(path: str | Path) -> NgramModel:
     path = Path(path)
     if path.name.endswith(ARPA_SUFFIXES):
         return read_arpa(path)
-    with open_file(path) as files:
+    try:
+        opened = open_file(path)
+    except WeightsError as problem:
+        raise WeightsError(f"{problem}. A file of ARPA text has a name that ends in {ARPA_SUFFIXES[0]}") from problem
+    with opened as files:
         names = set(files.tensors)
         order = sum(name.startswith("keys.") for name in names)
         wanted = {"words", *(f"{field}.{n}" for n in range(1, order + 1) for field in DTYPES)}
