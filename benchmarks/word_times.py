@@ -60,11 +60,11 @@ def main() -> None:
         reference = [Word(word.word.strip(), word.start, word.end) for part in segments for word in part.words or ()]
         done = ours.transcribe(clip.samples, sample_rate_hz=RATE, num_beams=1, **options)
         own = [Word(word.word.strip(), word.start, word.end) for word in done.words]
-        found = differences(reference, own)
-        seconds += found
+        apart = differences(reference, own)
+        seconds += apart
         words += len(reference)
         print(
-            f"{clip.name:60} {len(found) // 2} of {len(reference)} words; {max(found, default=0.0):.2f} s at most",
+            f"{clip.name:60} {len(apart) // 2} of {len(reference)} words; {max(apart, default=0.0):.2f} s at most",
             file=sys.stderr if arguments.json else sys.stdout,
             flush=True,
         )

@@ -116,9 +116,9 @@ def _mono_blocks(source: _AudioStream) -> Iterator[Samples]:
         valid = np.abs(samples) <= LARGEST_SAMPLE  # False for NaN, too
         if not valid.all():
             first = int(valid.argmin())
-            found = f"a sample of {samples[first]:g}" if np.isfinite(samples[first]) else "a NaN or infinite sample"
+            what = f"a sample of {samples[first]:g}" if np.isfinite(samples[first]) else "a NaN or infinite sample"
             at = (samples_read + first) / source.rate_hz
-            raise DataError(f"{source.name} has {found} at {at:.3f} s, where full scale is 1.0; it is damaged")
+            raise DataError(f"{source.name} has {what} at {at:.3f} s, where full scale is 1.0; it is damaged")
         samples_read += len(samples)
         if samples_read > MAX_SECONDS * source.rate_hz:
             raise DataError(f"{source.name} is longer than {MAX_SECONDS // 3600} hours, the limit; cut it into parts")

@@ -100,7 +100,7 @@ def check_output(path: str | Path, what: str, *suffixes: str) -> Path:
         raise DataError(f"{str(path)!r}: cannot be the name of a file: it holds a NUL character")
     target = Path(path).expanduser()
     if suffixes and target.suffix.lower() not in suffixes:
-        raise DataError(f"{what} is to be saved as {str(path)!r}; its name must end in {suffixes[0]}")
+        raise DataError(f"{what} is to be saved as {str(path)!r}; its name must end in {' or '.join(suffixes)}")
     try:
         folder = target.absolute().parent
         if target.is_dir():
