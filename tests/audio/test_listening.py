@@ -37,6 +37,7 @@ def test_a_wav_file_holds_the_samples() -> None:
         ({"codes": np.zeros(5, int), "frame_rate_hz": 50.0}, "\\[K, T\\]"),
         ({"codes": np.array([[1, -1]]), "frame_rate_hz": 50.0}, "numbers from 0 up"),
         ({"codes": np.array([[1, 1]])}, "need their frame_rate_hz; got None"),
+        ({"codes": np.array([[1, 7]]), "frame_rate_hz": 50.0, "shades": np.zeros((1, 7))}, r"shades .* are \[1, 7\]"),
     ],
 )
 def test_what_is_no_sound_is_refused(fields: dict[str, Any], message: str) -> None:

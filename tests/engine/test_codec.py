@@ -157,3 +157,25 @@ def test_what_is_no_sound(model: Model, tmp_path: Path) -> None:
         model.encode_audio(noise(100), sample_rate_hz=16_000, codebooks=4)
     with pytest.raises(UnsupportedError, match="makes no codes of sound; load an audio codec"):
         Model.from_config(FAMILIES["bert"].tiny).decode_audio(torch.zeros(1, 1, dtype=torch.long))
+
+
+def test_like_codes_have_like_shades(model: Model) -> None:
+    network = codec.require_codec(made(codebook_size=32).network)
+    with torch.no_grad():
+        angles = torch.linspace(0.0, 1.5, 32)
+        order = torch.randperm(32, generator=torch.Generator().manual_seed(0))
+        vectors = torch.stack([angles.cos(), angles.sin(), 0 * angles, 0 * angles], 1) * 3.0
+        network.quantizer.books[1].codebook.weight[order] = vectors  # type: ignore[union-attr, index, operator]
+    shades = codec.code_shades(network)
+    assert shades.shape == (3, 32) and float(shades.min()) == 0.0 and float(shades.max()) == 1.0
+    along = shades[1][order]
+    assert torch.allclose(along if along[0] < 0.5 else 1 - along, torch.linspace(0, 1, 32))
+    assert torch.equal(shades, codec.code_shades(network))
+
+
+def test_decoded_sounds_carry_their_codes(model: Model) -> None:
+    encoded = model.encode_audio(noise(1_000), sample_rate_hz=16_000)
+    sound = codec.decoded_sound(codec.require_codec(model.network), "decoded", encoded, about="all of it")
+    assert np.array_equal(sound.samples, model.decode_audio(encoded))
+    assert np.array_equal(sound.codes, encoded.codes) and sound.about == "all of it"
+    assert sound.frame_rate_hz == 400 and np.shape(sound.shades) == (3, 16)

@@ -32,10 +32,11 @@ def pieces(page: ListeningPage) -> tuple[Reader, dict[str, str]]:
 
 def test_what_a_page_holds(page_files: Path, tmp_path: Path) -> None:
     codes = np.array([[3, 300, 7], [1, 2, 0]])
+    shades = np.linspace(0, 1, 2 * 301).reshape(2, 301)
     marks = [SoundMark("A4", 0.0, 0.5, 69), SoundMark("from here", 0.3)]
     sounds = [
         Sound(HOSTILE[1], tone(440), RATE, marks=marks),
-        Sound("quiet", tone(440, level=0.05), RATE, codes=codes, frame_rate_hz=6.0),
+        Sound("quiet", tone(440, level=0.05), RATE, codes=codes, frame_rate_hz=6.0, shades=shades),
     ]
     page = ListeningPage([SoundExample("A4", sounds, "One note.", [("level", "−6 dB")])], "Notes", command="made so")
     read, blocks = pieces(page)
@@ -54,6 +55,7 @@ def test_what_a_page_holds(page_files: Path, tmp_path: Path) -> None:
     frames = read.frames()
     stored = binary_frames.decode(frames["codes/0/1"])
     assert stored.arrays["codes"].tolist() == codes.tolist() and stored.fields["rate"] == 6.0
+    assert np.abs(stored.arrays["shades"] / 255 - shades).max() < 0.002
     loud, quiet = (binary_frames.decode(frames[f"mel/0/{at}"]) for at in (0, 1))
     assert loud.arrays["values"].shape == (80, 50) and loud.fields == {"rate": 100.0, "top": 8_000.0}
     assert loud.arrays["values"].max() == 255, "the loudest cell of an example"

@@ -75,6 +75,7 @@ class Sound:
 
     name: short, such as "before" · samples: floats of full scale 1, more is clipped. [samples]
     codes: of a codec; the same number in a row is the same code. [K, T] · frame_rate_hz: frames of them a second
+    shades: of each code of each codebook, from 0 to 1, alike where codes are [K, entries]; None = by their numbers
     marks: notes, spans, moments · about: half a line · attention: of a model that reads or writes the sound
 
     Raises: DataError: no samples, NaN, a rate that browsers do not play, or codes of another shape or without a rate.
@@ -86,6 +87,7 @@ class Sound:
     _: KW_ONLY
     codes: NDArray[Any] | Tensor | None = None
     frame_rate_hz: float | None = None
+    shades: NDArray[Any] | Tensor | None = None
     marks: Sequence[SoundMark] = ()
     about: str = ""
     attention: AttentionOverTime | None = None
@@ -114,6 +116,12 @@ class Sound:
             raise DataError(f"codes of the sound {self.name!r} are {shape}; they must be numbers from 0 up, [K, T]")
         if self.frame_rate_hz is None or not 0.0 < self.frame_rate_hz <= self.sample_rate_hz:
             raise DataError(f"codes of the sound {self.name!r} need their frame_rate_hz; got {self.frame_rate_hz!r}")
+        if self.shades is not None:
+            shades = _array(self.shades)
+            if shades.ndim != 2 or len(shades) < len(codes) or shades.shape[1] <= codes.max():
+                raise DataError(
+                    f"shades of the sound {self.name!r} are {list(shades.shape)}; they must be [K, entries]"
+                )
         return codes.astype(np.int64)
 
     @property

@@ -193,12 +193,9 @@ class GuitarDemo:
         return Sound(name, *clip.sound, **more)
 
     def _decoded(self, name: str, codes: Tensor, **more: Any) -> Sound:
-        from glassformer.audio.listening import Sound
-        from glassformer.engine.codec import require_codec
+        from glassformer.engine.codec import decoded_sound, require_codec
 
-        spec = require_codec(self.models.codec.network).spec
-        samples = self.models.codec.decode_audio(codes)
-        return Sound(name, samples, spec.sample_rate_hz, codes=codes, frame_rate_hz=spec.frame_rate_hz, **more)
+        return decoded_sound(require_codec(self.models.codec.network), name, codes, **more)
 
 
 def demo_guitar(*, seed: int, seconds: float, html: Path | None, browser: bool | None, json: bool) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.audio.listening import Sound
 from glassformer.audio.read import AudioInput, Samples, audio_blocks
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError, UnsupportedError
@@ -22,6 +24,7 @@ from glassformer.files import safe_repr
 from glassformer.models import Network, eval_mode
 from glassformer.models.dac.convolutions import field_of_view
 from glassformer.models.dac.network import Codec
+from glassformer.models.dac.quantizer import Codebook
 
 CHUNK_SAMPLES = 1 << 17
 """Of a chunk, about: its activations take some hundred megabytes at most."""
@@ -164,3 +167,34 @@ def _decoder_chunks(codec: Codec, codes: Tensor) -> Iterator[Tensor]:
         wave = codec.decode(codec.quantizer.frames(codes[None, :, begin:end]))[0]
         stop = (start + chunk - begin) * hop if start + chunk < count else None
         yield wave[(start - begin) * hop : stop]
+
+
+def decoded_sound(codec: Codec, name: str, codes: Tensor | EncodedAudio, **more: Any) -> Sound:
+    """The sound of codes, to be listened to, with its codes. Args: more: marks, about, attention of `Sound`"""
+    spec = codec.spec
+    return Sound(
+        name,
+        decode_audio(codec, codes),
+        spec.sample_rate_hz,
+        codes=codes.codes if isinstance(codes, EncodedAudio) else codes,
+        shades=code_shades(codec),
+        frame_rate_hz=spec.frame_rate_hz,
+        **more,
+    )
+
+
+@torch.no_grad()
+def code_shades(codec: Codec) -> Tensor:
+    """A number from 0 to 1 for each code, so that like codes have like numbers: [K, entries]
+
+    rank of (c_j - mean) · v / (entries - 1)        v: the first principal component of a codebook's directions
+    """
+    shades = []
+    for book in codec.quantizer.books:
+        directions = torch.nn.functional.normalize(cast(Codebook, book).codebook.weight.double().cpu(), dim=-1)
+        centred = directions - directions.mean(0)
+        axis = torch.linalg.svd(centred, full_matrices=False).Vh[0]
+        axis = axis * axis[axis.abs().argmax()].sign()  # one of the two directions, always the same
+        ranks = (centred @ axis).argsort().argsort()
+        shades.append(ranks.float() / max(len(ranks) - 1, 1))
+    return torch.stack(shades)

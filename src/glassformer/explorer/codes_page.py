@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample
 from glassformer.audio.read import read_audio
-from glassformer.engine.codec import EncodedAudio, decode_audio, encode_audio, require_codec
+from glassformer.engine.codec import decoded_sound, encode_audio, require_codec
 from glassformer.inspect.codes_input import encode_recording
 from glassformer.inspect.head import pooled
 from glassformer.inspect.opening import opening
@@ -36,7 +36,7 @@ def codec_example(codec: Network, file: str | Path) -> SoundExample:
         ("codes", f"{books} codebooks × {frames} frames, {encoded.frame_rate_hz:g} a second"),
         ("bit rate", f"{bits / 1000:.3g} kbit/s, of {16 * spec.sample_rate_hz / 1000:.0f} as 16-bit samples"),
     ]
-    sounds = [_recording(codec, file), _coded("decoded", codec, encoded.codes)]
+    sounds = [_recording(codec, file), decoded_sound(require_codec(codec), "decoded", encoded.codes)]
     return SoundExample(Path(file).name, sounds, "A recording, and what its codes alone say of it.", facts)
 
 
@@ -51,11 +51,14 @@ def attention_example(session: Session, codec: Network) -> SoundExample:
     heads = sum(map(len, _heads_by_map(session)))
     facts = [("heads", f"{len(attention.heads)} of {heads}")] if len(attention.heads) < heads else []
     if "target" not in session.streams:
-        sound = _coded("from its codes", codec, encoded, attention)
+        sound = decoded_sound(require_codec(codec), "from its codes", encoded, attention=attention)
         return SoundExample(Path(file).name, [_recording(codec, file), sound], ABOUT, facts)
     ids = session.batch.decoder_input_ids
     assert ids is not None  # an encoder-decoder's
-    sounds = [_recording(codec, file), _coded("converted", codec, _read_back(ids[0]), attention)]
+    sounds = [
+        _recording(codec, file),
+        decoded_sound(require_codec(codec), "converted", _read_back(ids[0]), attention=attention),
+    ]
     return SoundExample(Path(file).name, sounds, ABOUT, facts)
 
 
@@ -104,18 +107,3 @@ def _read_back(ids: Tensor) -> Tensor:
 def _recording(codec: Network, file: str | Path) -> Sound:
     rate = require_codec(codec).spec.sample_rate_hz
     return Sound("recording", read_audio(file, rate), rate)
-
-
-def _coded(
-    name: str, codec: Network, codes: Tensor | EncodedAudio, attention: AttentionOverTime | None = None
-) -> Sound:
-    spec = require_codec(codec).spec
-    values = codes.codes if isinstance(codes, EncodedAudio) else codes
-    return Sound(
-        name,
-        decode_audio(codec, codes),
-        spec.sample_rate_hz,
-        codes=values,
-        frame_rate_hz=spec.frame_rate_hz,
-        attention=attention,
-    )

@@ -138,11 +138,17 @@ def _blocks(example: SoundExample, number: int) -> Iterator[str]:
         fields = {"rate": rate, "top": min(MAX_HZ, sound.sample_rate_hz / 2)}
         yield frame_block(f"mel/{key}", binary_frames.encode("spectrogram", {"values": values}, fields))
         if sound.codes is not None:
-            codes = np.asarray(sound.codes).astype(np.uint32)
-            frame = binary_frames.encode("codes", {"codes": codes}, {"rate": sound.frame_rate_hz})
-            yield frame_block(f"codes/{key}", frame)
+            yield frame_block(f"codes/{key}", codes_frame(sound))
         if sound.attention is not None:
             yield frame_block(f"attention/{key}", attention_frame(sound.attention))
+
+
+def codes_frame(sound: Sound) -> bytes:
+    """Codes, and their shades as bytes where they have some."""
+    arrays = {"codes": np.asarray(sound.codes).astype(np.uint32)}
+    if sound.shades is not None:
+        arrays["shades"] = (np.asarray(sound.shades) * 255).round().clip(0, 255).astype(np.uint8)
+    return binary_frames.encode("codes", arrays, {"rate": sound.frame_rate_hz})
 
 
 def attention_frame(attention: AttentionOverTime) -> bytes:

@@ -19,6 +19,8 @@ export interface Codes {
   frames: number;
   /** Frames a second. */
   rate: number;
+  /** Of each code of each codebook, [books × entries]: like codes have like bytes; null: by their numbers. */
+  shades: Bytes | null;
 }
 
 /** Attention of heads over time: at each moment (a row) where in time (a column) each looks. */
@@ -91,12 +93,23 @@ export async function openListening(holder: Document = document): Promise<Listen
       return {
         ...sound, samples, attention, seconds: samples.length / sound.rate, wav: new Blob([wav], { type: "audio/wav" }),
         mel: { values: mel.arrays.values as Uint8Array, height, width, rate: mel.header.rate as number, top: mel.header.top as number },
-        codes: codes && { values: codes.arrays.codes as Uint32Array, books: codes.shapes.codes[0], frames: codes.shapes.codes[1], rate: codes.header.rate as number },
+        codes: codes && codesOf(codes),
       };
     }));
     return { ...example, sounds, seconds: Math.max(...sounds.map(({ seconds }) => seconds)), peak: Math.max(...sounds.map(loudest)) };
   }));
   return { ...data, examples };
+}
+
+function codesOf({ header, arrays, shapes }: BinaryFrame): Codes {
+  const [books, frames] = shapes.codes;
+  const shades = arrays.shades ? { values: arrays.shades as Uint8Array, height: shapes.shades[0], width: shapes.shades[1] } : null;
+  return { values: arrays.codes as Uint32Array, books, frames, rate: header.rate as number, shades };
+}
+
+/** The shade of a code, from 0 to 1. */
+export function shadeOf({ shades }: Codes, book: number, code: number): number {
+  return shades ? shades.values[book * shades.width + code] / 255 : (code * 0.6180339887) % 1; // far apart for neighbours
 }
 
 function attentionOf({ header, arrays, shapes }: BinaryFrame, heads: string[]): Attention {

@@ -55,15 +55,10 @@ export function shade(t: number, hue: number, dark: boolean): string {
   return `rgb(${oklch(lightness, (dark ? 0.095 : 0.135) * at, hue).join(", ")})`;
 }
 
-/**
- * A code's colour: each codebook has a hue, and its codes differ in lightness and strength, neighbouring numbers as much as any.
- * The same code of a codebook has the same colour everywhere.
- */
-export function codeColour(book: number, code: number, dark: boolean): Colour {
-  const golden = (code * 0.6180339887) % 1;
-  const second = (code * 0.7548776662) % 1;
-  const lightness = dark ? 0.32 + 0.5 * golden : 0.46 + 0.46 * golden;
-  return oklch(lightness, 0.05 + 0.09 * second, 195 + 31 * book + 24 * second);
+/** The colour of a code by its shade from 0 to 1: each codebook has a hue, which turns a little from its dark to its light codes. */
+export function codeColour(book: number, shade: number, dark: boolean): Colour {
+  const lightness = dark ? 0.3 + 0.55 * shade : 0.42 + 0.5 * shade;
+  return oklch(lightness, 0.06 + 0.11 * Math.sin(Math.PI * (0.15 + 0.7 * shade)), 195 + 31 * book + 40 * shade);
 }
 
 /** OKLCH to sRGB, clipped. Ottosson 2020, "A perceptual color space for image processing". */

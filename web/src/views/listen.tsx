@@ -35,7 +35,7 @@ export function ListeningPage({ listening }: { listening: Listening }) {
       <main class="listen">
         {about && <p class="listen-about">{about}</p>}
         <p class="hint listen-keys">
-          Each sound from the top: what is played, waveform, log-mel spectrogram{hasCodes(examples) && <>, codes (a row a codebook, a column a frame; the same colour is the same code)</>}.
+          Each sound from the top: what is played, waveform, log-mel spectrogram{hasCodes(examples) && <>, codes (a row a codebook, a column a frame; like colours are like codes)</>}.
           Click to go there. <span class="listen-shortcuts"><kbd>Space</kbd> plays, <kbd>1</kbd> <kbd>2</kbd> … switch sounds while they play{examples.length > 1 && <>, <kbd>[</kbd> <kbd>]</kbd> examples</>}, <kbd>+</kbd> <kbd>−</kbd> zoom, <kbd>l</kbd> repeats.</span>
         </p>
         {examples.map((example, at) => <Panel key={at} player={player} zoom={zoom} example={example} at={at} />)}

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { occurrences, peaks, samplesOf } from "../../src/core/listening";
+import { occurrences, peaks, samplesOf, shadeOf } from "../../src/core/listening";
 import { codeColour } from "../../src/core/palette";
 
 /** A wav file with a chunk before its samples. */
@@ -29,15 +29,23 @@ test("peaks are the lowest and highest sample of each stretch, beyond the end si
 });
 
 test("a code occurs so often in its codebook", () => {
-  const codes = { values: Uint32Array.from([1, 2, 1, 1, 1, 1]), books: 2, frames: 3, rate: 50 };
+  const codes = { values: Uint32Array.from([1, 2, 1, 1, 1, 1]), books: 2, frames: 3, rate: 50, shades: null };
   assert.deepEqual([occurrences(codes, 0, 1), occurrences(codes, 1, 1), occurrences(codes, 1, 2)], [2, 3, 0]);
 });
 
-test("a code has a colour of its own in its codebook, the same each time", () => {
+test("like codes have like colours, and each codebook its own", () => {
   for (const dark of [false, true]) {
-    const colours = Array.from({ length: 256 }, (_, code) => codeColour(2, code, dark).join());
-    assert.ok(new Set(colours).size > 250, `${new Set(colours).size} colours`);
-    assert.notDeepEqual(codeColour(0, 7, dark), codeColour(1, 7, dark));
-    assert.ok(colours.every((colour) => colour.split(",").every((channel) => Number(channel) >= 0 && Number(channel) <= 255)));
+    const colours = Array.from({ length: 256 }, (_, at) => codeColour(2, at / 255, dark));
+    const steps = colours.slice(1).map((colour, at) => Math.max(...colour.map((channel, i) => Math.abs(channel - colours[at][i]))));
+    assert.ok(Math.max(...steps) <= 3, `a step of ${Math.max(...steps)}`);
+    assert.ok(Math.max(...colours[0].map((channel, i) => Math.abs(channel - colours[255][i]))) > 90);
+    assert.notDeepEqual(codeColour(0, 0.5, dark), codeColour(1, 0.5, dark));
   }
+});
+
+test("a code's shade is the codec's, or spread by its number", () => {
+  const codes = { values: new Uint32Array(), books: 2, frames: 0, rate: 50, shades: { values: Uint8Array.from([0, 51, 255, 102]), height: 2, width: 2 } };
+  assert.deepEqual([shadeOf(codes, 0, 1), shadeOf(codes, 1, 0), shadeOf(codes, 1, 1)], [0.2, 1, 0.4]);
+  const spread = Array.from({ length: 100 }, (_, code) => shadeOf({ ...codes, shades: null }, 0, code));
+  assert.equal(new Set(spread).size, 100);
 });

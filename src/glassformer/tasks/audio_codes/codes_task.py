@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.audio.code_patterns import CodePattern
 from glassformer.audio.listening import Sound
 from glassformer.core.losses import IGNORE_INDEX
-from glassformer.engine.codec import decode_audio, encode_audio, require_codec
+from glassformer.engine.codec import decoded_sound, encode_audio, require_codec
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.generation.audio_codes import code_pattern, longest_window
@@ -123,8 +123,7 @@ class CodesTask(RowTask):
 
     def decoded(self, name: str, codes: Tensor, **more: Any) -> Sound:
         """The sound of codes [K, T], to be listened to."""
-        samples = decode_audio(self.codec, codes)
-        return Sound(name, samples, self.rate_hz, codes=codes, frame_rate_hz=self.frame_rate_hz, **more)
+        return decoded_sound(self.codec, name, codes, **more)
 
     def metric(self) -> Metric:
         return PerplexityMetric(self.head)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from glassformer.audio.listening import Sound, SoundExample
 from glassformer.core.flow import Flow
-from glassformer.engine.codec import decode_audio, encode_audio, require_codec
+from glassformer.engine.codec import decode_audio, decoded_sound, encode_audio, require_codec
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.model import Model
@@ -116,17 +116,10 @@ class Reconstruct(RowTask):
             with placed(rows, index):
                 samples = torch.from_numpy(sounds.read(index))
                 encoded = encode_audio(self.codec, samples, self.rate_hz)
-            made = decode_audio(self.codec, encoded)
-            scores = self._scores(made, samples)
             original = Sound("original", samples, self.rate_hz, marks=note_marks(rows[index]))
-            decoded = Sound(
-                "decoded",
-                made,
-                self.rate_hz,
-                codes=encoded.codes,
-                frame_rate_hz=encoded.frame_rate_hz,
-                about=f"from {spec.quantizer.books} codes a frame",
-            )
+            about = f"from {spec.quantizer.books} codes a frame"
+            decoded = decoded_sound(self.codec, "decoded", encoded, about=about)
+            scores = self._scores(torch.as_tensor(decoded.samples), samples)
             facts = [
                 ("mel distance", f"{scores['mel_distance']:.2f} dB"),
                 ("SI-SNR", f"{scores['si_snr_db']:.1f} dB"),

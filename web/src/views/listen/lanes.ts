@@ -1,6 +1,6 @@
 /** Pictures of a sound on a canvas that shows a stretch of time: waveform, spectrogram, codes. */
 
-import { type Codes, peaks, type Sound } from "../../core/listening";
+import { type Codes, peaks, shadeOf, type Sound } from "../../core/listening";
 import { type Bytes, paintMap } from "../../core/heatmap";
 import { codeColour } from "../../core/palette";
 
@@ -109,7 +109,7 @@ export function drawCodes(stage: Stage, codes: Codes, seconds: number, chosen: {
     for (let book = 0; book < books; book++) {
       const code = values[book * frames + frame];
       const same = chosen === null || chosen.book !== book || chosen.code === code;
-      paint.fillStyle = `rgb(${codeColour(book, code, dark).join(" ")} / ${same ? 1 : 0.3})`;
+      paint.fillStyle = `rgb(${codeColour(book, shadeOf(codes, book, code), dark).join(" ")} / ${same ? 1 : 0.3})`;
       paint.fillRect(x, book * row, Math.min(step, end - x) - gap, row - 1);
     }
   }
@@ -122,7 +122,8 @@ export function drawCodes(stage: Stage, codes: Codes, seconds: number, chosen: {
   }
 }
 
-function writeCodes(paint: CanvasRenderingContext2D, { from, scale, dark }: Stage, { values, books, frames, rate }: Codes, end: number): void {
+function writeCodes(paint: CanvasRenderingContext2D, { from, scale, dark }: Stage, codes: Codes, end: number): void {
+  const { values, books, frames, rate } = codes;
   const row = paint.canvas.height / paint.getTransform().d / books;
   paint.font = `${Math.min(row - 2, 11)}px ui-monospace, Menlo, Consolas, monospace`;
   paint.textAlign = "center";
@@ -130,7 +131,7 @@ function writeCodes(paint: CanvasRenderingContext2D, { from, scale, dark }: Stag
   for (let frame = Math.max(Math.floor(from * rate), 0); frame < frames && (frame / rate - from) * scale < end; frame++) {
     for (let book = 0; book < books; book++) {
       const code = values[book * frames + frame];
-      const [red, green, blue] = codeColour(book, code, dark);
+      const [red, green, blue] = codeColour(book, shadeOf(codes, book, code), dark);
       paint.fillStyle = 0.299 * red + 0.587 * green + 0.114 * blue > 135 ? "#06131f" : "#ffffff";
       paint.fillText(String(code), ((frame + 0.5) / rate - from) * scale, (book + 0.5) * row);
     }
