@@ -17,13 +17,13 @@ from glassformer.core.flow import Batch, EncoderOutput, Flow
 from glassformer.data.guitar.pedals import PEDALS
 from glassformer.model import Model
 from glassformer.models import eval_mode
+from glassformer.tasks.pedals.windows import WINDOWS_AT_ONCE
 
 PADDING, START, END = 0, 1, 2
 TOKENS = ("<padding>", "<start>", "<end>", *(f"<{name}>" for name in PEDALS))
 """The vocabulary."""
 FIRST = TOKENS.index("<end>") + 1
 """The first token that is a pedal."""
-WINDOWS_AT_ONCE = 64
 
 Chain = list[tuple[str, float]]
 """Pedals in their order, each with its probability, given those before it."""
