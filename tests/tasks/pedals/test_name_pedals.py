@@ -20,6 +20,7 @@ from glassformer.models import FAMILIES
 from glassformer.runs.config import parse_config
 from glassformer.tasks.pedals import NamePedals
 from glassformer.tasks.pedals.baselines import mel_means, predict_pedals
+from glassformer.tasks.pedals.cepstrum import BANDS, cepstral_bands
 from glassformer.tasks.pedals.chains import TOKENS, write_chains
 from glassformer.tasks.pedals.scores import chain_scores
 from glassformer.training.run import make_trainer
@@ -33,10 +34,10 @@ SMALL = {
 CLIPS = {"kind": "guitar", "seconds": 0.5, "contents": ["note"], "pedals": {"fuzz": 0.5, "delay": 0.5}}
 
 
-def made() -> Model:
+def made(**changes: int) -> Model:
     torch.manual_seed(0)
     return Model.from_config(
-        NamePedals.head_config(None, SMALL, own=False, columns=None, options={}), task=NamePedals.HEAD
+        NamePedals.head_config(None, SMALL | changes, own=False, columns=None, options={}), task=NamePedals.HEAD
     )  # type: ignore[arg-type]
 
 
@@ -130,6 +131,34 @@ def test_spectrograms_of_a_new_model_are_those_of_the_options(tmp_path: Path) ->
         NamePedals(again, window_samples=400)
     with pytest.raises(ConfigError, match="hop_samples is 0; it must be a whole number of samples from 16 up"):
         NamePedals(made(), hop_samples=0)
+
+
+def test_a_cepstrum_peaks_at_the_delay_of_a_copy() -> None:
+    noise = torch.randn(1, 16_000, generator=torch.Generator().manual_seed(0))
+    alone = cepstral_bands(noise, 16_000, 320)
+    assert alone.shape == (1, BANDS, 50)
+    for seconds in (0.003, 0.0202):
+        echo = torch.nn.functional.pad(noise, (round(seconds * 16_000), 0))[:, :16_000]
+        rise = (cepstral_bands(noise + 0.8 * echo, 16_000, 320) - alone).mean((0, 2))
+        assert int(rise.argmax()) == int((seconds - 0.0005) / 0.00025 + 1e-6), "bands of a quarter of a millisecond"
+    assert cepstral_bands(torch.zeros(1, 16_000), 16_000, 320).isfinite().all()
+
+
+def test_a_model_with_a_cepstrum_knows_it_again(tmp_path: Path) -> None:
+    task = NamePedals(model := made(num_mel_bins=16 + BANDS), hop_samples=320, cepstrum=True)
+    wave = torch.randn(900, generator=torch.Generator().manual_seed(0)) * 0.2
+    features = task.windows.features(wave)
+    assert features.shape == (16 + BANDS, 50) and task.windows.extractor.bins == 16
+    model.save_pretrained(tmp_path)
+    again = glassformer.load(tmp_path, offline=True)
+    assert torch.equal(NamePedals(again).windows.features(wave), features)
+    assert len(names_of(write_chains(again, features[None], [1]))) == 1
+    with pytest.raises(ConfigError, match="the model reads a cepstrum, and cepstrum is False; leave it out"):
+        NamePedals(again, cepstrum=False)
+    with pytest.raises(ConfigError, match="num_mel_bins is 16, of which 138 are bands of the cepstrum"):
+        NamePedals(made(), cepstrum=True)
+    with pytest.raises(ConfigError, match="cepstrum is 'yes'; it must be true or false"):
+        NamePedals(made(), cepstrum="yes")  # type: ignore[arg-type]
 
 
 def test_loudness_is_nothing_to_learn_from() -> None:

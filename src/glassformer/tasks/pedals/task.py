@@ -30,6 +30,7 @@ from glassformer.tasks.columns import RowTask, placed
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, padded
 from glassformer.tasks.pedals.baselines import mel_means, predict_pedals
+from glassformer.tasks.pedals.cepstrum import BANDS
 from glassformer.tasks.pedals.chains import (
     END,
     PADDING,
@@ -61,6 +62,7 @@ class NamePedals(RowTask):
     Args:
         window_samples, hop_samples: of the spectrogram of a new model: length of the Fourier transform, and from one
             frame to the next; None = 400 and 160 at 16 kHz
+        cepstrum: whether the last 138 of `num_mel_bins` are bands of a cepstrum, of a new model: see cepstrum.py
         augmentation: in training, spans of time and of mel bins that are masked (SpecAugment), see `Augmentation`
         folder: of the audio files; None = that of the table · columns: role → column, where it has another name
     Raises: ConfigError: the model reads no spectrograms, others than these, or has another vocabulary.
@@ -80,6 +82,7 @@ class NamePedals(RowTask):
         *,
         window_samples: int | None = None,
         hop_samples: int | None = None,
+        cepstrum: bool | None = None,
         augmentation: Mapping[str, Any] | None = None,
         folder: str | None = None,
         columns: Mapping[str, str] | None = None,
@@ -90,10 +93,12 @@ class NamePedals(RowTask):
                 f"a {model.family.model_type!r} model with {model.network.target_vocabulary} tokens does not write "
                 f"pedals; take the family whisper, from scratch, whose vocab_size is then {len(TOKENS)}"
             )
-        self.windows = Windows(model, window_samples, hop_samples)
+        self.windows = Windows(model, window_samples, hop_samples, cepstrum)
         self.augmentation = _masks(augmentation)
         self.folder = folder
         self.how = {"extractor": str(self.windows.extractor), "samples": self.windows.samples, "peak": 1.0}
+        if self.windows.cepstrum:
+            self.how["cepstrum"] = BANDS
 
     @classmethod
     def head_config(
@@ -165,7 +170,9 @@ class NamePedals(RowTask):
                     features.append(self.windows.features(torch.from_numpy(sounds.read(index))))
             stacked = torch.stack(features)
             written = write_chains(self.model, stacked, [1] * len(stacked))
-            for index, chain, written_chain, means in zip(indices, chains, written, mel_means(stacked), strict=True):
+            for index, chain, written_chain, means in zip(
+                indices, chains, written, self._mel_means(stacked), strict=True
+            ):
                 named = [name for name, _ in written_chain]
                 yield Prediction(
                     index=index,
@@ -206,7 +213,7 @@ class NamePedals(RowTask):
         sounds = self._sounds(train)
         numbers = sample(len(train), MOST_CLIPS).tolist() if len(train) > MOST_CLIPS else list(range(len(train)))
         waves = (torch.from_numpy(sounds.read(index)) for index in numbers)
-        means = torch.cat([mel_means(self.windows.features(wave)[None]) for wave in waves])
+        means = torch.cat([self._mel_means(self.windows.features(wave)[None]) for wave in waves])
         chains = [self.chain(train[index]) for index in numbers]
         inputs = torch.tensor([one.details["mel_means"] for one in predictions])
         named = predict_pedals(means, chains, inputs)
@@ -216,6 +223,9 @@ class NamePedals(RowTask):
             f"{about}; learnt from {len(numbers):,} of {len(train):,} training rows",
             [one.by_baseline(chain, chain == one.label) for one, chain in zip(predictions, named, strict=True)],
         )
+
+    def _mel_means(self, features: Tensor) -> Tensor:
+        return mel_means(features[:, : self.windows.extractor.bins])
 
     def _sounds(self, rows: Dataset) -> RowSounds:
         return RowSounds(rows, self.columns["file"], self.folder, self.windows.extractor.sample_rate_hz)

@@ -19,6 +19,7 @@ from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.models.whisper.foreign_names import preprocessor_config
+from glassformer.tasks.pedals.cepstrum import BANDS, cepstral_bands
 
 WINDOWS_AT_ONCE = 64
 SILENCE_DB = -60.0
@@ -28,22 +29,33 @@ SILENCE_DB = -60.0
 class Windows:
     """Windows of recordings, as an encoder over spectrograms reads them.
 
-    samples: of a window
+    samples: of a window · cepstrum: whether bands of a cepstrum stand below those of the spectrogram
 
     Args:
         model: its processor says how spectrograms are made; a new one has the one that is asked for
         window_samples, hop_samples: length of the Fourier transform and from one frame to the next; None = as it has
+        cepstrum: whether the last 138 of the model's `num_mel_bins` are of a cepstrum; None = as it has
     Raises: ConfigError: its processor has others.
     """
 
-    def __init__(self, model: Model, window_samples: int | None = None, hop_samples: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        window_samples: int | None = None,
+        hop_samples: int | None = None,
+        cepstrum: bool | None = None,
+    ) -> None:
         wanted = {"n_fft": window_samples, "hop_length": hop_samples}
         for name, value in (("window_samples", window_samples), ("hop_samples", hop_samples)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 16):
                 raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number of samples from 16 up")
-        positions = int(model.config["max_source_positions"])
+        if cepstrum not in (None, True, False):
+            raise ConfigError(f"cepstrum is {safe_repr(cepstrum)}; it must be true or false")
+        positions, rows = int(model.config["max_source_positions"]), int(model.config["num_mel_bins"])
         if model._processor is None:
-            made = preprocessor_config(int(model.config["num_mel_bins"]), positions)
+            if cepstrum and rows <= BANDS:
+                raise ConfigError(f"num_mel_bins is {rows}, of which {BANDS} are bands of the cepstrum; give it more")
+            made = preprocessor_config(rows - BANDS * bool(cepstrum), positions)
             made |= {name: value for name, value in wanted.items() if value is not None}
             made["chunk_length"] = max(1, round(2 * positions * made["hop_length"] / made["sampling_rate"]))
             model._processor = AudioProcessor.from_config(made)
@@ -53,6 +65,10 @@ class Windows:
         for name, value in wanted.items():
             if value not in (None, held[name]):
                 raise ConfigError(f"the model reads spectrograms with {name} {held[name]}, not {value}; leave it out")
+        self.cepstrum = rows == self.extractor.bins + BANDS
+        if cepstrum not in (None, self.cepstrum):
+            has = "a" if self.cepstrum else "no"
+            raise ConfigError(f"the model reads {has} cepstrum, and cepstrum is {cepstrum}; leave it out")
         self.samples = 2 * positions * self.extractor.hop_samples
 
     def features(self, wave: Tensor) -> Tensor:
@@ -78,4 +94,9 @@ class Windows:
 
     def _spectrograms(self, windows: Tensor) -> Tensor:
         peaks = windows.abs().amax(1, keepdim=True)
-        return self.extractor.features(windows / peaks.clamp(min=1e-9))
+        waves = windows / peaks.clamp(min=1e-9)
+        mels = self.extractor.features(waves)
+        if not self.cepstrum:
+            return mels
+        bands = cepstral_bands(waves, self.extractor.sample_rate_hz, self.extractor.hop_samples)
+        return torch.cat([mels, bands], 1)
