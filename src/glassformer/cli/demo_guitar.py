@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
+import glassformer
 from glassformer.cli.screen import heading, plain_table, print_json, progress_of, terminal, text_of, visible
 
 if TYPE_CHECKING:
@@ -48,20 +49,29 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class GuitarModels:
-    """The models of the demo: of pedals from sound; a codec; a decoder and an encoder-decoder over its codes."""
+    """The models of the demo: of pedals from sound; a codec; a decoder and an encoder-decoder over its codes.
+
+    None: this package carries none, and its part is left out.
+    """
 
     pedals: Model
     codec: Model
-    player: Model
-    wet: Model
+    player: Model | None
+    wet: Model | None
 
     @classmethod
     def load(cls) -> GuitarModels:
         """The checkpoints that are part of this package."""
         from glassformer.model import load
 
-        names = ("pedals", "codec", "player", "wet")
-        return cls(**{name: load(f"{CHECKPOINTS}guitar_{name}", offline=True) for name in names})
+        def carried(name: str) -> Model | None:
+            there = (Path(glassformer.__path__[0]) / "checkpoints" / f"guitar_{name}").is_dir()
+            return model(name) if there else None
+
+        def model(name: str) -> Model:
+            return load(f"{CHECKPOINTS}guitar_{name}", offline=True)
+
+        return cls(model("pedals"), model("codec"), carried("player"), carried("wet"))
 
 
 @dataclass(frozen=True)
@@ -91,12 +101,14 @@ class GuitarDemo:
         """Its parts, each when it is made. Args: bar: shows how many frames of codes are made, under a name"""
         yield self._pedals()
         yield self._codes()
-        with bar("playing on") as progress:
-            section = self._plays_on(progress)
-        yield section
-        with bar("dry to wet") as progress:
-            section = self._wet(progress)
-        yield section
+        if (player := self.models.player) is not None:
+            with bar("playing on") as progress:
+                section = self._plays_on(player, progress)
+            yield section
+        if (wet := self.models.wet) is not None:
+            with bar("dry to wet") as progress:
+                section = self._wet(wet, progress)
+            yield section
 
     def _pedals(self) -> Section:
         from glassformer.audio.listening import SoundExample
@@ -135,14 +147,14 @@ class GuitarDemo:
         sounds = [self._sound("original", self.dry, marks=self._notes()), decoded]
         return Section("Sound as codes", SoundExample("Sound as codes", sounds, about, facts))
 
-    def _plays_on(self, progress: Progress) -> Section:
+    def _plays_on(self, player: Model, progress: Progress) -> Section:
         from glassformer.audio.listening import SoundExample, SoundMark
 
         samples, rate = self.dry.sound
         encoded = self.models.codec.encode_audio(samples, sample_rate_hz=rate)
         frames = max(round(self.seconds * encoded.frame_rate_hz), 1)
         began = time.perf_counter()
-        codes = self.models.player.continue_codes(
+        codes = player.continue_codes(
             encoded.codes, frames, seed=self.seed, progress=_sum_up(progress, frames), **SAMPLING
         )
         took = time.perf_counter() - began
@@ -157,13 +169,13 @@ class GuitarDemo:
         sounds = [self._sound("riff", self.dry, marks=self._notes()), self._decoded("played on", codes, marks=here)]
         return Section("Played on", SoundExample("Played on", sounds, about, facts))
 
-    def _wet(self, progress: Progress) -> Section:
+    def _wet(self, wet: Model, progress: Progress) -> Section:
         from glassformer.audio.listening import Sound, SoundExample
         from glassformer.data.guitar.clips import render
 
         samples, rate = self.dry.sound
         encoded = self.models.codec.encode_audio(samples, sample_rate_hz=rate)
-        codes = self.models.wet.convert_codes(encoded.codes, progress=_sum_up(progress, encoded.codes.shape[1]))
+        codes = wet.convert_codes(encoded.codes, progress=_sum_up(progress, encoded.codes.shape[1]))
         true = render({**self.dry.recipe, "pedals": [{"pedal": WET}]})
         about = f"An encoder-decoder over codes has learnt what an {WET} does to a guitar, and does it to the riff."
         facts = [("pedal", WET)]
