@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.files.parsing import json_value, parse_dataclass
+from glassformer.files.parsing import convert, json_value, keyword_types, parse_dataclass
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,32 @@ def test_values_for_strict_json() -> None:
         "x": ["nan", 1, None],
         "y": ["inf"],
     }
+
+
+class Sides(TypedDict, total=False):
+    language: str | None
+
+
+class Base:
+    def __init__(self, model: object, *, size: int | None = None, **more: Unpack[Sides]) -> None: ...
+
+
+class Derived(Base):
+    def __init__(self, model: object, *, names: Sequence[str] = (), how: Mapping[str, Any] | None = None) -> None: ...
+
+
+def test_keywords_are_converted_by_their_annotations() -> None:
+    hints = keyword_types(Derived)
+    assert convert(hints["size"], 3.0, "size") == 3 and convert(hints["names"], ("a",), "names") == ["a"]
+    assert convert(hints["how"], {"a": 1}, "how") == {"a": 1} and convert(hints["how"], None, "how") is None
+    assert convert(hints["language"], "en", "language") == "en"
+    for name, value, said in (
+        ("size", "x", "objective.size is 'x'; it must be a whole number"),
+        ("size", 2.5, "objective.size is 2.5"),
+        ("names", "ab", "objective.names is 'ab'; it must be a list"),
+        ("names", [1], r"objective.names\[0\] is 1; it must be a text"),
+        ("how", [1], r"objective.how is \[1\]; it must be names and values"),
+        ("language", 5, "objective.language is 5; it must be a text"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            convert(hints[name], value, f"objective.{name}")

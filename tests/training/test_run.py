@@ -196,9 +196,16 @@ def test_adapters_are_merged_into_what_is_saved(values: dict[str, Any], tmp_path
         ("data.limit", 99, "data.limit is 99; there are 32 training rows"),
         ("data.validation_format", {"part": "val"}, "data.validation names none"),
         ("objective", {"blok": 3}, "'blok' is no option of Classify"),
+        ("objective", {"max_tokens": "many"}, "objective.max_tokens is 'many'; it must be a whole number"),
+        ("objective", {"separator": 5}, "objective.separator is 5; it must be a text"),
+        ("training.steps", 10**400, "steps is 0x.*; it must be a whole number from 1 to 1e15"),
+        ("adapter", {"rank": 10**30}, "rank is 10+; it must be a whole number from 1 to 1000000"),
+        ("tokenizer", {"size": 10**30}, "size is 10+; it must be a whole number of tokens from 1 to"),
+        ("tokenizer", {"size": 300, "min_frequency": 10**30}, "min_frequency is 10+; it must be a whole number"),
         ("training.warmpu", 3, "'warmpu' is no option; nearest: 'warmup'"),
         ("training.warmup", 99, "longer than the 3 steps"),
         ("preset", "gtp", "preset is 'gtp'"),
+        ("preset", ["lora"], r"preset is \['lora'\]; allowed"),
     ],
 )
 def test_what_is_refused(values: dict[str, Any], place: str, value: Any, message: str) -> None:

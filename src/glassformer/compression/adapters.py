@@ -61,8 +61,8 @@ class AdapterSpec:
 
     def __post_init__(self) -> None:
         for rank in (self.rank, *self.rank_pattern.values()):
-            if rank < 1:
-                raise ConfigError(f"rank is {rank}; it must be at least 1")
+            if not 1 <= rank <= 10**6:
+                raise ConfigError(f"rank is {rank}; it must be a whole number from 1 to 1000000")
         for alpha in (self.alpha, *self.alpha_pattern.values()):
             if not 0 < alpha < float("inf"):
                 raise ConfigError(f"alpha is {alpha}; it must be a number above 0")

@@ -23,7 +23,7 @@ from glassformer.errors import ConfigError, DataError, WeightsError, nearest
 from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, Evaluation, EvaluationReport, evaluate
 from glassformer.files import read_json_object, safe_repr
 from glassformer.model import Model, load
-from glassformer.runs.config import RunConfig, check_task_options, parse_config
+from glassformer.runs.config import RunConfig, parse_config, parse_task_options
 from glassformer.runs.data import check_unused_columns, read_splits
 from glassformer.runs.folder import CONFIG, MODEL, no_run, read_config, run_name
 from glassformer.tasks.base import Task, check_evaluates, task_class
@@ -302,8 +302,8 @@ def evaluate_model(
     """
     check_evaluates(task)
     kind = task_class(task)
-    check_task_options(kind, options or {})
-    own = kind(load_trained_model(model, task, device), columns=columns or None, **(options or {}))  # type: ignore[call-arg]
+    given = parse_task_options(kind, options or {})
+    own = kind(load_trained_model(model, task, device), columns=columns or None, **given)  # type: ignore[call-arg]
     check_unused_columns(rows, own, ignore)
     return evaluate(
         task,

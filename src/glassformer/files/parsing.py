@@ -6,8 +6,8 @@ import dataclasses
 import math
 import types
 import warnings
-from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
@@ -38,7 +38,7 @@ def parse_dataclass(cls: type[T], values: object, path: str = "") -> T:
             raise ConfigError(
                 f"{where}{safe_repr(name)} is no option{nearest(str(name), known)}; allowed: {', '.join(known)}"
             )
-        arguments[name] = _convert(hints[name], value, f"{path}.{name}" if path else str(name))
+        arguments[name] = convert(hints[name], value, f"{path}.{name}" if path else str(name))
     for name, field in known.items():
         if name not in arguments and field.default is field.default_factory is dataclasses.MISSING:
             raise ConfigError(f"{where}{name!r} is missing")
@@ -54,8 +54,27 @@ def _rename_former_keys(cls: type, values: Mapping[Any, Any], path: str) -> Mapp
     return {former.get(name, name): value for name, value in values.items()} if former else values
 
 
-def _convert(hint: Any, value: Any, path: str) -> Any:
-    """Convert a value to the type of an option."""
+def keyword_types(cls: type) -> dict[str, Any]:
+    """The types of the keyword arguments of a class, those of its bases too: name → annotation."""
+    hints: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        if "__init__" not in vars(base):
+            continue
+        try:
+            own = get_type_hints(base.__init__)  # type: ignore[misc] # of this very class
+        except (NameError, TypeError):  # annotations for type checkers alone
+            continue
+        for name, hint in own.items():
+            unpacked = get_origin(hint) is Unpack  # **options: Unpack[SomeTypedDict]
+            hints |= get_type_hints(get_args(hint)[0]) if unpacked else {name: hint}
+    return hints
+
+
+def convert(hint: Any, value: Any, path: str) -> Any:
+    """Convert a value to the type of an option.
+
+    Raises: ConfigError: a value of another type.
+    """
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return value
@@ -65,20 +84,21 @@ def _convert(hint: Any, value: Any, path: str) -> Any:
         alternatives = [alternative for alternative in inner if alternative is not type(None)]
         for alternative in alternatives[:-1]:
             try:
-                return _convert(alternative, value, path)
+                return convert(alternative, value, path)
             except ConfigError:
                 continue
-        return _convert(alternatives[-1], value, path)
+        return convert(alternatives[-1], value, path)
     if origin is Literal:
         if value in inner:
             return value
         raise ConfigError(f"{path} is {safe_repr(value)}; allowed: {', '.join(map(str, inner))}")
     if dataclasses.is_dataclass(hint):
         return value if isinstance(value, hint) else parse_dataclass(hint, value, path)  # type: ignore[arg-type]
-    if origin in (list, tuple) and isinstance(value, (list, tuple)):
-        return origin(_convert(inner[0], item, f"{path}[{i}]") for i, item in enumerate(value))
-    if origin is dict and isinstance(value, Mapping):
-        return {_convert(inner[0], k, path): _convert(inner[1], v, f"{path}.{k}") for k, v in value.items()}
+    if origin in (list, tuple, Sequence) and isinstance(value, (list, tuple)):
+        kind = list if origin is Sequence else origin
+        return kind(convert(inner[0], item, f"{path}[{i}]") for i, item in enumerate(value))
+    if origin in (dict, Mapping) and isinstance(value, Mapping):
+        return {convert(inner[0], k, path): convert(inner[1], v, f"{path}.{k}") for k, v in value.items()}
     if hint is float and not isinstance(value, bool) and isinstance(value, (int, float, str)):
         try:
             return float(value)
@@ -89,8 +109,16 @@ def _convert(hint: Any, value: Any, path: str) -> Any:
         return int(value)
     if hint in (bool, str) and isinstance(value, hint):
         return value
+    if isinstance(hint, type) and hint not in (int, float, bool, str) and isinstance(value, hint):
+        return value
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-    names |= {list: "a list", tuple: "a list", dict: "names and values"}
+    names |= {
+        list: "a list",
+        tuple: "a list",
+        Sequence: "a list",
+        dict: "names and values",
+        Mapping: "names and values",
+    }
     expected = names.get(hint) or names.get(origin) or str(hint)
     raise ConfigError(f"{path} is {safe_repr(value)}; it must be {expected}")
 

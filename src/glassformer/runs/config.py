@@ -21,7 +21,7 @@ from glassformer.data.views import RelabelledRows
 from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.parsing import convert, keyword_types, parse_dataclass
 from glassformer.tasks.base import Task, task_class
 
 ScheduleName = Literal["constant", "linear", "cosine", "inverse-sqrt", "noam"]
@@ -95,8 +95,8 @@ class TrainingOptions:
             "steps batch_size batch_tokens micro_batch_tokens micro_batch_size validate_every save_every keep "
             "patience log_every max_skipped max_failed_saves"
         )
-        whole = "a whole number from 1 up"
-        self._require(counts, lambda x: x is None or (isinstance(x, int) and x >= 1), whole)
+        whole = "a whole number from 1 to 1e15"
+        self._require(counts, lambda x: x is None or (isinstance(x, int) and 1 <= x <= 10**15), whole)
         self._require("training_sample", lambda x: isinstance(x, int) and x >= 0, "a whole number from 0 up")
         self._require("epochs", lambda x: 0 < x < math.inf, "a number above 0")
         self._require("learning_rate", lambda x: 0 < x < math.inf, "a number above 0, such as 5e-5")
@@ -150,8 +150,8 @@ def preset(name: str) -> dict[str, Any]:
 
     Raises: ConfigError: there is none of this name.
     """
-    if name not in PRESETS:
-        raise ConfigError(f"preset is {name!r}; allowed: {', '.join(PRESETS)}{nearest(str(name), PRESETS)}")
+    if not isinstance(name, str) or name not in PRESETS:
+        raise ConfigError(f"preset is {safe_repr(name)}; allowed: {', '.join(PRESETS)}{nearest(str(name), PRESETS)}")
     return dict(PRESETS[name])
 
 
@@ -320,15 +320,19 @@ def as_list(files: str | list[str]) -> list[str]:
     return [files] if isinstance(files, str) else files
 
 
-def check_task_options(kind: type[Task], options: Mapping[str, Any]) -> None:
-    """Raises: ConfigError: an option that the objective does not have."""
-    known = kind.options()
+def parse_task_options(kind: type[Task], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a task, each of the type that its class annotates.
+
+    Raises: ConfigError: an option that the objective does not have, or a value of another type.
+    """
+    known, hints = kind.options(), keyword_types(kind)
     for name in options:
         if name not in known:
             raise ConfigError(
                 f"objective: {safe_repr(name)} is no option of {kind.__name__}{nearest(name, known)}; "
                 f"allowed: {', '.join(known) or 'none'}"
             )
+    return {name: convert(hints.get(name, Any), value, f"objective.{name}") for name, value in options.items()}
 
 
 __getattr__ = former_names(__name__)

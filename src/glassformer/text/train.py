@@ -41,6 +41,7 @@ from glassformer.text.untrained import UntrainedTokenizer, untrained_for_family,
 
 MIN_FREQUENCY = 2  # merges of pairs that occur once would fit noise
 BYTE_COUNT = 256
+MAX_COUNT = 2**31 - 1  # token ids and counts have 32 bits
 NEVER_MATCHES = r"(?!)"  # a pattern without matches
 BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")
 
@@ -93,6 +94,8 @@ def train_tokenizer(
         untrained,
         added_tokens=(*untrained.added_tokens, *(token for token in more if token.content not in known)),
     )
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_COUNT:
+        raise ConfigError(f"size is {size!r}; it must be a whole number of tokens from 1 to {MAX_COUNT}")
     corpus = _Corpus(texts, [token.content for token in untrained.added_tokens])
     return _assemble(untrained, _train_model(untrained, corpus, size, min_frequency))
 
@@ -262,8 +265,8 @@ def _check_min_frequency(min_frequency: int | None, model_type: str) -> None:
         return
     if model_type == "Unigram":
         raise ConfigError("min_frequency is not for unigram, which keeps the pieces that a text is likeliest made of")
-    if isinstance(min_frequency, bool) or not isinstance(min_frequency, int) or min_frequency < 1:
-        raise ConfigError(f"min_frequency is {min_frequency!r}; it must be a whole number from 1")
+    if isinstance(min_frequency, bool) or not isinstance(min_frequency, int) or not 1 <= min_frequency <= MAX_COUNT:
+        raise ConfigError(f"min_frequency is {min_frequency!r}; it must be a whole number from 1 to {MAX_COUNT}")
 
 
 def _check_alphabet(letters: int, fixed: int, size: int) -> None:

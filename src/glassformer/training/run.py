@@ -23,7 +23,7 @@ from glassformer.files import read_json_object
 from glassformer.files.atomic import atomic_file
 from glassformer.model import Model, load
 from glassformer.models.presets import PRESETS
-from glassformer.runs.config import RunConfig, TokenizerConfig, check_task_options, config_yaml
+from glassformer.runs.config import RunConfig, TokenizerConfig, config_yaml, parse_task_options
 from glassformer.runs.data import check_unused_columns, read_splits
 from glassformer.runs.folder import CONFIG
 from glassformer.tasks.base import Task, task_class
@@ -41,7 +41,7 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
     Raises: GlassformerError: what is wrong with any of it.
     """
     kind = task_class(config.task)
-    check_task_options(kind, config.objective)
+    config = replace(config, objective=parse_task_options(kind, config.objective))
     train, validation = read_splits(config, kind)
     seed_all(config.training.seed)  # of a new head, too
     model = _model(config, kind, train)
