@@ -48,6 +48,9 @@ class LayerNorm(nn.LayerNorm):
     def __init__(self, spec: LayerNormSpec) -> None:
         super().__init__(spec.width, eps=spec.eps, bias=spec.bias)
 
+    def forward(self, input: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+        return super().forward(input)
+
 
 class RMSNorm(nn.Module):
     """RMS normalisation: divide each token's vector by its root mean square, then apply a learned scale.
