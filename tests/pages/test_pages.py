@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import DataError
-from glassformer.pages import html_table, json_script, markdown_table, scroll_region, write_page
+from glassformer.pages import html_table, json_script, markdown_table, scroll_region, text_table, write_page
 
 
 def test_json_in_a_page_ends_where_it_should() -> None:
@@ -20,6 +20,15 @@ def test_json_in_a_page_ends_where_it_should() -> None:
     }
     with pytest.raises(ValueError, match="JSON"):
         json_script("rows", {"n": float("nan")})
+
+
+def test_numbers_of_a_text_table_stand_below_each_other() -> None:
+    table = text_table(["label", "loss", "rows"], [["joy", "0.1", "1,200"], ["a longer one", "−12.5", "7"]])
+    assert table.splitlines() == [
+        "label          loss   rows",
+        "joy             0.1  1,200",
+        "a longer one  −12.5      7",
+    ]
 
 
 def test_a_label_is_text() -> None:

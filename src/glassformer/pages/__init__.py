@@ -14,6 +14,8 @@ from typing import Any
 from glassformer.errors import DataError
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
 
+NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?( ?%)?")
+
 
 def page(title: str, body: str, *, style: str, script: str = "") -> str:
     """A complete HTML document.
@@ -88,9 +90,14 @@ def _hash(text: str) -> str:
 
 
 def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as lines of text, its columns left-justified."""
+    """A table as lines of text; columns of numbers are right-justified."""
     widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in [headings, *rows])
+    numbers = [bool(rows) and all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(headings))]
+    justify = [str.rjust if is_number else str.ljust for is_number in numbers]
+    return "\n".join(
+        "  ".join(put(cell, width) for put, cell, width in zip(justify, row, widths, strict=True)).rstrip()
+        for row in [headings, *rows]
+    )
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

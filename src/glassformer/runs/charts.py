@@ -20,7 +20,7 @@ from glassformer.runs.history import RunHistory
 
 SIZE = 1000  # width and height of a chart in its own coordinates, which are stretched to the page
 ROWS, COLUMNS = 5, 7
-MARGIN = 1.01  # the axis ends a little after the last step, for its dot
+MARGIN = 1.02  # the axis ends a little after the last step, for its dot
 MAX_LINE_POINTS = 400  # points of a line
 MAX_CHECKPOINT_MARKS = 200  # checkpoints of a run
 COLOURS = 8

@@ -26,7 +26,7 @@ MAX_LABELS = 20
 """Maximum labels in a table, those with the highest loss; some tasks have hundreds."""
 TEXT_WIDTH = 72
 """Characters of a text in a table."""
-GROUP_COLUMNS = ("mean loss", "sum", "count", "wrong")
+GROUP_COLUMNS = ("mean loss", "total loss", "count", "wrong")
 
 
 @dataclass(frozen=True)

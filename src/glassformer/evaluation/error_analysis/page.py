@@ -279,7 +279,7 @@ def _group_panel(called: str, groups: Sequence[ErrorGroup]) -> str:
     """Loss by label or by token; the script makes its name a filter of the rows."""
     table = html_table([called, *GROUP_COLUMNS], [[x.name, *x.cells()] for x in groups[:MAX_GROUPS]])
     more = f'<p class="dim">{len(groups) - MAX_GROUPS:,} more.</p>' if len(groups) > MAX_GROUPS else ""
-    order = "sum" if called == "word" else "mean loss"
+    order = "total loss" if called == "word" else "mean loss"
     return (
         f'<section class="panel" data-groups="{called}"><h2>By {called}</h2><p class="dim">Highest {order} first.</p>'
         f"{scroll_region(f'Loss by {called}', table)}{more}</section>"

@@ -7,7 +7,7 @@
 
 function curves() {
   const data = JSON.parse(document.getElementById("curves").textContent);
-  const SIZE = 1000, ROWS = 5, COLUMNS = 7, MARGIN = 1.01;
+  const SIZE = 1000, ROWS = 5, COLUMNS = 7, MARGIN = 1.02;
   const whole = { from: 0, to: data.last * MARGIN || 1 };
   const state = { ...whole, at: null, hidden: new Set(), log: new Set() };
   const bar = document.querySelector(".bar");
