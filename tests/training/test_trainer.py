@@ -227,6 +227,14 @@ def test_a_damaged_best_model_is_seen_when_a_finished_run_is_repeated(tmp_path: 
         weights.write_bytes(content)
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\n", b"0a  model.safetensors\n"])
+def test_damaged_digests_of_the_best_model_are_seen(tmp_path: Path, content: bytes) -> None:
+    trainer_of(tmp_path, validation=some(9), steps=2).train()
+    (tmp_path / "model" / "SHA256SUMS").write_bytes(content)
+    with pytest.warns(UserWarning, match="SHA256SUMS is damaged: it holds no digests; the best weights"):
+        trainer_of(tmp_path, validation=some(9), steps=2).train()
+
+
 def test_asked_to_stop_it_finishes_the_step_and_saves(tmp_path: Path) -> None:
     import os
     import signal

@@ -7,6 +7,7 @@ journal.jsonl     event log, step by step            model/         the best mod
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import time
 import warnings
@@ -44,6 +45,7 @@ from glassformer.training.state import (
 
 SUMS = "SHA256SUMS"
 """Digests of the files of the best model, in its folder, as `sha256sum --check` reads them."""
+_SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
 class RunFolder:
@@ -162,18 +164,30 @@ class RunFolder:
         A model without digests is one of an earlier release; it is taken as it is.
         """
         folder = (self.path or Path()) / MODEL
-        sums = folder / SUMS
-        lines = sums.read_text().splitlines() if sums.is_file() else []
-        expected = {folder / Path(name).name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-        damaged = [file for file, digest in expected.items() if not file.is_file() or file_sha256(file) != digest]
-        if damaged or not folder.is_dir():
-            what = f"{damaged[0]} is damaged: its SHA-256 is not that of {SUMS}" if damaged else f"{folder} is gone"
-            warnings.warn(
-                f"{what}; the best weights, of step {state.best_step}, are lost, and the last ones, of step "
-                f"{state.step}, take their place",
-                stacklevel=4,
-            )
-        return bool(damaged) or not folder.is_dir()
+        damaged = _damaged_file(folder)
+        if damaged is None and folder.is_dir():
+            return False
+        what = f"{folder} is gone" if damaged is None else f"{damaged} is damaged: its SHA-256 is not that of {SUMS}"
+        if damaged == folder / SUMS:
+            what = f"{damaged} is damaged: it holds no digests"
+        warnings.warn(
+            f"{what}; the best weights, of step {state.best_step}, are lost, and the last ones, of step {state.step}, "
+            "take their place",
+            stacklevel=4,
+        )
+        return True
+
+
+def _damaged_file(folder: Path) -> Path | None:
+    """The first file that its digest does not fit, or the file of digests where that is damaged; None = all is well."""
+    sums = folder / SUMS
+    if not sums.is_file():
+        return None
+    lines = [_SUM.fullmatch(line) for line in sums.read_text("utf-8", "replace").splitlines()]
+    entries = [(folder / Path(line[2]).name, line[1]) for line in lines if line is not None]
+    if not entries or len(entries) < len(lines):
+        return sums
+    return next((file for file, digest in entries if not file.is_file() or file_sha256(file) != digest), None)
 
 
 # ------------------------------------------------------------------------------------------- the training state
