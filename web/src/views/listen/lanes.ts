@@ -92,7 +92,7 @@ export function drawAttention(stage: Stage, map: Bytes, rate: number, first: num
   paint.drawImage(picture, from * rate, first, (width / scale) * rate, last - first, 0, 0, width, height);
 }
 
-/** Codes as cells in colours, with their numbers where there is room; the same code as the chosen one stands out. */
+/** Codes as cells in colours, with their numbers where there is room; the chosen one and what is like it stand out. */
 export function drawCodes(stage: Stage, codes: Codes, seconds: number, chosen: { book: number; code: number } | null, focus: Token | null): void {
   const { from, scale, width, height, dark } = stage;
   const { paint, ratio, colour } = prepared(stage);
@@ -108,8 +108,9 @@ export function drawCodes(stage: Stage, codes: Codes, seconds: number, chosen: {
     if (frame < 0) continue;
     for (let book = 0; book < books; book++) {
       const code = values[book * frames + frame];
-      const same = chosen === null || chosen.book !== book || chosen.code === code;
-      paint.fillStyle = `rgb(${codeColour(book, shadeOf(codes, book, code), dark).join(" ")} / ${same ? 1 : 0.3})`;
+      const shade = shadeOf(codes, book, code);
+      const strength = chosen === null || chosen.book !== book ? 1 : likeness(codes, chosen, code);
+      paint.fillStyle = `rgb(${codeColour(book, shade, dark).join(" ")} / ${strength})`;
       paint.fillRect(x, book * row, Math.min(step, end - x) - gap, row - 1);
     }
   }
@@ -120,6 +121,13 @@ export function drawCodes(stage: Stage, codes: Codes, seconds: number, chosen: {
     const wide = Math.max(cell, 5);
     paint.strokeRect((focus.frame / rate - from) * scale + (cell - wide) / 2, focus.book * row, wide, row - 1);
   }
+}
+
+/** How strongly a code is shown beside the chosen one of its codebook: the same in full, others the more the more they are alike. */
+function likeness(codes: Codes, chosen: { book: number; code: number }, code: number): number {
+  if (code === chosen.code) return 1;
+  const apart = codes.shades ? Math.abs(shadeOf(codes, chosen.book, code) - shadeOf(codes, chosen.book, chosen.code)) : 1;
+  return 0.22 + 0.55 * Math.max(1 - apart / 0.12, 0);
 }
 
 function writeCodes(paint: CanvasRenderingContext2D, { from, scale, dark }: Stage, codes: Codes, end: number): void {
