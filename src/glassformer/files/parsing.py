@@ -14,6 +14,13 @@ from glassformer.files import safe_repr
 
 T = TypeVar("T")
 
+_KINDS: dict[Any, str] = {
+    **{int: "a whole number", float: "a number", bool: "true or false", str: "a text"},
+    **dict.fromkeys((list, tuple, Sequence), "a list"),
+    **dict.fromkeys((dict, Mapping), "names and values"),
+}
+"""Types of options, as a message says them."""
+
 
 def parse_dataclass(cls: type[T], values: object, path: str = "") -> T:
     """Parse a mapping into a dataclass; unknown keys and values of another type are errors.
@@ -111,15 +118,7 @@ def convert(hint: Any, value: Any, path: str) -> Any:
         return value
     if isinstance(hint, type) and hint not in (int, float, bool, str) and isinstance(value, hint):
         return value
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-    names |= {
-        list: "a list",
-        tuple: "a list",
-        Sequence: "a list",
-        dict: "names and values",
-        Mapping: "names and values",
-    }
-    expected = names.get(hint) or names.get(origin) or str(hint)
+    expected = _KINDS.get(hint) or _KINDS.get(origin) or str(hint)
     raise ConfigError(f"{path} is {safe_repr(value)}; it must be {expected}")
 
 

@@ -94,8 +94,6 @@ def train_tokenizer(
         untrained,
         added_tokens=(*untrained.added_tokens, *(token for token in more if token.content not in known)),
     )
-    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_COUNT:
-        raise ConfigError(f"size is {size!r}; it must be a whole number of tokens from 1 to {MAX_COUNT}")
     corpus = _Corpus(texts, [token.content for token in untrained.added_tokens])
     return _assemble(untrained, _train_model(untrained, corpus, size, min_frequency))
 
@@ -148,6 +146,7 @@ def _train_model(
 ) -> dict[str, Any]:
     """The trained model, as the JSON of a `tokenizer.json`."""
     model = untrained.engine_json["model"]
+    _check_size(size)
     _check_min_frequency(min_frequency, model["type"])
     fixed = [token.content for token in untrained.added_tokens]
     if model.get("byte_fallback"):
@@ -258,6 +257,11 @@ def _frequent_words(counts: Counter[str], size: int, min_frequency: int) -> list
             f"nothing in the corpus occurs {min_frequency:,} times; give a smaller min_frequency, or more text"
         )
     return words
+
+
+def _check_size(size: int) -> None:
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_COUNT:
+        raise ConfigError(f"size is {size!r}; it must be a whole number of tokens from 1 to {MAX_COUNT}")
 
 
 def _check_min_frequency(min_frequency: int | None, model_type: str) -> None:
