@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from glassformer.explorer.binary_frames import BinaryFrame, decode
 from glassformer.explorer.look import Look
 
-PATIENCE = 20_000
+PATIENCE = 60_000
 """Milliseconds until something that should be on the page counts as missing: machines that test are slow at times."""
 
 VIEW_READY = {
