@@ -194,10 +194,13 @@ def store_examples(
 class _WatchedRows:
     """Rows that count those that are read, and, once all were, warn of texts without a character: their labels are
     learnt from nothing.
+
+    The last row is remembered: tasks of sounds ask for one several times, and a row may be made when it is asked for.
     """
 
     def __init__(self, rows: Dataset, columns: Sequence[str], advance: Callable[[int], None]) -> None:
         self._rows, self._inputs, self._advance = rows, columns, advance
+        self._last: tuple[int, Mapping[str, Any]] = -1, {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rows, name)
@@ -206,8 +209,10 @@ class _WatchedRows:
         return len(self._rows)
 
     def __getitem__(self, index: int) -> Mapping[str, Any]:
-        self._advance(1)
-        return self._rows[index]
+        if self._last[0] != index:
+            self._advance(1)
+            self._last = index, self._rows[index]
+        return self._last[1]
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         first, count = None, 0
