@@ -43,15 +43,21 @@ class AudioCoder(PretrainedModel):
         return decode_audio(self.network, codes)
 
     def continue_codes(
-        self, codes: Tensor, frames: int, *, progress: Progress | None = None, **options: object
+        self, codes: Tensor | EncodedAudio, frames: int, *, progress: Progress | None = None, **options: object
     ) -> Tensor:
         """Go on from a recording by a language model over codes: `generation.audio_codes.continue_codes`."""
         from glassformer.generation.audio_codes import continue_codes
 
-        return continue_codes(self.network, codes, frames, progress=progress, **options)
+        return continue_codes(self.network, _of(codes), frames, progress=progress, **options)
 
-    def convert_codes(self, codes: Tensor, *, progress: Progress | None = None, **options: object) -> Tensor:
+    def convert_codes(
+        self, codes: Tensor | EncodedAudio, *, progress: Progress | None = None, **options: object
+    ) -> Tensor:
         """Convert a recording by an encoder-decoder over codes: `generation.audio_codes.convert_codes`."""
         from glassformer.generation.audio_codes import convert_codes
 
-        return convert_codes(self.network, codes, progress=progress, **options)
+        return convert_codes(self.network, _of(codes), progress=progress, **options)
+
+
+def _of(codes: Tensor | EncodedAudio) -> Tensor:
+    return codes.codes if isinstance(codes, EncodedAudio) else codes

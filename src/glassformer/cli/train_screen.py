@@ -52,6 +52,8 @@ def summary(config: RunConfig, trainer: Trainer) -> dict[str, str]:
 
 def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> list[str]:
     """Two commands to go on with, on words of an example where the model reads text."""
+    from glassformer.tasks.base import gives_sounds
+
     run, verb = shlex.quote(config.output), {"generate": "generate", "instruct": "generate"}.get(config.task)
     if config.task in ("classify", "tag", "fill", "translate", "summarise"):
         verb = f"predict {config.task}"
@@ -62,6 +64,8 @@ def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> li
             break
         text = first_words(tokenizer.decode([int(i) for i in ids], skip_special_tokens=True))
     commands = [f"glassformer errors {run}" if evaluated else f"glassformer curves {run}"]
+    if gives_sounds(type(trainer.task)):
+        commands.insert(0, f"glassformer listen {run}")
     if text:
         commands.insert(0, f"glassformer look {run} {shlex.quote(text)}")
         if config.task == "fill" and tokenizer is not None:

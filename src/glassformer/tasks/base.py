@@ -270,7 +270,7 @@ class Task(ABC):
 
         Raises: UnsupportedError: the task is not about sound. DataError: a row without a sound, with its file and line.
         """
-        can = [name for name in TASKS if task_class(name).listen is not Task.listen]
+        can = [name for name in TASKS if gives_sounds(task_class(name))]
         raise UnsupportedError(f"{type(self).__name__} gives nothing to listen to; tasks that do: {', '.join(can)}")
 
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
@@ -312,6 +312,11 @@ def task_class(name: str) -> type[Task]:
         module, _, class_name = entry.rpartition(".")
         TASKS[name] = entry = cast("type[Task]", getattr(import_module(f"glassformer.tasks.{module}"), class_name))
     return entry
+
+
+def gives_sounds(task: type[Task]) -> bool:
+    """Whether there is something to listen to: see `Task.listen`."""
+    return task.listen is not Task.listen
 
 
 def register(name: str, task: type[Task]) -> None:

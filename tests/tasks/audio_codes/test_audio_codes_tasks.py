@@ -13,7 +13,9 @@ import torch
 from torch.nn import functional as F
 
 import glassformer
+from glassformer.cli.train_screen import next_commands
 from glassformer.core.flow import Flow
+from glassformer.data.guitar import GuitarRows
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.evaluate import evaluate
@@ -75,7 +77,10 @@ def config(folder: Path, codec: str, task: str, **changes: Any) -> Any:
 
 
 def trained(folder: Path, codec: str, task: str) -> tuple[Model, Any]:
-    result = make_trainer(config(folder, codec, task)).train()
+    made = config(folder, codec, task)
+    trainer = make_trainer(made)
+    result = trainer.train()
+    assert next_commands(made, trainer, evaluated=True)[0] == f"glassformer listen {folder}"
     assert {"loss", "perplexity", "bits"} <= set(result.metrics)
     assert result.metrics["loss"] < math.log(16)
     return glassformer.load(folder, strict=True, offline=True), result
@@ -108,7 +113,7 @@ def test_bits_are_those_of_the_whole_pass(codec: str) -> None:
     codes = task.codes_of(rows[0]["file"]["array"])  # [50, 3], two windows of 30 frames at most
     expected = np.zeros(3)
     for window in (codes[:30], codes[30:]):
-        labels = task.delayed([window])
+        labels = task.labels([{"labels": window}], Flow())
         with torch.no_grad():
             logits = model(input_ids=task.shifted(labels)).logits
         for book in range(3):
@@ -128,7 +133,7 @@ def test_an_encoder_decoder_converts_recordings(tmp_path: Path, codec: str) -> N
     found = evaluate("audio-to-audio", task, rows, train=rows, resamples=20)
     assert found.report.metric == "mel_distance" and not found.report.higher
     assert 0 <= found.report.metrics["code_accuracy"].value <= 1
-    assert list(found.report.baselines) == ["source", "codec"]
+    assert list(found.report.baselines) == ["source", "source codes", "target codes"]
     (before, after, truth), *_ = (example.sounds for example in task.listen(rows))
     assert before.seconds == after.seconds == truth.seconds == 0.5
     assert not np.array_equal(before.samples, truth.samples)
@@ -192,3 +197,12 @@ def test_recordings_of_different_lengths_are_no_pair(codec: str) -> None:
     rows = read_rows([{"source": sound, "target": {**sound, "array": np.zeros(6000, np.float32)}}])
     with pytest.raises(DataError, match=r"row 0: the source has 0\.50 seconds and the target 0\.38"):
         AudioToAudio(model, codec=codec).encode(rows)
+
+
+def test_a_clip_is_made_once_for_all_that_is_read_of_it(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    original = GuitarRows.row
+    monkeypatch.setattr(GuitarRows, "row", lambda rows, index: made.append(index) or original(rows, index))
+    model = Model.from_config({**CONVERTER, "codebooks": 3, "vocab_size": 17})
+    AudioToAudio(model, codec=codec, columns=COLUMNS).encode(read_rows("clips", **PAIRS, clips=3))
+    assert made == [0, 1, 2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from glassformer.audio.code_patterns import CodePattern
 from glassformer.audio.listening import Sound
+from glassformer.core.flow import Flow
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.engine.codec import decoded_sound, encode_audio, require_codec
 from glassformer.errors import ConfigError
@@ -109,9 +110,9 @@ class CodesTask(RowTask):
         start = int(draw.integers(max(frames - self.window, 0) + 1))
         return {name: codes[start : start + self.window] for name, codes in example.items()}
 
-    def delayed(self, windows: list[np.ndarray]) -> Tensor:
-        """Windows of codes [T, K] as labels: delayed ids, -100 where no code is. [B, T + K - 1, K]"""
-        ids = [self.pattern.tokens(torch.from_numpy(np.asarray(codes)).T) for codes in windows]
+    def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
+        """Windows of codes as labels: delayed ids, -100 where no code is. [B, T + K - 1, K]"""
+        ids = [self.pattern.tokens(torch.from_numpy(np.asarray(example["labels"])).T) for example in examples]
         labels = torch.full((len(ids), max(map(len, ids)), self.pattern.books), IGNORE_INDEX)
         for row, own in zip(labels, ids, strict=True):
             row[: len(own)] = own.masked_fill(own == self.pattern.padding, IGNORE_INDEX)

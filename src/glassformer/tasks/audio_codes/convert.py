@@ -81,9 +81,6 @@ class AudioToAudio(CodesTask):
         batch = Batch(input_ids=batch.input_ids, decoder_input_ids=self.shifted(labels))
         return MicroBatch(batch, flow, labels, tuple(indices), sum(len(example["labels"]) for example in examples))
 
-    def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
-        return self.delayed([example["labels"] for example in examples])
-
     def listen(self, rows: Dataset) -> Iterator[SoundExample]:
         """The source, what the model makes of it, and the true target: before, after, truth."""
         for index, source, target in self._pairs(rows):
@@ -102,8 +99,8 @@ class AudioToAudio(CodesTask):
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
         """What the model makes of each source, by greedy search."""
         for index, source, target in self._pairs(rows):
-            made = convert_codes(self.model.network, torch.from_numpy(self.codes_of(source)).T)
-            codes = torch.from_numpy(self.codes_of(target)).T
+            own, codes = (torch.from_numpy(self.codes_of(samples)).T for samples in (source, target))
+            made = convert_codes(self.model.network, own)
             yield Prediction(
                 index=index,
                 where=rows.where(index),
@@ -113,8 +110,9 @@ class AudioToAudio(CodesTask):
                 details={
                     "mel_distance": self._distance(decode_audio(self.codec, made), target),
                     "code_accuracy": float((made == codes).float().mean()),
-                    "source_distance": self._distance(torch.from_numpy(source), target),
-                    "codec_distance": self._distance(decode_audio(self.codec, codes), target),
+                    "source": self._distance(torch.from_numpy(source), target),
+                    "source codes": self._distance(decode_audio(self.codec, own), target),
+                    "target codes": self._distance(decode_audio(self.codec, codes), target),
                 },
             )
             if progress is not None:
@@ -135,7 +133,8 @@ class AudioToAudio(CodesTask):
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         for name, about in (
             ("source", "the source as it is"),
-            ("codec", "the true target through the codec: no model over its codes can be nearer, but by chance"),
+            ("source codes", "the source through the codec"),
+            ("target codes", "the true target through the codec: no model over its codes is nearer, but by chance"),
         ):
-            rows = [one.by_baseline(None, None, mel_distance=one.details[f"{name}_distance"]) for one in predictions]
+            rows = [one.by_baseline(None, None, mel_distance=one.details[name]) for one in predictions]
             yield Baseline(name, about, rows)

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.audio.listening import Sound, SoundExample, SoundMark
@@ -63,9 +62,6 @@ class GenerateAudio(CodesTask):
         batch = Batch(input_ids=self.shifted(labels))
         return MicroBatch(batch, Flow(), labels, tuple(indices), sum(len(example["labels"]) for example in examples))
 
-    def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
-        return self.delayed([example["labels"] for example in examples])
-
     def listen(self, rows: Dataset) -> Iterator[SoundExample]:
         """Each recording, and how the model goes on from its first part: for twice as long as the window."""
         sounds = self.sounds(rows, "file")
@@ -113,7 +109,7 @@ class GenerateAudio(CodesTask):
     @torch.inference_mode()
     def _bits(self, codes: np.ndarray) -> list[float]:
         """-log2 p of a window's codes, summed in each codebook. [T, K] → K"""
-        labels, network = self.delayed([codes]).to(self.model.device), self.model.network
+        labels, network = self.labels([{"labels": codes}], Flow()).to(self.model.device), self.model.network
         with eval_mode(network):
             logits = network(Batch(input_ids=self.shifted(labels)), Flow()).logits
         assert logits is not None
