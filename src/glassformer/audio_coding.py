@@ -48,7 +48,7 @@ class AudioCoder(PretrainedModel):
         """Go on from a recording by a language model over codes: `generation.audio_codes.continue_codes`."""
         from glassformer.generation.audio_codes import continue_codes
 
-        return continue_codes(self.network, _of(codes), frames, progress=progress, **options)
+        return continue_codes(self.network, _of(codes), frames, progress=progress, prepare=True, **options)
 
     def convert_codes(
         self, codes: Tensor | EncodedAudio, *, progress: Progress | None = None, **options: object
@@ -56,7 +56,7 @@ class AudioCoder(PretrainedModel):
         """Convert a recording by an encoder-decoder over codes: `generation.audio_codes.convert_codes`."""
         from glassformer.generation.audio_codes import convert_codes
 
-        return convert_codes(self.network, _of(codes), progress=progress, **options)
+        return convert_codes(self.network, _of(codes), progress=progress, prepare=True, **options)
 
 
 def _of(codes: Tensor | EncodedAudio) -> Tensor:

@@ -285,3 +285,15 @@ def test_every_block_says_what_its_attention_reads(spec: BlockSpec | ParallelBlo
     block.attn.register_forward_pre_hook(lambda _, args: read.append(args[0]))
     block(X, Flow())
     assert torch.equal(block.attention_input(X), read[0])
+
+
+def test_optional_cross_attention_is_left_out_without_a_memory() -> None:
+    block, plain = perturbed(replace(CROSS, cross_optional=True).make()), PRE.make()
+    plain.load_state_dict(block.state_dict(), strict=False)
+    assert torch.equal(block(X, Flow()), plain(X, Flow()))
+    required = CROSS.make()
+    required.load_state_dict(block.state_dict())
+    flow = Flow(memory=EncoderOutput(torch.ones(2, 3, 24)))
+    assert torch.equal(block(X, flow), required(X, flow))
+    with pytest.raises(ConfigError, match="memory"):
+        required(X, Flow())

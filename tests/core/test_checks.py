@@ -56,6 +56,15 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "more kv_heads than heads": (lambda: AttentionSpec(width=32, heads=4, kv_heads=8), ("4", "8")),
     "no heads": (lambda: AttentionSpec(width=32, heads=0), ("AttentionSpec.heads", "0")),
     "negative width": (lambda: AttentionSpec(width=-32, heads=4), ("AttentionSpec.width", "-32")),
+    "norms of each head, all heads wide": (
+        lambda: AttentionSpec(width=32, heads=4, qk_norm=LayerNormSpec(width=32, bias=False), qk_norm_per_head=True),
+        ("qk_norm_per_head", "8", "width=32"),
+    ),
+    "norms of each head, with a shift": (
+        lambda: AttentionSpec(width=32, heads=4, qk_norm=LayerNormSpec(width=8), qk_norm_per_head=True),
+        ("qk_norm_per_head", "bias=True"),
+    ),
+    "no norms of each head": (lambda: AttentionSpec(width=32, heads=4, qk_norm_per_head=True), ("None",)),
     "window of nothing": (lambda: AttentionSpec(width=32, heads=4, window=0), ("window", "0")),
     "width not whole": (lambda: LayerNormSpec(width=1.5), ("LayerNormSpec.width", "1.5")),
     "no norm width": (lambda: RMSNormSpec(width=0), ("RMSNormSpec.width", "0")),

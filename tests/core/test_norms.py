@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from glassformer.core import LayerNorm, LayerNormSpec, RMSNorm, RMSNormSpec
-from glassformer.core.norms import make_norm
+from glassformer.core.norms import HeadNorms, make_norm
 from tests.core.small import assert_close, perturbed
 
 X = 3.0 * torch.randn(2, 5, 48, generator=torch.Generator().manual_seed(3)) + 1.0
@@ -31,6 +31,13 @@ def test_layer_norm_without_a_shift() -> None:
     norm = LayerNorm(LayerNormSpec(width=48, bias=False))
     assert [name for name, _ in norm.named_parameters()] == ["weight"]
     assert_close(norm(X), nn.functional.layer_norm(X, (48,)), 1e-6)
+
+
+def test_each_head_is_normed_by_weights_of_its_own() -> None:
+    norms = perturbed(HeadNorms(LayerNormSpec(width=48, eps=0.5, bias=False), heads=3))
+    x = torch.stack([X, 2 * X, X - 1], dim=1)  # [B, N, T, E]
+    for head, norm in enumerate(norms):
+        assert_close(norms(x)[:, head], norm(x[:, head]), 1e-6)
 
 
 @pytest.mark.parametrize("eps", [1e-5, 1e-6, 0.5])

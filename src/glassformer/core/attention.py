@@ -29,7 +29,7 @@ from glassformer.core.dot_product import (
 from glassformer.core.flow import Flow, Node
 from glassformer.core.local_attention import local_attention
 from glassformer.core.masks import AttentionPattern, Mask, Packing
-from glassformer.core.norms import NormSpec, make_norm
+from glassformer.core.norms import HeadNorms, LayerNormSpec, NormSpec, make_norm
 from glassformer.core.rotary import Rotary, RotarySpec, rotate
 from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError
@@ -49,6 +49,7 @@ class AttentionSpec(Spec):
     head_width: E (None: D/H) · bias, out_bias: these parameters exist · scale: factor on q kᵀ (None: 1/√E)
     causal: a query sees no later key · window: it sees keys less than this many tokens away (None: all)
     qk_norm: of q and k, before rotary: E wide, each head by itself, or H·E wide, all heads together
+    qk_norm_per_head: each head's layer norms, E wide, have weights of their own
     rotary: rotary position embedding of q and k (None: no positions here)
     score_cap: soft cap of the scores, cap · tanh(scores / cap), before bias and mask (None: no cap)
     """
@@ -64,6 +65,7 @@ class AttentionSpec(Spec):
     causal: bool = False
     window: Count | None = None
     qk_norm: NormSpec | None = None
+    qk_norm_per_head: bool = False
     rotary: RotarySpec | None = None
     score_cap: Positive | None = None
 
@@ -85,6 +87,13 @@ class AttentionSpec(Spec):
             raise ConfigError(
                 f"AttentionSpec.qk_norm has width {self.qk_norm.width}; it must be that of a head, {self.E}, or of all "
                 f"heads, {self.heads * self.E}"
+            )
+        if self.qk_norm_per_head and not (
+            isinstance(self.qk_norm, LayerNormSpec) and self.qk_norm.width == self.E and not self.qk_norm.bias
+        ):
+            raise ConfigError(
+                "AttentionSpec.qk_norm_per_head goes with a LayerNormSpec without bias, as wide as a head, "
+                f"{self.E}; qk_norm is {self.qk_norm}"
             )
         if self.rotary is not None and self.rotary.width > self.E:
             raise ConfigError(
@@ -198,7 +207,8 @@ class Attention(MultiHeadAttention):
     Raises: ConfigError: `keep` does not broadcast to [B, T, S], or comes together with `packing`.
     Taps: q [B H T E] · k v [B K T E], after rotary · scores probs [B H T S] · z [B H T E] · out [B T D]
     Source: Vaswani et al. 2017, section 3.2; grouped keys: Ainslie et al. 2023, section 2.2; norms of q and k: Henry et
-    al. 2020, "Query-key normalization", Dehghani et al. 2023, section 2.
+    al. 2020, "Query-key normalization", Dehghani et al. 2023, section 2; with weights of each head's own: Bellagente et
+    al. 2024, "Stable LM 2 1.6B", and the released code of the 12B model.
     Differs: the paper has no bias on q, k, v; BERT and GPT-2 have, Llama has not. One product gives q, k and v: the
     rows of `qkv.weight` are W_q, W_k, W_v, head after head.
     """
@@ -206,8 +216,11 @@ class Attention(MultiHeadAttention):
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__(spec)
         self.qkv = nn.Linear(spec.width, (spec.heads + 2 * spec.K) * spec.E, bias=spec.bias)
-        self.q_norm = self.k_norm = None
-        if spec.qk_norm is not None:
+        self.q_norm: nn.Module | None = None
+        self.k_norm: nn.Module | None = None
+        if spec.qk_norm_per_head and isinstance(spec.qk_norm, LayerNormSpec):
+            self.q_norm, self.k_norm = HeadNorms(spec.qk_norm, spec.heads), HeadNorms(spec.qk_norm, spec.K)
+        elif spec.qk_norm is not None:
             share = spec.K if spec.qk_norm.width > spec.E else spec.heads  # there are fewer keys to norm together
             self.q_norm = make_norm(spec.qk_norm)
             self.k_norm = make_norm(replace(spec.qk_norm, width=spec.qk_norm.width * share // spec.heads))

@@ -53,6 +53,7 @@ class BlockSpec(Spec):
 
     residual: of all sub-layers, but for those that have one of their own: `attention_residual`, `cross_residual`,
     `feed_forward_residual`
+    cross_optional: cross-attention is left out where the pass has no memory
     """
 
     attention: AttentionSpec
@@ -62,6 +63,7 @@ class BlockSpec(Spec):
     attention_residual: ResidualSpec | None = None
     cross_residual: ResidualSpec | None = None
     feed_forward_residual: ResidualSpec | None = None
+    cross_optional: bool = False
 
     def validate(self) -> None:
         width = self.attention.width
@@ -148,6 +150,7 @@ class Block(Node):
         ffn = spec.feed_forward
         self.ffn = Experts(ffn) if isinstance(ffn, ExpertsSpec) else make_feed_forward(ffn)
         self.ffn_residual = Residual(spec.feed_forward_residual or spec.residual)
+        self.cross_optional = spec.cross_optional
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
         x = self.tap(flow, "before", x)
@@ -157,7 +160,8 @@ class Block(Node):
         """The sub-layers in order, each with its residual connection."""
         x = self.attn_residual(x, lambda y: self.attn(y, flow))
         x = self.tap(flow, "mid", x)
-        if self.cross is not None and self.cross_residual is not None:
+        skipped = self.cross_optional and flow.memory is None
+        if self.cross is not None and self.cross_residual is not None and not skipped:
             cross = self.cross
             x = self.cross_residual(x, lambda y: cross(y, flow))
         mixed: Tensor = self.ffn_residual(x, lambda y: self.ffn(y, flow))

@@ -76,6 +76,27 @@ class RMSNorm(nn.Module):
         return nn.functional.rms_norm(x.to(wide), gain.shape, gain, self.eps).to(x.dtype)
 
 
+class HeadNorms(nn.ModuleList):
+    """Layer normalisation of the heads of q or k, each by weights of its own.
+
+        y_h = (x_h - mean(x_h)) / √(var(x_h) + eps) · weight_h
+
+    Source: Bellagente et al. 2024, "Stable LM 2 1.6B", and the released code of the 12B model.
+    """
+
+    def __init__(self, spec: LayerNormSpec, heads: int) -> None:
+        super().__init__(LayerNorm(spec) for _ in range(heads))
+        self.eps = spec.eps
+
+    @property
+    def weight(self) -> Float[Tensor, "N E"]:
+        """The scales of all heads."""
+        return torch.stack([norm.weight for norm in self])  # type: ignore[misc]
+
+    def forward(self, x: Float[Tensor, "B N T E"]) -> Float[Tensor, "B N T E"]:
+        return nn.functional.layer_norm(x, x.shape[-1:], eps=self.eps) * self.weight[:, None]
+
+
 def make_norm(spec: NormSpec | None) -> nn.Module:
     """The module of a norm slot; the identity for an empty slot."""
     if spec is None:

@@ -20,7 +20,8 @@ from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Flow
 from glassformer.engine import native
 from glassformer.engine.few_tokens import MAX_TOKENS
-from glassformer.engine.step_program import NotUnderstood, StepProgram
+from glassformer.engine.step_fields import NotUnderstood
+from glassformer.engine.step_program import StepProgram
 
 if TYPE_CHECKING:
     from glassformer.core.stack import Stack
@@ -30,7 +31,8 @@ class DecodeStep:
     """What a prepared stack does with a few tokens. Copied and pickled without its programs, which are made anew."""
 
     def __init__(self) -> None:
-        self._programs: dict[tuple[int, int], list[StepProgram]] = {}  # by rows and tokens; those that nobody runs
+        # By rows, tokens, and whether there is a memory: those that nobody runs.
+        self._programs: dict[tuple[int, int, bool], list[StepProgram]] = {}
         self._weights: tuple[Any, ...] | None = None  # that the programs read
         self._understood = True
         self._checked: weakref.WeakSet[KeyValueCache] = weakref.WeakSet()  # caches that began with these weights
@@ -46,9 +48,10 @@ class DecodeStep:
         kernel = native.kernel() if B * T <= MAX_TOKENS else None
         if kernel is None or not self._is_current(stack, flow):
             return None
-        idle = self._programs.setdefault((B, T), [])
+        form = B, T, flow.memory is not None
+        idle = self._programs.setdefault(form, [])
         try:
-            program = idle.pop() if idle else StepProgram(stack, B, T)
+            program = idle.pop() if idle else StepProgram(stack, *form)
         except NotUnderstood:
             self._understood = False
             return None
@@ -68,7 +71,8 @@ class DecodeStep:
             return self._understood
         weights = _weights(stack.parameters())
         if weights != self._weights:
-            self._weights, self._programs, self._understood = weights, {}, True
+            self._programs, self._understood = {}, True
+            self._weights = weights  # last: an interrupt leaves no programs of other weights
         modules = list(stack.modules())
         if any(m._forward_hooks or m._forward_pre_hooks or m.training for m in modules):
             return False

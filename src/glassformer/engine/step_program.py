@@ -20,16 +20,14 @@ from torch import Tensor, nn
 from glassformer.core.attention import Attention
 from glassformer.core.blocks import Block, ParallelBlock, Residual
 from glassformer.core.cross_attention import CrossAttention
-from glassformer.core.experts import Experts, RouterScores
-from glassformer.core.feed_forward import FeedForward, GatedFeedForward, QuickGELU
+from glassformer.core.experts import Experts
+from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.flow import Flow
-from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.positions import BucketedBias
 from glassformer.core.rotary import RotarySpec
 from glassformer.engine.few_tokens import product_fields
-from glassformer.engine.packed_linear import PackedLinear
-from glassformer.engine.products import Matrix
-from glassformer.engine.program import INSTRUCTION, Activation, Kind, Norm, NumberFormat, state_of
+from glassformer.engine.program import INSTRUCTION, Activation, Kind, NumberFormat, state_of
+from glassformer.engine.step_fields import NotUnderstood, activation_of, matrix_of, norm_fields
 from glassformer.engine.team import TeamJob
 
 if TYPE_CHECKING:
@@ -38,20 +36,17 @@ if TYPE_CHECKING:
 CACHE_FORMATS = {torch.float32: NumberFormat.FP32, torch.bfloat16: NumberFormat.BF16}
 
 
-class NotUnderstood(Exception):
-    """A stack has a part that programs have no instruction for."""
-
-
 class StepProgram:
     """The program of B rows of T tokens each, its buffers, and what a step fills in.
 
+    memory: whether the pass has one
     stream: the residual stream, before and after the program. [B, T, D] fp32
     """
 
-    def __init__(self, stack: Stack, B: int, T: int) -> None:
+    def __init__(self, stack: Stack, B: int, T: int, memory: bool) -> None:
         if not (stack.bias is None or type(stack.bias) is BucketedBias):
             raise NotUnderstood(type(stack.bias).__name__)
-        self.B, self.T = B, T
+        self.B, self.T, self.memory = B, T, memory
         self.stack = stack
         self.nbytes = 0
         self._referenced: list[Any] = []  # whatever instructions have addresses of
@@ -158,7 +153,8 @@ class StepProgram:
         if type(block) is Block:
             self._add_attention(block.attn, block.attn_residual.before)
             self._close(block.attn.out, self._z, block.attn_residual)
-            if block.cross is not None and block.cross_residual is not None:
+            skipped = block.cross_optional and not self.memory
+            if block.cross is not None and block.cross_residual is not None and not skipped:
                 self._add_cross(block.cross, block.cross_residual.before)
                 self._close(block.cross.out, self._z, block.cross_residual)
             if isinstance(block.ffn, Experts):
@@ -184,9 +180,10 @@ class StepProgram:
             self._rotary.setdefault(spec.rotary, []).append(len(self._records))
             fields["rotated"] = spec.rotary.width
         if attention.q_norm is not None and attention.k_norm is not None:
-            q, k = self._norm(attention.q_norm), self._norm(attention.k_norm)
+            q, k = norm_fields(attention.q_norm, self._keep), norm_fields(attention.k_norm, self._keep)
             joint = spec.qk_norm is not None and spec.qk_norm.width != spec.E
             fields |= {"qk_norm": q["norm"], "qk_eps": q["eps"], "qk_joint": joint}
+            fields["qk_stride"] = 4 * spec.E if spec.qk_norm_per_head else 0
             fields |= {"q_gain": q["gain"], "q_shift": q["shift"], "k_gain": k["gain"], "k_shift": k["shift"]}
         self._add_heads(attention, qkv, fields)
 
@@ -213,7 +210,7 @@ class StepProgram:
         if not isinstance(ffn, (FeedForward, GatedFeedForward)) or type(ffn) not in (FeedForward, GatedFeedForward):
             raise NotUnderstood(type(ffn).__name__)
         gate = ffn.gate if isinstance(ffn, GatedFeedForward) else None
-        return self._product(ffn.up, self.stream, y, norm=norm, gate=gate, activation=_activation(ffn.activation))
+        return self._product(ffn.up, self.stream, y, norm=norm, gate=gate, activation=activation_of(ffn.activation))
 
     def _add_experts(self, layer: Experts, residual: Residual) -> None:
         """The experts of each token, their neurons, and the mixture of what they make of them."""
@@ -237,7 +234,7 @@ class StepProgram:
         self, record: dict[str, Any], times: int, fields: dict[str, Any], name: str, experts: list[Any], *places: str
     ) -> None:
         """Make a product of the first expert's layer one that has tables of the weights of all."""
-        matrices = [_matrix(getattr(expert, name)) for expert in experts]
+        matrices = [matrix_of(getattr(expert, name)) for expert in experts]
         if len({matrix.format for matrix in matrices}) > 1:
             raise NotUnderstood("experts in several formats")
         for place, field in zip(places or ("weight", "step", "bias"), ("weight", "step", "bias"), strict=True):
@@ -260,7 +257,8 @@ class StepProgram:
     def _add_norm(self, norm: nn.Module, x: Tensor, **fields: Any) -> None:
         """stream = residual + factor · norm(x)"""
         place = {"x": x.data_ptr(), "inputs": x.shape[-1], "y": self.stream.data_ptr()}
-        self._records.append({"kind": Kind.NORM, "chunks": self.B * self.T, **place, **self._norm(norm), **fields})
+        place |= {"kind": Kind.NORM, "chunks": self.B * self.T}
+        self._records.append(place | norm_fields(norm, self._keep) | fields)
 
     def _product(
         self,
@@ -275,17 +273,17 @@ class StepProgram:
         activation: Activation = Activation.NONE,
     ) -> Tensor:
         """y = activation(linear(norm(x))), gated, or residual + factor · linear(x)"""
-        matrix = _matrix(linear)
+        matrix = matrix_of(linear)
         self._referenced.append(matrix)
         y = self._buffer(len(matrix.weight)) if y is None else y
         fields: dict[str, Any] = {
             "kind": Kind.PRODUCT, "rows": self.B * self.T, "x": x.data_ptr(), "y": y.data_ptr(),
             "residual": 0 if residual is None else residual.data_ptr(), "factor": factor, "activation": activation,
-            **product_fields(matrix), **self._norm(norm),
+            **product_fields(matrix), **norm_fields(norm, self._keep),
         }  # fmt: skip
         self.nbytes += matrix.weight.nbytes
         if gate is not None:
-            other = _matrix(gate)
+            other = matrix_of(gate)
             if other.format != matrix.format:
                 raise NotUnderstood(f"{other.format} beside {matrix.format}")
             self._referenced.append(other)
@@ -294,21 +292,6 @@ class StepProgram:
             self.nbytes += other.weight.nbytes
         self._records.append(fields)
         return y
-
-    def _norm(self, norm: nn.Module | None) -> dict[str, Any]:
-        """The fields of a norm."""
-        if norm is None or type(norm) is nn.Identity:
-            return {"norm": Norm.NONE}
-        if type(norm) is LayerNorm:
-            shift = None if norm.bias is None else norm.bias.detach().float()
-            gain = self._keep(norm.weight.detach().float())
-            return {"norm": Norm.LAYER, "gain": gain, "shift": self._keep(shift), "eps": norm.eps}
-        if type(norm) is RMSNorm:
-            gain = self._keep(
-                norm.weight.detach().float() + norm.offset if norm.offset else norm.weight.detach().float()
-            )
-            return {"norm": Norm.RMS, "gain": gain, "shift": 0, "eps": norm.eps}
-        raise NotUnderstood(type(norm).__name__)
 
     def _buffer(self, width: int) -> Tensor:
         buffer = torch.empty(self.B * self.T, width)
@@ -322,26 +305,3 @@ class StepProgram:
         tensor = tensor.contiguous()
         self._referenced.append(tensor)
         return tensor.data_ptr()
-
-
-def _matrix(linear: nn.Module) -> Matrix:
-    if type(linear) is RouterScores:  # never packed: a rounded score misroutes a token
-        return Matrix.of(linear.weight.detach(), None, "fp32", inside=False)
-    if type(linear) is not PackedLinear:
-        raise NotUnderstood(type(linear).__name__)
-    return linear.matrix()
-
-
-def _activation(module: nn.Module) -> Activation:
-    match module:
-        case nn.GELU():
-            return Activation.GELU if module.approximate == "none" else Activation.GELU_TANH
-        case QuickGELU():
-            return Activation.QUICK_GELU
-        case nn.ReLU():
-            return Activation.RELU
-        case nn.SiLU():
-            return Activation.SILU
-        case nn.Tanh():
-            return Activation.TANH
-    raise NotUnderstood(type(module).__name__)

@@ -18,6 +18,7 @@ from torch import Tensor
 from glassformer.audio.code_patterns import CodePattern
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Batch, EncoderOutput, Flow
+from glassformer.engine.prepare import MIN_STEPS_TO_PACK, prepare_for_steps
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation.decoding import Multinomial, TokenChooser, greedy, invalid_logits_error
@@ -45,13 +46,20 @@ def longest_window(network: Network) -> int:
 
 
 def continue_codes(
-    network: Network, codes: Tensor, frames: int, *, progress: Progress | None = None, **options: object
+    network: Network,
+    codes: Tensor,
+    frames: int,
+    *,
+    progress: Progress | None = None,
+    prepare: bool = False,
+    **options: object,
 ) -> Tensor:
     """Go on from a recording: its codes, and those of so many more frames. [K, T] → [K, T + frames]
 
     Args:
         codes: of the recording, one frame at least · frames: how many more
-        progress: see `Progress` · options: do_sample (True), temperature, top_k, top_p, min_p, typical_p, seed
+        progress: see `Progress` · prepare: a plain network for many steps, see `prepare_for_steps`
+        options: do_sample (True), temperature, top_k, top_p, min_p, typical_p, seed
     Raises: UnsupportedError: the network reads no codes. DataError: codes of another codec. ConfigError: the options.
     """
     pattern = code_pattern(network)
@@ -61,6 +69,8 @@ def continue_codes(
         raise ConfigError(f"frames is {safe_repr(frames)}; it must be a whole number from 1 up")
     pattern.tokens(codes)  # an early error
     generator = _CodeGenerator(network, pattern, {"do_sample": True, **options}, progress)
+    if prepare and frames >= MIN_STEPS_TO_PACK:
+        prepare_for_steps(network)
     made, total, window = codes.long().cpu(), codes.shape[1] + frames, longest_window(network)
     while (left := total - made.shape[1]) > 0:
         new = min(left, max(window - made.shape[1], window // 2))
@@ -69,10 +79,12 @@ def continue_codes(
     return made
 
 
-def convert_codes(network: Network, codes: Tensor, *, progress: Progress | None = None, **options: object) -> Tensor:
+def convert_codes(
+    network: Network, codes: Tensor, *, progress: Progress | None = None, prepare: bool = False, **options: object
+) -> Tensor:
     """Convert a recording into another of the same length, as an encoder-decoder has learnt to. [K, T] → [K, T]
 
-    Args: options: as of `continue_codes`; do_sample is False
+    Args: progress, prepare, options: as of `continue_codes`; do_sample is False
     Raises: as `continue_codes`.
     """
     pattern = code_pattern(network)
@@ -80,6 +92,8 @@ def convert_codes(network: Network, codes: Tensor, *, progress: Progress | None 
         raise UnsupportedError("a decoder alone goes on from a recording: continue_codes(codes, frames)")
     pattern.tokens(codes)  # an early error
     generator = _CodeGenerator(network, pattern, {"do_sample": False, **options}, progress)
+    if prepare and codes.shape[1] >= MIN_STEPS_TO_PACK:
+        prepare_for_steps(network)
     source, window = codes.long().cpu(), longest_window(network)
     made, total = source[:, :0], source.shape[1]
     while (done := made.shape[1]) < total:

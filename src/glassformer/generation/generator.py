@@ -17,8 +17,7 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, EncoderOutput, Tape
 from glassformer.edge import check_ids, check_numbers, check_prompts_end, check_room, keep_of
-from glassformer.engine import native
-from glassformer.engine.prepare import prepare_plain, prepared_precision
+from glassformer.engine.prepare import MIN_STEPS_TO_PACK, prepare_for_steps
 from glassformer.errors import ConfigError, DataError
 from glassformer.generation.beam import beam_search, seeded_generators
 from glassformer.generation.contrastive import ContrastiveSearch
@@ -51,9 +50,6 @@ from glassformer.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from glassformer.generation.defaults import GenerationDefaults
-
-MIN_STEPS_TO_PACK = 16
-"""Packing weights takes about as long as ten steps, and makes each twice as fast."""
 
 
 @dataclass(frozen=True)
@@ -134,9 +130,7 @@ class Generator:
 
         def rows(network: Network, tape: Tape | None = None) -> Rows:
             if new_tokens >= MIN_STEPS_TO_PACK and options.use_cache:
-                prepare_plain(network)
-                if prepared_precision(network) is not None:
-                    native.preload()  # beside the prompt
+                prepare_for_steps(network)
             make = partial(Rows, network, ids, tape=tape, cached=options.use_cache)
             if not self.is_encoder_decoder:
                 return make(keep=None if keep is None else keep[:, 0], vectors=given)

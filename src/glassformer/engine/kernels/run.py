@@ -175,7 +175,7 @@ def head_of(op, first, head, count, gain, shift, row, token, x, joint):
         norm(kind, heads, gain, shift, op.qk_eps, joint[: count * E])
         copy(joint[head * E :], x)
     else:
-        norm(kind, heads[head * E : (head + 1) * E], gain, shift, op.qk_eps, x)
+        norm(kind, heads[head * E : (head + 1) * E], gain + head * op.qk_stride, shift, op.qk_eps, x)
     if op.cosines:
         half = op.rotated // 2
         at = 4 * (row * op.rotation_stride + token * op.rotated)

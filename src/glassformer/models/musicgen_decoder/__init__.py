@@ -1,6 +1,6 @@
 """MusicGen's decoder: a language model over the codes of an audio codec.
 
-network.py  sinusoids as there, blocks that attend to a memory where there is one, the decoder
+network.py  sinusoids as there, the decoder
 recipe.py   config keys, weight names, architectures
 """
 

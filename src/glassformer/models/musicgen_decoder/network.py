@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from glassformer.core.blocks import Block, BlockSpec
 from glassformer.core.codebooks import CodebookEmbedding, CodebookEmbeddingSpec, CodebookLMHead
-from glassformer.core.flow import Batch, Flow
+from glassformer.core.flow import Batch
 from glassformer.core.heads import Head
 from glassformer.core.positions import HalvedSinusoidal, HalvedSinusoidalSpec, Sinusoidal
 from glassformer.core.stack import Stack
 from glassformer.models._network import Sizes, TextSpec, require_ids
 from glassformer.models._text import TextModel
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,25 +40,6 @@ class CosineFirst(HalvedSinusoidal):
 
     def arrange(self, sines: Tensor, cosines: Tensor) -> Tensor:
         return torch.cat([cosines, sines], dim=-1)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GuidedBlockSpec(BlockSpec):
-    """Transformer block whose cross-attention is left out where the pass has no memory."""
-
-    def make(self) -> Block:
-        return GuidedBlock(self)
-
-
-class GuidedBlock(Block):
-    """Transformer block that attends to a memory (a description of the music) where the pass has one."""
-
-    def sublayers(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
-        if flow.memory is not None:
-            return super().sublayers(x, flow)
-        x = self.tap(flow, "mid", self.attn_residual(x, lambda y: self.attn(y, flow)))
-        mixed: Tensor = self.ffn_residual(x, lambda y: self.ffn(y, flow))
-        return mixed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,13 +11,20 @@ Differs: ids are [B, T, K], where the reference library has [B · K, T], and log
 
 from __future__ import annotations
 
-from glassformer.core import AttentionSpec, CrossAttentionSpec, FeedForwardSpec, LayerNormSpec, ResidualSpec, StackSpec
+from glassformer.core import (
+    AttentionSpec,
+    BlockSpec,
+    CrossAttentionSpec,
+    FeedForwardSpec,
+    LayerNormSpec,
+    ResidualSpec,
+    StackSpec,
+)
 from glassformer.core.codebooks import CodebookEmbeddingSpec
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Keys, Values, constants, number, size
 from glassformer.models.musicgen_decoder.network import (
     CosineFirstSpec,
-    GuidedBlockSpec,
     MusicgenDecoder,
     MusicgenSpec,
 )
@@ -50,9 +57,10 @@ def spec(c: Values) -> MusicgenSpec:
     """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"))
     attention = c("width heads bias out_bias") | {"dropout": c.attention_dropout}
-    block = GuidedBlockSpec(
+    block = BlockSpec(
         attention=AttentionSpec(**attention, causal=True),
         cross=CrossAttentionSpec(**attention),
+        cross_optional=True,
         feed_forward=FeedForwardSpec(**c("width hidden activation bias"), dropout=c.activation_dropout),
         residual=ResidualSpec(before=norm, dropout=c.dropout),
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from glassformer.core.attention import AttentionSpec
 from glassformer.core.blocks import BlockSpec, ParallelBlockSpec, ResidualSpec
 from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import GatedFeedForwardSpec
@@ -22,7 +23,6 @@ from glassformer.models._keys import Values, constant, flag
 from glassformer.models._network import TextSpec
 from glassformer.models._rotary import rotary_spec
 from glassformer.models._text import Decoder
-from glassformer.models.stablelm.attention import HeadNormAttentionSpec
 
 KEYS = llama.KEYS.extend(
     bias=flag("use_qkv_bias", False),
@@ -42,13 +42,14 @@ KEYS = llama.KEYS.extend(
 def spec(c: Values) -> TextSpec:
     """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"))
-    attention = HeadNormAttentionSpec(
+    attention = AttentionSpec(
         **c("width heads kv_heads head_width bias out_bias"), dropout=c.attention_dropout, causal=True
     )
     attention = replace(
         attention,
         rotary=rotary_spec(c.reader, attention.E, share=0.25, longest=4096),
         qk_norm=LayerNormSpec(width=attention.E, eps=c.eps, bias=False) if c.head_norms else None,
+        qk_norm_per_head=c.head_norms,
     )
     feed_forward = GatedFeedForwardSpec(**c("width hidden activation"), bias=False)
     block: BlockSpec | ParallelBlockSpec = BlockSpec(
