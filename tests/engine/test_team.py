@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -13,6 +14,8 @@ from torch import nn
 from glassformer.engine import native
 from glassformer.engine.few_tokens import FewTokensProduct
 from glassformer.engine.packed_linear import PackedLinear
+from glassformer.engine.program import STATE_SIZE
+from glassformer.engine.team import WORTH_HELP, TeamJob
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs numba and an x86 processor")
 
@@ -60,6 +63,28 @@ def test_several_python_threads_at_once(two_threads: None, linear: nn.Linear) ->
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.5, 10.0, 100.0])
+def test_a_busy_neighbour_costs_a_run_in_fifty(
+    two_threads: None, monkeypatch: pytest.MonkeyPatch, factor: float
+) -> None:
+    """A team takes so many times as long as one thread; then the neighbour goes, and it takes half as long."""
+    now, team_seconds, teams = 0.0, factor, 0
+
+    def kernel(job: int, threads: int) -> None:
+        nonlocal now, teams
+        now, teams = now + (team_seconds if threads > 1 else 1.0), teams + (threads > 1)
+
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    job = TeamJob(np.zeros(STATE_SIZE, np.int64), 0, WORTH_HELP)
+    for _ in range(10_000):
+        job.run(kernel)
+    assert now < 1.02 * 10_000 * min(factor, 1) + 2 * factor
+    team_seconds, teams = 0.5, 0
+    for _ in range(8_000):
+        job.run(kernel)
+    assert teams > 1_000
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

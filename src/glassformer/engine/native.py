@@ -170,6 +170,7 @@ def _compile(path: Path) -> None:
         timeout=COMPILE_SECONDS,
         text=True,
         errors="replace",
+        start_new_session=True,  # Ctrl-C is this process's: another thread may be compiling
     )
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]

@@ -20,7 +20,11 @@ WORTH_HELP = 1 << 18
 """Bytes of weights from which on it pays to wake other threads."""
 
 TRY_EVERY = 64
-"""Runs after which a job tries whether a team, or the thread alone, has become the faster one."""
+"""Runs after which a job tries whether a team, or the thread alone, has become the faster one.
+
+It tries one that takes r times as long every 64 r runs, so that trying costs less than a run in 64, however busy others
+keep the cores.
+"""
 
 _forked = False
 
@@ -35,7 +39,7 @@ class TeamJob:
         self.address = self._owned[1].ctypes.data
         self.nbytes = nbytes
         self._seconds = {True: 0.0, False: 0.0}  # of a run in a team, and alone, the latest ones weighing most
-        self._runs = 0
+        self._runs, self._next_trial = 0, 2
 
     def run(self, kernel: Kernel) -> None:
         """Run the program from the beginning to the end."""
@@ -47,12 +51,15 @@ class TeamJob:
             return
         self._runs += 1
         team = self._seconds[True] <= self._seconds[False] or not self._seconds[False]
-        if self._runs % TRY_EVERY == 2:
-            team = not team
+        trial = self._runs >= self._next_trial
+        team = team != trial
         start = time.perf_counter()
         kernel(self.address, threads if team else 1)
         seconds, before = time.perf_counter() - start, self._seconds[team]
-        self._seconds[team] = 0.75 * before + 0.25 * seconds if before else seconds
+        self._seconds[team] = seconds if trial or not before else 0.75 * before + 0.25 * seconds
+        if trial:
+            fast, slow = sorted(self._seconds.values())
+            self._next_trial = self._runs + int(TRY_EVERY * slow / max(fast, 1e-9))
 
 
 def _note_fork() -> None:
