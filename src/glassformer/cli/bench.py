@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,19 +14,22 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.progress import progress_bar, spinner
 
+if TYPE_CHECKING:
+    from glassformer.model import Model
+
 
 @dataclass(frozen=True, kw_only=True)
 class BenchOptions(Options):
     """What is measured, and how often."""
 
-    count: int = option(256, "Number of sentences to encode.", min=1)
+    count: int = option(256, "Number of sentences to encode; of a model that generates: of steps, a token each.", min=1)
     repeats: int = option(3, "Timed repetitions of each precision; the median is reported.", min=1)
     precision: str | None = option(None, "Inference precisions, such as fp32,int8. Default: all.")
     task: str | None = option(None, "Task to benchmark: classify, tag, …; a run has its own.", "--task", "-t")
     data: list[str] | None = option(
         None,
-        "Test data files. Default: the run's validation split. For an encoder: texts to encode, such as a text file "
-        "with one sentence per line. Default: a sample of everyday text.",
+        "Test data files. Default: the run's validation split. Without a task: texts to encode or to read, such as a "
+        "text file with one sentence per line. Default: a sample of everyday text.",
         "--data",
         "-d",
         former="--texts",
@@ -55,7 +58,8 @@ def bench(
 ) -> None:
     """Benchmark models in each precision: speed, memory, and the difference in accuracy.
 
-    For an encoder: throughput of `encode`, and the error of its vectors. For runs, and models with a task head and
+    For an encoder: throughput of `encode`, and the error of its vectors. For a model that generates: tokens per second
+    of one row, the error of their logits, and the change of the perplexity. For runs, and models with a task head and
     --task: latency at batch size 1 (mean ± std, median, 95th percentile), bytes, and the metric on the test data.
 
     Examples:
@@ -70,7 +74,7 @@ def bench(
 
     runs = any((Path(model) / CONFIG).is_file() for model in models)
     with notes(repeats=False):
-        measure = _bench_tasks if options.task is not None or runs else _bench_encoders
+        measure = _bench_tasks if options.task is not None or runs else _bench_models
         measure(models, options, json)
 
 
@@ -104,49 +108,94 @@ def _bench_tasks(models: list[str], options: BenchOptions, json: bool) -> None:
     _print_note("disk: size of the files; weights: bytes in this precision; in brackets: 95 % confidence intervals.")
 
 
-HEADINGS = ["precision", "sentences/s", "tokens/s", "speed", "largest difference", "smallest cosine"]
+ENCODING = ["precision", "sentences/s", "tokens/s", "speed", "largest difference", "smallest cosine"]
+GENERATING = ["precision", "tokens/s", "speed", "largest error", "same tokens", "perplexity", "change"]
+NOTES = {
+    "encode": "plain: one text at a time, the network as loaded; differences are from its vectors.",
+    "generate": "plain: the network as loaded. Each step reads a token of one text; errors of its logits beside "
+    "plain's, as a part of the largest; same tokens: where the most likely one is the same.",
+}
 
 
-def _bench_encoders(models: list[str], options: BenchOptions, json: bool) -> None:
-    """Throughput of `encode`, and the largest error of its vectors."""
+def _bench_models(models: list[str], options: BenchOptions, json: bool) -> None:
+    """Throughput and error: of `encode`, or of steps of generation where the model generates."""
     with spinner("starting"):
-        from glassformer.evaluation.bench import compare_precisions
+        from glassformer.evaluation.bench_generation import GENERATING_TASKS
         from glassformer.model import load
 
-    sentences = _sentences(options)
+    texts = _sentences(options)
     results: list[dict[str, Any]] = []
+    notes_of_tables: dict[str, str] = {}
     for model in models:
         with spinner("loading the model"):
             loaded = load(model)
-        with progress_bar("encoding, rounds", (len(options.precisions()) + 1) * (options.repeats + 1)) as advance:
-            rows = compare_precisions(
-                loaded.network,
-                loaded.tokenizer,
-                sentences,
-                loaded.folder,
-                precisions=options.precisions(),
-                repeats=options.repeats,
-                progress=advance,
-            )
+        generates = loaded.task in GENERATING_TASKS
+        title, headings, rows, lines = (_steps if generates else _encoding)(loaded, texts, options)
         results += [{**({"model": model} if len(models) > 1 else {}), **row.to_dict()} for row in rows]
-        if json:
-            continue
-        lines = [
-            [
-                row.precision,
-                f"{row.sentences_per_second:,.0f}",
-                f"{row.tokens_per_second:,.0f}",
-                f"{row.speedup:.1f} ×",
-                f"{row.largest_difference:.1e}",
-                f"{row.smallest_cosine:.6f}",
-            ]
-            for row in rows
-        ]
-        _print(f"{loaded!r}: {len(sentences)} sentences", HEADINGS, lines, left=1)
+        if not json:
+            _print(title, headings, lines, left=1)
+            kind = "generate" if generates else "encode"
+            notes_of_tables[kind] = NOTES[kind]
     if json:
         print_json(results)
-    else:
-        _print_note("plain: one text at a time, the network as loaded; differences are from its vectors.")
+    for note in notes_of_tables.values():
+        _print_note(note)
+
+
+Table = tuple[str, list[str], list[Any], list[list[str]]]
+"""Title, headings, rows as data, and as lines of text."""
+
+
+def _encoding(model: Model, sentences: list[str], options: BenchOptions) -> Table:
+    """Throughput of `encode`, and the largest error of its vectors."""
+    from glassformer.evaluation.bench import compare_precisions
+
+    with progress_bar("encoding, rounds", (len(options.precisions()) + 1) * (options.repeats + 1)) as advance:
+        rows = compare_precisions(
+            model.network,
+            model.tokenizer,
+            sentences,
+            model.folder,
+            precisions=options.precisions(),
+            repeats=options.repeats,
+            progress=advance,
+        )
+    lines = [
+        [
+            row.precision,
+            f"{row.sentences_per_second:,.0f}",
+            f"{row.tokens_per_second:,.0f}",
+            f"{row.speedup:.1f} ×",
+            f"{row.largest_difference:.1e}",
+            f"{row.smallest_cosine:.6f}",
+        ]
+        for row in rows
+    ]
+    return f"{model!r}: {len(sentences)} sentences", ENCODING, rows, lines
+
+
+def _steps(model: Model, texts: list[str], options: BenchOptions) -> Table:
+    """Speed of one row's steps of generation, and the error of their logits."""
+    from glassformer.evaluation.bench_generation import compare_steps, passages_of
+
+    with spinner("reading the texts"):
+        passages = passages_of(model, texts, options.count)
+    names = options.precisions()
+    with progress_bar("generating, passages", len(passages) * (len(names) + 1) * options.repeats) as advance:
+        rows = compare_steps(model.network, passages, precisions=names, repeats=options.repeats, progress=advance)
+    lines = [
+        [
+            row.precision,
+            f"{row.tokens_per_second:,.0f}",
+            f"{row.speedup:.1f} ×",
+            f"{row.largest_error:.1e}",
+            f"{row.equal_tokens:.1%}",
+            f"{row.perplexity:.2f}",
+            f"{row.perplexity_change:+.2%}",
+        ]
+        for row in rows
+    ]
+    return f"{model!r}: {rows[0].steps:,} steps of one row", GENERATING, rows, lines
 
 
 def _sentences(options: BenchOptions) -> list[str]:
