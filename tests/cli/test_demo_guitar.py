@@ -12,11 +12,10 @@ import torch
 
 from glassformer.cli import demo_guitar
 from glassformer.cli.demo_guitar import GuitarDemo, GuitarModels
-from glassformer.data.guitar.clips import render
 from glassformer.model import Model
 from glassformer.tasks.pedals import NamePedals
 from tests.cli.conftest import Command
-from tests.inspect.test_codes_input import CODEC, CONVERTER, PLAYER, made
+from tests.inspect.test_codes_input import CODEC, PLAYER, made
 from tests.tasks.pedals.test_name_pedals import SMALL
 
 SLOW = {"downsampling_ratios": [8, 8, 5], "sampling_rate": 16_000}
@@ -31,7 +30,6 @@ def models() -> GuitarModels:
         pedals=Model.from_config(config, task=NamePedals.HEAD).eval(),
         codec=made({**CODEC, **SLOW}),
         player=made({**PLAYER, "frame_rate_hz": 50.0}, "text-to-audio"),
-        wet=made(CONVERTER),
     )
 
 
@@ -43,7 +41,7 @@ def carried(models: GuitarModels, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_part_is_what_its_model_makes(models: GuitarModels) -> None:
     demo = GuitarDemo(models, seed=3, seconds=0.2)
-    riff, codes, played_on, wet = (section.example for section in demo.sections(demo_guitar.no_bar))
+    riff, codes, played_on = (section.example for section in demo.sections(demo_guitar.no_bar))
     assert dict(riff.facts)["truly"] == " → ".join(demo.clip.pedals) and 1 <= len(demo.clip.pedals) <= 3
     assert [sound.name for sound in riff.sounds] == ["dry", "through its pedals"]
     encoded = models.codec.encode_audio(demo.dry.sound[0], sample_rate_hz=16_000)
@@ -51,9 +49,6 @@ def test_each_part_is_what_its_model_makes(models: GuitarModels) -> None:
     more = models.player.continue_codes(encoded.codes, 10, seed=3, **demo_guitar.SAMPLING)
     assert np.array_equal(played_on.sounds[1].codes, more)
     assert played_on.sounds[1].marks[-1].label == "continued from here" and played_on.sounds[1].marks[-1].start_s == 3.0
-    made_wet, truly = wet.sounds[1:]
-    assert np.array_equal(made_wet.codes, models.wet.convert_codes(encoded.codes))
-    assert np.array_equal(truly.samples, render({**demo.dry.recipe, "pedals": [{"pedal": "overdrive"}]}))
 
 
 @pytest.mark.usefixtures("carried")
@@ -61,7 +56,7 @@ def test_on_screen_and_as_a_page(command: Command, tmp_path: Path) -> None:
     page = tmp_path / "guitar.html"
     done = command("demo", "guitar", "--seconds", 0.2, "--html", page)
     assert done.returncode == 0, done.stderr
-    for words in ("Sound as codes", "Played on", "From dry to wet", "pedals named", "× real time", f"saved in {page}"):
+    for words in ("Sound as codes", "Played on", "pedals named", "× real time", f"saved in {page}"):
         assert words in done.stdout, words
     assert 'id="listening"' in page.read_text(encoding="utf-8")
 
@@ -74,8 +69,13 @@ def test_as_data_and_by_a_seed(command: Command) -> None:
         return json.loads(done.stdout)["sections"]
 
     first, again, other = sections(), sections("--seed", 0), sections("--seed", 1)
-    assert len(first) == 4 and first[2]["sounds"][1]["codes"] == again[2]["sounds"][1]["codes"]
+    assert len(first) == 3 and first[2]["sounds"][1]["codes"] == again[2]["sounds"][1]["codes"]
     assert first[0]["facts"]["notes"] != other[0]["facts"]["notes"]
+
+
+def test_its_models_are_carried() -> None:
+    models = GuitarModels.load()
+    assert models.player.network.sizes.codebooks == 4 and models.codec.family.model_type == "dac"
 
 
 def test_two_texts_are_still_two_texts(command: Command) -> None:

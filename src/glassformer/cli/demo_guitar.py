@@ -1,4 +1,4 @@
-"""`glassformer demo guitar`: a riff is made up, its pedals are named, it becomes codes, is played on, is made wet.
+"""`glassformer demo guitar`: a riff is made up, its pedals are named, it becomes codes, is played on.
 
 First in the terminal, then on a page on which one hears and sees it.
 """
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-import glassformer
 from glassformer.cli.screen import heading, plain_table, print_json, progress_of, terminal, text_of, visible
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ CHECKPOINTS = "package:glassformer/checkpoints/"
 RIFF_SECONDS = 3.0
 PEDALS = (1, 3)
 """Fewest and most pedals of the riff."""
-WET = "overdrive"
-"""What the encoder-decoder makes a dry guitar sound like."""
 SAMPLING = {"temperature": 0.9, "top_k": 64}
 NEXT = (
     "glassformer demo guitar --seed 1",
@@ -49,29 +46,18 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class GuitarModels:
-    """The models of the demo: of pedals from sound; a codec; a decoder and an encoder-decoder over its codes.
-
-    None: this package carries none, and its part is left out.
-    """
+    """The models of the demo: of pedals from sound; a codec; a decoder over its codes."""
 
     pedals: Model
     codec: Model
-    player: Model | None
-    wet: Model | None
+    player: Model
 
     @classmethod
     def load(cls) -> GuitarModels:
         """The checkpoints that are part of this package."""
         from glassformer.model import load
 
-        def carried(name: str) -> Model | None:
-            there = (Path(glassformer.__path__[0]) / "checkpoints" / f"guitar_{name}").is_dir()
-            return model(name) if there else None
-
-        def model(name: str) -> Model:
-            return load(f"{CHECKPOINTS}guitar_{name}", offline=True)
-
-        return cls(model("pedals"), model("codec"), carried("player"), carried("wet"))
+        return cls(*(load(f"{CHECKPOINTS}guitar_{name}", offline=True) for name in ("pedals", "codec", "player")))
 
 
 @dataclass(frozen=True)
@@ -101,14 +87,9 @@ class GuitarDemo:
         """Its parts, each when it is made. Args: bar: shows how many frames of codes are made, under a name"""
         yield self._pedals()
         yield self._codes()
-        if (player := self.models.player) is not None:
-            with bar("playing on") as progress:
-                section = self._plays_on(player, progress)
-            yield section
-        if (wet := self.models.wet) is not None:
-            with bar("dry to wet") as progress:
-                section = self._wet(wet, progress)
-            yield section
+        with bar("playing on") as progress:
+            section = self._plays_on(progress)
+        yield section
 
     def _pedals(self) -> Section:
         from glassformer.audio.listening import SoundExample
@@ -147,14 +128,14 @@ class GuitarDemo:
         sounds = [self._sound("original", self.dry, marks=self._notes()), decoded]
         return Section("Sound as codes", SoundExample("Sound as codes", sounds, about, facts))
 
-    def _plays_on(self, player: Model, progress: Progress) -> Section:
+    def _plays_on(self, progress: Progress) -> Section:
         from glassformer.audio.listening import SoundExample, SoundMark
 
         samples, rate = self.dry.sound
         encoded = self.models.codec.encode_audio(samples, sample_rate_hz=rate)
         frames = max(round(self.seconds * encoded.frame_rate_hz), 1)
         began = time.perf_counter()
-        codes = player.continue_codes(
+        codes = self.models.player.continue_codes(
             encoded.codes, frames, seed=self.seed, progress=_sum_up(progress, frames), **SAMPLING
         )
         took = time.perf_counter() - began
@@ -168,23 +149,6 @@ class GuitarDemo:
         about = "A decoder predicts the next codes, frame by frame, as a language model does the next words."
         sounds = [self._sound("riff", self.dry, marks=self._notes()), self._decoded("played on", codes, marks=here)]
         return Section("Played on", SoundExample("Played on", sounds, about, facts))
-
-    def _wet(self, wet: Model, progress: Progress) -> Section:
-        from glassformer.audio.listening import Sound, SoundExample
-        from glassformer.data.guitar.clips import render
-
-        samples, rate = self.dry.sound
-        encoded = self.models.codec.encode_audio(samples, sample_rate_hz=rate)
-        codes = wet.convert_codes(encoded.codes, progress=_sum_up(progress, encoded.codes.shape[1]))
-        true = render({**self.dry.recipe, "pedals": [{"pedal": WET}]})
-        about = f"An encoder-decoder over codes has learnt what an {WET} does to a guitar, and does it to the riff."
-        facts = [("pedal", WET)]
-        sounds = [
-            self._sound("dry", self.dry, marks=self._notes()),
-            self._decoded("made wet", codes),
-            Sound("truly wet", true, rate),
-        ]
-        return Section("From dry to wet", SoundExample("From dry to wet", sounds, about, facts))
 
     # ------------------------------------------------------------------------------------------------- parts
 

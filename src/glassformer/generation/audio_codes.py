@@ -3,8 +3,9 @@
     codes [K, T] ─ delayed ids ─ network, a step at a time ─ an id of each codebook ─ codes [K, T + frames]
 
 Each step predicts one id of every codebook, each of them a frame later than the codebook before it (`CodePattern`), so
-that T frames take T + K - 1 steps. Sounds longer than the network was trained on are made in windows: each goes on from
-the last part of what there is.
+that T frames take T + K - 1 steps. They are sampled unless asked otherwise: greedy search mostly ends in repeating one
+code. Sounds longer than the network was trained on are made in windows: each goes on from the last part of what there
+is.
 Source: Copet et al. 2023 (MusicGen), section 2.2.
 """
 
@@ -84,14 +85,14 @@ def convert_codes(
 ) -> Tensor:
     """Convert a recording into another of the same length, as an encoder-decoder has learnt to. [K, T] → [K, T]
 
-    Args: progress, prepare, options: as of `continue_codes`; do_sample is False
+    Args: progress, prepare, options: as of `continue_codes`
     Raises: as `continue_codes`.
     """
     pattern = code_pattern(network)
     if "decoder_input_ids" not in network.READS:
         raise UnsupportedError("a decoder alone goes on from a recording: continue_codes(codes, frames)")
     pattern.tokens(codes)  # an early error
-    generator = _CodeGenerator(network, pattern, {"do_sample": False, **options}, progress)
+    generator = _CodeGenerator(network, pattern, {"do_sample": True, **options}, progress)
     if prepare and codes.shape[1] >= MIN_STEPS_TO_PACK:
         prepare_for_steps(network)
     source, window = codes.long().cpu(), longest_window(network)

@@ -85,7 +85,7 @@ class AudioToAudio(CodesTask):
         """The source, what the model makes of it, and the true target: before, after, truth."""
         for index, source, target in self._pairs(rows):
             codes = torch.from_numpy(self.codes_of(source)).T
-            made = self.decoded("after", convert_codes(self.model.network, codes), about="by the model")
+            made = self.decoded("after", convert_codes(self.model.network, codes, seed=index), about="by the model")
             distances = [
                 (name, f"{self._distance(torch.as_tensor(samples), target):.2f} dB from the truth")
                 for name, samples in (("after", made.samples), ("before", source))
@@ -97,10 +97,10 @@ class AudioToAudio(CodesTask):
     # ------------------------------------------------------------------------------------------ evaluation
 
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
-        """What the model makes of each source, by greedy search."""
+        """What the model makes of each source, drawn by its probabilities; the seed is the number of the row."""
         for index, source, target in self._pairs(rows):
             own, codes = (torch.from_numpy(self.codes_of(samples)).T for samples in (source, target))
-            made = convert_codes(self.model.network, own)
+            made = convert_codes(self.model.network, own, seed=index)
             yield Prediction(
                 index=index,
                 where=rows.where(index),
