@@ -27,11 +27,6 @@ CODEC = "package:glassformer/checkpoints/guitar_codec"
 class AudioCoder(PretrainedModel):
     """A model's methods for sound as codes."""
 
-    @property
-    def reads_codes(self) -> bool:
-        """Whether its tokens are codes of several codebooks, which an audio codec makes of sound."""
-        return self.network.sizes.codebooks > 0
-
     def encode_audio(
         self, sound: AudioInput, *, sample_rate_hz: int | None = None, codebooks: int | None = None
     ) -> EncodedAudio:

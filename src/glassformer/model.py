@@ -206,7 +206,7 @@ class Model(SentenceEncoder, AudioCoder):
         from glassformer.inspect.inputs import open_inputs
         from glassformer.inspect.session import Session
 
-        maker = load(codec or CODEC) if self.reads_codes and not isinstance(codec, Model) else codec
+        maker = load(codec or CODEC) if self.network.sizes.codebooks and not isinstance(codec, Model) else codec
         opened = open_inputs(self, texts, fields, truncation=truncation, codec=maker)
         return Session(self.network, opened, progress=progress, limit_bytes=limit_bytes)
 
@@ -288,7 +288,7 @@ class Model(SentenceEncoder, AudioCoder):
 
         options: Any = {"truncation": True} if truncation else {}
         facts, trace = model_facts(self), partial(self.writing, **options)
-        codecs: Any = {"codec": load(codec or CODEC)} if self.reads_codes else {}
+        codecs: Any = {"codec": load(codec or CODEC)} if self.network.sizes.codebooks else {}
         inspect = partial(self.inspect, **options, **codecs)
         compare = self.explain_similarity if facts.can_compare else None
         return searched_corpus(SessionFactory(facts, inspect, trace, transcriber(self), compare), self, corpus)

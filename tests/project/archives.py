@@ -16,12 +16,13 @@ NEEDED = (
     "glassformer/checkpoints/agreement/model.safetensors",
     "glassformer/checkpoints/guitar_codec/model.safetensors",
     "glassformer/checkpoints/guitar_pedals/model.safetensors",
+    "glassformer/checkpoints/guitar_player/model.safetensors",
     "glassformer/evaluation/published_scores.yaml",
     "glassformer/hf/config_defaults.yaml",
 )
 UNWANTED = re.compile(r"__pycache__|\.pyc$|\.ipynb_checkpoints|node_modules|/\.|~$")
 MACHINE_PATH = re.compile(rb"(?<![\w./])/(?:home|root|Users)/\w+/")
-MAX_WHEEL_BYTES = 10_000_000
+MAX_WHEEL_BYTES = 16_000_000
 
 
 def main(folder: Path) -> None:

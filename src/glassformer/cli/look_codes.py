@@ -19,7 +19,7 @@ from glassformer.pages import check_html_path
 
 def shows_sound(model: Model, view: str | None) -> bool:
     """Whether the page is that of a recording as codes: always of a codec, which has no attention."""
-    return isinstance(model.network, Codec) or (view == "sound" and model.reads_codes)
+    return isinstance(model.network, Codec) or (view == "sound" and model.network.sizes.codebooks > 0)
 
 
 def look_at_codes(
