@@ -171,8 +171,8 @@ def test_as_text() -> None:
     for said in (
         "<mood> on 2,000 rows of test.csv",
         "most frequent  0.200 [0.100, 0.300]  +0.600 [+0.500, +0.700]  says <one>",
-        "accuracy  0.850",
-        "class 2  –          –       –      0",
+        "accuracy   0.850",
+        "class 2  –          –       –            0",
         "1,200",
         "f1 by scikit-learn 1.9.1, average='weighted'; others by numpy 2",
         "note: no row is 'class 2'",

@@ -28,7 +28,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs")
     lines = [f"{word} flies,{label}" for word, label in (("time", "a"), ("fruit", "b"))] * 20
     (place / "rows.csv").write_text("text,mood\n" + "\n".join(lines) + "\n")
-    (place / "test.csv").write_text("id;tweet;mood\n1;time flies;a\n2;fruit flies;b\n3;time;a\n")
+    (place / "test.csv").write_text("place;tweet;mood\nx7;time flies;a\nq2;fruit flies;b\nm5;time;a\n")
     (place / "words").mkdir()
     word_tokenizer().save(str(place / "words" / "tokenizer.json"))
     make_trainer(
@@ -54,7 +54,7 @@ def test_on_its_own_rows(trained: Path) -> None:
 
 
 def test_on_other_rows(trained: Path) -> None:
-    run = open_run(trained / "run", columns={"text": "tweet"}, ignore=["id"])
+    run = open_run(trained / "run", columns={"text": "tweet"}, ignore=["place"])
     found = run.evaluate(str(trained / "test.csv"), format={"delimiter": ";"}, resamples=20)
     assert found.report.data["files"] == ["test.csv"] and [r.label for r in found.predictions] == [
         "a",
@@ -86,7 +86,7 @@ def test_what_cannot_be_judged(trained: Path, tmp_path: Path) -> None:
     test, semicolons = str(trained / "test.csv"), {"format": {"delimiter": ";"}}
     refused(DataError, "no column 'text'", open_run(trained / "run", ignore=["*"]), test, **semicolons)
     tweets = open_run(trained / "run", columns={"text": "tweet"})
-    refused(ConfigError, r"columns 'id'.*--ignore", tweets, test, **semicolons)
+    refused(ConfigError, r"columns 'place'.*--ignore", tweets, test, **semicolons)
     other = tmp_path / "other.csv"
     other.write_text("text,mood\ntime,c\n")
     refused(DataError, "line 2: the label 'c' is none of the 2 that the model knows", run, str(other))

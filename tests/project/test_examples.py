@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.rows import PAIR
+from glassformer.data.rows import files_of
 from glassformer.hub.data_sets import catalogue
 from glassformer.runs.config import as_list, parse_config
 from glassformer.runs.folder import read_config
@@ -35,13 +35,7 @@ def test_an_example_is_read(path: Path) -> None:
     files = [*as_list(config.data.train), *([validation] if isinstance(validation, str) else [])]
     for file in files if sets else []:
         name, _, rest = file.partition("/")
-        assert name in sets and {*braces(rest)} <= {*catalogue()[name].files}
-
-
-def braces(name: str) -> list[str]:
-    """Both files of train.{en,de}.gz."""
-    pair = PAIR.fullmatch(name)
-    return [f"{pair[1]}{part}{pair[4]}" for part in (pair[2], pair[3])] if pair else [name]
+        assert name in sets and {*files_of(rest)} <= {*catalogue()[name].files}
 
 
 def test_every_example_reads_the_data_as_it_is_fetched(shared: Path) -> None:

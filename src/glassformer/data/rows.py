@@ -78,6 +78,12 @@ OUTPUT_FORMATS = ("csv", "tsv", "jsonl")
 PAIR = re.compile(r"(.*)\{([^{},]+),([^{},]+)\}(.*)", re.DOTALL)
 
 
+def files_of(path: str) -> list[str]:
+    """The files that a name stands for: itself, or both of a pair `train.{en,de}`."""
+    pair = PAIR.fullmatch(path)
+    return [path] if pair is None else [f"{pair[1]}{part}{pair[4]}" for part in (pair[2], pair[3])]
+
+
 def read_rows(
     source: Source,
     *,
@@ -139,10 +145,9 @@ def _sources_at(path: str | Path, kind: str | None, options: Mapping[str, Any]) 
     if kind == "guitar":
         yield _guitar_source(Path(path), options)
         return
-    if pair := PAIR.fullmatch(str(path)):
+    if PAIR.fullmatch(str(path)):
         _refuse_options("parallel lines", options)
-        prefix, first, second, suffix = pair.groups()
-        yield ParallelFiles({"source": f"{prefix}{first}{suffix}", "target": f"{prefix}{second}{suffix}"})
+        yield ParallelFiles(dict(zip(("source", "target"), files_of(str(path)), strict=True)))
         return
     if glob.has_magic(str(path)) and not Path(path).exists():
         matches = sorted(glob.glob(str(path), recursive=True))

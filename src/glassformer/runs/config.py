@@ -10,13 +10,14 @@ training: {epochs: 3, learning_rate: 3e-5}
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.compression.adapters import AdapterSpec
-from glassformer.data.rows import RowSequence, read_rows
+from glassformer.data.rows import RowSequence, files_of, read_rows
 from glassformer.data.views import RelabelledRows
 from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, DataError, nearest
@@ -205,7 +206,7 @@ class DataConfig:
     def read(self, files: str | list[str], format: Mapping[str, Any] | None = None) -> RowSequence:
         """Read the rows of files in the folder; `format`: options that override those of `format`."""
         paths = [str(self.root / name) for name in as_list(files)]
-        if self.fetch and (absent := [path for path in paths if not Path(path).is_file()]):
+        if self.fetch and (absent := [path for path in paths if not all(map(os.path.isfile, files_of(path)))]):
             raise DataError(
                 f"{absent[0]}: no such file; --data names the folder that holds those of the data sets, such as "
                 f"FOLDER in FOLDER/{as_list(files)[paths.index(absent[0])]}; or fetch them: glassformer data fetch "

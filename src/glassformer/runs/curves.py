@@ -78,7 +78,7 @@ def curves_html(runs: Sequence[RunHistory]) -> Iterator[str]:
         f'<p class="dim key">{_mark_legend(runs)}'
         f"<span>{_smoothing_note(runs)}{_downsampling_note(runs, points)}</span></p>",
         *([f'<p class="dim">Not drawn: {escape(", ".join(x.title for x in left_out))}.</p>'] if left_out else []),
-        "<h2>Metrics</h2>" + scroll_region("metrics", html_table(*metrics_table(runs))),
+        "<h2>Metrics</h2>" + scroll_region("Metrics of each run", html_table(*metrics_table(runs))),
         *_skipped_steps_section(runs),
         *_validation_tables(runs),
         json_script("curves", _chart_data(shown, runs, last)),
