@@ -25,8 +25,7 @@ from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample
 from glassformer.errors import DataError
 from glassformer.explorer import binary_frames
 from glassformer.explorer.standalone_page import CAP_BYTES, frame_block, json_block, page_around
-from glassformer.files.atomic import atomic_file, disk_errors
-from glassformer.pages import check_html_path
+from glassformer.pages import write_page_parts
 
 RANGE = 8.0
 """log10 of the range of a spectrogram: 80 dB below the loudest cell of an example."""
@@ -94,11 +93,7 @@ class ListeningPage:
 
     def save(self, path: str | Path) -> int:
         """Write the page atomically. Returns: its size in bytes. Raises: DataError: as `parts`, or no such path."""
-        path = check_html_path(path)
-        with disk_errors(path, DataError):
-            with atomic_file(path.resolve()) as stream:
-                stream.writelines(part.encode("utf-8", "replace") for part in self.parts())
-            return path.stat().st_size
+        return write_page_parts(path, self.parts())
 
 
 def _entry(example: SoundExample) -> dict[str, Any]:

@@ -42,6 +42,15 @@ def write_page(path: str | Path, html: str) -> Path:
     return Path(path)
 
 
+def write_page_parts(path: str | Path, parts: Iterable[str]) -> int:
+    """Write a page that comes in pieces, atomically. Returns: its size in bytes. Raises: DataError: as `write_page`."""
+    path = check_html_path(path)
+    with disk_errors(path, DataError):
+        with atomic_file(path.resolve()) as stream:
+            stream.writelines(part.encode("utf-8", "replace") for part in parts)
+        return path.stat().st_size
+
+
 def shown_path(value: object) -> str:
     """A path as a page shows it, without folders of this machine: `data/x.csv` below the working one, else `…/x.csv`.
 

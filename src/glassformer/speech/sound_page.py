@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from glassformer.errors import DataError
 from glassformer.explorer.sound import transcript_parts
 from glassformer.explorer.standalone_page import page_around
-from glassformer.files.atomic import atomic_file, disk_errors
-from glassformer.pages import check_html_path
+from glassformer.pages import write_page_parts
 from glassformer.pretrained import PretrainedModel
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.transcription_trace import TranscriptionTrace
@@ -38,8 +36,4 @@ class TranscriptionPage(TranscriptionTrace):
 
     def save(self, path: str | Path) -> int:
         """Write the page atomically. Returns: its size in bytes. Raises: DataError: it cannot be written."""
-        path = check_html_path(path)
-        with disk_errors(path, DataError):
-            with atomic_file(path.resolve()) as stream:
-                stream.writelines(part.encode("utf-8", "replace") for part in self.parts())
-            return path.stat().st_size
+        return write_page_parts(path, self.parts())
