@@ -159,7 +159,7 @@ class _CodeGenerator:
         assert output.logits is not None
         logits = output.logits[0, -1, :, : self.pattern.entries].float().cpu()
         if not bool(logits.isfinite().all()):
-            raise invalid_logits_error(len(ids), self.network)
+            raise invalid_logits_error(cache.length, self.network)
         for apply in self._filters:
             logits = apply(ids, logits)
         return self._choose(logits)
