@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from glassformer.engine import native
+from glassformer.engine.instruction import Instruction
 from glassformer.engine.products import Matrix
-from glassformer.engine.program import BYTES, INSTRUCTION, state_of
-from glassformer.engine.team import TeamJob
+from glassformer.engine.program import BYTES
 
 MAX_TOKENS = 8
 """Tokens of a step, over all rows, up to which it is bound by the bandwidth of reading weights."""
@@ -34,7 +33,7 @@ class FewTokensProduct:
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
-        self._idle: list[tuple[np.ndarray, TeamJob]] = []  # programs that nobody runs
+        self._instruction = Instruction(**product_fields(matrix))
 
     def __call__(self, x: Tensor) -> Tensor | None:
         """The product, or None where there is no kernel for it. [..., out]"""
@@ -44,15 +43,6 @@ class FewTokensProduct:
             return None
         tokens = x.float().reshape(-1, K).contiguous()
         y = torch.empty(len(tokens), N)
-        instructions, job = self._idle.pop() if self._idle else self._program()
-        op = instructions[0]
-        op["rows"], op["x"], op["y"] = len(tokens), tokens.data_ptr(), y.data_ptr()
-        job.run(kernel)
-        self._idle.append((instructions, job))
+        places = {"x": tokens.data_ptr(), "y": y.data_ptr()}
+        self._instruction.run(kernel, nbytes=self._matrix.weight.nbytes, rows=len(tokens), **places)
         return y.to(x.dtype).view(*x.shape[:-1], N)
-
-    def _program(self) -> tuple[np.ndarray, TeamJob]:
-        instructions = np.zeros(1, INSTRUCTION)
-        for name, value in product_fields(self._matrix).items():
-            instructions[name] = value
-        return instructions, TeamJob(state_of(instructions), 0, self._matrix.weight.nbytes)

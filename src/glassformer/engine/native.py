@@ -36,7 +36,7 @@ Kernel = Callable[[int, int], None]
 """(address of a job, number of threads): runs its program; see `MEMBER` for what a job is."""
 
 COMPILE_SECONDS = 300
-_SOURCES = ("program.py", "kernels/memory.py", "kernels/formulas.py", "kernels/run.py")
+_SOURCES = ("program.py", "kernels/memory.py", "kernels/formulas.py", "kernels/levels.py", "kernels/run.py")
 _MARK = b"glassformer kernels\n"
 
 MEMBER = """
@@ -131,7 +131,7 @@ def _build_kernel() -> Kernel | None:
         return load(path.read_bytes())
     except Exception as problem:  # whatever is broken there, there is another way
         warnings.warn(
-            f"the kernels for single tokens cannot be used ({str(problem).strip() or type(problem).__name__}); the "
+            f"the compiled kernels cannot be used ({str(problem).strip() or type(problem).__name__}); the "
             "network takes its slower path, with the same results; uninstall numba to silence this",
             stacklevel=2,
         )

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from glassformer.engine.levels import OFFSET, rescale_, row_steps, token_levels
 from glassformer.engine.program import NumberFormat
 
 TAKES = {  # precision → dtypes of the weights it can be made from
@@ -36,11 +37,8 @@ Product = Callable[[Tensor], Tensor]
 """Maps x [..., in] to [..., out]; made once from a weight [out, in] and a bias."""
 
 TYPICAL_ROWS = 1_024  # the batch size that oneDNN optimises the block layout for; any from 8 up will do
-LEVELS = 127  # signed 8 bits, symmetric around 0: -128 is not used
 FULL_TILE = 4  # rows from which oneDNN reads weights as fast as memory gives them; for one it is a fifth slower
 FEW_ROWS = 16  # up to so many tokens, a product is bound by the bandwidth of reading its weights
-IN_CACHE = 1 << 19  # values quantised at a time
-OFFSET = 128  # zero point: inputs are unsigned, as the signed kernel of oneDNN is a slow reference
 _packing = threading.Lock()  # one thread at a time changes torch's global settings
 
 
@@ -144,7 +142,7 @@ def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
     """
     bias = None if bias is None else bias.float()
     with _fbgemm_packing():
-        steps = _steps(weight.float()).flatten().double()
+        steps = row_steps(weight.float()).flatten().double()
         levels = torch.quantize_per_channel(weight.float(), steps, torch.zeros(len(steps)).long(), 0, torch.qint8)
         weights = torch.ops.quantized.linear_prepack(levels, None)
     linear = torch.ops.quantized.linear_dynamic.default
@@ -166,21 +164,20 @@ def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def _int8_for_many(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
-    steps = _steps(weight.float())  # [out, 1]
+    steps = row_steps(weight.float())  # [out, 1]
     levels = (weight.float() / steps).round_().to(torch.int8)
     # Files of GPT-2 hold weights transposed, and packing reads memory in order.
     blocks = torch.ops.onednn.qlinear_prepack(levels.contiguous(), None)
     steps, zeros = steps.flatten(), torch.zeros(len(weight), dtype=torch.int32)
     linear = torch.ops.onednn.qlinear_pointwise.default
-    biases = {dtype: None if bias is None else bias.to(dtype) for dtype in (torch.float32, torch.bfloat16)}
+    dtype = torch.bfloat16 if inside else torch.float32
+    bias = None if bias is None else bias.float().contiguous()
 
     def product(x: Tensor) -> Tensor:
-        dtype = torch.bfloat16 if inside else torch.float32
-        levels, step = _quantise(x.reshape(-1, x.shape[-1]))  # [tokens, in], [tokens, 1]
+        levels, step = token_levels(x.reshape(-1, x.shape[-1]))  # [tokens, in], [tokens, 1]
         # With a per-tensor input scale of 1, y is in units of the step of its token.
         y: Tensor = linear(levels, 1.0, OFFSET, blocks, steps, zeros, None, 1.0, 0, dtype, "none", [], "")
-        bias, step = biases[dtype], step.to(dtype)
-        y = y.mul_(step) if bias is None else torch.addcmul(bias, y, step, out=y)
+        y = rescale_(y, step, bias)
         return (y if inside else y.to(x.dtype)).view(*x.shape[:-1], len(weight))
 
     return product
@@ -198,36 +195,6 @@ PLAIN: dict[str, Callable[[Tensor, Tensor | None, bool], Product]] = {
     "bf16": _plain_bf16,
     "int8": _plain,
 }
-
-
-def _quantise(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantise each token to unsigned levels and a step. [tokens, in] → uint8 [tokens, in], fp32 [tokens, 1]"""
-    if x.numel() <= IN_CACHE:
-        rounded, step = _rounded(x)
-        levels = rounded.to(torch.int8)
-    else:  # in chunks that stay in the cache: up to twice as fast
-        levels, step = torch.empty(x.shape, dtype=torch.int8), torch.empty(len(x), 1)
-        rows = max(1, IN_CACHE // x.shape[-1])
-        for part, part_levels, part_step in zip(x.split(rows), levels.split(rows), step.split(rows), strict=True):
-            rounded, steps = _rounded(part)
-            part_levels.copy_(rounded)
-            part_step.copy_(steps)
-    # -127 … 127 becomes 1 … 255 by flipping the sign bit; torch converts to uint8 slowly.
-    return levels.view(torch.uint8).bitwise_xor_(OFFSET), step
-
-
-def _rounded(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The nearest level of each value, and the step of each token. fp32 [tokens, in] and [tokens, 1]"""
-    wide = x.float()
-    step = _steps(wide)
-    return (wide / step).round_(), step
-
-
-def _steps(x: Tensor) -> Tensor:
-    """The distance between two levels of each row, so that its largest magnitude is level 127. [..., in] → [..., 1]"""
-    if not x.numel():  # no tokens: there is no largest one
-        return x.new_ones(*x.shape[:-1], 1)
-    return x.abs().amax(dim=-1, keepdim=True).clamp_min_(1e-30).div_(LEVELS)
 
 
 def _bf16(x: Any) -> Any:
@@ -282,7 +249,7 @@ class Matrix:
         """Weights of a linear layer in a precision; fp32 ones as they are, if they lie row after row."""
         bias = None if bias is None else bias.float().contiguous()
         if precision == "int8":
-            steps = _steps(weight.float())
+            steps = row_steps(weight.float())
             levels = (weight.float() / steps).round_().to(torch.int8)
             return Matrix(NumberFormat.INT8, levels.contiguous(), steps.flatten(), bias)
         if weight.dtype == torch.bfloat16 or (precision == "bf16" and inside):

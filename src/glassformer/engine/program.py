@@ -23,6 +23,8 @@ class Kind(IntEnum):
     ROUTE = 4  # the experts of each token, and their weights, from the router's scores
     EXPERT = 5  # PRODUCT or GATED of a token by each of its experts
     MIXTURE = 6  # y = residual + factor · Σ weight · (W x + b) over a token's experts
+    TO_LEVELS = 7  # y = round(x / step), step = max |x| / 127 of each token
+    FROM_LEVELS = 8  # y = step · y + b, with the step of each token
 
 
 class NumberFormat(IntEnum):

@@ -30,7 +30,10 @@ _forked = False
 
 
 class TeamJob:
-    """A program's state, and scratch memory of so many fp32 numbers for each thread."""
+    """A program's state, and scratch memory of so many fp32 numbers for each thread.
+
+    nbytes: what a run reads; it may change from run to run
+    """
 
     def __init__(self, state: np.ndarray, floats: int, nbytes: int) -> None:
         self.state, self.threads = state, max(1, torch.get_num_threads())
@@ -38,7 +41,7 @@ class TeamJob:
         self._owned = scratch, np.array([state.ctypes.data, scratch.ctypes.data, scratch.strides[0], 0], np.int64)
         self.address = self._owned[1].ctypes.data
         self.nbytes = nbytes
-        self._seconds = {True: 0.0, False: 0.0}  # of a run in a team, and alone, the latest ones weighing most
+        self._seconds = {True: 0.0, False: 0.0}  # a byte, in a team and alone, the latest runs weighing most
         self._runs, self._next_trial = 0, 2
 
     def run(self, kernel: Kernel) -> None:
@@ -55,11 +58,11 @@ class TeamJob:
         team = team != trial
         start = time.perf_counter()
         kernel(self.address, threads if team else 1)
-        seconds, before = time.perf_counter() - start, self._seconds[team]
+        seconds, before = (time.perf_counter() - start) / self.nbytes, self._seconds[team]
         self._seconds[team] = seconds if trial or not before else 0.75 * before + 0.25 * seconds
         if trial:
             fast, slow = sorted(self._seconds.values())
-            self._next_trial = self._runs + int(TRY_EVERY * slow / max(fast, 1e-9))
+            self._next_trial = self._runs + int(TRY_EVERY * slow / max(fast, 1e-18))
 
 
 def _note_fork() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numba import float32, int64, njit, types
 
 from glassformer.engine.kernels.formulas import activate, dot, exp, norm, product, tanh, widened
+from glassformer.engine.kernels.levels import from_levels, to_levels
 from glassformer.engine.kernels.memory import (
     BARE,
     atomic_add,
@@ -290,6 +291,10 @@ def run(state, scratch):
             route(op, chunk)
         elif op.kind == Kind.MIXTURE:
             mixture(op, chunk, scratch)
+        elif op.kind == Kind.TO_LEVELS:
+            to_levels(op, chunk)
+        elif op.kind == Kind.FROM_LEVELS:
+            from_levels(op, chunk)
         else:
             if prepared != phase:
                 prepared, inputs = phase, inputs_of(op, scratch)
