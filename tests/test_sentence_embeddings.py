@@ -214,6 +214,9 @@ def test_a_cross_encoder_scores_and_ranks_as_theirs(tmp_path: Path) -> None:
     for wrong in ([("a", "b"), "ab"], [("a", "b"), None], [("a", "b"), {"a": 1, "b": 2}]):
         with pytest.raises(DataError, match="pair 1 is"):
             model.score(wrong)
+    for top_k in (0, -1, "2", True):
+        with pytest.raises(ConfigError, match=r"top_k is .*; it must be a whole number from 1 up"):
+            model.rank("time", TEXTS[:2], top_k=top_k)
     for nothing in (None, 3, "text"):
         with pytest.raises(DataError, match="give a list of pairs of texts"):
             model.score(nothing)
@@ -228,6 +231,9 @@ def test_a_cross_encoder_scores_and_ranks_as_theirs(tmp_path: Path) -> None:
         ({"compute": "int4"}, ConfigError, "compute is 'int4'"),
         ({"truncate_dim": 0}, ConfigError, "truncate_dim is 0"),
         ({"output_value": "tokens"}, ConfigError, "output_value is 'tokens'"),
+        ({"batch_size": 0}, ConfigError, "batch_size is 0; it must be a whole number from 1 up"),
+        ({"batch_size": -1}, ConfigError, "batch_size is -1"),
+        ({"batch_size": "32"}, ConfigError, "batch_size is '32'"),
         ({"device": "cuda"}, ConfigError, r"model.to\(device\)"),
         ({"pool": 3}, UnsupportedError, "leave it out"),
         ({"prompt_name": "query"}, ConfigError, "prompt_name is 'query'"),

@@ -27,7 +27,7 @@ from glassformer.engine.pooling import SIMILARITIES, PoolingSettings, read_pooli
 from glassformer.engine.prepare import PRECISIONS
 from glassformer.engine.scores import ACTIVATIONS
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
-from glassformer.files import safe_repr
+from glassformer.files import check_count, safe_repr
 from glassformer.pretrained import PretrainedModel
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class SentenceEncoder(PretrainedModel):
         Returns: float32. [N, D] for N texts, [0, D] for none; [D] for a single string.
         Raises: DataError: no texts. ConfigError: options out of range. UnsupportedError: a model of several stacks.
         """
-        _refuse(pool, device, output_value)
+        _refuse(pool, device, output_value, batch_size)
         compute, precision = _compute_and_precision(compute, precision)
         settings = self._pooling_of_call(truncate_dim, normalize=normalize_embeddings)
         named = {"prompt": prompt, "prompt_name": prompt_name, "progress": show_progress_bar, **options}
@@ -98,8 +98,8 @@ class SentenceEncoder(PretrainedModel):
         if not isinstance(settings, PoolingSettings):
             settings = read_pooling_settings(settings, self.network.POOLING)  # says what is wrong with the folder
         size = settings.truncate_dim if truncate_dim is None else truncate_dim
-        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-            raise ConfigError(f"truncate_dim is {safe_repr(size)}; it must be a whole number from 1 up")
+        if size is not None:
+            check_count("truncate_dim", size)
         whole = replace(settings, truncate_dim=None).dimension(self.network.width)
         if truncate_dim is not None and truncate_dim > whole:
             warnings.warn(
@@ -249,8 +249,10 @@ class SentenceEncoder(PretrainedModel):
     ) -> list[dict[str, Any]]:
         """Documents by how well they answer a query, the best first: {"corpus_id", "score"}, and "text" if asked.
 
-        Raises: as `score`; UnsupportedError: the head has several labels.
+        Raises: as `score`; UnsupportedError: the head has several labels. ConfigError: `top_k` below 1.
         """
+        if top_k is not None:
+            check_count("top_k", top_k)
         documents = check_texts(documents)
         scores = self.score([(query, document) for document in documents])
         if scores.ndim > 1:
@@ -260,12 +262,14 @@ class SentenceEncoder(PretrainedModel):
         return [{"corpus_id": int(i), "score": float(scores[i]), **text} for i, text in zip(order, texts, strict=True)]
 
 
-def _refuse(pool: Any, device: Any, output_value: str) -> None:
+def _refuse(pool: Any, device: Any, output_value: str, batch_size: int | None) -> None:
     """Raises: UnsupportedError, ConfigError: arguments that are said elsewhere here, or are none that there is."""
     if output_value not in ("sentence_embedding", "token_embeddings"):
         raise ConfigError(
             f"output_value is {safe_repr(output_value)}; it must be 'sentence_embedding' or 'token_embeddings'"
         )
+    if batch_size is not None:
+        check_count("batch_size", batch_size)
     if pool is not None:
         raise UnsupportedError("pool= would start processes; one uses all cores already: leave it out")
     if device is not None:

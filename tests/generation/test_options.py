@@ -230,7 +230,22 @@ def test_a_folder_that_is_wrong() -> None:
         with_file({"top_p": 7}, do_sample=True)
     with pytest.raises(ConfigError, match=r"generation_config\.json: max_length is 'long'"):
         with_file({}).new_tokens(4, GenerationDefaults({"max_length": "long"}, {}, 99))
-    assert with_file({"top_p": 7}) == GenerationOptions()
+    with pytest.raises(ConfigError, match=r"config\.json: eos_token_id is 'x'; it must be a token id"):
+        GenerationDefaults({}, {"eos_token_id": "x"}, 99).token_ids("eos_token_id")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("top_p", 7), ("temperature", "hot"), ("num_beams", -1), ("num_beams", [2]), ("do_sample", "yes"), ("seed", "x")],
+)
+def test_odd_values_of_a_file_that_a_call_does_not_read_are_said(name: str, value: Any) -> None:
+    with pytest.warns(UserWarning, match=rf"generation_config\.json: {name} is .*does not read it; it must be"):
+        assert with_file({name: value}) == GenerationOptions()
+
+
+def test_values_of_a_file_that_are_off_or_not_odd(recwarn: pytest.WarningsRecorder) -> None:
+    with_file({"top_p": 0.9, "num_beams": 4, "stop_strings": None, "suppress_tokens": []})
+    assert not recwarn.list
 
 
 def test_a_folder_ends_its_answers(tmp_path: Path) -> None:

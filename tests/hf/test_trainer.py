@@ -111,7 +111,13 @@ def test_label_smoothing_and_a_loss_of_ones_own(tmp_path: Path) -> None:
         ({"load_best_model_at_end": True}, ConfigError, "needs validations"),
         ({"load_best_model_at_end": True, "eval_strategy": "epoch"}, ConfigError, "make them equal"),
         ({"optim": "adam_8bit"}, ConfigError, "allowed"),
-        ({"per_device_train_batch_size": 0}, ConfigError, "at least 1"),
+        ({"per_device_train_batch_size": 0}, ConfigError, "is 0; it must be a whole number from 1 up"),
+        ({"gradient_accumulation_steps": 1.5}, ConfigError, "is 1.5; it must be a whole number"),
+        ({"learning_rate": "high"}, ConfigError, "learning_rate is 'high'; it must be a number"),
+        ({"learning_rate": float("nan")}, ConfigError, "learning_rate is nan; it must be a finite number"),
+        ({"weight_decay": -1}, ConfigError, "weight_decay is -1; it must be a number from 0 up"),
+        ({"logging_steps": 0}, ConfigError, "logging_steps is 0; .* or logging_strategy='no'"),
+        ({"dataloader_num_workers": -1}, ConfigError, "dataloader_num_workers is -1"),
         ({"num_train_epochs": 0}, ConfigError, "nothing to train"),
         ({"lr_scheduler_type": "linaer"}, ConfigError, "nearest: 'linear'"),
     ],
@@ -126,6 +132,7 @@ def test_options_that_are_wrong_are_said(
 def test_former_options_and_those_without_effect_are_taken(tmp_path: Path) -> None:
     args = arguments(tmp_path, evaluation_strategy="epoch", report_to="none", logging_dir="logs", warmup_ratio=0.1)
     assert args.eval_strategy == "epoch" and args.to_dict()["report_to"] == "none"
+    assert arguments(tmp_path, learning_rate="5e-4").learning_rate == 5e-4  # as YAML reads it
     assert args.get_warmup_steps(95) == 10 and arguments(tmp_path, warmup_steps=7).get_warmup_steps(95) == 7
 
 

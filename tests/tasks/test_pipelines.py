@@ -126,6 +126,9 @@ def test_what_is_refused(folder_of: Folders, tmp_path: Path) -> None:
         extract("time " * 30, truncation=False)
     with pytest.raises(DataError, match="text 1: the input is 5; it must be a text"):
         extract(["a", 5])
+    for size in (0, -1, "8", 1.5):
+        with pytest.raises(ConfigError, match=r"batch_size is .*; it must be a whole number from 1 up"):
+            glassformer.pipeline("features", extract.model, batch_size=size)
     with pytest.raises(UnsupportedError, match="this model has source and target"):
         glassformer.pipeline("features", make_folder(tmp_path / "bart", "bart", task="features"))
     bare = glassformer.pipeline("features", make_folder(tmp_path / "gpt2", "gpt2"))

@@ -36,7 +36,7 @@ from glassformer.compression.adapters import (
 )
 from glassformer.compression.low_rank import LowRank
 from glassformer.errors import ConfigError, UnsupportedError, nearest
-from glassformer.files import safe_repr
+from glassformer.files import check_count, safe_repr
 
 PRUNED = ("magnitude_prune", "ties", "dare_linear", "dare_ties")
 COMBINATIONS = ("cat", "svd", "linear", *PRUNED, *(f"{kind}_svd" for kind in PRUNED))
@@ -65,8 +65,8 @@ class Combination:
                 f"combination_type is {safe_repr(self.kind)}; supported: {', '.join(COMBINATIONS)}{more}"
             )
         rank, density = self.svd_rank, self.density
-        if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int) or rank < 1):
-            raise ConfigError(f"svd_rank is {safe_repr(rank)}; it must be a whole number from 1 up")
+        if rank is not None:
+            check_count("svd_rank", rank)
         number = isinstance(density, (int, float)) and not isinstance(density, bool)
         if self.prunes and not (number and 0 < float(density or 0) <= 1):
             raise ConfigError(

@@ -22,10 +22,11 @@ import stat
 from difflib import get_close_matches
 from io import BufferedReader
 from itertools import islice
+from numbers import Integral
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from glassformer.errors import GlassformerError, WeightsError
+from glassformer.errors import ConfigError, GlassformerError, WeightsError
 
 MAX_FILE_BYTES = 64 << 20
 """Of files that are read as a whole: configs, indices, vocabularies. None in use comes near it."""
@@ -41,6 +42,12 @@ def safe_repr(text: object) -> str:
     # Python refuses to write a whole number of more than 4,300 digits.
     quoted = hex(text) if isinstance(text, int) and abs(text) > 2**1024 else repr(text)
     return quoted if len(quoted) <= 120 else quoted[:100] + f"… ({len(quoted)} characters)"
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Raises: ConfigError: an argument that is no whole number, or below `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from {least} up")
 
 
 def open_regular_file(path: Path, error: type[GlassformerError] = WeightsError) -> tuple[BufferedReader, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import Field
 from typing import TYPE_CHECKING, Any
 
 from glassformer.audio.languages import CODES
@@ -78,9 +80,8 @@ class GenerationDefaults:
         elif pairs is None:
             pairs = [[1, token] for token in self.token_ids("forced_bos_token_id")[:1]]
         invalid = ConfigError(
-            f"forced_decoder_ids is {safe_repr(pairs)}; it must be a list of [position, token id], "
-            "positions from 1 up; "
-            "a token id may be null: the model detects the language"
+            f"{self.file_of('forced_decoder_ids')}forced_decoder_ids is {safe_repr(pairs)}; it must be a list of "
+            "[position, token id], positions from 1 up; a token id may be null: the model detects the language"
         )
         try:
             token_at = {int(position): token for position, token in pairs}
@@ -145,12 +146,34 @@ class GenerationDefaults:
         value = self._generation.get(key)
         return self._config.get(key) if value is None else value
 
+    def warn_of_unread(self, options: Iterable[Field[Any]], read: set[str]) -> None:
+        """Warn of values that a call does not read and that none could, such as a temperature "hot".
+
+        Args: options: the fields of `GenerationOptions` · read: names of those that the call reads, or gives
+        """
+        read = {*read, *OF_THE_MODEL, "min_new_tokens", "min_length"}
+        if not read & {"max_new_tokens", "max_length"}:
+            read |= {"max_new_tokens", "max_length"}
+        for option in options:
+            name, value = option.name, self.get(option.name)
+            off = value is None or (not value and not isinstance(value, (int, float)))  # such as an empty list
+            if not off and name not in read and not option.metadata["test"](value):
+                warnings.warn(
+                    f"{self.file_of(name)}{name} is {safe_repr(value)}, and this call does not read it; it must be "
+                    f"{option.metadata['allowed']}",
+                    stacklevel=6,
+                )
+
+    def file_of(self, key: str) -> str:
+        """The file that `get` reads a value from, as an error begins."""
+        return "config.json: " if self._generation.get(key) is None else "generation_config.json: "
+
     def token_ids(self, key: str) -> tuple[int, ...]:
         """A value that is one token id or a list of them, without ids outside the vocabulary."""
         value = self.get(key)
         ids = [] if value is None else value if isinstance(value, (list, tuple)) else [value]
         if not all(isinstance(number, int) and not isinstance(number, bool) for number in ids):
             raise ConfigError(
-                f"config.json: {key} is {safe_repr(value)}; it must be a token id, a list of them, or null"
+                f"{self.file_of(key)}{key} is {safe_repr(value)}; it must be a token id, a list of them, or null"
             )
         return tuple(number for number in ids if 0 <= number < self.vocabulary)

@@ -189,7 +189,8 @@ class GenerationOptions:
         from_files = {name: defaults.get(name) for name in inherited if name not in explicit}
         from_files = {name: value for name, value in from_files.items() if value is not None}
         for name, value in from_files.items():
-            check_value(name, value, defaults.vocabulary, "generation_config.json: ")
+            check_value(name, value, defaults.vocabulary, defaults.file_of(name))
+        defaults.warn_of_unread(fields(cls), {*explicit, *inherited})
         return cls(**explicit, **from_files)
 
     def new_tokens(self, prompt_length: int, defaults: GenerationDefaults, room: int | None = None) -> tuple[int, int]:
@@ -241,7 +242,7 @@ def _length_of(defaults: GenerationDefaults, which: str, prompt_length: int) -> 
     new, whole = (defaults.get(f"{which}_{name}") for name in ("new_tokens", "length"))
     for name, value in ((f"{which}_new_tokens", new), (f"{which}_length", whole)):
         if value is not None:
-            check_value(name, value, defaults.vocabulary, "generation_config.json: ")
+            check_value(name, value, defaults.vocabulary, defaults.file_of(name))
     return int(new) if new is not None else max(0, (whole or 0) - prompt_length)
 
 

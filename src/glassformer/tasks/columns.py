@@ -18,7 +18,7 @@ from glassformer.data.splits import sample
 from glassformer.data.store import ExampleStore
 from glassformer.deprecation import warn_former
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import safe_repr
+from glassformer.files import check_count, safe_repr
 from glassformer.model import Model
 from glassformer.progress import progress_bar
 from glassformer.tasks.base import Dataset, Examples, Task
@@ -157,8 +157,8 @@ def limit_of(model: Model, requested: int | None) -> int | None:
 
     Raises: ConfigError: no example has so few.
     """
-    if requested is not None and requested < 1:
-        raise ConfigError(f"max_tokens is {requested}; it must be a whole number from 1 up")
+    if requested is not None:
+        check_count("max_tokens", requested)
     limits = (requested, model.tokenizer.model_max_length, model.network.max_tokens)
     return min((limit for limit in limits if limit is not None), default=None)
 

@@ -26,7 +26,7 @@ from glassformer.engine.encoder import BATCH_TOKENS, MIN_TEXTS_TO_PREPARE, colum
 from glassformer.engine.pooling import POOLINGS
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
-from glassformer.files import safe_repr
+from glassformer.files import check_count, safe_repr
 from glassformer.model import Model
 from glassformer.models import eval_mode
 from glassformer.progress import with_bar
@@ -60,6 +60,7 @@ class Pipeline(ABC):
         self.task = task
         self.batch_size = self.BATCH if batch_size is None else batch_size
         self.options = options
+        check_count("batch_size", self.batch_size)
         self.check(options)
 
     def check(self, options: Mapping[str, Any]) -> None:
@@ -68,8 +69,8 @@ class Pipeline(ABC):
             if name not in self.OWN:
                 raise ConfigError(f"the task {self.task!r} takes no {safe_repr(name)}{nearest(name, self.OWN)}")
         top_k = options.get("top_k")  # None = as many results as there usually are, or all
-        if top_k is not None and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
-            raise ConfigError(f"top_k is {safe_repr(top_k)}; it must be a whole number from 1 up")
+        if top_k is not None:
+            check_count("top_k", top_k)
 
     @abstractmethod
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
@@ -112,8 +113,7 @@ class Pipeline(ABC):
         self.check(options)
         options = self.merged(options)
         size = self.batch_size if batch_size is None else batch_size
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ConfigError(f"batch_size is {safe_repr(size)}; it must be a whole number from 1 up")
+        check_count("batch_size", size)
         if self.is_one(texts):
             self.check_input(texts)
             (answer,) = self.wrap_answers(iter(self.answer([texts], options, 0)), options)

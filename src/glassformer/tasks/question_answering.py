@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.files import check_count, safe_repr
 from glassformer.model import Model
 from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.pipelines import Pipeline
@@ -129,9 +129,7 @@ class QuestionAnswering(Pipeline):
 def check_windows(options: Mapping[str, Any]) -> None:
     """Raises: ConfigError: a length of answers or windows that is no whole number from 1 up."""
     for name in ("max_answer_len", "doc_stride", "max_seq_len"):
-        value = options.get(name, 1)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from 1 up")
+        check_count(name, options.get(name, 1))
 
 
 def ends_of(start: Tensor, end: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:

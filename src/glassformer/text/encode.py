@@ -24,6 +24,8 @@ PADDING = (False, True, "longest", "max_length", "do_not_pad")
 TRUNCATION = (None, False, True, "longest_first", "only_first", "only_second", "do_not_truncate")
 TENSORS = (None, "np", "pt")
 SIDES = ("left", "right")
+MAX_PADDED_TOKENS = 2**24
+"""Tokens of a padded row; no model reads as many."""
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: one is made for each call, and a frozen one takes twice as long
@@ -95,11 +97,11 @@ class EncodeRequest:
         padding = {True: "longest", "do_not_pad": None}.get(self.padding, self.padding) or None
         truncation = {True: "longest_first", "do_not_truncate": None}.get(self.truncation, self.truncation) or None
         max_length = self.max_length
-        _check_int("stride", self.stride, 0)
+        check_int("stride", self.stride, 0)
         if self.multiple is not None:
-            _check_int("pad_to_multiple_of", self.multiple, 1)
+            check_int("pad_to_multiple_of", self.multiple, 1)
         if max_length is not None:
-            _check_int("max_length", max_length, 1)
+            check_int("max_length", max_length, 1)
             if truncation is None and padding != "max_length":
                 truncation = self._of_length_alone(padding)
         elif truncation is not None or padding == "max_length":
@@ -178,9 +180,10 @@ def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
         raise ConfigError(f"{name}={value!r:.60} is not known; allowed: {', '.join(map(repr, allowed))}")
 
 
-def _check_int(name: str, value: object, minimum: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise ConfigError(f"{name} must be a whole number from {minimum}, got {value!r:.60}")
+def check_int(name: str, value: object, least: int) -> None:
+    """Raises: ConfigError: no whole number, or below `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from {least} up")
 
 
 Texts = list[str] | list[list[str]]
@@ -250,12 +253,21 @@ def _is_too_short(error: DataError) -> bool:
 
 def pad_rows(rows: list[EncodedRow], request: EncodeRequest, pad_id: int, pad_token: str | None) -> None:
     """Pad the rows in place, to the longest of them or to `max_length`."""
-    length = max(map(len, rows))
-    if request.padding == "max_length" and request.max_length is not None:
-        length = request.max_length
-    length = -(-length // (request.multiple or 1)) * (request.multiple or 1)
+    whole = request.max_length if request.padding == "max_length" else None
+    length = padded_length(max(map(len, rows)) if whole is None else whole, request.multiple)
     for row in rows:
         row.pad(length, direction=request.padding_side, pad_id=pad_id, pad_token=pad_token)
+
+
+def padded_length(tokens: int, multiple: int | None) -> int:
+    """So many tokens, or the next multiple. Raises: ConfigError: more than memory could hold, which ends a process."""
+    length = -(-tokens // (multiple or 1)) * (multiple or 1)
+    if length > MAX_PADDED_TOKENS:
+        raise ConfigError(
+            f"rows would be padded to {length:,} tokens, and may have {MAX_PADDED_TOKENS:,}; give a smaller max_length "
+            "or pad_to_multiple_of"
+        )
+    return length
 
 
 def refuse_special_ids(engine: tokenizers.Tokenizer, rows: list[EncodedRow], special_ids: frozenset[int]) -> None:

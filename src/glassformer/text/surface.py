@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.text.chat import Chat, render_all
-from glassformer.text.encode import check_choice
+from glassformer.text.encode import check_choice, check_int, padded_length
 from glassformer.text.encoding import Encoding, to_array
 from glassformer.text.engine import guarded
 from glassformer.text.settings import ChatTemplates
@@ -212,6 +212,9 @@ class TokenizerSurface(TokenizerVocabulary):
             ("return_tensors", return_tensors, (None, "np", "pt")),
         ):
             check_choice(option, value, known)
+        for option, number in (("max_length", max_length), ("pad_to_multiple_of", pad_to_multiple_of)):
+            if number is not None:
+                check_int(option, number, 1)
         columns, single = _columns_of(encoded_inputs)
         rows = columns["input_ids"]
         if return_attention_mask is not False:
@@ -219,7 +222,7 @@ class TokenizerSurface(TokenizerVocabulary):
         length = max(map(len, rows), default=0)
         if padding == "max_length":
             length = max_length or self.model_max_length or length
-        length = -(-length // (pad_to_multiple_of or 1)) * (pad_to_multiple_of or 1)
+        length = padded_length(length, pad_to_multiple_of)
         if padding not in (False, "do_not_pad"):
             fill = {"attention_mask": 0, "token_type_ids": 0, "special_tokens_mask": 1}
             if any(len(row) < length for row in rows):

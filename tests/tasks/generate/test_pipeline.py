@@ -265,6 +265,25 @@ def test_a_fixed_prefix_and_lengths_of_a_folder(folder_of: Folders) -> None:
     assert len(write.texts(["a vector " * 20])[0]) > 0  # longer than that already: then it is no limit
 
 
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ({"num_beams": "two"}, "^config.json: num_beams is 'two'; it must be a whole number"),
+        ({"max_length": -5}, "^config.json: max_length is -5; it must be a whole number"),
+        ({"repetition_penalty": [1]}, r"^config.json: repetition_penalty is \[1\]; it must be a number"),
+        ({"prefix": ["a"]}, r"^config.json: prefix is \['a'\]; it must be a text"),
+        (
+            {"task_specific_params": {"text-generation": {"do_sample": "yes"}}},
+            "^config.json: task_specific_params: do_sample is 'yes'; it must be True or False",
+        ),
+    ],
+)
+def test_what_a_folder_recommends_and_cannot_mean(folder_of: Folders, beside: dict[str, Any], said: str) -> None:
+    place = folder_of("openai-gpt", "OpenAIGPTLMHeadModel", beside=beside)
+    with pytest.raises(ConfigError, match=said):
+        glassformer.pipeline("text-generation", place)("for each")
+
+
 # --------------------------------------------------------------------------------------------------------- bad requests
 
 

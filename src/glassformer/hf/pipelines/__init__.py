@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
+from glassformer.files import check_count
 from glassformer.hf.auto import AutoTokenizer
 from glassformer.hub import resolve
 from glassformer.model import Model, load
@@ -102,7 +103,7 @@ def pipeline(
         model = model if isinstance(model, Model) or model is None else load(model)
         task = _task_of_head(model)
     name = canonical_task(task)
-    options = {key: value for key, value in options.items() if key not in WITHOUT_EFFECT}
+    options = _with_effect(options)
     model = _usual_model(name) if model is None else model
     place, kind = (device_map if device is None else device), (torch_dtype if dtype is None else dtype)
     loading = {**(model_kwargs or {}), **_place_and_kind(place, kind)}
@@ -156,7 +157,7 @@ class CompatiblePipeline:
         elif further:  # candidate labels of zero-shot-classification
             options["candidate_labels"] = further[0]
         named = _inputs_by_name(options)
-        given = {key: value for key, value in options.items() if key not in WITHOUT_EFFECT}
+        given = _with_effect(options)
         batch_size = {key: given.pop(key) for key in ("batch_size",) if key in given}
         given = _renamed(self._name, given)
         set_before = _renamed(self._name, self._options).keys()
@@ -201,6 +202,13 @@ class CompatiblePipeline:
 
     def __repr__(self) -> str:
         return f"pipeline({self.task!r}, {self.model!r})"
+
+
+def _with_effect(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that change something. Raises: ConfigError: `num_workers` is no number of processes."""
+    if options.get("num_workers") is not None:
+        check_count("num_workers", options["num_workers"], 0)
+    return {key: value for key, value in options.items() if key not in WITHOUT_EFFECT}
 
 
 def _inputs_by_name(options: dict[str, Any]) -> dict[str, Any]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import torch
 
 from glassformer.errors import ConfigError, UnsupportedError, nearest
+from glassformer.files import check_count
+from glassformer.files.parsing import convert
 
 
 class IntervalStrategy(StrEnum):
@@ -59,6 +62,9 @@ INSTEAD = {
     "use_liger_kernel": "models bring their own kernels; leave it out",
 }
 """Options that would change the training and are refused, with what to do."""
+
+COUNTS = ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps")
+NOT_NEGATIVE = ("learning_rate", "weight_decay", "warmup_steps", "warmup_ratio", "label_smoothing_factor", "seed")
 
 OPTIMIZERS = ("adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw", "sgd", "adafactor")
 
@@ -149,9 +155,7 @@ class TrainingArguments(_Options):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}; allowed: {', '.join(allowed)}")
         if self.optim not in OPTIMIZERS:
             raise ConfigError(f"optim is {self.optim!r}{nearest(self.optim, OPTIMIZERS)}; allowed: {OPTIMIZERS}")
-        for name in ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        self._check_numbers()
         if self.num_train_epochs <= 0 and self.max_steps <= 0:
             raise ConfigError("there is nothing to train: num_train_epochs and max_steps are both 0 or less")
         if self.metric_for_best_model is None and self.load_best_model_at_end:
@@ -165,6 +169,30 @@ class TrainingArguments(_Options):
                 f"load_best_model_at_end needs a checkpoint for each validation: save_strategy is "
                 f"{self.save_strategy!r} and eval_strategy {self.eval_strategy!r}; make them equal"
             )
+
+    def _check_numbers(self) -> None:
+        """Numbers written as text, as YAML reads 5e-5, become numbers."""
+        for name, hint in get_type_hints(_Options).items():
+            if not {int, float} & {hint, *get_args(hint)} or (value := getattr(self, name)) is None:
+                continue
+            number = convert(hint, value, name)
+            if not math.isfinite(number):
+                raise ConfigError(f"{name} is {value}; it must be a finite number")
+            if isinstance(value, str):
+                setattr(self, name, number)
+        for name in COUNTS:
+            check_count(name, getattr(self, name))
+        if (workers := self.unused.get("dataloader_num_workers")) is not None:
+            check_count("dataloader_num_workers", workers, 0)
+        for name in NOT_NEGATIVE:
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be a number from 0 up")
+        for kind in ("logging", "eval", "save"):
+            steps = getattr(self, f"{kind}_steps")
+            if getattr(self, f"{kind}_strategy") == "steps" and steps is not None and steps <= 0:
+                raise ConfigError(
+                    f"{kind}_steps is {steps}; it must be a number of steps above 0, or {kind}_strategy='no'"
+                )
 
     @property
     def train_batch_size(self) -> int:

@@ -19,11 +19,10 @@ from torch import Tensor
 
 from glassformer.engine.scores import ACTIVATIONS
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import safe_repr
+from glassformer.files import check_count, safe_repr
 from glassformer.model import Model
 from glassformer.tasks.classify.kinds import MultiLabel, RegressionTarget
 from glassformer.tasks.classify.task import Classify
-from glassformer.tasks.columns import limit_of
 from glassformer.tasks.label_options import check_activation, ranked
 from glassformer.tasks.pipelines import PackedPipeline, logits_of
 from glassformer.tasks.results import Estimate, Label, Results
@@ -54,7 +53,7 @@ class TextClassification(PackedPipeline):
         super().check(options)
         check_activation(options)
         if options.get("max_length") is not None:
-            limit_of(self.model, options["max_length"])
+            check_count("max_length", options["max_length"])
         threshold = options.get("threshold")
         if threshold is None:
             return

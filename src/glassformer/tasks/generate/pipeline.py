@@ -15,13 +15,15 @@ import torch
 
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
-from glassformer.generation.arguments import override, without_unused
+from glassformer.generation.arguments import override
 from glassformer.generation.detokenizer import decode_continuation
 from glassformer.generation.option_values import INSTEAD
 from glassformer.generation.options import GenerationOptions
 from glassformer.model import Model
 from glassformer.tasks.generate.settings import (
     LENGTHS,
+    check_prefix,
+    completed,
     direction,
     limits,
     recommended,
@@ -45,15 +47,14 @@ class Writing(Pipeline):
             if name not in known:
                 hint = f"; {INSTEAD[name]}" if name in INSTEAD else nearest(name, known)
                 raise ConfigError(f"the task {self.task!r} takes no {safe_repr(name)}{hint}")
-        prefix = options.get("prefix")
-        if prefix is not None and not isinstance(prefix, str):
-            raise ConfigError(f"prefix is {safe_repr(prefix)}; it must be a text, which stands before each input")
+        if options.get("prefix") is not None:
+            check_prefix(options["prefix"])
 
     def merged(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in override(options, self.options).items() if value is not None}
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
-        settings = without_unused(options, recommended(self.model, self.task))
+        settings = completed(self.model, self.task, options)
         if settings.get("do_sample") and settings.get("seed") is not None and (len(batch) > 1 or first):
             # A draw belongs to a text, not to its place in a batch, so text i has a seed of its own.
             seeds = range(settings["seed"] + first, settings["seed"] + first + len(batch))
@@ -177,7 +178,7 @@ class TextGeneration(Writing):
         self.check(options)
         self.check_input(text)
         options = self.merged(options)
-        settings = without_unused(options, recommended(self.model, self.task))
+        settings = completed(self.model, self.task, options)
         ids = self._ids(text, settings)
         generate_kwargs = self.generate_options(settings, options, begun=len(ids))
         prompt = text if is_chat(text) else settings.get("prefix", "") + text

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import ConfigError, nearest
-from glassformer.files import safe_repr
+from glassformer.files import check_count, safe_repr
+from glassformer.generation.arguments import without_unused
 from glassformer.generation.generate import generation_defaults
-from glassformer.generation.options import BEAMS, RULES, SAMPLING
+from glassformer.generation.options import BEAMS, RULES, SAMPLING, check_value
 from glassformer.model import Model
 from glassformer.text.tokenizer import Tokenizer
 
@@ -48,6 +49,32 @@ def recommended(model: Model, task: str) -> dict[str, Any]:
     return {name: value for name, value in settings_of_task.items() if value is not None}
 
 
+def completed(model: Model, task: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a call, and what the files recommend where it says nothing.
+
+    Raises: ConfigError: a recommendation that is no value of its option, with its file.
+    """
+    settings, defaults = without_unused(options, recommended(model, task)), generation_defaults(model)
+    own = (model.config.get("task_specific_params") or {}).get(task) or {}
+    for name, value in settings.items():
+        where = "config.json: task_specific_params: " if name in own else defaults.file_of(name)
+        if name in options:
+            pass  # checked by `generate`
+        elif name == "prefix":
+            check_prefix(value, where)
+        elif name in LENGTHS:
+            check_count(f"{where}{name}", value, 0)
+        else:
+            check_value(name, value, defaults.vocabulary, where)
+    return settings
+
+
+def check_prefix(prefix: Any, where: str = "") -> None:
+    """Raises: ConfigError: no text. Args: where: prefix of the message"""
+    if not isinstance(prefix, str):
+        raise ConfigError(f"{where}prefix is {safe_repr(prefix)}; it must be a text, which stands before each input")
+
+
 def limits(
     options: Mapping[str, Any], requested: Mapping[str, Any], *, begun: int, room: int | None
 ) -> tuple[int, int]:
@@ -61,8 +88,7 @@ def limits(
     """
     lengths = {name: options[name] for name in LENGTHS if name in options}
     for name, value in lengths.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from 0 up")
+        check_count(name, value, 0)
     if {"max_new_tokens", "max_length"} <= requested.keys():
         raise ConfigError("max_new_tokens and max_length were both given; give one of them")
     most = lengths.get("max_new_tokens", NEW_TOKENS)

@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from glassformer.errors import ConfigError
-from glassformer.files import safe_repr
+from glassformer.files import check_count
 from glassformer.generation.generate import generation_defaults
 from glassformer.model import Model
 from glassformer.models.model_config import StoredGenerationConfig
@@ -62,8 +61,7 @@ class GenerationEvaluation(EvaluationOptions):
             value = getattr(self, name)
             if value is None and name in ("beams", "no_repeat_ngram_size"):
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from 1 up")
+            check_count(name, value)
 
 
 class ReferenceTask(SequenceToSequence):
