@@ -18,6 +18,7 @@ from glassformer.cli.transcribe import SpeechOptions
 from glassformer.cli.transcribe_screen import follow
 from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.ngram.store import save_ngram
+from glassformer.speech.job import TranscriptionJob
 from glassformer.speech.live import Update
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import TimedWord
@@ -55,6 +56,21 @@ def test_a_folder_to_files_and_again(command: Command, tiny: Path, kennedy: Path
     done = command(*arguments)
     assert done.returncode == 0 and "finished before" in done.stderr
     assert (out / "a.srt").stat().st_mtime_ns == before
+
+
+def test_ctrl_c_says_where_it_goes_on(
+    command: Command, tiny: Path, kennedy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(
+        job: TranscriptionJob, model: object, options: object, on_step: Callable[[object, object], None]
+    ) -> None:
+        on_step(SimpleNamespace(duration=90.0), SimpleNamespace(window=SimpleNamespace(end=29.6)))
+        (tmp_path / "jfk.partial.json").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TranscriptionJob, "run", stopped)
+    done = command("transcribe", tiny, kennedy, "--output", tmp_path)
+    assert done.returncode == 130 and "jfk.flac: stopped at 30 s; the same command goes on there" in done.stderr
 
 
 def test_json_with_words(command: Command, tiny: Path, kennedy: Path) -> None:
@@ -135,6 +151,7 @@ def test_a_microphone_that_stops(
         (["a.wav", "--follow"], "--follow transcribes standard input"),
         (["a.wav", "--format", "pdf"], "--format is 'pdf'; allowed: txt, srt, vtt, tsv, json"),
         (["a.wav", "--format", "srt", "--format", "vtt"], "add --output FOLDER"),
+        (["a.wav", "b.wav", "--format", "vtt"], "vtt of 2 recordings is a file for each; add --output FOLDER"),
         (["a.wav", "--json", "--format", "srt"], "leave one of them out"),
         (["a.wav", "b.wav", "--html", "page.html"], "--html is the page of one recording, and there are 2"),
         (["a.wav", "--json", "--html", "page.html"], "--html writes one page"),
@@ -155,6 +172,12 @@ def test_mistakes(
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_options_by_the_librarys_names() -> None:
+    options = SpeechOptions(voice_filter=False, no_speech_threshold=0.5, logprob_threshold=-0.8, batch_size=2).read()
+    assert options.voice_filter is False  # as said, and not the default of batches
+    assert (options.no_speech_threshold, options.logprob_threshold) == (0.5, -0.8)
 
 
 def test_a_language_model_of_a_file(command: Command, tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from glassformer.data.sequence import InMemoryRows
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
+from glassformer.runs.config import DataConfig
 from glassformer.runs.data import check_unused_columns
 from glassformer.tasks.span import Answer
 
@@ -19,3 +21,11 @@ def test_a_column_that_numbers_the_rows_is_in_nobodys_way() -> None:
     check_unused_columns(InMemoryRows([row]), task, [])
     with pytest.raises(ConfigError, match="unused columns 'titel'"):
         check_unused_columns(InMemoryRows([{**row, "titel": "x"}]), task, [])
+
+
+def test_a_folder_of_data_that_is_not_there(tmp_path: Path) -> None:
+    data = DataConfig(folder=str(tmp_path / "digits"), train="train.csv")
+    with pytest.raises(DataError, match=r"digits: no such folder.*\(train\.csv\).*--data names another"):
+        data.read(data.train or "")
+    (tmp_path / "rows.csv").write_text("text\nhello\n")
+    assert len(data.read(str(tmp_path / "rows.csv"))) == 1  # a file by its whole path lies in no folder

@@ -22,6 +22,7 @@ from glassformer.speech.job import TranscriptionJob
 from glassformer.speech.live import LiveTranscription
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Transcription
+from glassformer.speech.voice import SileroDetector, Span
 from tests.audio.sounds import encoded, speech_like
 
 GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("openai_whisper_tiny_en.json").read_text("utf-8"))
@@ -167,6 +168,24 @@ def test_nobody_speaks(model: Model, sound: np.ndarray) -> None:
         done = model.transcribe(sound, sample_rate_hz=16_000, temperature=0.0, **options)
         assert len(done.segments) <= 1  # the small model may hear a word in silence, never a story
         assert len(done.text) < 20
+
+
+def test_music_is_no_word(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a detector of speech nothing of it is decoded; by loudness it may be, and a warning says so."""
+
+    class Detector:
+        def __call__(self, block: np.ndarray) -> None:
+            assert len(block)
+
+        def speech(self, duration: float) -> list[Span]:
+            return []
+
+    monkeypatch.setattr(SileroDetector, "find", Detector)
+    done = model.transcribe(CHORD, sample_rate_hz=16_000, voice_filter=True)
+    assert (done.text, done.segments, done.windows, done.duration) == ("", (), (), pytest.approx(3.0))
+    monkeypatch.setattr(SileroDetector, "find", lambda: None)
+    with pytest.warns(UserWarning, match="music and loud noise for speech.*pip install silero-vad"):
+        model.transcribe(CHORD[:100], sample_rate_hz=16_000, voice_filter=True)
 
 
 def test_digital_silence_is_no_word(model: Model, kennedy: Path) -> None:

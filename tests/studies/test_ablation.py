@@ -53,6 +53,10 @@ class Heard(StudyProgress):
 
     def __init__(self) -> None:
         self.done: list[str] = []
+        self.told: list[str] = []
+
+    def start(self, what: str) -> None:
+        self.told.append(what)
 
     def training(self, number: int, count: int, run: Any) -> None:
         self.done.append(f"{number}/{count} {run.name}")
@@ -64,6 +68,8 @@ class Heard(StudyProgress):
 def test_four_systems_and_nothing_twice(folder: Path, tmp_path: Path) -> None:
     study, heard = parse_ablation(configuration(folder, tmp_path / "study")), Heard()
     results = study.run([0, 1], heard)
+    searched = "12 recordings; then 20 transcripts by 5 beams of each of 3 models"  # 2 weights × 2, 2 × 8 of test
+    assert heard.told == [f"2 trainings on {searched}"]
     assert heard.done == [
         "pretrained 0: 8 of test", "pretrained 0: 8 of test+lm",
         "1/2 fine-tuned", "fine-tuned 0: 8 of test", "fine-tuned 0: 8 of test+lm",
@@ -85,7 +91,7 @@ def test_four_systems_and_nothing_twice(folder: Path, tmp_path: Path) -> None:
 
     again = Heard()
     assert str(parse_ablation(configuration(folder, tmp_path / "study")).run([0, 1], again)) == str(results)
-    assert not again.done
+    assert not again.done and again.told == [f"2 trainings (2 finished before) on {searched}"]
     wider = configuration(folder, tmp_path / "study", judging={"beams": 2})
     with pytest.raises(ConfigError, match="was trained otherwise: judging"):
         parse_ablation(wider).run([0])
@@ -112,6 +118,7 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit, match="0"):
         main(["study", str(tmp_path / "study.yaml"), "--quiet"])
     shown = " ".join(capsys.readouterr().out.split())
+    assert "of the training transcripts alone" in shown  # what one has to know of the table
     assert "WER on test, without LM" in shown and "Fine-tuning without the language model" in shown
 
 

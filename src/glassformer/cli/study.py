@@ -100,11 +100,16 @@ def study(
 
 
 def _show(results: StudyResults | AblationResults, page: Path) -> None:
+    from glassformer.studies.ablation_results import AblationResults
+
     console = terminal()
     console.print(visible(results.caption), style="dim", markup=False)
     console.print(table_of(*results.table(), left=1))
     for sentence in results.sentences():
         console.print(visible(sentence), markup=False)
+    if isinstance(results, AblationResults):
+        for fact in results.notes():
+            console.print(visible(fact), style="dim", markup=False)
     console.print(f"saved in {page}", style="dim", markup=False)
 
 
@@ -114,6 +119,9 @@ def _progress_on_screen() -> StudyProgress:
 
     class OnScreen(StudyProgress):
         """Prints the current training on standard error, with a progress bar."""
+
+        def start(self, what: str) -> None:
+            print(f"{what}. Ctrl-C stops; the same command goes on", file=sys.stderr)
 
         def training(self, number: int, count: int, training: StudyRun) -> None:
             print(f"training {number} of {count}: {training.name}, seed {training.seed}", file=sys.stderr)

@@ -82,12 +82,24 @@ class SpeechOptions(Options):
     batch_size: int | None = option(
         None, "Batch size: decode so many windows at once, cut at silences; faster.", min=1, panel=SEARCH
     )
+    voice_filter: bool | None = option(
+        None,
+        "Leave out what is not speech; music too, if silero-vad is installed. Default: with --batch-size.",
+        "--voice-filter/--no-voice-filter",
+        panel=SEARCH,
+    )
     audio_context: str | None = option(
         None, "Encoder context: window, or as long as the sound, for models that were fine-tuned so.", panel=SEARCH
     )
     beams: int | None = beam_width(None)
     temperature: list[float] | None = option(
         None, "Temperature of sampling; repeatable: the next is tried where a text is poor.", panel=SEARCH
+    )
+    logprob_threshold: float | None = option(
+        None, "Log-probability threshold: a text below is tried again, or skipped. Default: -1.", panel=SEARCH
+    )
+    no_speech_threshold: float | None = option(
+        None, "No-speech threshold: from this probability on, an unlikely text is skipped. Default: 0.6.", panel=SEARCH
     )
     initial_prompt: str | None = option(None, "Text before the first window: names, style.", panel=SEARCH)
     condition: bool = option(
@@ -112,6 +124,8 @@ class SpeechOptions(Options):
         given = self.given()
         given.pop("condition", None)
         given["condition_on_previous_text"] = self.condition
+        if self.voice_filter is not None:  # False, too, is an answer
+            given["voice_filter"] = self.voice_filter
         if (path := given.pop("lm", None)) is not None:
             from glassformer.ngram.store import load_ngram
 
@@ -152,7 +166,7 @@ def transcribe(
     if output.follow != (list(files) == ["-"]):
         raise ConfigError("--follow transcribes standard input: glassformer transcribe MODEL - --follow")
     sounds = [] if output.follow else list(_sounds(files))
-    _check_page(output, sounds)
+    _check_output(output, formats, sounds)
     with spinner("loading the model"):
         from glassformer.model import load
 
@@ -165,7 +179,8 @@ def transcribe(
     if output.follow:
         follow(loaded, options)
         return
-    failed = [sound for sound in sounds if not _transcribe(loaded, model, sound, options, output, formats, sounds)]
+    with notes():
+        failed = [sound for sound in sounds if not _transcribe(loaded, model, sound, options, output, formats, sounds)]
     if failed:
         raise DataError(f"{len(failed)} of {len(sounds)} recordings could not be transcribed; see above")
 
@@ -182,8 +197,10 @@ def _formats(output: OutputOptions) -> list[str]:
     return formats or (["txt"] if output.output is not None else [])
 
 
-def _check_page(output: OutputOptions, sounds: Sequence[Path]) -> None:
-    """Raises: ConfigError: not one recording, or other output beside the page. DataError: no place for a page."""
+def _check_output(output: OutputOptions, formats: Sequence[str], sounds: Sequence[Path]) -> None:
+    """Raises: ConfigError: several files on one screen, or not one for a page. DataError: no place for a page."""
+    if output.output is None and len(sounds) > 1 and formats and formats[0] in ("srt", "vtt", "tsv"):
+        raise ConfigError(f"{formats[0]} of {len(sounds)} recordings is a file for each; add --output FOLDER")
     if output.html is None:
         return
     if len(sounds) != 1:
@@ -219,13 +236,12 @@ def _transcribe(
 ) -> bool:
     """Transcribe one recording. Returns: whether it could be; else its error was printed. Of one, errors are raised."""
     try:
-        with notes():
-            if output.html is not None:
-                write_page(model, sound, options, output.html)
-            elif output.output is None:
-                print_transcript(model, sound, options, formats, output.limits(), title=len(sounds) > 1)
-            else:
-                _write(model, model_name, sound, options, output, formats, sounds)
+        if output.html is not None:
+            write_page(model, sound, options, output.html)
+        elif output.output is None:
+            print_transcript(model, sound, options, formats, output.limits(), title=len(sounds) > 1)
+        else:
+            _write(model, model_name, sound, options, output, formats, sounds)
     except GlassformerError as problem:
         if len(sounds) == 1:
             raise
@@ -255,17 +271,22 @@ def _write(
     if job.is_done and not output.overwrite:
         note(f"{sound}: finished before; --overwrite transcribes it again")
         return
-    with ExitStack() as stack:
-        seconds = 0
-        advance: Any = None
+    seconds = 0
+    try:
+        with ExitStack() as stack:
+            advance: Any = None
 
-        def on_step(recording: Any, step: Any) -> None:
-            nonlocal seconds, advance
-            if advance is None:
-                advance = stack.enter_context(progress_bar(f"{sound.name}, seconds", round(recording.duration)))
-            advance(max(0, round(step.window.end) - seconds))
-            seconds = max(seconds, round(step.window.end))
+            def on_step(recording: Any, step: Any) -> None:
+                nonlocal seconds, advance
+                if advance is None:
+                    advance = stack.enter_context(progress_bar(f"{sound.name}, seconds", round(recording.duration)))
+                advance(max(0, round(step.window.end) - seconds))
+                seconds = max(seconds, round(step.window.end))
 
-        job.run(model, options, on_step)
+            job.run(model, options, on_step)
+    except KeyboardInterrupt:
+        if job.is_partial:
+            note(f"{sound}: stopped at {seconds} s; the same command goes on there")
+        raise
     for path in job.outputs.values():
         typer.echo(f"saved in {path}")

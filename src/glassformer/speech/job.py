@@ -49,7 +49,12 @@ class TranscriptionJob:
     @property
     def is_done(self) -> bool:
         """Whether all files are there, and no partial one."""
-        return not self._partial.exists() and all(path.exists() for path in self.outputs.values())
+        return not self.is_partial and all(path.exists() for path in self.outputs.values())
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it was stopped, and goes on where it was."""
+        return self._partial.exists()
 
     def run(
         self, model: PretrainedModel, options: TranscriptionOptions, on_step: Callable[[Any, Step], None]

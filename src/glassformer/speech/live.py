@@ -92,7 +92,11 @@ class LiveTranscription:
             if speech_by_energy(spectrogram):
                 with eval_mode(self._decoder.model.network):
                     words = self._hear(spectrogram)
+        known = [word for word in words if (word.start + word.end) / 2 <= self._settled_to]
         fresh = [word for word in words if (word.start + word.end) / 2 > self._settled_to]
+        if again := _repeated(self._words, known, fresh):
+            self._settled_to = max(self._settled_to, fresh[again - 1].end)
+            fresh = fresh[again:]
         agreed = len(fresh) if last else _agreement(self._previous, fresh)
         settled, tentative = fresh[:agreed], fresh[agreed:]
         if settled:
@@ -125,6 +129,19 @@ class LiveTranscription:
         self._tokens, self._words, self._previous = self._tokens + ids, [], []
         self._buffer = self._buffer[round((edge - self._begin) * rate) :]
         self._begin, self._settled_to = edge, max(edge, self._settled_to)
+
+
+def _repeated(settled: list[TimedWord], known: list[TimedWord], fresh: list[TimedWord]) -> int:
+    """How many fresh words are the last settled ones, which this decoding hears a little later.
+
+    Args: known: its words up to the last settled one; where they end like those, a fresh word is said twice
+    """
+    if not settled or not fresh or fresh[0].start - settled[-1].end > INTERVAL_SECONDS:
+        return 0
+    last, new = [_plain(word.word) for word in settled], [_plain(word.word) for word in fresh]
+    if known and _plain(known[-1].word) == last[-1]:
+        return 0
+    return max((n for n in range(1, min(len(last), len(new)) + 1) if last[-n:] == new[:n]), default=0)
 
 
 def _agreement(before: list[TimedWord], now: list[TimedWord]) -> int:

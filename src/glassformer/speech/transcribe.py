@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import cached_property
@@ -25,6 +26,11 @@ from glassformer.speech.sequential import SequentialTranscription, Step, WindowP
 from glassformer.speech.spectrogram import Spectrogram
 from glassformer.speech.voice import SileroDetector, Span
 from glassformer.speech.window import WindowDecoder
+
+ENERGY_RULE = (
+    "voice_filter goes by loudness, which takes music and loud noise for speech; for a trained detector: "
+    "pip install silero-vad onnxruntime"
+)
 
 
 class Recording:
@@ -60,6 +66,8 @@ class Recording:
         if options.task != "transcribe":
             self._decoder.vocabulary.sequence(self.language or "en", options.task)  # an early error
         silero = SileroDetector.find() if self._filters_voice else None
+        if options.voice_filter and silero is None:
+            warnings.warn(ENERGY_RULE, stacklevel=2)
         self.spectrogram = Spectrogram.read(processor, sound, sample_rate_hz, silero)
         self._speech = None if silero is None else silero.speech(self.spectrogram.duration)
         self._steps: list[Step] = []

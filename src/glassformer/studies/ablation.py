@@ -54,6 +54,7 @@ from glassformer.studies.training import (
     base_config,
     lock_folder,
     planned_training,
+    trainings_to_do,
 )
 from glassformer.tasks.predictions import Prediction, read_predictions
 from glassformer.tasks.transcribe.task import Transcribe
@@ -184,6 +185,7 @@ class AblationRunner:
             trainings = [StudyTraining(run.config) for run in runs]
             finished = [training.finished() for training in trainings]  # errors first, before hours of training
             overlap = self.study.overlap()
+            self.progress.start(f"{trainings_to_do(finished)} on {self._transcripts(len(runs))}")
             self._write_parts()
             self._make_language_model()
             counts, tuned, seconds = list[ErrorCounts](), list[TunedFusion](), 0.0
@@ -198,6 +200,16 @@ class AblationRunner:
                 results = self._results(counts, tuned, overlap, len(runs), seconds)
                 results.save(self.folder)
         return results
+
+    def _transcripts(self, trained: int) -> str:
+        """What is trained on, and how many transcripts are searched for. Args: trained: number of trainings"""
+        options, (train, validation) = self.plan.language_model, self.study.splits
+        pairs = 1 if self.base.judging.get("rescore") else len(weight_pairs(options.alphas, options.betas))
+        test = 2 * sum(map(len, self.study.test_rows.values()))  # without and with the language model
+        each = pairs * min(options.tune_rows, len(validation)) + test
+        models = trained + (self.study.pretrained is not None)
+        beams = self.base.judging["beams"]
+        return f"{len(train):,} recordings; then {each:,} transcripts by {beams} beams of each of {models} models"
 
     def _write_parts(self) -> None:
         """A line for each recording: its part, who speaks, and what is said."""

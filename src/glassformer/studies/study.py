@@ -40,6 +40,7 @@ from glassformer.studies.training import (
     base_config,
     lock_folder,
     planned_training,
+    trainings_to_do,
 )
 from glassformer.tasks.base import task_class
 from glassformer.training.run import head_overrides
@@ -177,6 +178,8 @@ class StudyRunner:
         folder = Path(self.base.output)
         with lock_folder(folder):
             finished = [self.study.training(run).finished() for run in runs]  # errors first, before hours of training
+            test_rows, names = sum(map(len, self.study.test_rows.values())), ", ".join(self.study.test_rows)
+            self.progress.start(f"{trainings_to_do(finished)}; each is evaluated on {test_rows:,} rows of {names}")
             for number, (run, facts) in enumerate(zip(runs, finished, strict=True), start=1):
                 if facts is None:
                     self.progress.training(number, len(runs), run)

@@ -126,6 +126,12 @@ def planned_training(run: StudyRun, trainer: Trainer, *, finished: bool) -> dict
     }
 
 
+def trainings_to_do(finished: Sequence[Mapping[str, Any] | None]) -> str:
+    """How many trainings there are, and how many are finished: "3 trainings (2 finished before)"."""
+    count, done = len(finished), sum(facts is not None for facts in finished)
+    return f"{count} training{'s' * (count > 1)}" + (f" ({done} finished before)" if done else "")
+
+
 def lock_folder(folder: Path) -> RunLock:
     """The lock of a study's folder, which is made: two studies in one folder would train the same runs.
 
@@ -139,6 +145,9 @@ def lock_folder(folder: Path) -> RunLock:
 
 class StudyProgress:
     """Callbacks of a running study; each does nothing until a subclass overrides it."""
+
+    def start(self, what: str) -> None:
+        """Before all of it: what will be done, in a sentence."""
 
     def training(self, number: int, count: int, run: StudyRun) -> None:
         """Before each training: its number, of how many."""

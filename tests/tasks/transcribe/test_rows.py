@@ -142,6 +142,10 @@ def test_what_teaches_nothing_is_left_out_with_its_reason(model: glassformer.Mod
     with pytest.raises(ConfigError, match=r"filters\.min_seconds is -1"):
         QualityFilters(min_seconds=-1)
     tone = np.sin(np.arange(16_000)).astype(np.float32)
+    written = {"Ні, дякую.": None, "НІ, ДЯКУЮ": "capitals alone", "no thanks": "no capitals", "42": None, "我": None}
+    for text, reason in written.items():
+        problem = QualityFilters(mixed_case=True).problem(tone, RATE_HZ, text)
+        assert (problem and problem[0]) == reason and QualityFilters().problem(tone, RATE_HZ, text) is None
     assert level_db(tone, RATE_HZ) == pytest.approx(-3.0, abs=0.1) and level_db(tone[:1] * 0, RATE_HZ) == -np.inf
 
 

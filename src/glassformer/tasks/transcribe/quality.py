@@ -4,6 +4,7 @@ shorter or longer than …     a file cut short; more than the model hears at on
 too fast                     a transcript that is longer than anybody speaks: it belongs to another recording
 silent                       nobody is heard
 no transcript                an empty text
+capitals alone, or none      a transcript that a machine has written, where people write both
 does not fit                 more tokens than are written, or more letters than there are frames
 another language             as a multilingual Whisper hears it (language.py)
 times that are wrong         a segment that ends after the recording
@@ -34,6 +35,8 @@ class QualityFilters:
 
     min_seconds, max_seconds: duration; a model that hears windows has its window as the largest one
     max_characters_per_second: of the transcript
+    mixed_case: leave out transcripts in capitals or small letters alone: machines write so, people
+        write both
     min_level_db: of the loudest 0.1 s, in dB below full scale: less is silence
     min_language_probability: of the run's language, as a multilingual Whisper hears it; 0.5 leaves others out
     language_model: name or folder of this Whisper; None = the model that learns
@@ -43,6 +46,7 @@ class QualityFilters:
     min_seconds: float = 0.1
     max_seconds: float | None = 30.0
     max_characters_per_second: float | None = 40.0
+    mixed_case: bool = False
     min_level_db: float | None = -60.0
     min_language_probability: float | None = None
     language_model: str | None = None
@@ -65,6 +69,8 @@ class QualityFilters:
         seconds = len(samples) / rate_hz
         if not text.strip():
             return "no transcript", ""
+        if self.mixed_case and (text.isupper() or text.islower()):
+            return "capitals alone" if text.isupper() else "no capitals", ""
         if not len(samples) or seconds < self.min_seconds:
             return f"shorter than {self.min_seconds:g} s", f"{seconds:.2f} s"
         if self.max_seconds is not None and seconds > self.max_seconds:
