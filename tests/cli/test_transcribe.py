@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import soundfile
 
 from glassformer.audio import read_audio
 from glassformer.cli.transcribe import SpeechOptions
@@ -23,6 +25,7 @@ from glassformer.speech.live import Update
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import TimedWord
 from tests.cli.conftest import Command
+from tests.tasks.transcribe.tones import RATE_HZ, spoken, whisper_folder
 
 
 @pytest.fixture
@@ -172,6 +175,16 @@ def test_mistakes(
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_the_language_is_said_where_it_was_detected(command: Command, tmp_path: Path) -> None:
+    model = whisper_folder(tmp_path / "several", multilingual=True)
+    sound = tmp_path / "a.wav"
+    soundfile.write(sound, spoken("ab", np.random.default_rng(0)), RATE_HZ)
+    arguments = ("transcribe", model, sound, "--beams", 1, "--temperature", 0)
+    assert re.search(r"a\.wav: the language is (en|uk) \(\d+%\); --language", command(*arguments, "--json").stderr)
+    assert "the language is" in command(*arguments, "--output", tmp_path / "out").stderr
+    assert "the language is" not in command(*arguments, "--language", "uk").stderr
 
 
 def test_options_by_the_librarys_names() -> None:

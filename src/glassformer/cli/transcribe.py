@@ -12,7 +12,7 @@ import typer
 
 from glassformer.cli.options import BEAM_SEARCH, Loading, ModelName, Options, Precision, beam_width, command, option
 from glassformer.cli.screen import note, notes
-from glassformer.cli.transcribe_screen import follow, print_transcript, write_page
+from glassformer.cli.transcribe_screen import follow, print_transcript, tell_language, write_page
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files.atomic import disk_errors
 from glassformer.pages import check_html_path
@@ -279,6 +279,7 @@ def _write(
             def on_step(recording: Any, step: Any) -> None:
                 nonlocal seconds, advance
                 if advance is None:
+                    tell_language(sound, recording)
                     advance = stack.enter_context(progress_bar(f"{sound.name}, seconds", round(recording.duration)))
                 advance(max(0, round(step.window.end) - seconds))
                 seconds = max(seconds, round(step.window.end))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,12 @@ from glassformer.files import error_reason
 
 if TYPE_CHECKING:
     from glassformer.model import Model
+    from glassformer.speech.ctc import CTCTranscription
     from glassformer.speech.options import TranscriptionOptions
     from glassformer.speech.results import Segment
+    from glassformer.speech.sequential import Step
     from glassformer.speech.subtitles import LineLimits
+    from glassformer.speech.transcribe import Recording
 
 
 def write_page(model: Model, sound: Path, options: TranscriptionOptions, path: Path) -> None:
@@ -25,7 +28,7 @@ def write_page(model: Model, sound: Path, options: TranscriptionOptions, path: P
     from glassformer.speech.sound_page import TranscriptionPage
 
     page = TranscriptionPage(model, sound, replace(options, word_timestamps=True))
-    for segment in (segment for step in page for segment in step.segments):
+    for segment in (segment for step in steps_of(sound, page.recording) for segment in step.segments):
         _show(replace(segment, words=None))
     typer.echo(f"saved in {path}, {byte_amount(page.save(path))}")
 
@@ -45,17 +48,32 @@ def print_transcript(
 
     recording = open_recording(model, sound, options)
     if formats:
-        for _ in recording:
+        for _ in steps_of(sound, recording):
             pass
         typer.echo(write(formats[0], recording.transcription, limits), nl=False)
         return
     if title:
         typer.echo(f"{visible(str(sound))}")
-    for step in recording:
+    for step in steps_of(sound, recording):
         for segment in step.segments:
             _show(segment)
     if not recording.transcription.segments:
         note(f"{sound}: no speech was heard")
+
+
+def steps_of(sound: Path, recording: Recording | CTCTranscription) -> Iterator[Step]:
+    """Transcribe; the language is said with the first window."""
+    for number, step in enumerate(recording):
+        if not number:
+            tell_language(sound, recording)
+        yield step
+
+
+def tell_language(sound: Path, recording: Recording | CTCTranscription) -> None:
+    """Say on standard error which language was detected, so that a wrong one is seen at the beginning."""
+    share = getattr(recording, "language_probability", None)  # None: it was given, or there is no choice
+    if share is not None:
+        note(f"{sound}: the language is {recording.language} ({share:.0%}); --language names another")
 
 
 def _show(segment: Segment) -> None:
