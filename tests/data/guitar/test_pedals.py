@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer.data.guitar.filters import bandpass, highpass, lowpass, peak, shelf
-from glassformer.data.guitar.pedals import PEDALS, apply_pedals, check_probabilities, draw_chain
+from glassformer.data.guitar.pedals import PEDALS, apply_pedals, check_pedals, draw_chain
 from glassformer.errors import ConfigError, DataError
 
 RATE = 16_000
@@ -102,7 +102,7 @@ def test_chorus_flanger_and_wah_move() -> None:
 
 
 def test_chains_come_by_their_probabilities() -> None:
-    chances = check_probabilities({"delay": 1.0, "fuzz": 0.5})
+    chances = check_pedals({"delay": 1.0, "fuzz": 0.5})
     chains = [draw_chain(chances, np.random.default_rng([1, i])) for i in range(400)]
     names = [[link["pedal"] for link in chain] for chain in chains]
     assert all(chain in (["delay"], ["fuzz", "delay"]) for chain in names)
@@ -111,13 +111,27 @@ def test_chains_come_by_their_probabilities() -> None:
         for link in chain:
             for setting, (low, high) in PEDALS[link["pedal"]].ranges.items():
                 assert low <= link[setting] <= high
-    alone = draw_chain(check_probabilities({"delay": 1.0}), np.random.default_rng([1, 0]))
+    alone = draw_chain(check_pedals({"delay": 1.0}), np.random.default_rng([1, 0]))
     assert alone[-1] == chains[0][-1], "a pedal's settings do not depend on the others"
+
+
+def test_settings_that_are_fixed() -> None:
+    own = check_pedals({"overdrive": {"gain": 8.0}, "fuzz": {"probability": 0.5, "gain": 30}, "delay": 1.0})
+    drawn = check_pedals({"overdrive": 1.0, "fuzz": 0.5, "delay": 1.0})
+    for index in range(40):
+        chain, free = (draw_chain(pedals, np.random.default_rng([1, index])) for pedals in (own, drawn))
+        assert [link["pedal"] for link in chain] == [link["pedal"] for link in free]
+        assert chain[0] == {**free[0], "gain": 8.0} and chain[-1] == free[-1]
+        assert all(link["gain"] == 30 for link in chain[1:-1])
 
 
 @pytest.mark.parametrize(
     ("pedals", "message"),
     [
+        ({"overdrive": {"drive": 8.0}}, "overdrive has no setting 'drive'; it has: probability, gain, tone_hz"),
+        ({"overdrive": {"gain": 80.0}}, "gain of overdrive is 80.0; it must be a number from 4 to 10"),
+        ({"overdrive": {"gain": float("nan")}}, "gain of overdrive is nan"),
+        ({"overdrive": {"probability": 2}}, "overdrive is 2; it must be a probability from 0 to 1"),
         ({"fuz": 0.5}, "'fuz' is no pedal; nearest: 'fuzz'; there are: wah, overdrive"),
         ({"fuzz": 1.5}, "fuzz is 1.5; it must be a probability from 0 to 1"),
         ({"fuzz": "often"}, "fuzz is 'often'"),
@@ -126,7 +140,7 @@ def test_chains_come_by_their_probabilities() -> None:
 )
 def test_probabilities_that_are_none(pedals: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        check_probabilities(pedals)
+        check_pedals(pedals)
 
 
 def test_chains_that_cannot_be_played() -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from glassformer.data.guitar.pedals import (
     PROBABILITIES,
     apply_pedals,
-    check_probabilities,
+    check_pedals,
     draw_chain,
     full_scale,
 )
@@ -42,7 +42,9 @@ class GuitarOptions:
     """What the clips of a synthetic guitar are like.
 
     clips: how many · seconds: of each · sample_rate_hz · seed: another one gives other clips
-    contents: of what kinds: note, chord, riff · pedals: pedal → probability; null: none, all dry
+    contents: of what kinds: note, chord, riff
+    pedals: pedal → probability, or both it and settings that are fixed: {overdrive: {probability: 1, gain: 8}}; null:
+        none, all dry
     part: "train" and "test" share no note, chord or place on the neck; "all" has both
     dry: rows have a column `dry` too, the sound before the pedals
     """
@@ -52,7 +54,7 @@ class GuitarOptions:
     sample_rate_hz: int = 16_000
     seed: int = 0
     contents: Sequence[Content] = ("note", "chord", "riff")
-    pedals: Mapping[str, float] | None = field(default_factory=lambda: dict(PROBABILITIES))
+    pedals: Mapping[str, Any] | None = field(default_factory=lambda: dict(PROBABILITIES))
     part: Part = "all"
     dry: bool = False
 
@@ -73,7 +75,7 @@ class GuitarOptions:
         require("contents", known, f"a list of {', '.join(kinds)}")
         require("dry", isinstance(self.dry, bool), "true or false")
         require("part", self.part in get_args(Part), f"one of {', '.join(get_args(Part))}")
-        object.__setattr__(self, "pedals", check_probabilities(self.pedals or {}))
+        object.__setattr__(self, "pedals", check_pedals(self.pedals or {}))
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> GuitarOptions:

@@ -132,19 +132,28 @@ PROBABILITIES: Mapping[str, float] = dict.fromkeys(PEDALS, 0.2)
 """How probable it is that a pedal is in a chain."""
 
 
-def check_probabilities(probabilities: Mapping[str, Any]) -> dict[str, float]:
-    """Pedal → probability, those that are left out 0.
+def check_pedals(pedals: Mapping[str, Any]) -> dict[str, Any]:
+    """Pedal → probability, 0 if it is left out; with settings that are fixed, `{"probability": 1.0, "gain": 8}`.
 
-    Raises: ConfigError: an unknown pedal, or no probability.
+    Raises: ConfigError: an unknown pedal or setting, no probability, or a setting outside its range.
     """
-    if not isinstance(probabilities, Mapping):
-        raise ConfigError(f"pedals is {safe_repr(probabilities)}; it must be pedal → probability: {', '.join(PEDALS)}")
-    for name, value in probabilities.items():
-        check_pedal(name, ConfigError)
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not 0.0 <= value <= 1.0:
-            raise ConfigError(f"pedals: {name} is {safe_repr(value)}; it must be a probability from 0 to 1")
-    return {name: float(probabilities.get(name, 0.0)) for name in PEDALS}
+    if not isinstance(pedals, Mapping):
+        raise ConfigError(f"pedals is {safe_repr(pedals)}; it must be pedal → probability: {', '.join(PEDALS)}")
+    for name, value in pedals.items():
+        ranges = {"probability": (0.0, 1.0), **PEDALS[check_pedal(name, ConfigError)].ranges}
+        for key, number in (value if isinstance(value, Mapping) else {"probability": value}).items():
+            if key not in ranges:
+                raise ConfigError(f"pedals: {name} has no setting {safe_repr(key)}; it has: {', '.join(ranges)}")
+            what, (low, high) = (name if key == "probability" else f"{key} of {name}"), ranges[key]
+            if isinstance(number, bool) or not isinstance(number, (int, float)) or not low <= number <= high:
+                kind = f"{'probability' if key == 'probability' else 'number'} from {low:g} to {high:g}"
+                raise ConfigError(f"pedals: {what} is {safe_repr(number)}; it must be a {kind}")
+    return {name: _fixed(pedals.get(name, 0.0)) for name in PEDALS}
+
+
+def _fixed(value: Any) -> Any:
+    """A probability; with fixed settings, a mapping of both, with a probability of 1 unless it names one."""
+    return {"probability": 1.0, **value} if isinstance(value, Mapping) else float(value)
 
 
 def check_pedal(name: Any, error: type[ConfigError] | type[DataError] = DataError) -> str:
@@ -155,13 +164,20 @@ def check_pedal(name: Any, error: type[ConfigError] | type[DataError] = DataErro
     return name
 
 
-def draw_chain(probabilities: Mapping[str, float], draw: np.random.Generator) -> list[dict[str, Any]]:
+def draw_chain(pedals: Mapping[str, Any], draw: np.random.Generator) -> list[dict[str, Any]]:
     """Pedals by their probabilities, each with its settings: `[{"pedal": "delay", "time_s": 0.3, …}]`.
 
-    Settings of all pedals are drawn, so that those of one do not depend on the others.
+    Settings of all pedals are drawn, so that those of one do not depend on the others; fixed ones replace them.
+    Args: pedals: as `check_pedals` gives them
     """
     chances = {name: (draw.random(), pedal.settings(draw)) for name, pedal in PEDALS.items()}
-    return [{"pedal": name, **own} for name, (chance, own) in chances.items() if chance < probabilities.get(name, 0.0)]
+    chain = []
+    for name, (chance, settings) in chances.items():
+        given = pedals.get(name, 0.0)
+        fixed = dict(given) if isinstance(given, Mapping) else {"probability": given}
+        if chance < fixed.pop("probability"):
+            chain.append({"pedal": name, **settings, **fixed})
+    return chain
 
 
 def apply_pedals(x: Samples, rate: int, chain: Sequence[Mapping[str, Any]]) -> Samples:
