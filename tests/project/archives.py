@@ -22,7 +22,7 @@ NEEDED = (
 )
 UNWANTED = re.compile(r"__pycache__|\.pyc$|\.ipynb_checkpoints|node_modules|/\.|~$")
 MACHINE_PATH = re.compile(rb"(?<![\w./])/(?:home|root|Users)/\w+/")
-MAX_WHEEL_BYTES = 16_000_000
+MAX_WHEEL_BYTES = 20_000_000
 
 
 def main(folder: Path) -> None:
