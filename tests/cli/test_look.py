@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -14,13 +13,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-import glassformer.cli.look as module
 from glassformer.cli.look import _parse_layers, look
 from glassformer.errors import ConfigError, DataError
 from tests.cli.conftest import Command
@@ -209,35 +206,6 @@ def test_layers_in_words(option: str | None, layers: list[int] | None) -> None:
 def test_layers_that_are_none(option: str) -> None:
     with pytest.raises(ConfigError, match="such as 0,3 or 0-5"):
         _parse_layers(option)
-
-
-# -------------------------------------------------------------------------------------------- standard input
-
-
-def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (b"time flies\n", "time flies"),
-        (b"time\r\nflies\r\n", "time\r\nflies"),
-        (b"\xef\xbb\xbftime\n\n", "time\n"),
-        (b"", ""),
-    ],
-)
-def test_a_dash_reads_standard_input(content: bytes, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    stdin(monkeypatch, content)
-    assert module._read_texts(["-", "b"]) == [text, "b"]
-
-
-def test_standard_input_that_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    stdin(monkeypatch, b"caf\xe9")
-    with pytest.raises(DataError, match=r"not UTF-8 text \(byte 3\)"):
-        module._read_texts(["-"])
-    with pytest.raises(DataError, match="not both"):
-        module._read_texts(["-", "-"])
 
 
 def test_the_file_of_a_writing(tmp_path: Path, capsys: Any) -> None:

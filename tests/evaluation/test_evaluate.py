@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer import progress
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.evaluate import (
@@ -61,6 +62,16 @@ class Yes(Texts):
 @pytest.fixture
 def task() -> Yes:
     return Yes(model_of(BERT, "text-classification"))
+
+
+def test_baselines_show_progress_where_the_model_does(
+    task: Yes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "log_seconds", 0.0)
+    evaluate("classify", task, ROWS, train=ROWS, resamples=10, progress=lambda done: None)
+    assert capsys.readouterr().err.splitlines() == ["baselines: 1", "baselines: 2"]
+    evaluate("classify", task, ROWS, train=ROWS, resamples=10)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_report_and_what_it_rests_on(task: Yes, tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_choices_say_what_the_options_leave(models: dict[str, Model]) -> None:
     remaining = torch.tensor([each.filtered_logprob for each in choice.top[:3]])
     assert float(remaining.exp().sum()) == pytest.approx(1, abs=1e-6)
     model_probs = trace.distribution(0).model.double().exp()
-    assert choice.entropy == pytest.approx(float(-(model_probs * model_probs.log()).sum()), abs=1e-5)
+    assert choice.entropy == pytest.approx(float(-(model_probs * model_probs.log2()).sum()), abs=1e-5)
 
 
 def test_rules_are_told_apart_from_the_shape_of_the_draw(models: dict[str, Model]) -> None:

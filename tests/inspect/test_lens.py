@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -62,7 +64,7 @@ def test_the_last_row_is_the_output_of_the_model(family: str, task: str) -> None
     if about.normalised:
         wide = torch.log_softmax(logits[0], -1)
         assert torch.allclose(found.logprobs[-1], wide.gather(-1, ids), atol=1e-5)
-        assert torch.allclose(found.entropy[-1], -(wide.exp() * wide).sum(-1), atol=1e-4)
+        assert torch.allclose(found.entropy[-1], -(wide.exp() * wide).sum(-1) / math.log(2), atol=1e-4)
 
 
 def test_a_row_is_the_head_on_the_stream_after_that_layer() -> None:
@@ -78,7 +80,7 @@ def test_a_row_is_the_head_on_the_stream_after_that_layer() -> None:
         assert torch.allclose(found.target_logprobs[row], logprobs[:, 7], atol=1e-5)
         with torch.inference_mode():
             last = network.read_stream(session.states(len(found.rows) - 1)[None], session.batch, Flow()).logits[0]
-        expected = torch.nn.functional.kl_div(logprobs, last.log_softmax(-1), log_target=True, reduction="none").sum(-1)
+        expected = torch.nn.functional.kl_div(logprobs, last.log_softmax(-1), log_target=True, reduction="none").sum(-1) / math.log(2)
         assert torch.allclose(found.kl[row], expected, atol=1e-4)
 
 
@@ -106,6 +108,8 @@ def test_the_lens_of_a_real_decoder() -> None:
     assert told.about.name(int(told.targets[0])) == "of" and told.ranks[-1, -1] == 1
     data = found.to_dict()
     assert len(data["rows"]) == 5 and len(data["rows"][0]["cells"]) == len(data["columns"]) == 15
+    cell = data["rows"][1]["cells"][-1]
+    assert 0 < cell["entropy_bits"] < math.log2(found.choices) and cell["kl_bits"] == float(found.kl[1, -1])
 
 
 def test_what_has_no_lens_says_why(minilm: object) -> None:

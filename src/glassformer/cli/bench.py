@@ -191,7 +191,7 @@ def _steps(model: Model, texts: list[str], options: BenchOptions) -> Table:
             f"{row.largest_error:.1e}",
             f"{row.equal_tokens:.1%}",
             f"{row.perplexity:.2f}",
-            f"{row.perplexity_change:+.2%}",
+            f"{row.perplexity_change:+z.2%}",
         ]
         for row in rows
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from glassformer.cli.inputs import standard_input
+from glassformer.cli.inputs import whole_texts
 from glassformer.cli.options import (
     BEAM_SEARCH,
     GENERATION,
@@ -136,7 +136,7 @@ class GenerateOptions(SamplingOptions, LengthOptions):
 @command
 def generate(
     model: ModelName,
-    prompt: Annotated[str, typer.Argument(help="Prompt, in quotes; - reads standard input.")],
+    prompt: Annotated[str, typer.Argument(help="Prompt, in quotes, or a text file; - reads standard input.")],
     view: ViewOptions,
     generation: GenerateOptions,
     loading: Loading,
@@ -170,9 +170,9 @@ def generate(
     options = generation.given()
     if view.watch and (json or view.top):
         raise ConfigError("--watch shows the most likely tokens itself; leave --top and --json out")
-    text = standard_input() if prompt == "-" else prompt
     with spinner("loading the model"):
         loaded = _load(model, loading, precision.precision, options)
+    (text,) = whole_texts([prompt], loaded)
     with notes():
         if view.watch:
             from glassformer.cli.watch import watch as show_choices

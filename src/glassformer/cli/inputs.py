@@ -3,6 +3,8 @@
 'a text'        the text itself
 rows.csv        an existing file: of a table one column, of .jsonl one column or the value, else one text per line
 -               standard input, one text per line
+
+Commands about one text or two read a file, or standard input, as one text: `whole_texts`.
 """
 
 from __future__ import annotations
@@ -12,12 +14,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
 
 from glassformer.cli.screen import visible
 from glassformer.errors import DataError
+from glassformer.files import read_bytes
+
+if TYPE_CHECKING:
+    from glassformer.model import Model
 
 STDIN = "standard input"
 # Bytes of one text. Rows for training are bounded; whoever gives a text by hand knows how long it is.
@@ -62,13 +68,37 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
     return texts
 
 
-def standard_input() -> str:
-    """Standard input as one text, without a byte order mark and the last line break. Raises: DataError: not UTF-8."""
+def whole_texts(arguments: Sequence[str], model: Model | None = None) -> list[str]:
+    """Each argument as one text: the text itself, all of an existing text file, or with - all of standard input.
 
+    Args:
+        model: that reads them; one of pictures or sounds reads the file of the first by itself
+    Raises: DataError: standard input given twice, a table, or a file that is no UTF-8 text.
+    """
+    if arguments.count("-") > 1:
+        raise DataError("standard input can be one of the two texts, not both")
+    media = 0 if model is None else int(model.family.modality is not None or model.network.sizes.codebooks > 0)
+    return [*arguments[:media], *map(_whole_text, arguments[media:])]
+
+
+def _whole_text(argument: str) -> str:
+    if argument == "-":
+        return _decoded(sys.stdin.buffer.read(), STDIN)
+    if not _is_file(argument):
+        return argument
+    if is_table(argument):
+        raise DataError(f"{argument}: a table holds many texts, and one is read here; give it in quotes")
+    text = _decoded(read_bytes(Path(argument), DataError), argument)
+    typer.echo(f"{visible(argument)}: read as a file, one text of {len(text):,} characters", err=True)
+    return text
+
+
+def _decoded(content: bytes, name: str) -> str:
+    """A text without a byte order mark and the last line break. Raises: DataError: not UTF-8."""
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+        return content.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        raise DataError(f"standard input is not UTF-8 text (byte {error.start}); convert it to UTF-8") from error
+        raise DataError(f"{name} is not UTF-8 text (byte {error.start}); convert it to UTF-8") from error
 
 
 def _is_file(argument: str) -> bool:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.cli.inputs import whole_texts
 from glassformer.cli.options import HeadTask, Html, Json, Loading, ModelName, Options, Truncate, command, option
 from glassformer.cli.screen import bar, byte_amount, notes, plain_table, print_json, progress_of, terminal, visible
 from glassformer.errors import DataError
@@ -31,7 +32,7 @@ BELOW, ABOVE, SHADE = (18, 90, 166), (196, 84, 0), (38, 132, 214)
 CELL, LABEL = 11, 16
 """Characters of a cell of the lens, and of the name of a token."""
 
-Texts = Annotated[list[str], typer.Argument(help="One text, or two as a pair or as source and target, in quotes.")]
+Texts = Annotated[list[str], typer.Argument(help="One text, or two as a pair or as source and target, in quotes, or text files; - reads standard input.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +138,7 @@ def _opened(
             from glassformer.model import load
 
             model = load(name, task=task, **loading.given())
-        return model, model.inspect(*texts, truncation=truncate)
+        return model, model.inspect(*whole_texts(texts, model), truncation=truncate)
 
 
 def _gradients(given: dict[str, Any]) -> dict[str, Any]:
@@ -237,7 +238,7 @@ def _show_attribution(console: Console, result: Attribution) -> None:
     """The words in colour, with their numbers; the strongest parts, and sums by layer."""
     target = result.target
     console.print(
-        Text.assemble((visible(target.title), "bold cyan"), f": logit {target.score:.3f}, {target.probability:.1%}")
+        Text.assemble((visible(target.title), "bold cyan"), f": logit {target.score:z.3f}, {target.probability:.1%}")
     )
     for stream, words in result.words().items():
         most = max((abs(value) for _, value in words), default=0.0) or 1.0
@@ -248,7 +249,7 @@ def _show_attribution(console: Console, result: Attribution) -> None:
         console.print(Text.assemble("\n", (f"{stream}, by integrated gradients", "dim")) if stream else "")
         console.print(line)
         strongest = sorted(words, key=lambda word: -abs(word[1]))[:6]
-        console.print(Text("  ".join(f"{visible(word)} {value:+.3f}" for word, value in strongest)))
+        console.print(Text("  ".join(f"{visible(word)} {value:+z.3f}" for word, value in strongest)))
     console.print()
     console.print(_strongest(result))
     console.print()
@@ -264,7 +265,7 @@ def _strongest(result: Attribution) -> Table:
     parts = result.strongest(8)
     most = max(abs(part.value) for part in parts) or 1.0
     for part in parts:
-        table.add_row(part.name, f"{part.value:+.3f}", Text(bar(abs(part.value) / most, 24), _sign(part.value)))
+        table.add_row(part.name, f"{part.value:+z.3f}", Text(bar(abs(part.value) / most, 24), _sign(part.value)))
     return table
 
 
@@ -279,10 +280,10 @@ def _by_layer(result: Attribution) -> Table:
         sums["head"][layer] += value
     for layer in layers:
         values = [sums[kind].get(layer, 0.0) for kind in kinds]
-        table.add_row(str(layer), *(Text(f"{value:+.3f}", _sign(value)) for value in values))
+        table.add_row(str(layer), *(Text(f"{value:+z.3f}", _sign(value)) for value in values))
     whole = {part.kind: part.value for part in result.parts if part.layer is None}
     for name, value in whole.items():
-        table.add_row(name, Text(f"{value:+.3f}", _sign(value)), *[""] * (len(kinds) - 1))
+        table.add_row(name, Text(f"{value:+z.3f}", _sign(value)), *[""] * (len(kinds) - 1))
     return table
 
 

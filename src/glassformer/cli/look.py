@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import standard_input
+from glassformer.cli.inputs import whole_texts
 from glassformer.cli.options import (
     Json,
     LengthOptions,
@@ -83,7 +83,8 @@ def look(
     texts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="One text, or two as a text pair, in quotes; - reads standard input. None: the page of a run folder."
+            help="One text, or two as a text pair, in quotes, or text files; - reads standard input. None: the page of a "
+            "run folder."
         ),
     ] = None,
     *,
@@ -117,17 +118,15 @@ def look(
     exact_layers = page.exact_layers()
     options = {**decoding.given(), **sampling.given()}
     start = InitialView(view=page.view, layer=page.layer, heads=page.head, theme=page.theme, options=options or None)
-    inputs = _read_texts(texts)
-
     with spinner("loading the model"):
         from glassformer.cli.look_codes import look_at_codes, shows_sound
         from glassformer.model import load
 
         loaded = load(model, **loading.given())
     if shows_sound(loaded, page.view):
-        look_at_codes(loaded, inputs, codec=page.codec, html=page.html, browser=page.browser, json=json)
+        look_at_codes(loaded, texts, codec=page.codec, html=page.html, browser=page.browser, json=json)
     else:
-        _look_at_attention(loaded, inputs, start, page, exact_layers, truncation=truncate, json=json)
+        _look_at_attention(loaded, whole_texts(texts, loaded), start, page, exact_layers, truncation=truncate, json=json)
 
 
 def _look_at_attention(
@@ -292,11 +291,3 @@ def _parse_layers(option: str | None) -> list[int] | None:
             )
         numbers.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return sorted(numbers)
-
-
-def _read_texts(texts: list[str]) -> list[str]:
-    """The texts, with `-` replaced by standard input, whose last line break is dropped."""
-
-    if texts.count("-") > 1:
-        raise DataError("standard input can be one of the two texts, not both")
-    return [standard_input() if text == "-" else text for text in texts]

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.inputs import inputs
+from glassformer.cli.inputs import inputs, whole_texts
 from glassformer.cli.options import HeadTask, Html, Json, Loading, ModelName, Options, Truncate, command, option
 from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, progress_of, terminal, visible
 from glassformer.errors import ConfigError, DataError
@@ -80,7 +80,7 @@ class PatchingOptions(Options):
 @command
 def patch(
     model: ModelName,
-    clean: Annotated[str, typer.Argument(help="The text with the prediction that you ask about, in quotes.")],
+    clean: Annotated[str, typer.Argument(help="The text with the prediction that you ask about, in quotes, or its file.")],
     corrupt: Annotated[
         str | None, typer.Argument(help="The same text with another word, of as many tokens. None: ablation.")
     ] = None,
@@ -110,6 +110,8 @@ def patch(
             from glassformer.model import load
 
             loaded = load(model, task=task, **loading.given())
+        clean, *others = whole_texts([clean] if corrupt is None else [clean, corrupt], loaded)
+        corrupt = next(iter(others), None)
         patched, given = _opened(loaded, clean, corrupt, options, truncate)
         if options.component:
             _one(patched, options, given, json)
@@ -176,8 +178,8 @@ def _how(mode: str) -> str:
 
 
 def _values(result: PatchResult) -> Text:
-    normalised = "" if result.normalised is None else f" · {result.normalised:.3f} (0 = corrupt, 1 = clean)"
-    return Text(f"{result.patching.metric}: {result.before:.3f} → {result.after:.3f}{normalised}\n")
+    normalised = "" if result.normalised is None else f" · {result.normalised:z.3f} (0 = corrupt, 1 = clean)"
+    return Text(f"{result.patching.metric}: {result.before:z.3f} → {result.after:z.3f}{normalised}\n")
 
 
 def _changes(result: PatchResult) -> Table:
@@ -208,7 +210,7 @@ def _show(sweep: PatchSweep) -> None:
     console.print(_map(sweep, console))
     console.print()
     for name, effect in sweep.strongest():
-        console.print(f"{effect:>8.3f}  {name}", markup=False)
+        console.print(f"{effect:>z8.3f}  {name}", markup=False)
 
 
 def _map(sweep: PatchSweep, console: Console) -> Table:
@@ -239,7 +241,7 @@ def _cell(value: float, share: float) -> Text:
     strength = min(1.0, abs(share)) ** 0.8
     ground = ",".join(str(round(255 + (channel - 255) * strength)) for channel in colour)
     ink = "white" if strength > 0.55 else "black"
-    return Text(f"{round(value, 2) + 0.0:>6.2f}", f"{ink} on rgb({ground})")
+    return Text(f"{value:>z6.2f}", f"{ink} on rgb({ground})")
 
 
 def _write(model: Model, session: Session, sweep: PatchSweep, given: PatchOptions, path: Path) -> None:

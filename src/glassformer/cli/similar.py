@@ -97,13 +97,13 @@ def _show(explained: SimilarityMap, top: int, json: bool) -> None:
     for name, tokens, shares in zip(("first text", "second text"), explained.tokens, explained.shares, strict=True):
         console.print()
         rows = [
-            [visible(token.text), f"{share:+.4f}", bar(share / largest, BAR) if share > 0 else ""]
+            [visible(token.text), f"{share:+z.4f}", bar(share / largest, BAR) if share > 0 else ""]
             for token, share in zip(tokens, shares, strict=True)
         ]
         console.print(rows_table([name, "share", ""], rows))
     console.print()
     pairs = [
-        [explained.tokens[0][i].text, explained.tokens[1][j].text, f"{number:+.4f}"]
+        [explained.tokens[0][i].text, explained.tokens[1][j].text, f"{number:+z.4f}"]
         for i, j, number in explained.top(top)
     ]
     console.print(rows_table(["first", "second", "of the sum"], pairs, left=2))
@@ -132,5 +132,5 @@ def _show_table(model: Model, texts: list[str], options: SimilarityOptions, json
     for i, text in enumerate(texts, 1):
         console.print(text_of(f"{i:>3}  {visible(text)}"))
     console.print()
-    rows = [[str(i), *(f"{x:.3f}" for x in row)] for i, row in enumerate(table, 1)]
+    rows = [[str(i), *(f"{x:z.3f}" for x in row)] for i, row in enumerate(table, 1)]
     console.print(rows_table([model.similarity_fn_name, *map(str, range(1, len(texts) + 1))], rows))

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.inputs import naming_columns
+from glassformer.cli.inputs import whole_texts
 from glassformer.cli.options import Json, ModelName, Options, columns_of, command, option
 from glassformer.cli.screen import plain_table, print_facts, print_json, show, terminal, visible
 from glassformer.errors import DataError
@@ -203,12 +204,16 @@ def _word_lists(names: Iterable[str]) -> dict[str, list[str]]:
     return lists
 
 
-def tokens(model: ModelName, text: Annotated[str, typer.Argument(help="Text, in quotes.")], json: Json = False) -> None:
+def tokens(
+    model: ModelName,
+    text: Annotated[str, typer.Argument(help="Text, in quotes, or a text file; - reads standard input.")],
+    json: Json = False,
+) -> None:
     """Tokenize a text, step by step: normalisation, words, subwords, special tokens, ids, character offsets."""
     from glassformer.hub import resolve
     from glassformer.text import Tokenizer
 
-    stages = Tokenizer.from_folder(resolve(model)).explain(text)
+    stages = Tokenizer.from_folder(resolve(model)).explain(*whole_texts([text]))
     if json:
         print_json(stages.to_dict())
     else:

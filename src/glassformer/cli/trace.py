@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from glassformer.cli.inputs import whole_texts
 from glassformer.cli.options import HeadTask, Loading, ModelName, Truncate, command
 from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, terminal
 from glassformer.progress import spinner
@@ -22,7 +23,7 @@ WIDE = 100  # terminal width from which on columns have more space between them
 @command
 def trace(
     model: ModelName,
-    texts: Annotated[list[str], typer.Argument(help="One text, or two as a text pair, in quotes.")],
+    texts: Annotated[list[str], typer.Argument(help="One text, or two as a text pair, in quotes, or text files; - reads standard input.")],
     taps: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,7 +51,7 @@ def trace(
             from glassformer.model import load
 
             loaded = load(model, task=task, **loading.given())
-        session = loaded.inspect(*texts, truncation=truncate)
+        session = loaded.inspect(*whole_texts(texts, loaded), truncation=truncate)
     rows = session.trace(*(taps or ()))
     if json:
         print_json(_as_data(loaded, session, rows, selected=bool(taps)))

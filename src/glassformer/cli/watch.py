@@ -87,7 +87,7 @@ class StepLines:
         others = "  ".join(f"{quoted(token)} {percent(token.logprob)}" for token in choice.top[:3])
         typer.echo(
             f"{self._steps:4d}  {quoted(node):{TOKEN_WIDTH}} {percent(node.logprob):>7}"
-            f"  {choice.entropy / math.log(2):5.2f} bits  {others}"
+            f"  {choice.entropy:5.2f} bits  {others}"
         )
 
     def interrupted(self) -> None:
@@ -174,7 +174,7 @@ class LiveView:
         chosen = self._trace.nodes[node]
         choice = self._trace.tree.choices[chosen.parent]
         vocabulary = self._trace.vocabulary
-        words = f"step {chosen.depth} of {self._options.max_new_tokens} · {choice.entropy / math.log(2):.2f} bits"
+        words = f"step {chosen.depth} of {self._options.max_new_tokens} · {choice.entropy:.2f} bits"
         if choice.remaining < vocabulary:
             probe = self._trace.distribution(chosen.parent)
             mass = float(probe.model[probe.filtered.isfinite()].exp().sum())

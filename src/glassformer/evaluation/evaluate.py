@@ -24,6 +24,7 @@ from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.parsing import parse_dataclass
 from glassformer.pages import html_table, text_table
+from glassformer.progress import with_bar
 from glassformer.runs.folder import describe_environment
 from glassformer.tasks.base import Baseline, Dataset, Progress, Task
 from glassformer.tasks.metrics.metric import (
@@ -79,7 +80,8 @@ def evaluate(
         task_name: as in `glassformer train` · task: of the model, with its options: `task.for_evaluation(beams=5)`
         train: the training rows, which baselines learn from; without them only those that learn nothing
         name: of the model · files: where the rows are from · seed: of its training
-        resamples: of the bootstrap · progress: called with how many more rows are done
+        resamples: of the bootstrap · progress: called with how many more rows are done;
+            baselines then show a bar of their own
     Raises: DataError: no rows, or one that cannot be evaluated.
     """
     if not len(rows):
@@ -89,9 +91,10 @@ def evaluate(
         predictions = list(task.predict(rows, progress))
         seconds = perf_counter() - start
         metrics = task.metrics(predictions)
+        simple = task.baselines(train, predictions) if baselines else ()
         results = {
             baseline.name: _baseline_result(baseline, task, metrics, resamples)
-            for baseline in (task.baselines(train, predictions) if baselines else ())
+            for baseline in with_bar(simple, "baselines", shown=None if progress else False)
         }
     report = EvaluationReport(
         task=task_name,

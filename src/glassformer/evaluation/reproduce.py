@@ -113,7 +113,7 @@ class ReproducedScore:
         published = ("" if x is None else f"{x:.{self.digits}f}" for x in (self.book, self.notebook))
         ours = "" if self.ours is None else Mean(self.ours, self.half).written(self.digits)
         marker = " !" if self.within is False else ""
-        gap = "–" if self.difference is None else f"{self.difference:+.{self.digits}f}{marker}"
+        gap = "–" if self.difference is None else f"{self.difference:+z.{self.digits}f}{marker}"
         return [self.what, *published, ours, gap]
 
 

@@ -11,6 +11,7 @@ predictions from transformers with the tuned lens", section 3.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -44,8 +45,8 @@ class Lens:
 
     about: what columns and choices are
     ids, logits, logprobs: the k most likely choices of each cell, the first the most likely. [L + 1, C, k]
-    entropy: of the distribution of a cell, in nats. [L + 1, C]
-    kl: KL divergence of the last row's distribution from a cell's, in nats; 0 in the last row. [L + 1, C]
+    entropy: of the distribution of a cell, in bits. [L + 1, C]
+    kl: KL divergence of the last row's distribution from a cell's, in bits; 0 in the last row. [L + 1, C]
     targets: the choice that each column is asked about; by default the model's own. [C]
     ranks, target_logprobs: of the target in each cell; rank 1 = the most likely. [L + 1, C]
     choices: how many there are
@@ -94,8 +95,8 @@ class Lens:
                     "cells": [
                         {
                             "top": [[text, p] for text, p in self.top(row, column)],
-                            "entropy": float(self.entropy[row, column]),
-                            "kl": float(self.kl[row, column]),
+                            "entropy_bits": float(self.entropy[row, column]),
+                            "kl_bits": float(self.kl[row, column]),
                             "rank": int(self.ranks[row, column]),
                             "probability": float(self.target_logprobs[row, column].exp()),
                         }
@@ -213,8 +214,8 @@ class _Distribution:
             "ids": ids,
             "logits": logits,
             "logprobs": self.logprobs(logits),
-            "entropy": self.entropy.clamp(min=0),
-            "kl": kl.clamp(min=0),
+            "entropy": self.entropy.clamp(min=0) / math.log(2),
+            "kl": kl.clamp(min=0) / math.log(2),
             "ranks": torch.count_nonzero(self.logits > target, dim=-1) + 1,
             "target_logprobs": self.logprobs(target)[:, 0],
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from math import inf, isfinite
+from math import inf, isfinite, log
 from threading import Lock
 from typing import Any, Literal
 
@@ -50,9 +50,9 @@ class TokenDistribution:
 
     @property
     def entropy(self) -> float:
-        """Entropy of the model's distribution, in nats."""
+        """Entropy of the model's distribution, in bits."""
         # nansum: 0 · log 0 counts as 0.
-        return float(-(self.model.exp() * self.model).nansum())
+        return float(-(self.model.exp() * self.model).nansum()) / log(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class TokenNode:
 class Choice:
     """The alternatives after node `at`: the most likely tokens by the model, some of them filtered out.
 
-    entropy: of the model's distribution, in nats · remaining: number of tokens left by the filters
+    entropy: of the model's distribution, in bits · remaining: number of tokens left by the filters
     """
 
     at: int

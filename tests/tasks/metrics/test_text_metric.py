@@ -93,6 +93,7 @@ def test_one_row_has_no_interval() -> None:
 def test_as_text() -> None:
     assert Interval(0.3955, 0.389, 0.4021).written(3) == "0.396 [0.389, 0.402]"
     assert Interval(0.5, -0.25, 1.0).written(2, signed=True) == "+0.50 [-0.25, +1.00]"
+    assert (-Interval(0.0, 0.0, 0.0004)).written(3) == "0.000 [0.000, 0.000]"  # no minus before a zero
 
 
 def test_rows_are_forgotten_from_the_end() -> None:

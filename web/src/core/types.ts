@@ -262,7 +262,7 @@ export interface Candidate {
 /** The next-token distribution at a node, in brief. */
 export interface Choice {
   at: number;
-  /** Entropy of the model's own distribution, in nats. */
+  /** Entropy of the model's own distribution, in bits. */
   entropy: number;
   kept: number;
   /** Most probable first. */

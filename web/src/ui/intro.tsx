@@ -61,7 +61,7 @@ const READINGS: Record<ViewName, ComponentChildren> = {
     vectors themselves. Colours and shapes are the classes; a thin line is the way of the pinned dot through the layers.
   </>,
   lens: <>
-    The last norm and the head are what the model ends with; here they read the stream after every layer. The last row is the output itself. KL divergence says how far a row is from it, in nats; the rank, on which
+    The last norm and the head are what the model ends with; here they read the stream after every layer. The last row is the output itself. KL divergence says how far a row is from it, in bits; the rank, on which
     place the output that is followed stands. What a middle layer would say is a reading of ours: it was trained to hand on, not to answer.
   </>,
   attribution: <>

@@ -23,7 +23,7 @@ import { useExports } from "./lens/use-exports";
 const HUE = 230;
 const NAMES: Record<Measure, string> = { probability: "probability", rank: "rank", kl: "KL divergence from the output", entropy: "entropy" };
 const LEGEND: Record<Measure, [string, string]> = {
-  probability: ["0", "100%"], rank: ["last", "first"], kl: ["10 nats or more", "0: as the output"], entropy: ["all alike", "0: certain"],
+  probability: ["0", "100%"], rank: ["last", "first"], kl: ["15 bits or more", "0: as the output"], entropy: ["all alike", "0: certain"],
 };
 
 export function LensView(props: ViewProps) {
@@ -185,7 +185,7 @@ function Numbers({ controller, lens }: { controller: LensController; lens: Lens 
           ))}
         </ol>
         <p class="hint">
-          entropy {number(lens.entropy[at])} nats · KL from the output {number(lens.kl[at])} · <span class="token">{visible(target)}</span> has rank {lens.ranks[at]} of {count(lens.choices)}
+          entropy {number(lens.entropy[at])} bits · KL from the output {number(lens.kl[at])} bits · <span class="token">{visible(target)}</span> has rank {lens.ranks[at]} of {count(lens.choices)}
           {norm !== null && ` · length of the vector ${number(norm)}`}
         </p>
       </section>

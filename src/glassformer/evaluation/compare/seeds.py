@@ -45,7 +45,7 @@ class Mean:
 
     def written(self, digits: int = 3) -> str:
         """The mean as text: `0.926 ± 0.004`; `0.926` where no seed differs, or there is only one."""
-        return f"{self.value:.{digits}f}" + (f" ± {self.half:.{digits}f}" if self.half else "")
+        return f"{self.value:z.{digits}f}" + (f" ± {self.half:.{digits}f}" if self.half else "")
 
     @property
     def interval(self) -> Interval:

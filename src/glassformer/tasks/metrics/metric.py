@@ -267,8 +267,8 @@ class Interval:
         return self.written(3)
 
     def written(self, digits: int, signed: bool = False) -> str:
-        """`0.396 [0.389, 0.402]` with so many digits; `signed`: a plus before what is positive."""
-        style = f"{'+' if signed else ''}.{digits}f"
+        """`0.396 [0.389, 0.402]` with so many digits, and no minus before a zero; `signed`: a plus before what is positive."""
+        style = f"{'+' if signed else ''}z.{digits}f"
         if self.low is None or self.high is None:
             return f"{self.value:{style}}"
         return f"{self.value:{style}} [{self.low:{style}}, {self.high:{style}}]"

@@ -4,7 +4,6 @@ import { percent } from "../../core/format";
 import { type Cell, DataTable, written } from "../../ui/data-table";
 import type { GenerationStore } from "./generation-store";
 
-const LN2 = Math.log(2);
 
 export function tableOf(store: GenerationStore): (string | number)[][] {
   const shares = store.attention.enabled ? store.attention.probs.peek() : null;
@@ -16,7 +15,7 @@ export function tableOf(store: GenerationStore): (string | number)[][] {
       const choice = store.tree.choices.get(node.parent);
       const other = choice?.top.find(({ token }) => token !== node.token);
       return [
-        node.depth, node.text || node.piece, node.token, Math.exp(node.logprob), node.logprob, node.rank, choice ? choice.entropy / LN2 : "",
+        node.depth, node.text || node.piece, node.token, Math.exp(node.logprob), node.logprob, node.rank, choice?.entropy ?? "",
         other?.text ?? "", other ? Math.exp(other.logprob) : "", node.chosen === "hand" ? "by hand" : "by the method", ...(shares && own ? [at + 1 < store.step.peek() ? (shares[prefixLength + at] ?? 0) : ""] : []),
       ];
     }),

@@ -98,8 +98,8 @@ export class LensController {
     const [share, value] =
       measure === "probability" ? [p, percent(p)]
       : measure === "rank" ? [1 - Math.log(lens.ranks[at]) / Math.log(Math.max(lens.choices, 2)), `rank ${lens.ranks[at]}`]
-      : measure === "kl" ? [1 - Math.min(1, lens.kl[at] / 10), `${number(lens.kl[at], 3)} nats`]
-      : [1 - lens.entropy[at] / Math.log(Math.max(lens.choices, 2)), `${number(lens.entropy[at], 3)} nats`];
+      : measure === "kl" ? [1 - Math.min(1, lens.kl[at] / 15), `${number(lens.kl[at], 3)} bits`]
+      : [1 - lens.entropy[at] / Math.log2(Math.max(lens.choices, 2)), `${number(lens.entropy[at], 3)} bits`];
     return { text: visible(best.text), share, value };
   }
 

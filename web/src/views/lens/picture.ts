@@ -50,7 +50,7 @@ export function tableOf(controller: LensController, lens: Lens): (string | numbe
     ];
   }
   return [
-    ["layer", "position", "token", "most likely", "probability", "entropy", "KL", "target rank", "target probability"],
+    ["layer", "position", "token", "most likely", "probability", "entropy (bits)", "KL (bits)", "target rank", "target probability"],
     ...lens.rows.flatMap((name, row) => lens.names.map((token, column) => {
       const at = row * lens.names.length + column;
       const [best] = controller.top(lens, [row, column]);

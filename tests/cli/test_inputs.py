@@ -1,0 +1,67 @@
+"""Inputs of commands: one text of an argument, a file or standard input."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from glassformer.cli.inputs import whole_texts
+from glassformer.errors import DataError
+from tests.cli.conftest import Command
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+
+
+CONTENTS = [
+    (b"time flies\n", "time flies"),
+    (b"time\r\nflies\r\n", "time\r\nflies"),
+    (b"\xef\xbb\xbftime\n\n", "time\n"),
+    (b"", ""),
+]
+
+
+@pytest.mark.parametrize(("content", "text"), CONTENTS)
+def test_a_dash_reads_standard_input(content: bytes, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin(monkeypatch, content)
+    assert whole_texts(["-", "b"]) == [text, "b"]
+
+
+@pytest.mark.parametrize(("content", "text"), CONTENTS)
+def test_a_file_is_one_text(content: bytes, text: str, tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "essay.txt"
+    file.write_bytes(content)
+    assert whole_texts([str(file), "b"]) == [text, "b"]
+    assert f"read as a file, one text of {len(text)} characters" in capsys.readouterr().err
+
+
+def test_what_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin(monkeypatch, b"caf\xe9")
+    with pytest.raises(DataError, match=r"standard input is not UTF-8 text \(byte 3\)"):
+        whole_texts(["-"])
+    with pytest.raises(DataError, match="not both"):
+        whole_texts(["-", "-"])
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text \(byte 3\)"):
+        whole_texts([str(tmp_path / "latin.txt")])
+    with pytest.raises(DataError, match="missing.txt: no such file"):
+        whole_texts([str(tmp_path / "missing.txt")])
+    (tmp_path / "rows.csv").write_text("text\nhello\n")
+    with pytest.raises(DataError, match="a table holds many texts"):
+        whole_texts([str(tmp_path / "rows.csv")])
+
+
+@pytest.mark.parametrize("name", ["trace", "lens", "look", "generate", "tokens"])
+def test_each_command_about_a_text_reads_a_file(command: Command, tmp_path: Path, name: str) -> None:
+    file = tmp_path / "line.txt"
+    file.write_text("ROMEO:\nO, she\n")
+    more = {"look": ["--html", tmp_path / "page.html"], "generate": ["--max-new-tokens", 1]}.get(name, [])
+    data = json.loads(command(name, "package:glassformer/checkpoints/shakespeare", file, *more, "--json").stdout)
+    assert "ROMEO:\nO, she" in (data.get("texts") or [data.get("text"), data.get("prompt")])
