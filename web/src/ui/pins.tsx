@@ -1,4 +1,4 @@
-/** Pinned tokens; the same in every view. The line is always there, so that a pin causes no layout shift. */
+/** Pinned tokens; the same in every view. Their room beside the line above is always there, so that a pin causes no layout shift. */
 
 import { visible } from "../core/format";
 import { masked } from "../core/mask-token";
@@ -18,7 +18,6 @@ export function Pins({ store, session }: { store: Store; session: Session }) {
   );
   return (
     <p class="pins">
-      {query === null && key === null && <span class="hint">Nothing is pinned yet.</span>}
       {query !== null && chip("from", map.queries, query, { query: null })}
       {query !== null && <Mask store={store} session={session} token={session.streams[map.queries][query]} />}
       {query !== null && session.model.corpus && store.state.value.view !== "contexts" && (

@@ -193,7 +193,7 @@ function Numbers({ controller, lens }: { controller: LensController; lens: Lens 
         <h3>Through the layers</h3>
         <div class="lens-path" role="region" aria-label="Through the layers" tabIndex={0}>
           <table>
-            <thead><tr><th scope="col">after</th><th scope="col">says</th><th scope="col">p</th><th scope="col">rank of <span class="token">{visible(target)}</span></th><th scope="col">KL</th></tr></thead>
+            <thead><tr><th scope="col">after</th><th scope="col">says</th><th scope="col">p</th><th scope="col">rank of <span class="token">{visible(target)}</span></th><th scope="col">KL, bits</th></tr></thead>
             <tbody>
               {lens.rows.map((name, r) => {
                 const [best] = controller.top(lens, [r, column]);
