@@ -159,7 +159,7 @@ def test_a_published_model_needs_no_folder(capsys: Any) -> None:
         assert words in out
     assert "tokenizer" not in out
     info("mixtral-8x7b")
-    assert "46,702,792,704 parameters, 12.9G active per token" in shown(capsys)
+    assert "46,702,792,704 parameters, 12.9B active per token" in shown(capsys)
 
 
 def test_a_folder_wins_over_a_published_name_and_that_over_the_hub(tmp_path: Path, monkeypatch: Any) -> None:

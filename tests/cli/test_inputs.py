@@ -51,7 +51,7 @@ def test_what_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
     with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text \(byte 3\)"):
         whole_texts([str(tmp_path / "latin.txt")])
-    with pytest.raises(DataError, match="missing.txt: no such file"):
+    with pytest.raises(DataError, match=r"missing\.txt: no such file"):
         whole_texts([str(tmp_path / "missing.txt")])
     (tmp_path / "rows.csv").write_text("text\nhello\n")
     with pytest.raises(DataError, match="a table holds many texts"):

@@ -28,9 +28,9 @@ def test_it_fits_the_terminal(capsys: Any, monkeypatch: Any, width: int) -> None
     assert max(map(len, out.splitlines())) <= width
     assert "…" not in out
     row = next(line for line in out.splitlines() if line.startswith("mixtral-8x7b"))
-    for words in ("46.7G", "187 GB", "46.7 GB", "32,768", "32,000", "4,096"):
+    for words in ("46.7B", "187 GB", "46.7 GB", "32,768", "32,000", "4,096"):
         assert words in row
-    assert ("15.6T" in out) == ("12.9G" in row) == (width >= 120)
+    assert ("15.6T" in out) == ("12.9B" in row) == (width >= 120)
     assert "6 + 6" in out
 
 

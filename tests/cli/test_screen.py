@@ -22,6 +22,7 @@ from glassformer.cli.screen import amount, bar, byte_amount, folded, print_facts
         (148_608, "149k"),
         (999_499, "999k"),
         (999_500, "1.00M"),
+        (174_600_000_000, "175B"),
     ],
 )
 def test_amount(number: int, text: str) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, Options, RunFolder, RunRows, Serving, command, option, pairs_of
-from glassformer.cli.screen import note, notes, print_json, print_lines, progress_of, visible
+from glassformer.cli.screen import note, notes, print_json, print_lines, progress_of, show_next, visible
+from glassformer.errors import DataError
 from glassformer.pages import check_html_path
 from glassformer.progress import spinner
 
@@ -133,12 +134,12 @@ def out(
 
     split = evaluated_rows(run, rows)
     written = write_sheet(sheet, split.records, worst)
-    typer.echo(f"{written:,} of {len(split.records):,} rows in {sheet}: fill in the column `correction`, then")
+    typer.echo(f"{written:,} of {len(split.records):,} rows in {sheet}: fill in the column `correction`")
     options = "".join(f" --data {shlex.quote(x)}" for x in rows.data or ())
     options += "".join(f" --column {shlex.quote(x)}" for x in rows.column or ())
     options += "" if rows.part == "validation" else f" --part {rows.part}"
-    typer.echo(
-        f"glassformer review in {shlex.quote(str(run))} {shlex.quote(str(sheet))} --output corrected.jsonl{options}"
+    show_next(
+        [f"glassformer review in {shlex.quote(str(run))} {shlex.quote(str(sheet))} --output corrected.jsonl{options}"]
     )
 
 
@@ -173,6 +174,10 @@ def bring_in(
     output_format(options.output)  # checked before the work
     split = evaluated_rows(run, rows)
     corrections = read_sheet(sheet, split.records, split.labels(), new_labels=options.new_labels)
+    if not corrections.labels and not corrections.dropped:
+        raise DataError(
+            f"{sheet}: no line has a correction; write the correct label, or `delete`, into the column `correction`"
+        )
     written = write_corrected(split, corrections, options.output)
     command = retrain_command(split, written)
     if json:
@@ -183,8 +188,7 @@ def bring_in(
     for where, comment in corrections.comments:
         typer.echo(f"  {visible(where)}: {visible(comment)}")
     typer.echo(f"{written.rows:,} rows saved in {options.output}")
-    if command:
-        typer.echo(f"then: {command}")
+    show_next([command] if command else [])
 
 
 def evaluated_rows(run: Path, rows: RunRows) -> EvaluatedSplit:

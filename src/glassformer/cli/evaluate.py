@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import DATA, Columns, Json, command, option, pairs_of
-from glassformer.cli.screen import notes, plain_table, print_json, show, terminal, text_of, visible
-from glassformer.cli.train_screen import first_words, show_next
+from glassformer.cli.screen import notes, plain_table, print_json, show, show_next, terminal, text_of, visible
+from glassformer.cli.train_screen import first_words
 from glassformer.errors import ConfigError
 from glassformer.progress import progress_bar, spinner
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from glassformer.cli.options import Json, Loading, ModelName, Options, Without, command, option
-from glassformer.cli.screen import byte_amount, note, print_json
+from glassformer.cli.screen import byte_amount, print_json
 from glassformer.errors import ConfigError
 from glassformer.progress import spinner
 
@@ -35,6 +37,12 @@ def export(
 
     Encoders and decoders give model.onnx; decoders also step.onnx, with past keys and values; encoder-decoders give
     encoder.onnx and step.onnx. config.json and the tokenizer lie beside them.
+
+    Examples:
+
+    [cyan]glassformer export MODEL --output onnx[/]
+
+    [cyan]glassformer export runs/mood --format pt2 --output programs[/]  without other packages
     """
     from glassformer.export import FORMATS, export_folder
 
@@ -49,5 +57,6 @@ def export(
     sizes = {str(path): sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")) for path in paths}
     if json:
         print_json({"files": sizes})
-    for path, size in sizes.items() if not json else ():
-        note(f"{path}  {byte_amount(size)}")
+        return
+    for path, size in sizes.items():
+        typer.echo(f"saved in {path}: {byte_amount(size)}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
-from glassformer.cli.screen import amount, byte_amount, plain_table, visible
+from glassformer.cli.screen import amount, byte_amount, flops_amount, plain_table, visible
 
 if TYPE_CHECKING:
     from glassformer.inspect import ModelSummary, ModuleNode, RamEstimate, TensorRow, Weight
@@ -26,7 +26,7 @@ def show_head(
     """Architecture, size, cost, tokenizer and load report, in a few lines."""
     exact = console.width >= WIDE
     count = f"{result.parameters:,}" if exact else amount(result.parameters)
-    per_token, per_text = amount(result.flops / result.tokens), amount(result.flops)
+    per_token, per_text = flops_amount(result.flops / result.tokens), flops_amount(result.flops)
     active = "" if result.active == result.parameters else f", {amount(result.active)} active per token"
     bits = " · ".join(
         f"{byte_amount(width * result.parameters)} {name}"
@@ -147,7 +147,7 @@ class TreeLine(NamedTuple):
 
 def show_tree(console: Console, result: ModelSummary) -> None:
     exact = console.width >= WIDE
-    number: Callable[[float], str] = (lambda n: f"{n:,.0f}") if exact else amount
+    count, flops = ("{:,.0f}".format,) * 2 if exact else (amount, flops_amount)
     table = plain_table(padding=(0, 2 if exact else 1, 0, 0))
     table.add_column("module", overflow="fold")
     table.add_column("shape", overflow="fold")
@@ -162,9 +162,9 @@ def show_tree(console: Console, result: ModelSummary) -> None:
         table.add_row(
             label,
             line.shape,
-            number(line.parameters) if line.parameters else "",
+            count(line.parameters) if line.parameters else "",
             byte_amount(line.bytes) if line.bytes else "",
-            number(line.flops / result.tokens),
+            flops(line.flops / result.tokens),
             style="dim" if line.style == "italic" else line.style,
         )
     console.print()

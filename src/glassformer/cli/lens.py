@@ -14,7 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.inputs import whole_texts
-from glassformer.cli.options import HeadTask, Html, Json, Loading, ModelName, Options, Truncate, command, option
+from glassformer.cli.options import (
+    HeadTask,
+    Html,
+    Json,
+    Loading,
+    ModelName,
+    Options,
+    Texts,
+    Truncate,
+    command,
+    option,
+)
 from glassformer.cli.screen import bar, byte_amount, notes, plain_table, print_json, progress_of, terminal, visible
 from glassformer.errors import DataError
 from glassformer.pages import check_html_path
@@ -31,8 +42,6 @@ BELOW, ABOVE, SHADE = (18, 90, 166), (196, 84, 0), (38, 132, 214)
 """Colours of against, of for, and of likely, as on the page."""
 CELL, LABEL = 11, 16
 """Characters of a cell of the lens, and of the name of a token."""
-
-Texts = Annotated[list[str], typer.Argument(help="One text, or two as a pair or as source and target, in quotes, or text files; - reads standard input.")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,8 +83,7 @@ def look(
     texts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="One text, or two as a text pair, in quotes, or text files; - reads standard input. None: the page of a "
-            "run folder."
+            help="One text, or two as a pair: in quotes, a text file, or - for standard input. None: the page of a run."
         ),
     ] = None,
     *,
@@ -126,7 +125,9 @@ def look(
     if shows_sound(loaded, page.view):
         look_at_codes(loaded, texts, codec=page.codec, html=page.html, browser=page.browser, json=json)
     else:
-        _look_at_attention(loaded, whole_texts(texts, loaded), start, page, exact_layers, truncation=truncate, json=json)
+        _look_at_attention(
+            loaded, whole_texts(texts, loaded), start, page, exact_layers, truncation=truncate, json=json
+        )
 
 
 def _look_at_attention(

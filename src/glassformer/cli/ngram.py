@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import Json, Options, columns_of, command, option
-from glassformer.cli.screen import byte_amount, print_facts, print_json, table_of, terminal
+from glassformer.cli.screen import byte_amount, print_facts, print_json, show_next, table_of, terminal
 from glassformer.cli.tokenizer import Corpus, Files
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import check_output
@@ -230,3 +231,4 @@ def _report(model: NgramModel, output: Path, json: bool) -> None:
             **{f"{n}-grams": f"{count:,}" for n, count in sizes.items()},
         }
     )
+    show_next([f"glassformer ngram perplexity {shlex.quote(str(output))} FILE"])

@@ -178,6 +178,10 @@ class Serving(Options):
 # ── loading a model ──────────────────────────────────────────────────────────────────────────────────────
 
 ModelName = Annotated[str, typer.Argument(help="Model folder, or model name on the Hugging Face Hub.")]
+Texts = Annotated[
+    list[str],
+    typer.Argument(help="One text, or a pair, or source and target: in quotes, a text file, or - for standard input."),
+]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Truncate texts that are too long, instead of an error.")]
 HeadTask = Annotated[
     str | None,

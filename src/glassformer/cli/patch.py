@@ -80,7 +80,9 @@ class PatchingOptions(Options):
 @command
 def patch(
     model: ModelName,
-    clean: Annotated[str, typer.Argument(help="The text with the prediction that you ask about, in quotes, or its file.")],
+    clean: Annotated[
+        str, typer.Argument(help="The text with the prediction that you ask about, in quotes, or its file.")
+    ],
     corrupt: Annotated[
         str | None, typer.Argument(help="The same text with another word, of as many tokens. None: ablation.")
     ] = None,

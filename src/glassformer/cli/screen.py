@@ -27,8 +27,13 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def amount(number: float) -> str:
-    """Format a count in three or four digits: `9,216`, `22.7M`."""
-    return f"{number:,.0f}" if number < 9_999.5 else _scaled(number, ("", "k", "M", "G", "T", "P")).replace(" ", "")
+    """Format a count of parameters or tokens in three or four digits: `9,216`, `22.7M`, `175B`."""
+    return f"{number:,.0f}" if number < 9_999.5 else _scaled(number, ("", "k", "M", "B", "T", "P")).replace(" ", "")
+
+
+def flops_amount(number: float) -> str:
+    """Format a number of FLOPs, with decimal prefixes: `349G`."""
+    return amount(number).replace("B", "G")
 
 
 def byte_amount(number: float) -> str:
@@ -42,6 +47,12 @@ def _scaled(number: float, units: tuple[str, ...]) -> str:
         number, unit = number / 1000, unit + 1
     digits = 0 if units[unit] in ("", "B") else max(0, 3 - len(f"{number:.0f}"))
     return f"{number:.{digits}f} {units[unit]}".rstrip()
+
+
+def show_next(commands: Sequence[str]) -> None:
+    """The commands to go on with, where there are any."""
+    if commands:
+        typer.echo("\n".join(["next:", *(f"  {visible(command)}" for command in commands)]))
 
 
 def bar(share: float, width: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,10 +14,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.inputs import naming_columns
-from glassformer.cli.inputs import whole_texts
+from glassformer.cli.inputs import naming_columns, whole_texts
 from glassformer.cli.options import Json, ModelName, Options, columns_of, command, option
-from glassformer.cli.screen import plain_table, print_facts, print_json, show, terminal, visible
+from glassformer.cli.screen import plain_table, print_facts, print_json, show, show_next, terminal, visible
 from glassformer.errors import DataError
 from glassformer.files import read_text
 
@@ -109,6 +109,7 @@ def train(files: Files, *, options: TrainOptions, json: Json = False) -> None:
         print_json(report)
         return
     _show(report)
+    show_next([f"glassformer tokenizer check {shlex.join(map(str, [options.output, *files]))}"])
 
 
 class Corpus:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from glassformer.cli.inputs import whole_texts
-from glassformer.cli.options import HeadTask, Loading, ModelName, Truncate, command
+from glassformer.cli.options import HeadTask, Loading, ModelName, Texts, Truncate, command
 from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, terminal
 from glassformer.progress import spinner
 
@@ -23,7 +23,7 @@ WIDE = 100  # terminal width from which on columns have more space between them
 @command
 def trace(
     model: ModelName,
-    texts: Annotated[list[str], typer.Argument(help="One text, or two as a text pair, in quotes, or text files; - reads standard input.")],
+    texts: Texts,
     taps: Annotated[
         list[str] | None,
         typer.Option(

@@ -6,9 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from glassformer.cli.screen import amount, terminal, text_of, visible
+from glassformer.cli.screen import amount, show_next, terminal, text_of
 
 if TYPE_CHECKING:
     from glassformer.runs.config import RunConfig
@@ -78,12 +76,6 @@ def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> li
 def first_words(text: str) -> str:
     """The beginning of an example, for a command line."""
     return " ".join(text.split()[:WORDS_OF_EXAMPLE])
-
-
-def show_next(commands: Sequence[str]) -> None:
-    """The commands to go on with, where there are any."""
-    if commands:
-        typer.echo("\n".join(["next:", *(f"  {visible(command)}" for command in commands)]))
 
 
 def show_end(config: RunConfig, result: Mapping[str, Any], commands: Sequence[str]) -> None:

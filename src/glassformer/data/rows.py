@@ -299,7 +299,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[
             else:
                 _write_table(path, file, kind, rows, columns)
     except FileExistsError:
-        raise DataError(f"{path}: already exists; move it away, or name another folder") from None
+        raise DataError(f"{path}: already exists; move it away, or name another file") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error_reason(error)}") from error
 

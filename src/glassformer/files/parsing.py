@@ -42,14 +42,20 @@ def parse_dataclass(cls: type[T], values: object, path: str = "") -> T:
     arguments: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:
-            raise ConfigError(
-                f"{where}{safe_repr(name)} is no option{nearest(str(name), known)}; allowed: {', '.join(known)}"
-            )
+            inner = [f"{key}.{name}" for key, hint in hints.items() if name in _fields_of(hint)]
+            meant = f"; it may be {' or '.join(inner)}" if inner else nearest(str(name), known)
+            raise ConfigError(f"{where}{safe_repr(name)} is no option{meant}; allowed: {', '.join(known)}")
         arguments[name] = convert(hints[name], value, f"{path}.{name}" if path else str(name))
     for name, field in known.items():
         if name not in arguments and field.default is field.default_factory is dataclasses.MISSING:
             raise ConfigError(f"{where}{name!r} is missing")
     return cls(**arguments)
+
+
+def _fields_of(hint: Any) -> set[str]:
+    """The names of the fields of a dataclass, or of those in a union."""
+    classes = filter(dataclasses.is_dataclass, (hint, *get_args(hint)))
+    return {field.name for each in classes for field in dataclasses.fields(each)}
 
 
 def _rename_former_keys(cls: type, values: Mapping[Any, Any], path: str) -> Mapping[Any, Any]:

@@ -185,8 +185,10 @@ class TokenizerReport:
             if words
         ]
         for name, (number, shares) in self.vocabularies.items():
-            known = (f"{size:,}: {share:.1%}" for size, share in zip(VOCABULARY_SIZES, shares, strict=True))
-            lines.append(f"{number:,} different {name}; share of the text that the first cover: {', '.join(known)}")
+            known = [f"{size:,} {share:.1%}" for size, share in zip(VOCABULARY_SIZES, shares, strict=True)]
+            more = [each for each, size in zip(known, VOCABULARY_SIZES, strict=True) if size < number]
+            cover = f"; the most frequent cover, of the text: {', '.join(more)}" if more else ""
+            lines.append(f"{number:,} different {name}{cover}")
         return lines
 
     def to_dict(self) -> dict[str, Any]:

@@ -344,8 +344,8 @@ def test_a_part_of_a_file_is_mended_into_files_of_their_own(tmp_path: Path, caps
     assert run(capsys, "review", "out", folder, sheet, "--worst", 3)[0] == 0
     code, out, _ = run(capsys, "review", "in", folder, sheet, "--output", tmp_path / "new.jsonl")
     assert code == 0
-    command = next(line for line in out.splitlines() if line.startswith("then: "))
-    words = shlex.split(command.removeprefix("then: glassformer "))
+    command = next(line for line in out.splitlines() if line.startswith("  glassformer"))
+    words = shlex.split(command.removeprefix("  glassformer "))
     code, out, err = run(capsys, *words, "--show")
     assert code == 0, err
     data = parse_config(yaml.safe_load(out)).data
