@@ -11,7 +11,6 @@ import typer
 
 from glassformer.cli.options import Json, Options, RunFolder, RunRows, Serving, command, option, pairs_of
 from glassformer.cli.screen import note, notes, print_json, print_lines, progress_of, show_next, visible
-from glassformer.errors import DataError
 from glassformer.pages import check_html_path
 from glassformer.progress import spinner
 
@@ -174,10 +173,6 @@ def bring_in(
     output_format(options.output)  # checked before the work
     split = evaluated_rows(run, rows)
     corrections = read_sheet(sheet, split.records, split.labels(), new_labels=options.new_labels)
-    if not corrections.labels and not corrections.dropped:
-        raise DataError(
-            f"{sheet}: no line has a correction; write the correct label, or `delete`, into the column `correction`"
-        )
     written = write_corrected(split, corrections, options.output)
     command = retrain_command(split, written)
     if json:
@@ -188,6 +183,8 @@ def bring_in(
     for where, comment in corrections.comments:
         typer.echo(f"  {visible(where)}: {visible(comment)}")
     typer.echo(f"{written.rows:,} rows saved in {options.output}")
+    if not corrections.labels and not corrections.dropped:
+        note("no line has a correction: write the correct label, or `delete`, into the column `correction`")
     show_next([command] if command else [])
 
 

@@ -80,9 +80,7 @@ class PatchingOptions(Options):
 @command
 def patch(
     model: ModelName,
-    clean: Annotated[
-        str, typer.Argument(help="The text with the prediction that you ask about, in quotes, or its file.")
-    ],
+    clean: Annotated[str, typer.Argument(help="The text with the prediction that you ask about, or its file.")],
     corrupt: Annotated[
         str | None, typer.Argument(help="The same text with another word, of as many tokens. None: ablation.")
     ] = None,
@@ -112,8 +110,7 @@ def patch(
             from glassformer.model import load
 
             loaded = load(model, task=task, **loading.given())
-        clean, *others = whole_texts([clean] if corrupt is None else [clean, corrupt], loaded)
-        corrupt = next(iter(others), None)
+        clean, corrupt = (*whole_texts([clean] if corrupt is None else [clean, corrupt], loaded), None)[:2]
         patched, given = _opened(loaded, clean, corrupt, options, truncate)
         if options.component:
             _one(patched, options, given, json)

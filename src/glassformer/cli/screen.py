@@ -45,7 +45,7 @@ def _scaled(number: float, units: tuple[str, ...]) -> str:
     unit = 0
     while number >= 999.5 and unit < len(units) - 1:
         number, unit = number / 1000, unit + 1
-    digits = 0 if units[unit] in ("", "B") else max(0, 3 - len(f"{number:.0f}"))
+    digits = 0 if unit == 0 else max(0, 3 - len(f"{number:.0f}"))
     return f"{number:.{digits}f} {units[unit]}".rstrip()
 
 

@@ -80,8 +80,7 @@ def evaluate(
         task_name: as in `glassformer train` · task: of the model, with its options: `task.for_evaluation(beams=5)`
         train: the training rows, which baselines learn from; without them only those that learn nothing
         name: of the model · files: where the rows are from · seed: of its training
-        resamples: of the bootstrap · progress: called with how many more rows are done;
-            baselines then show a bar of their own
+        resamples: of the bootstrap · progress: called with how many more rows are done
     Raises: DataError: no rows, or one that cannot be evaluated.
     """
     if not len(rows):
@@ -92,10 +91,8 @@ def evaluate(
         seconds = perf_counter() - start
         metrics = task.metrics(predictions)
         simple = task.baselines(train, predictions) if baselines else ()
-        results = {
-            baseline.name: _baseline_result(baseline, task, metrics, resamples)
-            for baseline in with_bar(simple, "baselines", shown=None if progress else False)
-        }
+        bar = with_bar(simple, "baselines", shown=None if progress else False)
+        results = {each.name: _baseline_result(each, task, metrics, resamples) for each in bar}
     report = EvaluationReport(
         task=task_name,
         name=name,
@@ -275,15 +272,13 @@ class EvaluationReport:
         for name, system in self.baselines.items():
             better = system.improvement(self.higher)
             systems[name] = {"figure": system.metrics.get(self.metric), "better": better}
-        comparison: dict[str, Any] = null_for_nan(
-            {
-                "metric": self.metric,
-                "method": self.methods.get(self.metric),
-                "rows": self.data.get("rows"),
-                "systems": {name: {key: x and asdict(x) for key, x in row.items()} for name, row in systems.items()},
-            }
-        )
-        return comparison
+        comparison = {
+            "metric": self.metric,
+            "method": self.methods.get(self.metric),
+            "rows": self.data.get("rows"),
+            "systems": {name: {key: x and asdict(x) for key, x in row.items()} for name, row in systems.items()},
+        }
+        return dict(null_for_nan(comparison))
 
     def __str__(self) -> str:
         tables = (self.systems_table(), self.other_metrics_table(), self.class_table())
