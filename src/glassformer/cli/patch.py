@@ -110,7 +110,8 @@ def patch(
             from glassformer.model import load
 
             loaded = load(model, task=task, **loading.given())
-        clean, corrupt = (*whole_texts([clean] if corrupt is None else [clean, corrupt], loaded), None)[:2]
+        clean, *others = whole_texts([clean] if corrupt is None else [clean, corrupt], loaded)
+        corrupt = others[0] if others else None
         patched, given = _opened(loaded, clean, corrupt, options, truncate)
         if options.component:
             _one(patched, options, given, json)
