@@ -237,6 +237,7 @@ def test_a_cross_encoder_scores_and_ranks_as_theirs(tmp_path: Path) -> None:
         ({"device": "cuda"}, ConfigError, r"model.to\(device\)"),
         ({"pool": 3}, UnsupportedError, "leave it out"),
         ({"prompt_name": "query"}, ConfigError, "prompt_name is 'query'"),
+        ({"prompt_name": ["query"]}, ConfigError, "prompt_name is \\['query'\\]"),
     ],
 )
 def test_what_is_refused(model: Model, options: dict[str, Any], kind: type[Exception], says: str) -> None:

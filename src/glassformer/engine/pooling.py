@@ -116,7 +116,7 @@ class PoolingSettings:
             raise ConfigError(f"prompt is {safe_repr(text)} and prompt_name {safe_repr(name)}; give one of them")
         name = self.default_prompt if name is None else name
         if text is None and name is not None:
-            if name not in self.prompts:
+            if not isinstance(name, str) or name not in self.prompts:
                 raise ConfigError(
                     f"prompt_name is {safe_repr(name)}{nearest(str(name), self.prompts)}; the model's prompts: "
                     f"{', '.join(map(safe_repr, self.prompts)) or 'none; give the text itself as prompt'}"

@@ -13,6 +13,7 @@ import numpy as np
 from chromadb.api.types import Documents, EmbeddingFunction, Embeddings
 from chromadb.utils.embedding_functions import register_embedding_function
 
+from glassformer.engine.encoder import check_texts
 from glassformer.integrations import loaded
 
 
@@ -26,10 +27,10 @@ class GlassformerEmbeddingFunction(EmbeddingFunction[Documents]):
         self.model = loaded(self.folder, "feature-extraction")
 
     def __call__(self, input: Documents) -> Embeddings:
-        return list(np.asarray(self.model.encode_document(input, **self.options)))
+        return list(np.asarray(self.model.encode_document(check_texts(input), **self.options)))
 
     def embed_query(self, input: Documents) -> Embeddings:
-        return list(np.asarray(self.model.encode_query(input, **self.options)))
+        return list(np.asarray(self.model.encode_query(check_texts(input), **self.options)))
 
     @staticmethod
     def name() -> str:

@@ -12,7 +12,9 @@ from typing import Any
 
 from haystack import Document, component
 
-from glassformer.integrations import loaded
+from glassformer.errors import DataError
+from glassformer.files import safe_repr
+from glassformer.integrations import check_room, loaded, one_text
 
 
 class _Component:
@@ -39,7 +41,7 @@ class GlassformerTextEmbedder(_Component):
 
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, Any]:
-        return {"embedding": self.ready().encode_query(text, **self.options).tolist()}
+        return {"embedding": self.ready().encode_query(one_text(text), **self.options).tolist()}
 
 
 @component
@@ -48,6 +50,10 @@ class GlassformerDocumentEmbedder(_Component):
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, Any]:
+        if not isinstance(documents, list) or not all(isinstance(document, Document) for document in documents):
+            raise DataError(
+                f"documents is {safe_repr(documents)}; give a list of Documents; one text goes to the text embedder"
+            )
         vectors = self.ready().encode_document([document.content or "" for document in documents], **self.options)
         return {"documents": [replace(d, embedding=v.tolist()) for d, v in zip(documents, vectors, strict=True)]}
 
@@ -60,5 +66,6 @@ class GlassformerGenerator(_Component):
 
     @component.output_types(replies=list[str])
     def run(self, prompt: str) -> dict[str, Any]:
+        check_room(self.ready(), one_text(prompt), self.options)
         reply = self.ready().generate(prompt, **self.options)
         return {"replies": [reply] if isinstance(reply, str) else reply}

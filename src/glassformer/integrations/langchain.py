@@ -17,7 +17,8 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import GenerationChunk
 from pydantic import BaseModel, Field
 
-from glassformer.integrations import loaded, until
+from glassformer.engine.encoder import check_texts
+from glassformer.integrations import check_room, loaded, one_text, until
 from glassformer.model import Model
 
 ROLES = {"human": "user", "ai": "assistant"}
@@ -32,10 +33,10 @@ class GlassformerEmbeddings(Embeddings):
         self.options = options
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return self.model.encode_document(texts, **self.options).tolist()
+        return self.model.encode_document(check_texts(texts), **self.options).tolist()
 
     def embed_query(self, text: str) -> list[float]:
-        return self.model.encode_query(text, **self.options).tolist()
+        return self.model.encode_query(one_text(text), **self.options).tolist()
 
 
 class _Generating(BaseModel):
@@ -57,13 +58,15 @@ class GlassformerPipeline(_Generating, LLM):
         return "glassformer"
 
     def _call(self, prompt: str, stop: list[str] | None = None, run_manager: Any = None, **options: Any) -> str:
-        return until(self.model.generate(prompt, stop_strings=stop, **self.options | options), stop)
+        check_room(self.model, prompt, options := self.options | options)
+        return until(self.model.generate(prompt, stop_strings=stop or None, **options), stop)
 
     def _stream(
         self, prompt: str, stop: list[str] | None = None, run_manager: Any = None, **options: Any
     ) -> Iterator[GenerationChunk]:
+        check_room(self.model, prompt, options := self.options | options)
         text = ""
-        for piece in self.model.stream(prompt, stop_strings=stop, **self.options | options):
+        for piece in self.model.stream(prompt, stop_strings=stop or None, **options):
             known, text = len(text), until(text + piece, stop)
             yield GenerationChunk(text=text[known:])
 
@@ -79,4 +82,5 @@ class ChatGlassformer(_Generating, SimpleChatModel):
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **options: Any
     ) -> str:
         chat = [{"role": ROLES.get(message.type, message.type), "content": message.text} for message in messages]
-        return until(self.model.generate(chat, stop_strings=stop, **self.options | options), stop)
+        check_room(self.model, chat, options := self.options | options)
+        return until(self.model.generate(chat, stop_strings=stop or None, **options), stop)

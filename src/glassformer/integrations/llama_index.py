@@ -16,7 +16,8 @@ from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms import CustomLLM
 
-from glassformer.integrations import loaded
+from glassformer.engine.encoder import check_texts
+from glassformer.integrations import check_room, loaded, one_text
 from glassformer.model import Model
 
 
@@ -30,7 +31,7 @@ class GlassformerEmbedding(BaseEmbedding):
         self._model = loaded(model, "feature-extraction")
 
     def _get_query_embedding(self, query: str) -> list[float]:
-        return self._model.encode_query(query).tolist()
+        return self._model.encode_query(one_text(query)).tolist()
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
         return self._get_query_embedding(query)
@@ -39,7 +40,7 @@ class GlassformerEmbedding(BaseEmbedding):
         return self._get_text_embeddings([text])[0]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return self._model.encode_document(texts).tolist()
+        return self._model.encode_document(check_texts(texts)).tolist()
 
 
 class GlassformerLLM(CustomLLM):
@@ -58,10 +59,12 @@ class GlassformerLLM(CustomLLM):
         return LLMMetadata(model_name="glassformer", **({} if limit is None else {"context_window": limit}))
 
     def complete(self, prompt: str, formatted: bool = False, **options: Any) -> CompletionResponse:
-        return CompletionResponse(text=self._model.generate(prompt, **self.options | options))
+        check_room(self._model, one_text(prompt), options := self.options | options)
+        return CompletionResponse(text=self._model.generate(prompt, **options))
 
     def stream_complete(self, prompt: str, formatted: bool = False, **options: Any) -> Iterator[CompletionResponse]:
+        check_room(self._model, one_text(prompt), options := self.options | options)
         text = ""
-        for piece in self._model.stream(prompt, **self.options | options):
+        for piece in self._model.stream(prompt, **options):
             text += piece
             yield CompletionResponse(text=text, delta=piece)

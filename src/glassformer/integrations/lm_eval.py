@@ -14,7 +14,13 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from tqdm import tqdm
 
 from glassformer.engine.batching import plan_batches
-from glassformer.integrations import loaded, until
+from glassformer.errors import ConfigError, nearest
+from glassformer.files import check_count
+from glassformer.integrations import loaded, one_text, until
+
+LOADING = ("dtype", "device", "revision")
+OF_THE_HARNESS = ("batch_size", "max_batch_size")
+"""It gives these to all its models; batches are cut by tokens here."""
 
 
 @register_model("glassformer")
@@ -26,11 +32,15 @@ class GlassformerLM(TemplateLM):
 
     def __init__(self, model: Any, batch_tokens: int = 4096, max_length: int | None = None, **options: Any) -> None:
         super().__init__()
-        # The harness gives these to all its models; batches are cut by tokens here.
-        loading = {key: value for key, value in options.items() if key in ("dtype", "device", "revision") and value}
+        for name, value in (("batch_tokens", batch_tokens), ("max_length", max_length)):
+            if value is not None:
+                check_count(name, value)
+        if unknown := [name for name in options if name not in (*LOADING, *OF_THE_HARNESS)]:
+            raise ConfigError(f"the model takes no {unknown[0]!r}{nearest(unknown[0], LOADING)}")
+        loading = {name: value for name, value in options.items() if name in LOADING and value}
         self.model = loaded(model, "text-generation", **loading)
         self.tokenizer = self.model.tokenizer
-        self.batch_tokens = int(batch_tokens)
+        self.batch_tokens = batch_tokens
         # Rotary positions have no end; what the model was trained for does.
         limit = self.model.network.max_tokens or self.model.config.get("max_position_embeddings", 2048)
         self.max_length = int(max_length or limit or 2048)
@@ -46,7 +56,9 @@ class GlassformerLM(TemplateLM):
         return self.eot_token_id if start is None else int(start)
 
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_: Any) -> list[int]:
-        ids = self.tokenizer(string, add_special_tokens=True if add_special_tokens is None else add_special_tokens)
+        ids = self.tokenizer(
+            one_text(string), add_special_tokens=True if add_special_tokens is None else add_special_tokens
+        )
         return list(ids["input_ids"])
 
     @torch.inference_mode()
@@ -86,7 +98,11 @@ class GlassformerLM(TemplateLM):
             stop = given.get("until") or []
             stop = [stop] if isinstance(stop, str) else list(stop)
             new = given.get("max_gen_toks", 256)
-            options = {"do_sample": True, "temperature": given["temperature"]} if given.get("do_sample") else {}
+            check_count("max_gen_toks", new)
+            if new >= self.max_length:
+                raise ConfigError(f"max_gen_toks is {new}, and the model reads {self.max_length} in all; ask for fewer")
+            sampled = bool(given.get("do_sample"))
+            options = {"do_sample": True, "temperature": given.get("temperature", 1.0)} if sampled else {}
             ids = torch.tensor([self.tok_encode(prompt)[-(self.max_length - new) :]], device=self.model.device)
             written = self.model.generate(ids, max_new_tokens=new, stop_strings=stop or None, **options)
             # Decoded alone, as the harness does with its own models.

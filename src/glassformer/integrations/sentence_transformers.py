@@ -17,7 +17,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
+from glassformer.engine.encoder import check_texts
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings
+from glassformer.errors import DataError
 from glassformer.integrations import loaded
 from glassformer.model import Model
 
@@ -49,8 +51,10 @@ class _Body(nn.Module):
         self.model.max_seq_length = limit
 
     def preprocess(self, texts: list[str], prompt: str | None = None, **_: Any) -> dict[str, Any]:
-        """Texts behind a prompt, cut to `max_seq_length` → features. Raises: UnsupportedError: as `encode`."""
+        """Texts behind a prompt, cut to `max_seq_length` → features. Raises: DataError: no texts."""
         before, lower = self.settings.prompt(prompt or ""), self.settings.lower_case
+        if not (texts := check_texts(texts)):
+            raise DataError("texts is empty; give at least one text")
         texts = [(before + text).lower() if lower else before + text for text in texts]
         limit = self.max_seq_length
         return dict(self.tokenizer(texts, padding=True, truncation=True, max_length=limit, return_tensors="pt"))
