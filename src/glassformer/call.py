@@ -17,16 +17,21 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.modules.module import _IncompatibleKeys
 
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Flow, Output, Tape
 from glassformer.core.heads import Pooler
 from glassformer.edge import TOKEN_INPUTS, ModelInputs, keep_of, read_call
 from glassformer.engine.prepare import unprepare
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.files import safe_repr
 from glassformer.models import Network
+from glassformer.models._config import ConfigReader
 from glassformer.models._seq2seq import EncoderDecoder
+from glassformer.models.reference_calls import call_part, layer_list, with_layers
+from glassformer.models.resize import layer_key
+from glassformer.weights.load import name_list
 
 
 class CallInputs(ModelInputs, total=False):
@@ -156,6 +161,10 @@ def layer_taps(network: Network, *, hidden_states: bool, attentions: bool) -> di
     return taps
 
 
+READ_THEIR_INPUT = frozenset({"bart", "mbart"})
+"""Encoder-decoders whose decoder reads the encoder's ids, shifted right, where it is given none."""
+
+
 def _is_causal(network: Network) -> bool:
     """Whether the network answers token by token, so that a cache helps it."""
     return any(block.attn.pattern.causal for stack in network.stacks().values() for block in stack)
@@ -169,6 +178,8 @@ def complete_inputs(
     Args: labels: of an encoder-decoder, else None
     Raises: as `decoder_inputs`.
     """
+    if labels is None and "decoder_input_ids" in network.READS and config.get("model_type") in READ_THEIR_INPUT:
+        labels = given.get("input_ids")
     if labels is not None and given.get("decoder_input_ids") is None:
         given["decoder_input_ids"] = decoder_inputs(network, labels, config)
     if given.get("attention_mask") is None and cache is None:
@@ -250,6 +261,9 @@ class PartCalls:
             return encoder_of(network, self.family)(*args, **inputs)
         body = {name for name, _ in network.named_parameters() if not name.startswith("head.")}
         if not body <= {*parameters}:
+            output = call_part(network, self.family, path, parameters, *args, **inputs)
+            if output is not None:
+                return output
             raise UnsupportedError(
                 f"{path} is a view of its parameters; call the model: model(…, output_hidden_states=True), or "
                 "model(…, tape=Tape('blocks.*.out')) for any activation"
@@ -278,6 +292,28 @@ class PartCalls:
         pooled = next((node.pooled(states, flow) for node in poolers if isinstance(node, Pooler)), None)
         fields: dict[str, Any] = {**dict.fromkeys(head.FIELDS), "pooler_output": pooled}
         return replace(output, **fields)
+
+    def keep_layers(self, parameters: Collection[str], chosen: list[int]) -> bool:
+        """Keep these layers of the stack with these parameters; False: there is no such stack."""
+        network, family, config = self.model.network, self.model.family, self.model.config
+        at = layer_list(network, parameters)
+        if at is None:
+            return False
+        config[layer_key(family, config, at)] = len(chosen)
+        with_layers(network, at, chosen)
+        self.model.spec = family.spec(ConfigReader(config))
+        return True
+
+    def load(self, tensors: Mapping[str, Any], wanted: Collection[str], strict: bool) -> Any:
+        """Copy tensors into parameters, all of `wanted` with `strict`; missing_keys, unexpected_keys."""
+        missing, surplus = [x for x in wanted if x not in tensors], [x for x in tensors if x not in wanted]
+        if strict and (missing or surplus):
+            raise WeightsError(
+                f"the state dict does not fit: {len(missing)} missing: {name_list(missing)}; {len(surplus)} surplus: "
+                f"{name_list(surplus)}; strict=False takes what fits"
+            )
+        self.model.load_state_dict({name: x for name, x in tensors.items() if name in wanted}, strict=False)
+        return _IncompatibleKeys(missing, surplus)
 
     def unprepare(self) -> None:
         """Put the linear layers back that hooks are on; those stay as they are when the model is prepared again."""

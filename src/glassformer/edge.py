@@ -102,7 +102,8 @@ def keep_of(name: str, mask: Tensor | None, ids: Tensor | None, cache: KeyValueC
             "becomes one by mask == 0"
         )
     # A program that is exported with a mask must read masks that hide something, too.
-    no_padding = not torch.compiler.is_exporting() and bool(keep.all())
+    recorded = torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    no_padding = not recorded and bool(keep.all())
     return None if no_padding else keep[:, None]
 
 

@@ -37,6 +37,9 @@ ACCEPTED = frozenset(
 )
 """Keywords that change nothing here, or whose value False changes nothing."""
 
+FINDING = ("local_files_only", "cache_dir", "subfolder", "token", "use_auth_token", "force_download", "offline")
+"""Keywords that say where the folder of a model is found."""
+
 ATTENTION = (None, "eager", "sdpa")
 
 REFUSED: Mapping[str, str] = {

@@ -125,8 +125,8 @@ class SpanClassifier(Head):
         self.classifier = nn.Linear(width, 2)
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        start, end = self.classifier(self.dropout(x)).unbind(dim=-1)  # [B, T] each
-        return Output(start_logits=start, end_logits=end)
+        logits = self.classifier(self.dropout(x))
+        return Output(start_logits=logits[..., 0], end_logits=logits[..., 1])  # [B, T] each; may be written in place
 
     def label_counts(self, labels: Labels) -> dict[str, int]:
         return {

@@ -10,23 +10,28 @@ name and with the arguments that such code uses; where nothing stands behind a n
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib import import_module
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from glassformer.generation.streamers import TextIteratorStreamer, TextStreamer
-    from glassformer.hf.auto import AutoModel, AutoTokenizer
+    from glassformer.hf.auto import AutoModel
     from glassformer.hf.collators import (
         DataCollatorForLanguageModeling,
+        DataCollatorForMultipleChoice,
         DataCollatorForSeq2Seq,
         DataCollatorForTokenClassification,
         DataCollatorWithPadding,
         default_data_collator,
     )
     from glassformer.hf.configs import AutoConfig, GenerationConfig
+    from glassformer.hf.custom_models import PretrainedConfig
     from glassformer.hf.optimization import (
         SchedulerType,
         get_constant_schedule,
@@ -41,7 +46,7 @@ if TYPE_CHECKING:
     )
     from glassformer.hf.pipelines import pipeline
     from glassformer.hf.processors import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
-    from glassformer.models.model_config import ModelConfig as PretrainedConfig
+    from glassformer.hf.tokenizers import AutoTokenizer
 
 __all__ = [
     "AutoConfig",
@@ -51,6 +56,7 @@ __all__ = [
     "AutoProcessor",
     "AutoTokenizer",
     "DataCollatorForLanguageModeling",
+    "DataCollatorForMultipleChoice",
     "DataCollatorForSeq2Seq",
     "DataCollatorForTokenClassification",
     "DataCollatorWithPadding",
@@ -74,7 +80,7 @@ __all__ = [
 
 _LAZY = {
     **dict.fromkeys(("AutoConfig", "GenerationConfig"), "hf.configs"),
-    **dict.fromkeys(("AutoModel", "AutoTokenizer"), "hf.auto"),
+    **{"AutoModel": "hf.auto", "AutoTokenizer": "hf.tokenizers"},
     **dict.fromkeys(("AutoFeatureExtractor", "AutoImageProcessor", "AutoProcessor"), "hf.processors"),
     **dict.fromkeys((name for name in __all__ if "ollator" in name), "hf.collators"),
     **dict.fromkeys((name for name in __all__ if name.startswith(("get_", "set_"))), "hf.optimization"),
@@ -86,6 +92,12 @@ _LAZY = {
         ("TrainerCallback", "EarlyStoppingCallback", "PrinterCallback", "TrainerState", "TrainerControl"),
         "hf.trainer.callbacks",
     ),
+    **dict.fromkeys(("PretrainedConfig", "PreTrainedConfig"), "hf.custom_models"),
+    "HfArgumentParser": "hf.argument_parser",
+    "Pipeline": "hf.pipelines.custom",
+    "get_parameter_names": "hf.optimization",
+    "ACT2FN": "hf.activations",
+    "Conv1D": "hf.activations",
     "PredictionOutput": "hf.trainer.evaluation",
     "DefaultDataCollator": "hf.collators",
     "get_last_checkpoint": "hf.trainer.checkpoints",
@@ -105,19 +117,29 @@ for _name in (
     sys.modules.setdefault(f"{__name__}.{_name}", sys.modules[__name__])
 
 
-class _NoSources(MetaPathFinder):
-    """Says what to write instead of an import from the sources of the reference library's models."""
+class _Sources(MetaPathFinder, Loader):
+    """`glassformer.hf.models.bert.modeling_bert`: the classes of a family, by the module that has them there."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if name.startswith(f"{__name__}.models"):
-            raise UnsupportedError(
-                f"{name} is not there: families are recipes (docs/families.md). For a head of your own on a body: "
-                "glassformer.load(name, head=…), or an nn.Module that holds AutoModel.from_pretrained(name); the parts "
-                "of a model are views, such as model.bert.encoder.layer[0]"
-            )
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self, is_package=True) if name.startswith(f"{__name__}.models") else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["__getattr__"] = partial(_of_sources, module.__name__)
 
 
-sys.meta_path.append(_NoSources())  # the last one: asked for what nobody else finds
+def _of_sources(module: str, name: str) -> Any:
+    """Raises: UnsupportedError: a part of a model, which is no class here."""
+    try:
+        return getattr(sys.modules[__name__], name)
+    except UnsupportedError as problem:
+        raise UnsupportedError(
+            f"{module} has no {name!r}: families are recipes (docs/families.md), and parts of a model are views, such "
+            "as model.bert.encoder.layer[0]; a model of your own derives from BertPreTrainedModel or PreTrainedModel "
+            "and holds a BertModel(config)"
+        ) from problem
+
+
+sys.meta_path.append(_Sources())  # the last one: asked for what nobody else finds
 
 REFERENCE_VERSION = "5.0.0"
 """`__version__`: the release whose names these are, for code that compares it."""
@@ -125,10 +147,6 @@ REFERENCE_VERSION = "5.0.0"
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name == "PretrainedConfig":
-            from glassformer.models.model_config import ModelConfig
-
-            return ModelConfig
         if name in _LAZY:
             return getattr(import_module(f"glassformer.{_LAZY[name]}"), name)
         if name in ("logging", "utils", "modeling_outputs"):

@@ -5,22 +5,19 @@ The classes of single families (`BertForMaskedLM`) are the same with the head of
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tokenizers import normalizers
-
+from glassformer.core.heads import Pooler
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import read_json_object, safe_repr
 from glassformer.hf.configs import GenerationConfig, config_class, options_of
 from glassformer.hf.reference_model import ReferenceModel
+from glassformer.load_options import FINDING
 from glassformer.model import Model, load
-from glassformer.models import FAMILIES, find_family, text_part
-from glassformer.text.tables.encode import TableTokenizer
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.models import find_family, text_part
 
 AUTO_TASKS: Mapping[str, tuple[str, ...]] = {
     "ForPreTraining": ("pre-training", "sentence-order-pre-training", "replaced-token-detection"),
@@ -65,7 +62,7 @@ class LoadsModels:
         """
         if unnamed:
             raise ConfigError(f"{cls.__name__}.from_pretrained takes one argument without a name, the model")
-        finding = {name: keywords[name] for name in _FINDING if name in keywords}
+        finding = {name: keywords[name] for name in FINDING if name in keywords}
         allow_pickle = bool(keywords.get("allow_pickle"))
         folder = options_of(finding).find_folder(
             name_or_folder, keywords.pop("revision", None), allow_pickle=allow_pickle
@@ -137,7 +134,12 @@ class FamilyModel(LoadsModels, ReferenceModel):  # type: ignore[misc] # from_con
                 f"{type(self).__name__}() makes no model; load one with {type(self).__name__}.from_pretrained(folder), "
                 "or give its config"
             )
-        self.__dict__.update(type(self).from_config(config).__dict__)
+        own = {"model_type": self.FAMILY}  # RobertaModel(XLMRobertaConfig()): the class says which family it is
+        made = type(self).from_config({**config, **own})
+        super().__init__(made.network, made.family, made.spec, made.config, made.task, report=made.report)
+        as_reference(self, type(self))
+        if named.get("add_pooling_layer") is False and isinstance(self.network.head, Pooler):
+            self.network.head = None
 
     def __init_subclass__(cls, **_: Any) -> None:
         if not {"TASKS", "FAMILY"} <= vars(cls).keys():
@@ -145,8 +147,8 @@ class FamilyModel(LoadsModels, ReferenceModel):  # type: ignore[misc] # from_con
 
 
 NO_SUBCLASS = (
-    "{} is derived from a model, and models are no classes to derive from; for a head of your own: "
-    "glassformer.load(head=…), or an nn.Module that holds AutoModel.from_pretrained(name)"
+    "{} is derived from a whole model: derive it from PreTrainedModel, or BertPreTrainedModel, and give it the body as a "
+    "part: self.bert = BertModel(config); or glassformer.load(head=…)"
 )
 
 
@@ -173,61 +175,3 @@ def _loading_info(model: Model) -> dict[str, Any]:
     names = model._weight_names()
     new = {name for ours in model.report.new for name in names.find(ours, prefixed=names.prefixed)[1]}
     return {"missing_keys": new, "unexpected_keys": {*model.report.unused}, "mismatched_keys": set(), "error_msgs": []}
-
-
-_FINDING = ("local_files_only", "cache_dir", "subfolder", "token", "use_auth_token", "force_download", "offline")
-
-
-READS_TABLES = frozenset({"tapas"})
-"""Families whose tokenizer is called with a table."""
-
-
-class AutoTokenizer:
-    """The tokenizer of a model folder, or of a model of the Hub."""
-
-    @classmethod
-    def from_pretrained(cls, name_or_folder: str | Path, **keywords: Any) -> Any:
-        """Read a tokenizer; keywords that a `Tokenizer` has as attributes, such as `padding_side`, are set.
-
-        Raises: DataError, ConfigError: no such folder, no tokenizer in it, or no such attribute.
-        """
-        for name in ("use_fast", "tokenizer_type", "legacy", "from_slow", "clean_up_tokenization_spaces", "config"):
-            keywords.pop(name, None)
-        finding = {name: keywords.pop(name) for name in (*_FINDING, "trust_remote_code") if name in keywords}
-        folder = _tokenizer_folder(name_or_folder, keywords.pop("revision", None), finding)
-        config = folder / "config.json"
-        kind = read_json_object(config, ConfigError).get("model_type") if config.is_file() else None
-        tokenizer = Tokenizer.from_folder(folder, model_type=kind if kind in FAMILIES else None)
-        set_attributes(tokenizer, {"name_or_path": str(name_or_folder), **keywords})
-        return TableTokenizer(tokenizer) if kind in READS_TABLES else tokenizer
-
-
-def set_attributes(tokenizer: Tokenizer, values: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer with these attributes, such as `padding_side`. Raises: ConfigError: it has no such attribute."""
-    for name, value in values.items():
-        if name == "do_lower_case":
-            _set_lower_case(tokenizer, bool(value))
-            continue
-        if not hasattr(tokenizer, name):
-            raise ConfigError(f"a tokenizer takes no {safe_repr(name)}, and has no such attribute")
-        setattr(tokenizer, name, value)
-    return tokenizer
-
-
-def _set_lower_case(tokenizer: Tokenizer, value: bool) -> None:
-    """Lower case or not, of a normaliser that has this option, as BERT's; others stay as the files say, with a note."""
-    normalizer = tokenizer.engine.normalizer
-    if isinstance(normalizer, normalizers.BertNormalizer):
-        normalizer.lowercase = value
-        tokenizer.engine.normalizer = normalizer
-    else:
-        warnings.warn("do_lower_case changes nothing: this tokenizer's normaliser has no such option", stacklevel=4)
-
-
-def _tokenizer_folder(name_or_folder: str | Path, revision: str | None, finding: Mapping[str, Any]) -> Path:
-    """A folder with a tokenizer, which needs no config.json."""
-    if isinstance(name_or_folder, (str, Path)) and not finding.get("subfolder"):
-        folder = Path(name_or_folder)
-        if folder.is_dir():
-            return folder
-    return options_of(dict(finding)).find_folder(name_or_folder, revision, allow_pickle=False)

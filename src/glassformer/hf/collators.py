@@ -52,6 +52,13 @@ class DefaultDataCollator:
         return default_data_collator(features, return_tensors or self.return_tensors)
 
 
+def _examples(features: Any) -> Any:
+    """A list of examples, also of a mapping of columns, as a slice of a data set is."""
+    if isinstance(features, Mapping) and features and all(isinstance(x, (list, Tensor)) for x in features.values()):
+        return [dict(zip(features, row, strict=True)) for row in zip(*features.values(), strict=True)]
+    return features
+
+
 def _check(features: Any) -> None:
     """Raises: DataError: no list of examples, or an empty one."""
     if not isinstance(features, (list, tuple)) or not features or not all(isinstance(x, Mapping) for x in features):
@@ -71,8 +78,17 @@ class DataCollatorWithPadding:
     pad_to_multiple_of: int | None = None
     return_tensors: str = "pt"
 
-    def __call__(self, features: Examples) -> Encoding:
+    def __call__(self, features: Examples, return_tensors: str | None = None) -> Encoding:
+        """Raises: DataError: no examples."""
+        features = _examples(features)
         _check(features)
+        batch = self.batch(features)
+        if (return_tensors or self.return_tensors) == "np":
+            batch.update({name: x.numpy() for name, x in batch.items() if isinstance(x, Tensor)})
+        return batch
+
+    def batch(self, features: Examples) -> Encoding:
+        """The tensors of examples."""
         own = [
             {name: x for name, x in each.items() if name not in ("label", "label_ids", "labels")} for each in features
         ]
@@ -125,8 +141,8 @@ class DataCollatorForSeq2Seq(DataCollatorWithPadding):
     model: Any = None
     label_pad_token_id: int = IGNORED
 
-    def __call__(self, features: Examples) -> Encoding:
-        batch = super().__call__(features)
+    def batch(self, features: Examples) -> Encoding:
+        batch = super().batch(features)
         if self.model is not None and "labels" in batch:
             from glassformer.call import decoder_inputs
 
@@ -135,6 +151,22 @@ class DataCollatorForSeq2Seq(DataCollatorWithPadding):
 
     def labels(self, features: Examples, batch: Encoding) -> Tensor | None:
         return self.rows(features, None, self.label_pad_token_id)
+
+
+@dataclass
+class DataCollatorForMultipleChoice(DataCollatorWithPadding):
+    """Pad examples of several choices each, to [B, choices, T]."""
+
+    def batch(self, features: Examples) -> Encoding:
+        inputs = [name for name in features[0] if name in ("input_ids", "attention_mask", "token_type_ids")]
+        choices = len(features[0]["input_ids"])
+        flat = [{name: each[name][i] for name in inputs} for each in features for i in range(choices)]
+        batch = super().batch(flat)
+        batch.update({name: x.view(len(features), choices, -1) for name, x in batch.items()})
+        labels = super().labels(features, batch)
+        if labels is not None:
+            batch["labels"] = labels
+        return batch
 
 
 @dataclass
@@ -157,10 +189,10 @@ class DataCollatorForLanguageModeling(DataCollatorWithPadding):
             raise ConfigError(f"mlm_probability is {safe_repr(rate)}; it must be a number from 0 to 1")
         self._masking = Masking.of(self.tokenizer) if self.mlm else None
 
-    def __call__(self, features: Any) -> Encoding:
+    def __call__(self, features: Any, return_tensors: str | None = None) -> Encoding:
         """Examples, or lists of ids."""
         bare = isinstance(features, (list, tuple)) and any(isinstance(x, (list, Tensor)) for x in features)
-        return super().__call__([{"input_ids": x} for x in features] if bare else features)
+        return super().__call__([{"input_ids": x} for x in features] if bare else features, return_tensors)
 
     def labels(self, features: Examples, batch: Encoding) -> Tensor:
         ids: Tensor = batch["input_ids"]

@@ -6,21 +6,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import tokenizers
 
 from glassformer.core.cache import KeyValueCache
-from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
-from glassformer.files import read_text
+from glassformer.errors import UnsupportedError, nearest
 from glassformer.hf import utils
-from glassformer.hf.auto import AUTO_TASKS, NO_SUBCLASS, AutoModel, AutoTokenizer, family_class, set_attributes
+from glassformer.hf.auto import AUTO_TASKS, AutoModel, family_class
 from glassformer.hf.configs import AutoConfig, config_class
-from glassformer.hf.pipelines import CompatiblePipeline, pipeline
+from glassformer.hf.custom_models import AnyModel, CustomModel
+from glassformer.hf.pipelines import pipeline
 from glassformer.hf.processors import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 from glassformer.hf.rules import READY, OwnLogitsProcessor, OwnStoppingCriterion, RuleList
-from glassformer.model import Model
+from glassformer.hf.tokenizers import AutoTokenizer, new_tokenizer
 from glassformer.models import FAMILIES
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
@@ -54,17 +53,10 @@ REFUSED = {
         "{} is not there: call model.prepare('int8') on the loaded model; GGUF files are loaded as they are",
     ),
     "WatermarkingConfig": "{} is not there: a logits_processor of one's own changes the logits",
-    "get_parameter_names": "{} is not there: [name for name, _ in model.named_parameters()], without those that end "
-    "with '.bias' or have 'norm' in them",
-    "HfArgumentParser": "{} is not there: options of a run are a YAML file (`glassformer train run.yaml`); for a "
-    "script of your own use argparse",
-    "ACT2FN": "{} is not there: torch.nn.functional has the activations",
-    "Conv1D": "{} is not there: it is nn.Linear with a transposed weight",
     "no_init_weights": "{} is not there: write `with torch.device('meta')` around what makes the model",
     "PIPELINE_REGISTRY": "{} is not there: write a function, or a class of your own, around pipeline(…)",
     "convert": "{} is not there: `glassformer export MODEL --format onnx -o folder` writes ONNX files (docs/export.md)",
     "cached_file": "{} is not there: glassformer.hub.resolve(name) gives the folder of a model",
-    "AutoModelForMultipleChoice": "{} is not there: no family has such a head; score each choice as a pair of texts",
     "AutoBackbone": "{} is not there: model(…, output_hidden_states=True) gives the features of each block",
 }
 AUTO_NAMES = tuple(f"AutoModel{ending}" for ending in AUTO_TASKS)
@@ -73,7 +65,6 @@ RULES = {
     "LogitsWarper": OwnLogitsProcessor,
     "StoppingCriteria": OwnStoppingCriterion,
     **dict.fromkeys(("LogitsProcessorList", "StoppingCriteriaList"), RuleList),
-    **dict.fromkeys(("DynamicCache", "Cache"), KeyValueCache),
 }
 RULE = re.compile(r"(LogitsProcessor|LogitsWarper|Criteria)$")
 OTHER_FRAMEWORK = re.compile(r"(TF|Flax)([A-Z]\w+)$")
@@ -91,6 +82,8 @@ def class_of(name: str) -> Any:
         return _refusal(name, REFUSED[name])
     if name in RULES:
         return RULES[name]
+    if name in ("DynamicCache", "Cache"):
+        return _Kind(name, (), {"OF": KeyValueCache, "__new__": lambda cls, *_, **__: KeyValueCache()})
     if name in READY:
         return READY[name]
     if RULE.search(name):
@@ -98,7 +91,7 @@ def class_of(name: str) -> Any:
     if name in ("PreTrainedTokenizerFast", "PreTrainedTokenizerBase", "PreTrainedTokenizer"):
         return _tokenizer_class(name)
     if name.endswith("PreTrainedModel") and name.removesuffix("PreTrainedModel") in ("", *_prefixes()):
-        return _Kind(name, (), {"OF": Model, "__init_subclass__": classmethod(_no_subclass), "__doc__": "Any model."})
+        return _custom_base(name)
     if name == "AddedToken":
         return tokenizers.AddedToken
     if name == "ModelOutput":
@@ -109,12 +102,12 @@ def class_of(name: str) -> Any:
         )
     if name == "EvalPrediction":
         return EvalPrediction
-    if name == "Pipeline":
-        return CompatiblePipeline
     if name.endswith("Pipeline"):
         return _pipeline_class(name)
     if name.startswith("is_"):
         return getattr(utils, name)
+    if name.endswith("ForMultipleChoice") and "Collator" not in name:
+        return _multiple_choice(name)
     if name.startswith("AutoModel") and (tasks := AUTO_TASKS.get(name.removeprefix("AutoModel"))):
         return _model_class(name, tasks)
     for family in FAMILIES.values():
@@ -123,6 +116,8 @@ def class_of(name: str) -> Any:
     for ending, kind in KINDS.items():
         prefix = name.removesuffix(ending)
         if name.endswith(ending) and prefix in _prefixes():
+            if kind is AutoTokenizer:
+                return _tokenizer_class(name)
             return config_class(_prefixes()[prefix]) if kind is AutoConfig else kind
     if (other := OTHER_FRAMEWORK.match(name)) is not None:
         raise UnsupportedError(f"{name} is not there: models are PyTorch modules; write {other.group(2)}")
@@ -137,23 +132,22 @@ def _model_class(name: str, tasks: tuple[str, ...]) -> type[AutoModel]:
 
 @cache
 def _tokenizer_class(name: str) -> type:
-    """A tokenizer of a file, or of an engine of the tokenizers library."""
+    """The tokenizers of a family, or of any; also made of a file, or of an engine of the tokenizers library."""
+    about = {"OF": Tokenizer, "__new__": new_tokenizer, "__doc__": "A tokenizer of a file."}
+    return _Kind(name, (AutoTokenizer,), about)
 
-    def make(cls: type, *, tokenizer_file: Any = None, tokenizer_object: Any = None, **attributes: Any) -> Tokenizer:
-        if (tokenizer_file is None) == (tokenizer_object is None):
-            raise ConfigError(
-                f"{name}(…) makes a tokenizer of tokenizer_file= or of tokenizer_object=; give one of them"
-            )
-        engine = tokenizers.Tokenizer.from_str(
-            read_text(Path(tokenizer_file), DataError) if tokenizer_object is None else tokenizer_object.to_str()
+
+def _multiple_choice(name: str) -> Any:
+    """Raises: UnsupportedError: another family."""
+    from glassformer.hf.multiple_choice import FAMILIES_OF, MultipleChoice, multiple_choice_class
+
+    prefix = name.removesuffix("ForMultipleChoice")
+    if prefix != "AutoModel" and _prefixes().get(prefix) not in FAMILIES_OF:
+        raise UnsupportedError(
+            f"{name} is not there: {', '.join(sorted(FAMILIES_OF))} have such a head; score each choice as a pair of "
+            "texts: AutoModelForSequenceClassification with num_labels=1"
         )
-        engine.no_padding()
-        engine.no_truncation()
-        tokens = [value for role, value in attributes.items() if role.endswith("_token") and value is not None]
-        engine.add_special_tokens([token for token in tokens if engine.token_to_id(str(token)) is None])
-        return set_attributes(Tokenizer(engine), attributes)
-
-    return _Kind(name, (AutoTokenizer,), {"OF": Tokenizer, "__new__": make, "__doc__": "A tokenizer of a file."})
+    return MultipleChoice if prefix == "AutoModel" else multiple_choice_class(_prefixes()[prefix])
 
 
 @cache
@@ -206,8 +200,12 @@ class _Kind(type):
         return isinstance(instance, cls.OF)
 
 
-def _no_subclass(cls: Any, /, **_: Any) -> None:
-    raise UnsupportedError(NO_SUBCLASS.format(cls.__name__))
+@cache
+def _custom_base(name: str) -> type[CustomModel]:
+    """What models of one's own derive from: `BertPreTrainedModel`."""
+    kind = _prefixes().get(name.removesuffix("PreTrainedModel"))
+    about = {"config_class": config_class(kind)} if kind else {}
+    return AnyModel(name, (CustomModel,), {"__doc__": "Any model.", **about}, own=False)
 
 
 @dataclass(frozen=True)

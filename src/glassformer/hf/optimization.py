@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from typing import Any
 
+from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.errors import ConfigError, nearest
 from glassformer.training.state import seed_all
 
@@ -131,3 +134,10 @@ def get_scheduler(
     if num_training_steps is None:
         raise ConfigError(f"the schedule {name!r} needs to know how many steps there will be: num_training_steps")
     return falling[name](optimizer, warmup, num_training_steps)
+
+
+def get_parameter_names(model: nn.Module, forbidden_layer_types: Sequence[type], *_: Any) -> list[str]:
+    """The names of parameters that stand in no layer of these types; `nn.LayerNorm` means all norms of ours."""
+    kinds = (*forbidden_layer_types, *((LayerNorm, RMSNorm) if nn.LayerNorm in forbidden_layer_types else ()))
+    within = {id(p) for module in model.modules() if isinstance(module, kinds) for p in module.parameters()}
+    return [name for name, parameter in model.named_parameters() if id(parameter) not in within]

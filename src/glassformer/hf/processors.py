@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from glassformer.audio import AudioProcessor
 from glassformer.audio.features import LogMel, Waveform
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_json_object
 from glassformer.hf.configs import options_of
 from glassformer.models import find_family, text_part
@@ -120,17 +123,62 @@ class SoundReader:
 
         Args:
             sampling_rate: of the samples, which are converted to the model's
-            padding: to the longest; sounds always are · truncation: to `max_length` samples
-        Raises: ConfigError: a length that is none. UnsupportedError: padding of waveforms to a given length.
+            padding: to the longest, sounds always are; "max_length" · truncation: to `max_length` samples
+        Raises: ConfigError: a length that is none.
         """
         if max_length is not None and (type(max_length) is not int or max_length < 1):
             raise ConfigError(f"max_length is {max_length!r}; it must be a number of samples from 1 up")
         if truncation and max_length is None and not self._has_windows:
             raise ConfigError("truncation=True needs max_length: how many samples of a sound are read")
-        if padding == "max_length" and not self._has_windows:
-            raise UnsupportedError("waveforms are padded to the longest one: padding=True")
         cut = max_length if truncation else None
-        return _encoding(self.inner(raw_speech, sampling_rate, cut), return_tensors)
+        if self._has_windows:
+            return _encoding(self.inner(raw_speech, sampling_rate, cut), return_tensors)
+        length = max_length if padding == "max_length" else None
+        return _encoding(self._waveforms(raw_speech, sampling_rate, cut, length or 0), return_tensors)
+
+    def _waveforms(self, sounds: Any, rate: int | None, cut: int | None, length: int) -> dict[str, Tensor]:
+        """Waveforms, padded to at least a length.
+
+        Where the folder gives no mask, a recording and its padding have mean 0 and variance 1 together, as there.
+        """
+        extractor = self.inner.extractor
+        assert isinstance(extractor, Waveform)  # sounds with windows are log-mel spectrograms
+        plain = AudioProcessor(replace(extractor, normalised=False, masked=True), {})(sounds, rate, cut)
+        x, keep = (pad(plain[name], (0, max(length - plain[name].shape[1], 0))) for name in plain)
+        x = x.masked_fill(keep == 0, extractor.padding_value)
+        if extractor.normalised and extractor.masked:
+            lengths, read = keep.sum(1, keepdim=True), x * keep
+            x = read - read.sum(1, keepdim=True) / lengths * keep
+            x = x / (x.square().sum(1, keepdim=True) / lengths + 1e-7).sqrt()
+            x = x.masked_fill(keep == 0, extractor.padding_value)
+        elif extractor.normalised:
+            x = (x - x.mean(1, keepdim=True)) / (x.var(1, keepdim=True, correction=0) + 1e-7).sqrt()
+        return {"input_values": x, "attention_mask": keep} if extractor.masked else {"input_values": x}
+
+    def pad(
+        self,
+        processed_features: Any,
+        padding: Any = True,
+        max_length: int | None = None,
+        return_tensors: Any = None,
+        **_: Any,
+    ) -> Encoding:
+        """Sounds that were read before, as one batch: waveforms padded to the longest, or to `max_length`."""
+        rows = processed_features
+        if isinstance(rows, Mapping):
+            rows = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+        name = self.model_input_names[0]
+        if not isinstance(rows, (list, tuple)) or not rows or any(name not in row for row in rows):
+            raise DataError(f"sounds to pad have {name!r}, each of them; got {type(processed_features).__name__}")
+        sounds = [torch.as_tensor(row[name]) for row in rows]
+        if self._has_windows:
+            return _encoding({name: torch.stack(sounds)}, return_tensors)
+        length = max([*map(len, sounds), max_length or 0 if padding == "max_length" else 0])
+        fill = self.inner.extractor.padding_value
+        tensors = {name: torch.stack([pad(x, (0, length - len(x)), value=fill) for x in sounds])}
+        if self.return_attention_mask:
+            tensors["attention_mask"] = torch.stack([(torch.arange(length) < len(x)).int() for x in sounds])
+        return _encoding(tensors, return_tensors)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "inner":
@@ -161,7 +209,7 @@ class Processor:
         text: Any = None,
         images: Any = None,
         audio: Any = None,
-        return_tensors: Any = "pt",
+        return_tensors: Any = None,
         **options: Any,
     ) -> Encoding:
         """Texts, images or sounds to the inputs of the model; what comes first without a name is a text or a sound."""
@@ -171,14 +219,30 @@ class Processor:
             text = first
         tensors: dict[str, Tensor] = {}
         if text is not None:
-            tensors |= dict(self._tokenizer(text, return_tensors=return_tensors, padding=options.get("padding", False)))
+            kind = return_tensors if audio is not None else return_tensors or "pt"
+            ids = dict(self._tokenizer(text, return_tensors=kind, padding=options.get("padding", False)))
+            tensors |= ids
+        sounds = audio is not None and isinstance(self.feature_extractor, SoundReader)
         if images is not None and self.image_processor is not None:
             tensors |= dict(self.image_processor(images))
-        if audio is not None and isinstance(self.feature_extractor, SoundReader):
-            tensors |= dict(self.feature_extractor(audio, options.get("sampling_rate")))
+        if sounds:
+            tensors = dict(self.feature_extractor(audio, options.get("sampling_rate")))
+            tensors |= {} if text is None else {"labels": ids["input_ids"]}
         if not tensors:
             raise DataError("a processor needs text=, images= or audio= that its folder can read; got none")
         return _encoding(tensors)
+
+    def pad(self, input_features: Any = None, *, labels: Any = None, **options: Any) -> Encoding:
+        """Sounds that were read before, and rows of ids, as one batch each; of both, the ids are its labels."""
+        if not isinstance(self.feature_extractor, SoundReader):
+            return self._tokenizer.pad(labels if input_features is None else input_features, **options)
+        rows = None if labels is None else self._tokenizer.pad(labels, **options)
+        if input_features is None and rows is not None:
+            return rows
+        batch = self.feature_extractor.pad(input_features, **options)
+        if rows is not None:
+            batch["labels"] = rows["input_ids"]
+        return batch
 
     @property
     def _tokenizer(self) -> Tokenizer:

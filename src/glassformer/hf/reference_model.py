@@ -13,17 +13,29 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from inspect import signature
 from itertools import takewhile
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _IncompatibleKeys
+from torch.utils import _pytree as pytree
 
+from glassformer.call import PartCalls
+from glassformer.core.flow import Output
 from glassformer.errors import WeightsError
 from glassformer.model import Model
+from glassformer.models.reference_modules import module_tree
 from glassformer.weights.load import export_parameters, name_list
 from glassformer.weights.names import Slice, Tied
+
+pytree.register_pytree_node(  # so that exported programs give outputs
+    Output,
+    lambda output: ([*output.values()], tuple(output.keys())),
+    lambda values, names: Output(dict(zip(names, values, strict=True))),
+    serialized_type_name="glassformer.Output",
+)
 
 LOSS = re.compile(
     "For(CausalLM|MaskedLM|QuestionAnswering|SequenceClassification|ImageClassification|TokenClassification"
@@ -41,6 +53,26 @@ class ReferenceModel(Model):
         loss = LOSS.search(type(self).__name__)
         return loss.group() if loss else None
 
+    def forward(self, *unnamed: Any, **inputs: Any) -> Any:
+        """As of every model; None at the end of unnamed inputs is nothing, as exporters give it."""
+        while unnamed and unnamed[-1] is None:
+            unnamed = unnamed[:-1]
+        return super().forward(*unnamed, **inputs)
+
+    forward.__signature__ = signature(Model.forward)  # type: ignore[attr-defined] # exporters read it
+
+    def freeze_base_model(self) -> None:
+        """Freeze the body, so that the head alone is trained."""
+        self.base_model.requires_grad_(False)
+
+    def freeze_feature_encoder(self) -> None:
+        """Freeze the convolutions that read a waveform."""
+        self.base_model.feature_extractor.requires_grad_(False)
+
+    def freeze_encoder(self) -> None:
+        """Freeze the encoder of an encoder-decoder."""
+        self.base_model.encoder.requires_grad_(False)
+
     def tensor_names(self) -> dict[str, tuple[Any, list[str]]]:
         """Our parameters → the rule and the names of their tensors there; tied ones by each of their names."""
         names = self._weight_names()
@@ -51,12 +83,36 @@ class ReferenceModel(Model):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, nn.Parameter]]:
-        """Our parameters, by the reference library's names of their tensors."""
+        """Our parameters, by the reference library's names of their tensors; by their paths with remove_duplicate=False.
+
+        That is how exporters ask, who go to each parameter by its name.
+        """
+        if not remove_duplicate:
+            yield from self.network.named_parameters(prefix, recurse, remove_duplicate=False)
+            return
         tensors = self.tensor_names()
         for ours, parameter in self.network.named_parameters("", recurse, remove_duplicate):
             rule, theirs = tensors[ours]
             name = joined(theirs) + (f"[{rule.number}]" if isinstance(rule, Slice) else "")
             yield f"{prefix}.{name}" if prefix else name, parameter
+
+    def named_modules(
+        self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Module]]:
+        """The modules of the reference library's model by their paths; ours where this is part of a larger module."""
+        if memo is not None or prefix:
+            yield from super().named_modules(memo, prefix, remove_duplicate)
+            return
+        yield "", self
+        yield from module_tree(self.network, self._reference_entries(), PartCalls(self))
+
+    def named_children(self) -> Iterator[tuple[str, nn.Module]]:
+        """The modules of the reference library's model that stand in no other."""
+        return ((name, module) for name, module in self.named_modules() if name and "." not in name)
+
+    def children(self) -> Iterator[nn.Module]:
+        """The network: what a call passes, and what moving and training modes reach."""
+        return iter((self.network,))
 
     def get_submodule(self, target: str) -> Any:
         """A module by its path, here or in the reference library: there also a view of several."""
@@ -72,7 +128,8 @@ class ReferenceModel(Model):
         """The tensors by the reference library's names; ours where this is part of a larger module, or was changed."""
         own: dict[str, Any] = super().state_dict(*args, **options)
         parameters = dict(self.network.named_parameters(remove_duplicate=False))
-        if args or options.get("prefix") or options.get("destination") is not None or own.keys() != parameters.keys():
+        larger = args or options.get("prefix") or options.get("destination") is not None
+        if larger or options.get("keep_vars") or own.keys() != parameters.keys():  # exporters want the parameters
             return own
         names = self._weight_names()
         tied = {ours: theirs for ours, (rule, theirs) in self.tensor_names().items() if isinstance(rule, Tied)}

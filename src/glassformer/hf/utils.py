@@ -18,9 +18,9 @@ def __getattr__(name: str) -> Any:
     if name.startswith("is_") and name.endswith("_available"):
         return _finder(name.removeprefix("is_").removesuffix("_available"))
     if name == "ModelOutput":
-        from glassformer.core.flow import Output
+        from glassformer.hf.modeling_outputs import ModelOutput
 
-        return Output
+        return ModelOutput
     raise AttributeError(f"glassformer.hf.utils has no {name!r}")
 
 

@@ -136,7 +136,7 @@ class ModelConfig(dict[str, Any]):
         return ModelConfig(self)
 
     def __repr__(self) -> str:
-        return f"ModelConfig({super().__repr__()})"
+        return f"{type(self).__name__} {self.to_json_string()}"
 
 
 class StoredGenerationConfig(dict[str, Any]):

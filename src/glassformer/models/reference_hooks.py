@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ from glassformer.core.embeddings import Embedding
 from glassformer.core.experts import Experts
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.flow import Output
+from glassformer.core.heads import Pooler
 from glassformer.core.patches import Patches
 from glassformer.core.stack import Stack
 from glassformer.errors import UnsupportedError
@@ -132,6 +133,8 @@ def _candidates(network: Any, of_layers: Shown, of_attention: Shown) -> Iterator
         shown: Shown
         if isinstance(module, Stack):
             shown = _as_output
+        elif isinstance(module, Pooler) and at == "head":
+            shown = _pooled
         elif isinstance(module, Attention | CrossAttention):
             shown = of_attention
         elif isinstance(module, Block | ParallelBlock):
@@ -140,7 +143,10 @@ def _candidates(network: Any, of_layers: Shown, of_attention: Shown) -> Iterator
             shown = _as_it_is
         else:
             continue
-        yield _names(module, at), Passed(module, module, shown)
+        taken = _pools if isinstance(module, Pooler) else lambda result, output: _states(result)
+        yield _names(module, at), Passed(module, module, shown, taken)
+        if isinstance(module, Attention):
+            yield _names(module.qkv, f"{at}.qkv"), Passed(module, module.out, _context, _projected(module.out))
         if isinstance(module, Block):
             yield from _sublayers(module, at, of_attention)
 
@@ -173,8 +179,24 @@ def _as_output(inputs: tuple[Any, ...], output: Any) -> Any:
     return Output(last_hidden_state=output)
 
 
+def _pooled(inputs: tuple[Any, ...], output: Any) -> Any:
+    return output.pooler_output
+
+
+def _pools(result: Any, output: Any) -> Any:
+    return replace(output, pooler_output=result)
+
+
 def _in_tuple(inputs: tuple[Any, ...], output: Any) -> Any:
     return (output,)
+
+
+def _context(inputs: tuple[Any, ...], output: Any) -> Any:
+    return inputs[0], None  # what attention gives to its last layer
+
+
+def _projected(linear: nn.Linear) -> Callable[[Any, Any], Any]:
+    return lambda result, output: linear.forward(_states(result))  # without the hooks, of which this is one
 
 
 def _with_weights(inputs: tuple[Any, ...], output: Any) -> Any:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from glassformer.core.flow import Flow, Output
 from glassformer.errors import UnsupportedError
 from glassformer.models import reference_hooks
-from glassformer.weights.names import Rule, Same, Tied, TiedUnlessStored, WeightNames
+from glassformer.weights.names import Fused, Rule, Same, Tied, TiedUnlessStored, WeightNames
 
 AS_IT_IS = (Same, Tied, TiedUnlessStored)
 """Rules of parameters that files hold as they are."""
@@ -43,6 +43,12 @@ class Parts(Protocol):
 
     def body_output(self, parameters: Collection[str], output: Output, flow: Flow) -> Output:
         """The output of the body, of the network's."""
+
+    def keep_layers(self, parameters: Collection[str], chosen: list[int]) -> bool:
+        """Keep these layers of the stack with these parameters; False: there is no such stack."""
+
+    def load(self, tensors: Mapping[str, Any], wanted: Collection[str], strict: bool) -> Any:
+        """Copy tensors into parameters, all of `wanted` with `strict`; missing_keys, unexpected_keys."""
 
     def unprepare(self) -> None:
         """Put the linear layers back that hooks are on."""
@@ -76,7 +82,41 @@ def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str
     )
     if alike and len(stems) == 1:
         return network.get_submodule(stems.pop())
-    return ReferenceModule(network, below, path, parts)
+    kind = ReferenceLinear if _is_linear(network, below, path) else ReferenceModule
+    return kind(network, below, path, parts)
+
+
+def _is_linear(network: nn.Module, below: Mapping[str, Entry], path: str) -> bool:
+    """Whether a part is rows of a linear layer of ours."""
+    weight = below.get(f"{path}.weight")
+    alone = {*below} <= {f"{path}.weight", f"{path}.bias"}
+    return weight is not None and alone and type(weight[1]) is Fused and _holds_linear(network, weight[0])
+
+
+def _holds_linear(network: nn.Module, parameter: str) -> bool:
+    return isinstance(network.get_submodule(parameter.rpartition(".")[0]), nn.Linear)
+
+
+def module_tree(network: nn.Module, entries: Mapping[str, Entry], parts: Parts) -> Iterator[tuple[str, nn.Module]]:
+    """The modules of the reference library's model by their paths, in its order; then ours that hold no tensor."""
+    paths = (path for name in entries for path in _parents(name))
+    seen: set[int] = set()
+    for path in dict.fromkeys(paths):
+        part = reference_module(network, entries, path, parts)
+        if isinstance(part, nn.Module):
+            seen.add(id(part))
+            yield path, part
+    fused = {id(network.get_submodule(ours.rpartition(".")[0])) for ours, rule, _ in entries.values()
+             if isinstance(rule, Fused)}  # fmt: skip
+    for path, module in network.named_modules():
+        if id(module) not in seen | fused and not any(True for _ in module.children()) and path:
+            yield path, module
+
+
+def _parents(name: str) -> list[str]:
+    """`a.b.weight` → `a`, `a.b`"""
+    steps = name.split(".")
+    return [".".join(steps[:i]) for i in range(1, len(steps))]
 
 
 HOOKS: Mapping[str, Callable[..., Any]] = {
@@ -86,22 +126,29 @@ HOOKS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-class ReferenceModule:
+class ReferenceModule(nn.Module):
     """A part of the reference library's model, by its path: its modules, tensors and parameters.
 
     Args: network: ours · entries: of the tensors below the path · path: "" = all of them · parts: the model's
     """
 
     def __init__(self, network: nn.Module, entries: Mapping[str, Entry], path: str, parts: Parts) -> None:
-        self._network, self._entries, self._path, self._parts = network, entries, path, parts
+        nn.Module.__init__(self)  # a linear layer has a weight of its own
+        # Beside the attributes of a module, which would take the network for its child.
+        self.__dict__.update(_network=network, _entries=entries, _path=path, _parts=parts)
+
+    def __getattribute__(self, name: str) -> Any:
+        return partial(self._register, name) if name in HOOKS else super().__getattribute__(name)
 
     def __getattr__(self, name: str) -> Any:
         at = None
-        if name in HOOKS:
-            return partial(self._register, name)
         if not name.startswith("_"):
             path = f"{self._path}.{name}" if self._path else name
             at = reference_module(self._network, self._entries, path, self._parts)
+        if name.startswith("("):  # several tensors of one of our modules: (query|key|value)
+            path = path.replace(name, name.strip("()").partition("|")[0])
+            ours = next((ours for theirs, (ours, *_) in self._entries.items() if theirs.startswith(f"{path}.")), None)
+            at = None if ours is None else self._network.get_submodule(ours.rpartition(".")[0])
         if at is None:
             raise AttributeError(f"{self._path} has no {name!r}; it has: {', '.join(self._children())}")
         return at
@@ -122,12 +169,14 @@ class ReferenceModule:
         return handles
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Raises: UnsupportedError: a module, which no call would reach."""
-        if not name.startswith("_") and isinstance(value, nn.Module | nn.Parameter | list | ReferenceModule):
+        """Keep some layers of a list. Raises: UnsupportedError: another module, which no call would reach."""
+        if isinstance(value, nn.ModuleList | list) and self._keep(name, list(value)):
+            return
+        if not name.startswith("_") and isinstance(value, nn.Module | nn.Parameter | list):
             raise UnsupportedError(
                 f"{self._path}.{name} = … would change nothing that the model computes: fewer layers are "
-                "from_pretrained(…, num_hidden_layers=…), other embeddings model.set_input_embeddings(…), another part "
-                "is model.network.… = …"
+                "from_pretrained(…, num_hidden_layers=…), other embeddings model.set_input_embeddings(…), low-rank "
+                "adapters model.add_adapter(…), another part is model.network.… = …"
             )
         super().__setattr__(name, value)
 
@@ -136,6 +185,15 @@ class ReferenceModule:
         raise UnsupportedError(
             f"del {self._path}[…] is not there; a model with fewer layers is from_pretrained(…, num_hidden_layers=…)"
         )
+
+    def _keep(self, name: str, layers: list[Any]) -> bool:
+        """Keep these layers of a list of the model's; False: it is none, or they are others."""
+        path = f"{self._path}.{name}" if self._path else name
+        numbers = [x._path.removeprefix(f"{path}.") if isinstance(x, ReferenceModule) else "" for x in layers]
+        if not numbers or not all(number.isdigit() for number in numbers):
+            return False
+        names = {ours for theirs, (ours, *_) in self._entries.items() if theirs.startswith(f"{path}.")}
+        return self._parts.keep_layers(names, [int(number) for number in numbers])
 
     def _children(self) -> list[str]:
         start = len(self._path) + 1 if self._path else 0
@@ -156,16 +214,35 @@ class ReferenceModule:
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+    @property
+    def in_features(self) -> int:
+        """Of a linear layer."""
+        return int(self.weight.shape[1])
+
+    @property
+    def out_features(self) -> int:
+        """Of a linear layer."""
+        return int(self.weight.shape[0])
+
+    def named_children(self) -> Iterator[tuple[str, Any]]:
+        """The parts in it, by their names."""
+        below = ((name, getattr(self, name)) for name in self._children())
+        return ((name, part) for name, part in below if isinstance(part, nn.Module))
+
+    def children(self) -> Iterator[Any]:
+        """The parts in it."""
+        return (part for _, part in self.named_children())
+
+    def named_parameters(self, *_: Any, **__: Any) -> Iterator[tuple[str, nn.Parameter]]:
         """Each of our parameters that holds tensors of this part, by its own name."""
         for ours in dict.fromkeys(ours for ours, _, _ in self._entries.values()):
             yield ours, self._network.get_parameter(ours)
 
-    def parameters(self) -> Iterator[nn.Parameter]:
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
         """Our parameters that hold its tensors, such as to freeze them: those of fused modules whole."""
         return (parameter for _, parameter in self.named_parameters())
 
-    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+    def named_modules(self, *_: Any, **__: Any) -> Iterator[tuple[str, nn.Module]]:
         """Our modules whose parameters are all this part's, and what is inside them, by their own names."""
         tensors, outer = self._parts.tensors(), None
         for name, module in self._network.named_modules():
@@ -179,10 +256,16 @@ class ReferenceModule:
         """Our modules in it, such as to initialise them anew."""
         return (module for _, module in self.named_modules())
 
-    def apply(self, function: Callable[[nn.Module], Any]) -> ReferenceModule:
+    def apply(self, fn: Callable[[nn.Module], Any]) -> ReferenceModule:
         """Call a function with each of our modules in it."""
         for module in self.modules():
-            function(module)
+            fn(module)
+        return self
+
+    def to(self, *args: Any, **options: Any) -> ReferenceModule:
+        """Its parameters in another place or precision, those of fused modules whole."""
+        for parameter in self.parameters():
+            parameter.data = parameter.data.to(*args, **options)
         return self
 
     def train(self, mode: bool = True) -> ReferenceModule:
@@ -194,9 +277,14 @@ class ReferenceModule:
         return self.train(False)
 
     @property
-    def training(self) -> bool:
+    def training(self) -> bool:  # type: ignore[override] # which is an attribute of modules
         """Whether this part is in training mode."""
         return next((module.training for module in self.modules()), self._network.training)
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if "_network" in self.__dict__:  # not there yet while the part is made
+            self.train(mode)
 
     def requires_grad_(self, requires_grad: bool = True) -> ReferenceModule:
         """Freeze or unfreeze this part."""
@@ -204,18 +292,34 @@ class ReferenceModule:
             parameter.requires_grad_(requires_grad)
         return self
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self, *_: Any, **__: Any) -> dict[str, Tensor]:
         """Its tensors, by the reference library's names below the path."""
         start = len(self._path) + 1 if self._path else 0
         at = {name: reference_module(self._network, self._entries, name, self._parts) for name in self._entries}
         return {name[start:]: tensor.detach() for name, tensor in at.items()}
 
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Copy tensors by the reference library's names below the path into the parameters.
+
+        Returns: missing_keys, unexpected_keys. Raises: WeightsError: with `strict`, a tensor missing or surplus.
+        """
+        start = f"{self._path}." if self._path else ""
+        return self._parts.load({start + name: x for name, x in state_dict.items()}, {*self._entries}, strict)
+
+    def forward(self, *args: Any, **inputs: Any) -> Any:
+        """As a call."""
+        return self(*args, **inputs)
+
     def __call__(self, *args: Any, **inputs: Any) -> Any:
-        """The output of the body, or of an encoder. Raises: UnsupportedError: another part, which is a view."""
+        """The output of a part that is called by itself. Raises: UnsupportedError: it is a view."""
         return self._parts(self._path, {ours for ours, _, _ in self._entries.values()}, *args, **inputs)
 
     def __repr__(self) -> str:
         return f"ReferenceModule({self._path!r}: {', '.join(self._children())})"
+
+
+class ReferenceLinear(ReferenceModule, nn.Linear):
+    """A linear layer there, whose weight is rows of one of ours."""
 
 
 class Overlay(nn.Module):

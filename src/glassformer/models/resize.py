@@ -28,6 +28,19 @@ def vocabulary_key(family: Family, config: Mapping[str, Any]) -> str:
     return next((key for key in entry.spellings if key in config), entry.spellings[0])
 
 
+def layer_key(family: Family, config: Mapping[str, Any], stack: str) -> str:
+    """The key of a config that holds the number of layers of a stack, by its path.
+
+    Raises: UnsupportedError: the family has no such key.
+    """
+    keys = getattr(family.spec, "keys", None)
+    fields = [f"{stack.partition('.')[0]}_layers", "layers"]
+    entry = next((keys.keys[x] for x in fields if x in keys.keys), None) if isinstance(keys, Keys) else None
+    if entry is None or not entry.spellings:
+        raise UnsupportedError(f"a {family.model_type!r} model has no one number of layers")
+    return next((key for key in entry.spellings if key in config), entry.spellings[0])
+
+
 def resize_vocabulary(
     network: Network, family: Family, config: Mapping[str, Any], task: str, size: int
 ) -> tuple[Network, Any]:

@@ -236,6 +236,8 @@ def as_pairs(texts: str | Iterable[str], pairs: str | Iterable[str] | None) -> t
 
     Raises: DataError: something that is not text, or not one second text for each first.
     """
+    if pairs is None and (together := _given_together(texts)):
+        return [first for first, _ in together], [second for _, second in together]
     first = as_texts(texts)
     if pairs is None:
         return first, None
@@ -246,6 +248,14 @@ def as_pairs(texts: str | Iterable[str], pairs: str | Iterable[str] | None) -> t
             f"{'one string' if isinstance(pairs, str) else f'{len(second)} pairs'}"
         )
     return first, second
+
+
+def _given_together(texts: Any) -> list[tuple[str, str]]:
+    """The pairs of a list of pairs; []: it is none."""
+    several = isinstance(texts, list) and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in texts)
+    if not several or not all(isinstance(text, str) for pair in texts for text in pair):
+        return []
+    return [(first, second) for first, second in texts]
 
 
 def as_text(text: str) -> str:

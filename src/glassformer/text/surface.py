@@ -24,16 +24,15 @@ if TYPE_CHECKING:
     from glassformer.text.tokenizer import Tokenizer
 
 INSTEAD = {
+    "push_to_hub": "tokenizer.save_pretrained(folder), then: hf upload NAME folder",
     "build_inputs_with_special_tokens": "tokenizer(text, text_pair) puts the special tokens around its texts",
     "create_token_type_ids_from_sequences": "tokenizer(text, text_pair)['token_type_ids']",
     "prepare_for_model": "tokenizer(text, …) from the text itself",
     "truncate_sequences": "tokenizer(text, truncation=True, max_length=…)",
     "as_target_tokenizer": "tokenizer(text_target=…)",
     "save_vocabulary": "tokenizer.save_pretrained(folder)",
-    "push_to_hub": "tokenizer.save_pretrained(folder), then: hf upload NAME folder",
     "set_truncation_and_padding": "tokenizer(text, truncation=…, padding=…)",
     "clean_up_tokenization": "tokenizer.decode(ids, clean_up_tokenization_spaces=True)",
-    "init_kwargs": "tokenizer.special_tokens_map, model_max_length, padding_side, … themselves",
     "vocab_file": "tokenizer.save_pretrained(folder)",
     "parse_response": "the answer's text as it is: templates of answers are not read",
 }
@@ -149,15 +148,18 @@ class TokenizerSurface(TokenizerVocabulary):
         names = ("tokenizer_config.json", "special_tokens_map.json", "tokenizer.json")
         return tuple(str(Path(folder, name)) for name in names)
 
+    @property
+    def init_kwargs(self) -> dict[str, Any]:
+        """The settings in its files: special tokens, the length, the sides."""
+        own = ("model_max_length", "padding_side", "truncation_side", "chat_template", "name_or_path")
+        return {**self.special_tokens_map, **{name: getattr(self, name) for name in own}}
+
     def encode_plus(self, text: Any, text_pair: Any = None, **options: Any) -> Encoding:
         """The same as calling the tokenizer."""
         return self(text, text_pair, **options)
 
     def batch_encode_plus(self, texts: Any, **options: Any) -> Encoding:
         """The same as calling the tokenizer; (text, second text) makes a pair."""
-        if texts and all(isinstance(text, tuple) and len(text) == 2 for text in texts):
-            firsts, seconds = zip(*texts, strict=True)
-            return self(list(firsts), list(seconds), **options)
         return self(texts, **options)
 
     def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False) -> list[str]:

@@ -7,7 +7,7 @@ whether one text or a list came, and on the options. This module says how, task 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ import torch
 
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.files import check_count
-from glassformer.hf.auto import AutoTokenizer
+from glassformer.hf.auto import as_reference
+from glassformer.hf.tokenizers import AutoTokenizer
 from glassformer.hub import resolve
 from glassformer.model import Model, load
 from glassformer.tasks.generate.settings import split_task
@@ -43,6 +44,9 @@ ONE_RESULT = ("summarization", "translation", "text2text-generation")
 """Tasks that give one result a text, which is not in a list of its own within a list of texts."""
 
 
+METHODS = frozenset("do_sample num_beams penalty_alpha prompt_lookup_num_tokens assistant_model".split())
+"""Options that say how tokens are chosen."""
+
 STEPS = ("preprocess", "forward", "_forward", "postprocess", "_sanitize_parameters", "ensure_tensor_on_device")
 """Steps of a pipeline there, which are one here."""
 
@@ -55,6 +59,10 @@ def get_supported_tasks() -> list[str]:
 def __getattr__(name: str) -> Any:
     from glassformer.hf.names import REFUSED, class_of
 
+    if name == "Pipeline":
+        from glassformer.hf.pipelines.custom import Pipeline
+
+        return Pipeline
     if name in REFUSED or name.endswith("Pipeline"):
         return class_of(name)
     raise AttributeError(f"glassformer.hf.pipelines has no {name!r}")
@@ -113,6 +121,8 @@ def pipeline(
     if name == "translation" and source and target and not split_task(task):
         task = f"translation_{source}_to_{target}"
     inner = plain_pipeline(task, model, **{**DEFAULTS.get(name, {}), **loading, **_renamed(name, options)})
+    if not isinstance(model, Model):
+        as_reference(inner.model)
     if tokenizer is not None:
         inner.model = copy(inner.model)  # the caller's own model keeps its tokenizer
         chosen = AutoTokenizer.from_pretrained(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
@@ -163,6 +173,7 @@ class CompatiblePipeline:
         set_before = _renamed(self._name, self._options).keys()
         if self._name == "text-classification" and not {"top_k", "threshold"} & (given.keys() | set_before):
             batch_size["top_k"] = 1  # as there: the likeliest label, also where none of several is probable
+        given |= self._sampling(given.keys() | set_before)
         if inputs is None and named:
             answer = self.inner(**named, **given, **batch_size)
             inputs = None if isinstance(named["question"], str) else []
@@ -172,14 +183,25 @@ class CompatiblePipeline:
             return (self._shaped(each, given, alone=False) for each in answer)
         if isinstance(inputs, (list, tuple)):
             return [self._shaped(each, given, alone=False) for each in answer]
-        return self._shaped(answer, given, alone=isinstance(inputs, str))
+        all_scores = bool(options.get("return_all_scores"))
+        return self._shaped(answer, given, alone=isinstance(inputs, str), all_scores=all_scores)
 
-    def _shaped(self, answer: Any, call: Mapping[str, Any], *, alone: bool) -> Any:
-        """One input's answer, nested as there. alone: a single text, no list and no mapping"""
+    def _sampling(self, named: Collection[str]) -> dict[str, Any]:
+        """Text generation samples, as there, where neither the caller nor the model says how tokens are chosen."""
+        told = self.model.generation_config.get("do_sample") is not None or not METHODS.isdisjoint(named)
+        if self._name != "text-generation" or told:
+            return {}
+        return {"do_sample": True, **({} if "temperature" in named else {"temperature": 0.7})}
+
+    def _shaped(self, answer: Any, call: Mapping[str, Any], *, alone: bool, all_scores: bool = False) -> Any:
+        """One input's answer, nested as there.
+
+        alone: a single text, no list and no mapping · all_scores: asked for by the former name of top_k=None
+        """
         if self._name == "text-classification":
             several = {"top_k", "threshold"} & {*_renamed(self._name, self._options), *call}
             result = list(answer) if several else answer[0]
-            return [result] if alone and "top_k" not in call else result
+            return [result] if alone and ("top_k" not in call or all_scores) else result
         if self._name in ONE_RESULT and not alone and len(answer) == 1:
             return answer[0]
         if self._name in ("feature-extraction", "image-feature-extraction"):

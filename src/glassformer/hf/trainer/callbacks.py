@@ -14,12 +14,14 @@ from glassformer.files.atomic import write_json
 
 @dataclass
 class TrainerState:
-    """How far a training is. log_history: every log · best_metric, best_model_checkpoint: of the best validation"""
+    """How far a training is. log_history: every log · best_metric, best_model_checkpoint: of the best validation ·
+    total_flos: floating-point operations, 6 a token and parameter"""
 
     epoch: float = 0.0
     global_step: int = 0
     max_steps: int = 0
     num_train_epochs: int = 0
+    total_flos: float = 0.0
     best_metric: float | None = None
     best_global_step: int | None = None
     best_model_checkpoint: str | None = None

@@ -18,6 +18,7 @@ from torch import nn
 
 from glassformer.errors import DataError
 from glassformer.files.atomic import disk_errors
+from glassformer.hf.custom_models import CustomModel
 from glassformer.hf.trainer.callbacks import TrainerState
 from glassformer.model import Model
 from glassformer.training.state import (
@@ -37,7 +38,7 @@ RANDOM = "random."
 def save_model(model: nn.Module, processing_class: Any, folder: Path) -> None:
     """Write a model, and its tokenizer or processor, to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(model, Model):
+    if isinstance(model, (Model, CustomModel)):
         model.save_pretrained(folder)
     else:  # a module of one's own: its weights alone
         state = {name: x.detach().clone().contiguous() for name, x in model.state_dict().items()}

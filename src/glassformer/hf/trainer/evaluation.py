@@ -28,7 +28,6 @@ NO_LOGITS = frozenset(
 """Fields of an output that are no predictions."""
 
 REFUSED = {
-    "hyperparameter_search": "`glassformer search CONFIG` searches settings (docs/training.md)",
     "create_model_card": "`glassformer train` writes a model card",
 }
 
@@ -57,6 +56,7 @@ class EvaluationLoop(ABC):
     control: TrainerControl
     optimizer: Any
     lr_scheduler: Any
+    _prepared: float | None = None
 
     # ------------------------------------------------------------------------------------------------ evaluating
 
@@ -83,6 +83,8 @@ class EvaluationLoop(ABC):
         loader = self.get_eval_dataloader(chosen)
         only_loss = self.args.prediction_loss_only or self.compute_metrics is None
         output = self.evaluation_loop(loader, "evaluation", only_loss, ignore_keys, metric_key_prefix)
+        if self.state.global_step:
+            output.metrics["epoch"] = self.state.epoch
         self.log(output.metrics)
         self._notify("on_evaluate", metrics=output.metrics)
         return output.metrics
@@ -112,6 +114,8 @@ class EvaluationLoop(ABC):
         """Run the model over batches, and put what it gives together."""
         started, only_loss = time.time(), bool(prediction_loss_only)
         self.model.to(self.args.device).eval()
+        if not self.state.max_steps and self._prepared is None:  # as there: said until the trainer is made anew
+            self._prepared = round(time.time() - started, 4)
         losses, logits, labels, rows, batches = [], [], [], 0, 0
         for batch in with_bar(dataloader, description, shown=None if self.args.disable_tqdm is None else False):
             inputs = self._prepare_inputs(batch)
@@ -134,8 +138,8 @@ class EvaluationLoop(ABC):
             metrics["loss"] = sum(losses) / rows
         named = {_named(metric_key_prefix, name): _number(value) for name, value in metrics.items()}
         speed = speed_metrics(metric_key_prefix, started, num_samples=rows, num_steps=batches)
-        epoch = {"epoch": self.state.epoch} if self.state.global_step else {}
-        return PredictionOutput(predictions, label_ids, {**named, **speed, **epoch})
+        prepared = {f"{metric_key_prefix}_model_preparation_time": self._prepared} if self._prepared is not None else {}
+        return PredictionOutput(predictions, label_ids, {**named, **speed, **prepared})
 
     def prediction_step(
         self,
@@ -173,6 +177,13 @@ class EvaluationLoop(ABC):
     def _loader(self, examples: Any, size: int, seed: int | None = None, drop_last: bool = False) -> Any:
         columns = columns_read(self.model, self.label_names) if self.args.remove_unused_columns else None
         return data_loader(examples, size, self.data_collator, columns, seed, drop_last)
+
+    def _remove_unused_columns(self, dataset: Any, description: str | None = None) -> Any:
+        """The rows of a data set without the columns that the model does not read."""
+        read = columns_read(self.model, self.label_names)
+        if hasattr(dataset, "remove_columns"):
+            return dataset.remove_columns([name for name in dataset.column_names if name not in read])
+        return [{name: x for name, x in row.items() if name in read} for row in dataset]
 
     def _prepare_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """A batch on the device of the model."""

@@ -86,3 +86,14 @@ def label_count(batch: Mapping[str, Any]) -> int:
     if isinstance(labels, Tensor) and not labels.is_floating_point():
         return int((labels != IGNORED).sum())
     return len(next((x for name in (*NAMED_LABELS, *batch) if isinstance(x := batch.get(name), Tensor)), ()))
+
+
+def token_count(batch: Mapping[str, Any]) -> int:
+    """How many tokens a batch has, or samples of sound."""
+    return next((x.numel() for x in batch.values() if isinstance(x, Tensor) and x.dim() > 1), 0)
+
+
+def operations_per_token(model: nn.Module) -> float:
+    """Floating-point operations of a training step for each token: 6 a parameter, without tables of embeddings."""
+    tables = sum(m.weight.numel() for m in model.modules() if isinstance(m, nn.Embedding))
+    return 6.0 * (sum(p.numel() for p in model.parameters()) - tables)

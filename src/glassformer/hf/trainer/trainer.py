@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
@@ -30,7 +31,14 @@ from glassformer.hf.trainer.arguments import TrainingArguments
 from glassformer.hf.trainer.callbacks import DefaultFlowCallback, PrinterCallback, TrainerControl, TrainerState
 from glassformer.hf.trainer.due import Checkpointing
 from glassformer.hf.trainer.evaluation import speed_metrics
-from glassformer.hf.trainer.examples import ShuffledByEpoch, label_count, label_names_of
+from glassformer.hf.trainer.examples import (
+    ShuffledByEpoch,
+    label_count,
+    label_names_of,
+    operations_per_token,
+    token_count,
+)
+from glassformer.hf.trainer.search import BestRun, hyperparameter_search
 from glassformer.progress import progress_bar
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.state import seed_all
@@ -62,6 +70,8 @@ class CompatibleTrainer(Checkpointing):
         preprocess_logits_for_metrics: (logits, labels) → what is kept of the logits
     Raises: ConfigError: arguments that do not go together. UnsupportedError: several processes.
     """
+
+    trial: Any = None
 
     def __init__(
         self,
@@ -110,7 +120,7 @@ class CompatibleTrainer(Checkpointing):
 
     def _initial_model(self) -> nn.Module:
         assert self.model_init is not None
-        return self.model_init()
+        return self.model_init(self.trial) if signature(self.model_init).parameters else self.model_init()
 
     # ------------------------------------------------------------------------------------------------- training
 
@@ -122,9 +132,10 @@ class CompatibleTrainer(Checkpointing):
         if self.train_dataset is None:
             raise DataError("Trainer has no train_dataset; give one")
         seed_all(self.args.seed)
-        if self.model_init is not None and self.state.global_step == 0:
+        if self.model_init is not None:
             self.model, self.optimizer, self.lr_scheduler = self._initial_model(), None, None
         self.model.to(self.args.device)
+        self._operations = operations_per_token(self.model)
         if self.args.gradient_checkpointing:
             self.model.gradient_checkpointing_enable()  # type: ignore[operator]
         loader = self.get_train_dataloader()
@@ -136,6 +147,20 @@ class CompatibleTrainer(Checkpointing):
         if resume:
             self._resume(resume)
         return self._train(loader, per_epoch or total)
+
+    def hyperparameter_search(
+        self,
+        hp_space: Callable[[Any], dict[str, Any]] | None = None,
+        compute_objective: Callable[[dict[str, float]], float] | None = None,
+        n_trials: int = 20,
+        direction: Any = "minimize",
+        backend: Any = None,
+        hp_name: Callable[[Any], str] | None = None,
+        **options: Any,
+    ) -> BestRun:
+        """Train so often, with suggested options; `hyperparameters` of what it returns are the best ones."""
+        given = (hp_space, compute_objective, n_trials, direction, backend, hp_name)
+        return hyperparameter_search(self, *given, **options)
 
     def _plan(self, per_epoch: int | None) -> int:
         """The number of updates."""
@@ -164,7 +189,7 @@ class CompatibleTrainer(Checkpointing):
         mean, size = losses / max(left, 1), self.args.train_batch_size * self.args.gradient_accumulation_steps
         speed = speed_metrics("train", started, num_samples=left * size, num_steps=left)
         metrics = {**speed, "train_loss": mean, "epoch": state.epoch}
-        self.log(metrics)
+        self.log({**metrics, "total_flos": state.total_flos})
         self._notify("on_train_end")
         return TrainOutput(state.global_step, mean, metrics)
 
@@ -210,6 +235,7 @@ class CompatibleTrainer(Checkpointing):
         self.model.train()
         self._notify("on_step_begin")
         counts = [label_count(batch) for batch in batches]
+        self.state.total_flos += sum(map(token_count, batches)) * self._operations
         total = torch.zeros((), device=self.args.device)
         for batch, count in zip(batches, counts, strict=True):
             # The mean over all labels of the update, in however many batches they come.

@@ -72,7 +72,9 @@ class ZeroShotClassification(PackedPipeline):
         scores = self._scores(logits, apart=options.get("multi_label", False) or len(labels) == 1)
         answers = []
         for text, row in zip(batch, scores, strict=True):
-            names, values = zip(*ranked(labels, row), strict=True)
+            names, values = zip(
+                *ranked(labels[::-1], row.flip(0)), strict=True
+            )  # of equal ones the last first, as there
             answers.append(RankedLabels(text, list(names), list(values)))
         return answers
 

@@ -191,7 +191,8 @@ class TextGeneration(Writing):
         if any(each != generate_kwargs[0] for each in generate_kwargs):
             # Lengths that count the prompt are those of its own row, whatever its neighbours are.
             return [self.write([text], options, settings)[0] for text in batch]
-        texts_written = self._continued(prompts, generate_kwargs[0])
+        answers = [is_chat(text) and not ends_with_assistant(text) for text in batch]
+        texts_written = self._continued(prompts, answers, generate_kwargs[0])
         whole = settings.get("return_full_text", True)
         return [
             Results(GeneratedText(_joined(text, new) if whole else new) for new in continuations)
@@ -204,8 +205,10 @@ class TextGeneration(Writing):
             return list(tokenizer.encode(as_prompt(tokenizer, text), add_special_tokens=False))
         return list(tokenizer.encode(settings.get("prefix", "") + text))
 
-    def _continued(self, prompts: list[list[int]], generate_kwargs: Mapping[str, Any]) -> list[list[str]]:
-        """The new texts of each prompt, with the space before a first word."""
+    def _continued(
+        self, prompts: list[list[int]], answers: list[bool], generate_kwargs: Mapping[str, Any]
+    ) -> list[list[str]]:
+        """The new texts of each prompt: with the space before a first word, but for answers in conversations."""
         tokenizer = self.model.tokenizer
         width = max(map(len, prompts))
         if not min(map(len, prompts)):
@@ -219,7 +222,8 @@ class TextGeneration(Writing):
         continuations = []
         for number, prompt in enumerate(prompts):
             rows = texts_written[number * each : (number + 1) * each]
-            continuations.append([decode_continuation(tokenizer, prompt, row) for row in rows])
+            begun = [] if answers[number] else prompt
+            continuations.append([decode_continuation(tokenizer, begun, row) for row in rows])
         return continuations
 
 

@@ -1,0 +1,132 @@
+"""AutoTokenizer: the tokenizer of a model folder, under the names of the reference library."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import tokenizers
+from tokenizers import normalizers
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import read_json_object, read_text, safe_repr
+from glassformer.hf.configs import options_of
+from glassformer.hub.push import push_folder
+from glassformer.load_options import FINDING
+from glassformer.models import FAMILIES
+from glassformer.text.tables.encode import TableTokenizer
+from glassformer.text.tokenizer import Tokenizer
+
+READS_TABLES = frozenset({"tapas"})
+"""Families whose tokenizer is called with a table."""
+
+
+class ReferenceTokenizer(Tokenizer):
+    """A tokenizer that can be uploaded by itself."""
+
+    def push_to_hub(self, name: str, **options: Any) -> str:
+        """Upload the tokenizer to the Hub; options of `hub.push.push_folder`. Returns: the address of the commit."""
+        with TemporaryDirectory() as folder:
+            self.save(folder)
+            return push_folder(Path(folder), name, **options)
+
+    def train_new_from_iterator(self, *args: Any, **options: Any) -> ReferenceTokenizer:
+        """As of every tokenizer."""
+        return as_reference_tokenizer(super().train_new_from_iterator(*args, **options))
+
+
+def as_reference_tokenizer(tokenizer: Tokenizer) -> ReferenceTokenizer:
+    """The same tokenizer, with the names of this module."""
+    tokenizer.__class__ = ReferenceTokenizer
+    return tokenizer  # type: ignore[return-value] # since the line before
+
+
+class AutoTokenizer:
+    """The tokenizer of a model folder, or of a model of the Hub."""
+
+    @classmethod
+    def from_pretrained(cls, name_or_folder: str | Path, **keywords: Any) -> Any:
+        """Read a tokenizer; keywords that a `Tokenizer` has as attributes, such as `padding_side`, are set.
+
+        Raises: DataError, ConfigError: no such folder, no tokenizer in it, or no such attribute.
+        """
+        for name in ("use_fast", "tokenizer_type", "legacy", "from_slow", "clean_up_tokenization_spaces", "config"):
+            keywords.pop(name, None)
+        finding = {name: keywords.pop(name) for name in (*FINDING, "trust_remote_code") if name in keywords}
+        folder = _tokenizer_folder(name_or_folder, keywords.pop("revision", None), finding)
+        config = folder / "config.json"
+        kind = read_json_object(config, ConfigError).get("model_type") if config.is_file() else None
+        tokenizer = Tokenizer.from_folder(folder, model_type=kind if kind in FAMILIES else None)
+        set_attributes(tokenizer, {"name_or_path": str(name_or_folder), **keywords})
+        return TableTokenizer(tokenizer) if kind in READS_TABLES else as_reference_tokenizer(tokenizer)
+
+
+def set_attributes(tokenizer: Tokenizer, values: Mapping[str, Any]) -> Tokenizer:
+    """The tokenizer with these attributes, such as `padding_side`. Raises: ConfigError: it has no such attribute."""
+    for name, value in values.items():
+        if name == "do_lower_case":
+            _set_lower_case(tokenizer, bool(value))
+            continue
+        if not hasattr(tokenizer, name):
+            raise ConfigError(f"a tokenizer takes no {safe_repr(name)}, and has no such attribute")
+        setattr(tokenizer, name, value)
+    return tokenizer
+
+
+def _set_lower_case(tokenizer: Tokenizer, value: bool) -> None:
+    """Lower case or not, of a normaliser that has this option, as BERT's; others stay as the files say, with a note."""
+    normalizer = tokenizer.engine.normalizer
+    if isinstance(normalizer, normalizers.BertNormalizer):
+        normalizer.lowercase = value
+        tokenizer.engine.normalizer = normalizer
+    else:
+        warnings.warn("do_lower_case changes nothing: this tokenizer's normaliser has no such option", stacklevel=4)
+
+
+def _tokenizer_folder(name_or_folder: str | Path, revision: str | None, finding: Mapping[str, Any]) -> Path:
+    """A folder with a tokenizer, which needs no config.json."""
+    if isinstance(name_or_folder, (str, Path)) and not finding.get("subfolder"):
+        folder = Path(name_or_folder)
+        if folder.is_dir():
+            return folder
+    return options_of(dict(finding)).find_folder(name_or_folder, revision, allow_pickle=False)
+
+
+ROLES = {
+    "BertTokenizer": "[CLS] [SEP] [PAD] [UNK] [MASK]",
+    "DistilBertTokenizer": "[CLS] [SEP] [PAD] [UNK] [MASK]",
+    "ElectraTokenizer": "[CLS] [SEP] [PAD] [UNK] [MASK]",
+    "RobertaTokenizer": "<s> </s> <pad> <unk> <mask>",
+    "XLMRobertaTokenizer": "<s> </s> <pad> <unk> <mask>",
+    "CamembertTokenizer": "<s> </s> <pad> <unk> <mask>",
+    "BartTokenizer": "<s> </s> <pad> <unk> <mask>",
+}
+"""Classes of tokenizers → their special tokens, where none are given: cls, sep, pad, unk, mask."""
+
+
+def new_tokenizer(
+    cls: type, *, tokenizer_file: Any = None, tokenizer_object: Any = None, **attributes: Any
+) -> ReferenceTokenizer:
+    """A tokenizer of a file, or of an engine of the tokenizers library.
+
+    Raises: ConfigError: not one of the two.
+    """
+    if (tokenizer_file is None) == (tokenizer_object is None):
+        raise ConfigError(
+            f"{cls.__name__}(…) makes a tokenizer of tokenizer_file= or of tokenizer_object=; give one of them"
+        )
+    engine = tokenizers.Tokenizer.from_str(
+        read_text(Path(tokenizer_file), DataError) if tokenizer_object is None else tokenizer_object.to_str()
+    )
+    engine.no_padding()
+    engine.no_truncation()
+    usual = ROLES.get(cls.__name__.removesuffix("Fast"), "").split()
+    roles = ("cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
+    own = {role: token for role, token in zip(roles, usual, strict=False) if engine.token_to_id(token) is not None}
+    attributes = own | attributes
+    tokens = [value for role, value in attributes.items() if role.endswith("_token") and value is not None]
+    engine.add_special_tokens([token for token in tokens if engine.token_to_id(str(token)) is None])
+    return as_reference_tokenizer(set_attributes(Tokenizer(engine), attributes))
