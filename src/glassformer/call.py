@@ -17,21 +17,19 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.modules.module import _IncompatibleKeys
 
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Flow, Output, Tape
 from glassformer.core.heads import Pooler
 from glassformer.edge import TOKEN_INPUTS, ModelInputs, keep_of, read_call
 from glassformer.engine.prepare import unprepare
-from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.models import Network
 from glassformer.models._config import ConfigReader
 from glassformer.models._seq2seq import EncoderDecoder
 from glassformer.models.reference_calls import call_part, layer_list, with_layers
 from glassformer.models.resize import layer_key
-from glassformer.weights.load import name_list
 
 
 class CallInputs(ModelInputs, total=False):
@@ -261,9 +259,8 @@ class PartCalls:
             return encoder_of(network, self.family)(*args, **inputs)
         body = {name for name, _ in network.named_parameters() if not name.startswith("head.")}
         if not body <= {*parameters}:
-            output = call_part(network, self.family, path, parameters, *args, **inputs)
-            if output is not None:
-                return output
+            if (alone := call_part(network, self.family, path, parameters, *args, **inputs)) is not None:
+                return alone
             raise UnsupportedError(
                 f"{path} is a view of its parameters; call the model: model(…, output_hidden_states=True), or "
                 "model(…, tape=Tape('blocks.*.out')) for any activation"
@@ -303,17 +300,6 @@ class PartCalls:
         with_layers(network, at, chosen)
         self.model.spec = family.spec(ConfigReader(config))
         return True
-
-    def load(self, tensors: Mapping[str, Any], wanted: Collection[str], strict: bool) -> Any:
-        """Copy tensors into parameters, all of `wanted` with `strict`; missing_keys, unexpected_keys."""
-        missing, surplus = [x for x in wanted if x not in tensors], [x for x in tensors if x not in wanted]
-        if strict and (missing or surplus):
-            raise WeightsError(
-                f"the state dict does not fit: {len(missing)} missing: {name_list(missing)}; {len(surplus)} surplus: "
-                f"{name_list(surplus)}; strict=False takes what fits"
-            )
-        self.model.load_state_dict({name: x for name, x in tensors.items() if name in wanted}, strict=False)
-        return _IncompatibleKeys(missing, surplus)
 
     def unprepare(self) -> None:
         """Put the linear layers back that hooks are on; those stay as they are when the model is prepared again."""

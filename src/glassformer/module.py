@@ -86,8 +86,9 @@ class NetworkModule(nn.Module):
         """Refuses modules that no call would reach. Raises: UnsupportedError: another module than the network."""
         if isinstance(value, (nn.Module, nn.Parameter)) and name != "network":
             raise UnsupportedError(
-                f"model.{name} = … would change nothing that the model computes; another head is "
-                "load(…, head=…) or num_labels=…, another part model.network.… = …"
+                f"model.{name} = … would change nothing that the model computes; another head is load(…, head=…) or "
+                "num_labels=…, with a model of glassformer.hf also nn.Linear(width, labels) as its last layer; another "
+                "part is model.network.… = …"
             )
         super().__setattr__(name, value)
 

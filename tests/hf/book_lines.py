@@ -424,13 +424,13 @@ from transformers import TrainingArguments, Trainer
 m = AutoModelForSequenceClassification.from_pretrained(NLI)
 Trainer(model=m, args=TrainingArguments('x')).hyperparameter_search(n_trials=2)
 """,
-            refused="glassformer search",
+            refused="model_init",
         ),
         Line(
             START
             + """
 from transformers import AutoModelForMultipleChoice
-AutoModelForMultipleChoice.from_pretrained(BERT)
+AutoModelForMultipleChoice.from_pretrained(GPT2)
 """,
             refused="score each choice as a pair",
         ),

@@ -957,7 +957,6 @@ out = TextClassificationPipeline(model=m, tokenizer=tok, top_k=None)('time flies
 from transformers import AutoModelForMultipleChoice
 out = AutoModelForMultipleChoice.from_pretrained(BERT).config.model_type
 """,
-        refused="score each choice as a pair",
     ),
     "next sentence": Line(
         """

@@ -23,6 +23,7 @@ from tests.hf.guide_lines import GUIDES
 from tests.hf.idiom_lines import IDIOMS
 from tests.hf.lines import CHAPTERS, Line
 from tests.hf.more_lines import MORE
+from tests.hf.part_lines import PARTS
 from tests.hf.trainer_lines import TRAINERS
 
 LABELS = {"id2label": {"0": "NEGATIVE", "1": "POSITIVE"}, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}}
@@ -150,7 +151,7 @@ def same(ours: Any, theirs: Any) -> None:
     "line", [pytest.param(line, id=f"{chapter}-{number}")
              for chapter, lines in {**CHAPTERS, "more": [Line(code) for code in MORE], **GUIDES, **BOOK}.items()
              for number, line in enumerate(lines, 1)]
-    + [pytest.param(line, id=name) for name, line in {**IDIOMS, **FURTHER, **TRAINERS}.items()]
+    + [pytest.param(line, id=name) for name, line in {**IDIOMS, **FURTHER, **TRAINERS, **PARTS}.items()]
 )  # fmt: skip
 def test_the_same_as_the_reference(line: Line, names: dict[str, Any], tmp_path: Path) -> None:
     code = line.code.replace("transformers", "glassformer.hf")

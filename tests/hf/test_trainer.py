@@ -150,7 +150,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         hf.Trainer(Small(), args, train_dataset=ROWS).train(resume_from_checkpoint=True)
     with pytest.raises(DataError, match="holds no checkpoint of this Trainer"):
         hf.Trainer(Small(), args, train_dataset=ROWS).train(resume_from_checkpoint=str(tmp_path))
-    with pytest.raises(UnsupportedError, match="glassformer search"):
+    with pytest.raises(ConfigError, match="give Trainer\\(model_init=…\\)"):
         hf.Trainer(Small(), args).hyperparameter_search()
     with pytest.raises(ConfigError, match="give max_steps"):
         hf.Trainer(Small(), args, train_dataset=_Stream()).train()

@@ -37,13 +37,10 @@ def first(x: Any) -> Tensor:
     return x if isinstance(x, Tensor) else x[0]
 
 
-SELF = tuple(f"bert.encoder.layer.{i}.attention.self" for i in range(3))
-
-
 @pytest.mark.parametrize(
     ("name", "refused"),
     {
-        "BertForSequenceClassification": (*SELF, "bert.pooler"),
+        "BertForSequenceClassification": ("bert.pooler",),
         "DistilBertForSequenceClassification": (),
         "GPT2LMHeadModel": (),
         "LlamaForCausalLM": (),
@@ -168,13 +165,24 @@ def test_a_part_is_initialised_anew_and_put_into_evaluation_mode(tmp_path: Path)
 def test_what_hooks_cannot_do(tmp_path: Path) -> None:
     ours, _ = both("BertForSequenceClassification", tmp_path)
     with pytest.raises(UnsupportedError, match="no module of ours computes whole"):
-        ours.bert.encoder.layer[0].attention.self.register_forward_hook(print)
+        ours.bert.pooler.register_forward_hook(print)
     handle = ours.bert.register_forward_hook(lambda module, args, output: output[0] + 1)
     with pytest.raises(UnsupportedError, match="a hook on the body replaces nothing"), handle:
         ours(IDS)
     with pytest.raises(UnsupportedError, match="register_full_backward_hook of 'bert'"):
         ours.bert.register_full_backward_hook(print)
     with pytest.raises(UnsupportedError, match=r"encoder\.layer = … would change nothing"):
-        ours.bert.encoder.layer = ours.bert.encoder.layer[:2]
+        ours.bert.encoder.layer = nn.ModuleList([nn.Identity()])
     with pytest.raises(UnsupportedError, match="num_hidden_layers"):
-        del ours.bert.encoder.layer[2:]
+        del ours.bert.encoder.layer[:]
+
+
+def test_layers_are_dropped_as_in_the_reference(tmp_path: Path) -> None:
+    ours, theirs = both("BertForSequenceClassification", tmp_path)
+    for model in (ours, theirs):
+        del model.bert.encoder.layer[2:]
+        model.bert.encoder.layer = nn.ModuleList([model.bert.encoder.layer[1], model.bert.encoder.layer[0]])
+    with torch.no_grad():
+        torch.testing.assert_close(ours(IDS).logits, theirs(IDS).logits, atol=1e-5, rtol=1e-4)
+    ours.save_pretrained(tmp_path / "fewer")
+    assert len(glassformer.load(tmp_path / "fewer").network.blocks) == ours.config.num_hidden_layers == 2

@@ -110,7 +110,7 @@ for _name in (
     *("tokenization_utils", "tokenization_utils_base", "tokenization_utils_fast"),
     *("trainer_callback", "trainer_seq2seq", "trainer_utils", "trainer_pt_utils", "training_args_seq2seq"),
     *("training_args", "file_utils", "utils.hub", "pytorch_utils", "cache_utils", "processing_utils", "image_utils"),
-    *("feature_extraction_utils", "image_processing_utils", "utils.quantization_config", "activations"),
+    *("feature_extraction_utils", "image_processing_utils", "utils.quantization_config"),
     *("generation.configuration_utils", "generation.logits_process", "generation.stopping_criteria"),
     *("generation.streamers", "convert_graph_to_onnx"),
 ):

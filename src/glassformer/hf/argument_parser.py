@@ -1,4 +1,4 @@
-"""`HfArgumentParser`: options of a script from dataclasses, also of `TrainingArguments`, from the command line or a file."""
+"""`HfArgumentParser`: options of a script from dataclasses, and their values from the command line or a file."""
 
 from __future__ import annotations
 

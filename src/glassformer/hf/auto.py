@@ -42,6 +42,10 @@ AUTO_TASKS: Mapping[str, tuple[str, ...]] = {
 """What follows `AutoModel` in a class name → tasks of which a family has the first that it can."""
 
 
+OWN: dict[tuple[str, str], Any] = {}
+"""Auto class and model type of one's own → the class of the model."""
+
+
 class LoadsModels:
     """`from_pretrained` and `from_config` of a class of the reference library.
 
@@ -51,6 +55,11 @@ class LoadsModels:
 
     TASKS: ClassVar[tuple[str, ...]] = ()
     FAMILY: ClassVar[str | None] = None
+
+    @classmethod
+    def register(cls, config_class: Any, model_class: Any, exist_ok: bool = False) -> None:
+        """Load models whose config is of this class of one's own with that class."""
+        OWN[cls.__name__, config_class.model_type] = model_class
 
     @classmethod
     def from_pretrained(cls, name_or_folder: str | Path, *unnamed: Any, **keywords: Any) -> Any:
@@ -68,6 +77,8 @@ class LoadsModels:
             name_or_folder, keywords.pop("revision", None), allow_pickle=allow_pickle
         )
         config = text_part(read_json_object(folder / "config.json", ConfigError))
+        if (own_class := OWN.get((cls.__name__, str(config.get("model_type"))))) is not None:
+            return own_class.from_pretrained(folder, **keywords)
         for name in finding:
             keywords.pop(name)
         informed = keywords.pop("output_loading_info", False)
@@ -84,6 +95,8 @@ class LoadsModels:
         """A new model with random weights, in training mode."""
         if not isinstance(config, Mapping):
             raise ConfigError(f"the config is {safe_repr(config)}; give a dict, or AutoConfig.from_pretrained(folder)")
+        if (own_class := OWN.get((cls.__name__, getattr(config, "model_type", "")))) is not None:
+            return own_class(config)  # type: ignore[no-any-return] # of a caller's
         own = {name: keywords.pop(name) for name in ("tokenizer", "device") if name in keywords}
         task = keywords.pop("task", None) or cls._task(config, None)
         model = as_reference(Model.from_config(config, task=task, **own), cls)
@@ -147,8 +160,8 @@ class FamilyModel(LoadsModels, ReferenceModel):  # type: ignore[misc] # from_con
 
 
 NO_SUBCLASS = (
-    "{} is derived from a whole model: derive it from PreTrainedModel, or BertPreTrainedModel, and give it the body as a "
-    "part: self.bert = BertModel(config); or glassformer.load(head=…)"
+    "{} is derived from a whole model: derive it from PreTrainedModel, or BertPreTrainedModel, and give it the body as "
+    "a part: self.bert = BertModel(config); or glassformer.load(head=…)"
 )
 
 

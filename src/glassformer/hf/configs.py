@@ -30,8 +30,22 @@ def options_of(keywords: dict[str, Any]) -> LoadOptions:
     return LoadOptions.read(keywords, dtype=None, device=None, offline=False, overrides=None)
 
 
+REGISTERED: dict[str, Any] = {}
+"""Model types of one's own → the classes of their configs."""
+
+
 class AutoConfig:
     """The config of a model: `from_pretrained`, or `for_model` with a model type and its keys."""
+
+    @classmethod
+    def register(cls, model_type: str, config: Any, exist_ok: bool = False) -> None:
+        """Read configs of a model type of one's own with this class.
+
+        Raises: ConfigError: the type is known.
+        """
+        if not exist_ok and (model_type in REGISTERED or model_type in FAMILIES):
+            raise ConfigError(f"model_type {safe_repr(model_type)} is known; give exist_ok=True to put another there")
+        REGISTERED[model_type] = config
 
     @classmethod
     def from_pretrained(
@@ -50,6 +64,8 @@ class AutoConfig:
         options = options_of(keywords)
         folder = options.find_folder(name_or_folder, revision, allow_pickle=False)
         stored = text_part(read_json_object(folder / "config.json", ConfigError))
+        if (own := REGISTERED.get(str(stored.get("model_type")))) is not None:
+            return own.from_pretrained(folder, **keywords)
         unused = {name: keywords[name] for name in options.unknown_to(stored)} if return_unused_kwargs else {}
         options = options_of({name: value for name, value in keywords.items() if name not in unused})
         config = ModelConfig(options.override(stored, cls.from_pretrained))

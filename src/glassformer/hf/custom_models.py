@@ -34,6 +34,11 @@ from glassformer.weights.load import LEGACY_NORM_NAMES
 from glassformer.weights.read import open_checkpoint
 from glassformer.weights.write import write_checkpoint
 
+NO_CODE = (
+    "{0} is not saved with its code, which is never loaded from a model's folder: import the class, and call "
+    "{0}.from_pretrained(folder), or AutoConfig.register and AutoModel.register"
+)
+
 
 class AnyModel(type(nn.Module)):  # type: ignore[misc] # torch's, as mypy sees it, is no class
     """`isinstance(model, PreTrainedModel)` holds for every model of ours, too."""
@@ -62,7 +67,7 @@ class CustomModel(nn.Module, metaclass=AnyModel):
                 f"{type(self).__name__}(config) takes a config, such as AutoConfig.from_pretrained(folder); got "
                 f"{type(config).__name__}"
             )
-        self.config = config
+        self.config: Any = config
 
     # ------------------------------------------------------------------------------------------- initial weights
 
@@ -123,6 +128,11 @@ class CustomModel(nn.Module, metaclass=AnyModel):
         return (model, {**loading, "mismatched_keys": [], "error_msgs": []}) if informed else model
 
     @classmethod
+    def register_for_auto_class(cls, *_: Any) -> None:
+        """Raises: UnsupportedError: code is not saved beside weights."""
+        raise UnsupportedError(NO_CODE.format(cls.__name__))
+
+    @classmethod
     def from_config(cls, config: Any, **_: Any) -> Self:
         """A new model with random weights, in training mode."""
         return cls(config)
@@ -177,15 +187,18 @@ class CustomModel(nn.Module, metaclass=AnyModel):
         return own | {f"{at}.{name}": x for at, body in bodies.items() for name, x in body.state_dict().items()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Copy tensors into the parameters, by the names that `state_dict` has. Returns: what is missing, or surplus."""
+        """Copy tensors into the parameters, by the names that `state_dict` gives.
+
+        Returns: missing_keys, unexpected_keys.
+        """
         bodies = dict(self.bodies())
-        renamed = {name: x for name, x in state_dict.items() if not any(name.startswith(f"{at}.") for at in bodies)}
+        own = {name: x for name, x in state_dict.items() if not any(name.startswith(f"{at}.") for at in bodies)}
         for at, body in bodies.items():
             theirs = {name.removeprefix(f"{at}."): x for name, x in state_dict.items() if name.startswith(f"{at}.")}
             body.load_state_dict(theirs, strict=strict)
         ours = super().state_dict()
         within = {name: x for name, x in ours.items() if any(name.startswith(f"{at}.") for at in bodies)}
-        result = super().load_state_dict({**renamed, **within}, strict=strict, assign=assign)
+        result = super().load_state_dict({**own, **within}, strict=strict, assign=assign)
         result.missing_keys[:] = [name for name in self.state_dict() if name not in state_dict]
         return result
 
@@ -217,10 +230,10 @@ class CustomModel(nn.Module, metaclass=AnyModel):
     def resize_token_embeddings(self, size: int | None = None, **options: Any) -> nn.Embedding:
         """Resize the vocabulary of the first body."""
         table = self._body().resize_token_embeddings(size, **options)
-        self.config["vocab_size"] = table.num_embeddings
+        self.config.vocab_size = table.num_embeddings
         return table
 
-    def gradient_checkpointing_enable(self, *_: Any, **__: Any) -> None:
+    def gradient_checkpointing_enable(self, *unnamed: Any, **named: Any) -> None:
         """Activation checkpointing of the bodies in training mode."""
         for _, body in self.bodies():
             body.gradient_checkpointing_enable()
@@ -269,6 +282,11 @@ class PretrainedConfig(ModelConfig, metaclass=_AnyConfig):
     def from_json_file(cls, path: str | Path) -> Self:
         """The config of a JSON file. Raises: ConfigError: it is no JSON object."""
         return cls.from_dict(read_json_object(Path(path), ConfigError))
+
+    @classmethod
+    def register_for_auto_class(cls, *_: Any) -> None:
+        """Raises: UnsupportedError: code is not saved beside weights."""
+        raise UnsupportedError(NO_CODE.format(cls.__name__))
 
     def to_dict(self) -> dict[str, Any]:
         """A plain dict of the keys, with the model type."""

@@ -58,7 +58,7 @@ class MultipleChoice(FamilyModel):
             )
         return super()._task(config, folder)
 
-    def forward(self, *args: Any, labels: Tensor | None = None, **inputs: Any) -> Any:
+    def forward(self, *args: Any, **inputs: Any) -> Any:
         """As of every model; the inputs have a dimension of choices after that of rows. labels: the right ones. [B]
 
         Raises: DataError: ids without choices.
@@ -71,7 +71,7 @@ class MultipleChoice(FamilyModel):
             raise DataError(
                 "the ids of choices are [B, choices, T]: tensor.unsqueeze(0) for the choices of one question"
             )
-        choices = ids.shape[1]
+        labels, choices = given.pop("labels", None), ids.shape[1]
         rows = {
             name: x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() >= (4 if name in BY_CHOICE else 3) else x
             for name, x in given.items()

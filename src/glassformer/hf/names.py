@@ -54,7 +54,7 @@ REFUSED = {
     ),
     "WatermarkingConfig": "{} is not there: a logits_processor of one's own changes the logits",
     "no_init_weights": "{} is not there: write `with torch.device('meta')` around what makes the model",
-    "PIPELINE_REGISTRY": "{} is not there: write a function, or a class of your own, around pipeline(…)",
+    "PIPELINE_REGISTRY": "{} is not there: write a class that derives from Pipeline, and make one",
     "convert": "{} is not there: `glassformer export MODEL --format onnx -o folder` writes ONNX files (docs/export.md)",
     "cached_file": "{} is not there: glassformer.hub.resolve(name) gives the folder of a model",
     "AutoBackbone": "{} is not there: model(…, output_hidden_states=True) gives the features of each block",

@@ -222,10 +222,9 @@ class Processor:
             kind = return_tensors if audio is not None else return_tensors or "pt"
             ids = dict(self._tokenizer(text, return_tensors=kind, padding=options.get("padding", False)))
             tensors |= ids
-        sounds = audio is not None and isinstance(self.feature_extractor, SoundReader)
         if images is not None and self.image_processor is not None:
             tensors |= dict(self.image_processor(images))
-        if sounds:
+        if audio is not None and isinstance(self.feature_extractor, SoundReader):
             tensors = dict(self.feature_extractor(audio, options.get("sampling_rate")))
             tensors |= {} if text is None else {"labels": ids["input_ids"]}
         if not tensors:

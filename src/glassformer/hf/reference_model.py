@@ -26,7 +26,7 @@ from glassformer.call import PartCalls
 from glassformer.core.flow import Output
 from glassformer.errors import WeightsError
 from glassformer.model import Model
-from glassformer.models.reference_modules import module_tree
+from glassformer.models.reference_tree import module_tree
 from glassformer.weights.load import export_parameters, name_list
 from glassformer.weights.names import Slice, Tied
 
@@ -52,6 +52,36 @@ class ReferenceModel(Model):
         """The name of the loss in the reference library; None where it is in the class itself."""
         loss = LOSS.search(type(self).__name__)
         return loss.group() if loss else None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Also another last layer of a classifier, for other labels: `model.classifier = nn.Linear(width, 5)`."""
+        if not (isinstance(value, nn.Linear) and self._takes(name, value)):
+            super().__setattr__(name, value)
+
+    def _takes(self, name: str, layer: nn.Linear) -> bool:
+        """Put a layer in the place of the one of this name; False: it is no classifier's, or of another width."""
+        head = self.network.head
+        before = getattr(self, name, None)
+        at = next((at for at, module in head.named_modules() if module is before), None) if head is not None else None
+        labels = self.task.endswith("classification") and isinstance(before, nn.Linear)
+        if not labels or not at or before.in_features != layer.in_features:  # type: ignore[union-attr] # as labels says
+            return False
+        stem, _, leaf = at.rpartition(".")
+        setattr(head.get_submodule(stem), leaf, layer)  # type: ignore[union-attr] # there is one, as at says
+        self.num_labels = layer.out_features
+        return True
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels the head has. Set: how many the config says, with names of their own where it had others."""
+        return int(self.config.num_labels)
+
+    @num_labels.setter
+    def num_labels(self, count: int) -> None:
+        if count != len(self.config.id2label):
+            for key in ("id2label", "label2id"):
+                self.config.pop(key, None)
+            self.config["num_labels"] = count
 
     def forward(self, *unnamed: Any, **inputs: Any) -> Any:
         """As of every model; None at the end of unnamed inputs is nothing, as exporters give it."""
@@ -83,9 +113,9 @@ class ReferenceModel(Model):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, nn.Parameter]]:
-        """Our parameters, by the reference library's names of their tensors; by their paths with remove_duplicate=False.
+        """Our parameters, by the reference library's names of their tensors.
 
-        That is how exporters ask, who go to each parameter by its name.
+        With remove_duplicate=False by their paths: so exporters ask, who go to each parameter by its name.
         """
         if not remove_duplicate:
             yield from self.network.named_parameters(prefix, recurse, remove_duplicate=False)
@@ -107,7 +137,9 @@ class ReferenceModel(Model):
         yield from module_tree(self.network, self._reference_entries(), PartCalls(self))
 
     def named_children(self) -> Iterator[tuple[str, nn.Module]]:
-        """The modules of the reference library's model that stand in no other."""
+        """The modules of the reference library's model that stand in no other; the network where a call is traced."""
+        if torch.jit._trace._trace_module_map is not None:  # which has to find the modules that the call passes
+            return super().named_children()
         return ((name, module) for name, module in self.named_modules() if name and "." not in name)
 
     def children(self) -> Iterator[nn.Module]:

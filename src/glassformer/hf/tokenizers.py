@@ -33,6 +33,20 @@ class ReferenceTokenizer(Tokenizer):
             self.save(folder)
             return push_folder(Path(folder), name, **options)
 
+    def convert_ids_to_tokens(self, ids: Any, skip_special_tokens: bool = False) -> Any:
+        """As of every tokenizer; None for an id that is no token, as models with more rows than tokens give it."""
+        listed = ids.tolist() if hasattr(ids, "tolist") else ids
+        if isinstance(listed, int):
+            return self.engine.id_to_token(listed) if listed >= self.vocab_size else super().convert_ids_to_tokens(ids)
+        if not isinstance(listed, (list, tuple)) or all(isinstance(x, int) and x < len(self) for x in listed):
+            return super().convert_ids_to_tokens(ids, skip_special_tokens)
+        return [self.convert_ids_to_tokens(int(x), skip_special_tokens) for x in listed]
+
+    def __repr__(self) -> str:
+        settings = ("name_or_path", "vocab_size", "model_max_length", "padding_side", "truncation_side")
+        named = ", ".join(f"{name}={getattr(self, name)!r}" for name in (*settings, "special_tokens_map"))
+        return f"{type(self).__name__}({named})"
+
     def train_new_from_iterator(self, *args: Any, **options: Any) -> ReferenceTokenizer:
         """As of every tokenizer."""
         return as_reference_tokenizer(super().train_new_from_iterator(*args, **options))

@@ -39,6 +39,8 @@ def call_part(network: nn.Module, family: str, path: str, names: Collection[str]
     mask = next((inputs[x] for x in MASKS if x in inputs), args[1] if len(args) > 1 else None)
     if module is None or not isinstance(first, Tensor) or not isinstance(mask, Tensor | None):
         return None
+    if not isinstance(module, Embedding) and not first.is_floating_point():
+        return None
     flow = Flow(keep=_keep(mask), positions=inputs.get("position_ids"))
     if isinstance(module, Embedding):
         return module(first, flow, inputs.get("token_type_ids"))

@@ -94,10 +94,12 @@ def passed_modules(network: Any, entries: Mapping[str, Any], path: str, parts: A
     biases = {name for at in stacks for ours, names in tensors.items() if ours.startswith(f"{at}.bias.")
               for name in names}  # fmt: skip
     either = (wanted, wanted - biases)  # a bias is the first layer's there, the stack's here
+    weight = f"{path}.weight"
     of_layers = _in_tuple if parts.family in LAYERS_IN_TUPLES else _as_it_is
     of_attention = _as_it_is if parts.family in ATTENTION_ALONE else _with_weights
     for owned, passed in _candidates(network, of_layers, of_attention):
         alone = side.isdigit() and isinstance(passed.first, Stack)  # the only layer of a stack is no stack
+        alone = alone or (passed.shown is _context and weight in entries)  # a linear layer is no attention
         if not alone and {name for ours in owned for name in tensors[ours]} in either:
             return passed
     return None

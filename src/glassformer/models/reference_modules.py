@@ -15,12 +15,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _IncompatibleKeys
 
 from glassformer.core.flow import Flow, Output
-from glassformer.errors import UnsupportedError
+from glassformer.errors import UnsupportedError, WeightsError
 from glassformer.models import reference_hooks
-from glassformer.weights.names import Fused, Rule, Same, Tied, TiedUnlessStored, WeightNames
+from glassformer.weights.load import name_list
+from glassformer.weights.names import Fused, Rule, Same, Slice, Tied, TiedUnlessStored, WeightNames
 
 AS_IT_IS = (Same, Tied, TiedUnlessStored)
 """Rules of parameters that files hold as they are."""
@@ -46,9 +49,6 @@ class Parts(Protocol):
 
     def keep_layers(self, parameters: Collection[str], chosen: list[int]) -> bool:
         """Keep these layers of the stack with these parameters; False: there is no such stack."""
-
-    def load(self, tensors: Mapping[str, Any], wanted: Collection[str], strict: bool) -> Any:
-        """Copy tensors into parameters, all of `wanted` with `strict`; missing_keys, unexpected_keys."""
 
     def unprepare(self) -> None:
         """Put the linear layers back that hooks are on."""
@@ -95,28 +95,6 @@ def _is_linear(network: nn.Module, below: Mapping[str, Entry], path: str) -> boo
 
 def _holds_linear(network: nn.Module, parameter: str) -> bool:
     return isinstance(network.get_submodule(parameter.rpartition(".")[0]), nn.Linear)
-
-
-def module_tree(network: nn.Module, entries: Mapping[str, Entry], parts: Parts) -> Iterator[tuple[str, nn.Module]]:
-    """The modules of the reference library's model by their paths, in its order; then ours that hold no tensor."""
-    paths = (path for name in entries for path in _parents(name))
-    seen: set[int] = set()
-    for path in dict.fromkeys(paths):
-        part = reference_module(network, entries, path, parts)
-        if isinstance(part, nn.Module):
-            seen.add(id(part))
-            yield path, part
-    fused = {id(network.get_submodule(ours.rpartition(".")[0])) for ours, rule, _ in entries.values()
-             if isinstance(rule, Fused)}  # fmt: skip
-    for path, module in network.named_modules():
-        if id(module) not in seen | fused and not any(True for _ in module.children()) and path:
-            yield path, module
-
-
-def _parents(name: str) -> list[str]:
-    """`a.b.weight` → `a`, `a.b`"""
-    steps = name.split(".")
-    return [".".join(steps[:i]) for i in range(1, len(steps))]
 
 
 HOOKS: Mapping[str, Callable[..., Any]] = {
@@ -181,10 +159,13 @@ class ReferenceModule(nn.Module):
         super().__setattr__(name, value)
 
     def __delitem__(self, index: int | slice) -> None:
-        """Raises: UnsupportedError: layers stay where they are."""
-        raise UnsupportedError(
-            f"del {self._path}[…] is not there; a model with fewer layers is from_pretrained(…, num_hidden_layers=…)"
-        )
+        """Remove layers of a list. Raises: UnsupportedError: these are no layers of a stack."""
+        left = list(range(len(self)))
+        del left[index]
+        if not left or not self._parts.keep_layers({ours for ours, *_ in self._entries.values()}, left):
+            raise UnsupportedError(
+                f"del {self._path}[…] is not there; fewer layers are from_pretrained(…, num_hidden_layers=…)"
+            )
 
     def _keep(self, name: str, layers: list[Any]) -> bool:
         """Keep these layers of a list of the model's; False: it is none, or they are others."""
@@ -193,7 +174,7 @@ class ReferenceModule(nn.Module):
         if not numbers or not all(number.isdigit() for number in numbers):
             return False
         names = {ours for theirs, (ours, *_) in self._entries.items() if theirs.startswith(f"{path}.")}
-        return self._parts.keep_layers(names, [int(number) for number in numbers])
+        return bool(self._parts.keep_layers(names, [int(number) for number in numbers]))
 
     def _children(self) -> list[str]:
         start = len(self._path) + 1 if self._path else 0
@@ -252,7 +233,7 @@ class ReferenceModule(nn.Module):
                 outer = outer if inside else name
                 yield name, module
 
-    def modules(self) -> Iterator[nn.Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[nn.Module]:
         """Our modules in it, such as to initialise them anew."""
         return (module for _, module in self.named_modules())
 
@@ -277,7 +258,7 @@ class ReferenceModule(nn.Module):
         return self.train(False)
 
     @property
-    def training(self) -> bool:  # type: ignore[override] # which is an attribute of modules
+    def training(self) -> bool:
         """Whether this part is in training mode."""
         return next((module.training for module in self.modules()), self._network.training)
 
@@ -292,7 +273,7 @@ class ReferenceModule(nn.Module):
             parameter.requires_grad_(requires_grad)
         return self
 
-    def state_dict(self, *_: Any, **__: Any) -> dict[str, Tensor]:
+    def state_dict(self, *_: Any, **__: Any) -> dict[str, Tensor]:  # type: ignore[override] # of its own alone
         """Its tensors, by the reference library's names below the path."""
         start = len(self._path) + 1 if self._path else 0
         at = {name: reference_module(self._network, self._entries, name, self._parts) for name in self._entries}
@@ -304,7 +285,27 @@ class ReferenceModule(nn.Module):
         Returns: missing_keys, unexpected_keys. Raises: WeightsError: with `strict`, a tensor missing or surplus.
         """
         start = f"{self._path}." if self._path else ""
-        return self._parts.load({start + name: x for name, x in state_dict.items()}, {*self._entries}, strict)
+        given = {start + name: x for name, x in state_dict.items()}
+        missing, surplus = [x for x in self._entries if x not in given], [x for x in given if x not in self._entries]
+        if strict and (missing or surplus):
+            listed = f"missing: {name_list(missing)}; surplus: {name_list(surplus)}"
+            raise WeightsError(f"the state dict does not fit {self._path!r}: {listed}; strict=False takes what fits")
+        for name in self._entries.keys() & given.keys():
+            self._copy(name, given[name])
+        return _IncompatibleKeys(missing, surplus)
+
+    @torch.no_grad()
+    def _copy(self, name: str, tensor: Tensor) -> None:
+        """Raises: WeightsError: another shape. UnsupportedError: a tensor that several of our parameters hold."""
+        ours, rule, number = self._entries[name]
+        if isinstance(rule, Slice):
+            raise UnsupportedError(f"{name} is several parameters here; load the state dict of the whole model")
+        parameter = self._network.get_parameter(ours)
+        rows = list(rule.write(parameter))
+        if rows[number].shape != tensor.shape:
+            raise WeightsError(f"{name} is {list(tensor.shape)}; it must be {list(rows[number].shape)}")
+        rows[number] = tensor.to(parameter)
+        parameter.copy_(rule.read(rows))
 
     def forward(self, *args: Any, **inputs: Any) -> Any:
         """As a call."""
@@ -318,7 +319,7 @@ class ReferenceModule(nn.Module):
         return f"ReferenceModule({self._path!r}: {', '.join(self._children())})"
 
 
-class ReferenceLinear(ReferenceModule, nn.Linear):
+class ReferenceLinear(ReferenceModule, nn.Linear):  # type: ignore[override] # its widths are those of the rows
     """A linear layer there, whose weight is rows of one of ours."""
 
 

@@ -58,7 +58,8 @@ class Pipeline(metaclass=_AnyPipeline):
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return next(self.model.parameters()).device
+        device: torch.device = self.model.device
+        return device
 
     def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Options → those of preprocess, of _forward and of postprocess."""

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -124,7 +124,26 @@ class _Options:
     unused: dict[str, Any] = field(default_factory=dict)
 
 
-class TrainingArguments(_Options):
+class _Extended(type):
+    """Makes arguments of a dataclass that derives from `TrainingArguments`: its own fields are options, too."""
+
+    def __call__(cls, *unnamed: Any, **options: Any) -> Any:
+        named: Any = cls  # a dataclass
+        own = {each.name: each for each in fields(named) if each.name not in _NAMES}
+        if "__dataclass_fields__" not in vars(cls) or not own:
+            return super().__call__(*unnamed, **options)
+        made: Any = object.__new__(cls)
+        TrainingArguments.__init__(made, *unnamed, **{name: x for name, x in options.items() if name not in own})
+        for name, each in own.items():
+            default = each.default if each.default_factory is MISSING else each.default_factory()
+            setattr(made, name, options.get(name, default))
+        return made
+
+
+_NAMES = frozenset(each.name for each in fields(_Options))
+
+
+class TrainingArguments(_Options, metaclass=_Extended):
     """Options of a `Trainer`: those of the reference library that its training depends on.
 
         TrainingArguments("runs/first", num_train_epochs=2, eval_strategy="epoch", learning_rate=2e-5)
