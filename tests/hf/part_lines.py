@@ -907,4 +907,86 @@ out = [
 """,
         refused="add_adapter",
     ),
+    "chat-tools": Line(
+        """
+from transformers import AutoTokenizer
+
+tok = AutoTokenizer.from_pretrained(CHAT)
+
+
+def add(a: int, b: int) -> int:
+    '''
+    Add numbers.
+
+    Args:
+        a: one
+        b: other
+    '''
+    return a + b
+
+
+tok.chat_template = '{% for t in tools %}{{ t.function.name }} {% endfor %}{{ messages[0].content }}'
+out = tok.apply_chat_template([{'role': 'user', 'content': 'time'}], tools=[add], tokenize=False)
+"""
+    ),
+    "dataclass-args": Line(
+        """
+from dataclasses import dataclass
+from transformers import TrainingArguments
+
+
+@dataclass
+class DistillationTrainingArguments(TrainingArguments):
+    alpha: float = 0.5
+    temperature: float = 2.0
+
+
+a = DistillationTrainingArguments(output_dir=OUT, alpha=0.9, report_to='none', learning_rate=1e-3)
+out = [a.alpha, a.temperature, a.learning_rate, a.per_device_train_batch_size]
+"""
+    ),
+    "register": Line(
+        """
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
+
+
+class OwnConfig(PretrainedConfig):
+    model_type = 'own-lines'
+
+    def __init__(self, width=4, **kwargs):
+        self.width = width
+        super().__init__(**kwargs)
+
+
+class OwnModel(PreTrainedModel):
+    config_class = OwnConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = nn.Linear(config.width, 2)
+        self.post_init()
+
+    def forward(self, x):
+        return self.model(x)
+
+
+AutoConfig.register('own-lines', OwnConfig)
+AutoModel.register(OwnConfig, OwnModel)
+m = OwnModel(OwnConfig(width=3))
+m.save_pretrained(OUT)
+c = AutoConfig.from_pretrained(OUT)
+again = AutoModel.from_pretrained(OUT)
+out = [c.width, type(again).__name__, torch.equal(m(torch.ones(1, 3)), again(torch.ones(1, 3)))]
+"""
+    ),
+    "tokenizer-pairs-batch": Line(
+        """
+from transformers import AutoTokenizer
+
+tok = AutoTokenizer.from_pretrained(BERT)
+out = dict(tok([('time', 'flies'), ('a banana', 'an arrow')], padding=True))
+"""
+    ),
 }

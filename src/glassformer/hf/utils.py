@@ -17,6 +17,10 @@ PACKAGES = {"vision": "PIL", "sentencepiece": "tokenizers", "tf": "tensorflow", 
 def __getattr__(name: str) -> Any:
     if name.startswith("is_") and name.endswith("_available"):
         return _finder(name.removeprefix("is_").removesuffix("_available"))
+    if name == "get_json_schema":
+        from glassformer.text.tool_schema import function_schema
+
+        return function_schema
     if name == "ModelOutput":
         from glassformer.hf.modeling_outputs import ModelOutput
 

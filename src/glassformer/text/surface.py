@@ -7,7 +7,7 @@ Each is a line or two over the tokenizer's own methods; a name that has no count
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -18,6 +18,7 @@ from glassformer.text.encode import check_choice, check_int, padded_length
 from glassformer.text.encoding import Encoding, to_array
 from glassformer.text.engine import guarded
 from glassformer.text.settings import ChatTemplates
+from glassformer.text.tool_schema import function_schema
 from glassformer.text.vocabulary import TokenizerVocabulary
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ class TokenizerSurface(TokenizerVocabulary):
     def apply_chat_template(
         self,
         conversation: Chat | Sequence[Chat],
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[Mapping[str, Any] | Callable[..., Any]] | None = None,
         documents: Sequence[Mapping[str, Any]] | None = None,
         chat_template: str | None = None,
         add_generation_prompt: bool = False,
@@ -270,7 +271,8 @@ class TokenizerSurface(TokenizerVocabulary):
             add_generation_prompt, continue_final_message: end with the beginning of an assistant's message, or
                 within the last message, so that it is continued.
             tokenize: False gives the text · return_dict: False gives the ids alone · the others: as in a call.
-            tools, documents, variables: of the template, in JSON's types, such as `enable_thinking=False`.
+            tools, documents, variables: of the template, in JSON's types, such as `enable_thinking=False`; tools may be
+                Python functions.
         Returns: an `Encoding`; for one conversation without tensors, of flat lists.
         Raises: DataError: messages of the wrong shape, no template, or one that fails.
         """
@@ -281,7 +283,7 @@ class TokenizerSurface(TokenizerVocabulary):
             special_tokens={f"{role}_token": token for role, token in self.special_tokens.items()},
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
-            variables={"tools": tools, "documents": documents, **variables},
+            variables={"tools": _schemas(tools), "documents": documents, **variables},
         )
         if not tokenize:
             return text
@@ -301,6 +303,11 @@ class TokenizerSurface(TokenizerVocabulary):
         if not all(isinstance(text, str) for pair in sources.items() for text in pair):
             raise ConfigError(f"chat_template is {source!r:.60}; it must be text, or texts by name")
         self._chat_templates = ChatTemplates(dict(sources), in_files=True)
+
+
+def _schemas(tools: Any) -> Any:
+    """Tools as JSON schemas: Python functions by their hints and docstrings, others as they are."""
+    return [function_schema(x) if callable(x) else x for x in tools] if isinstance(tools, (list, tuple)) else tools
 
 
 def _refuse_options(variables: Mapping[str, Any]) -> None:

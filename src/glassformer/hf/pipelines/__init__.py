@@ -121,8 +121,7 @@ def pipeline(
     if name == "translation" and source and target and not split_task(task):
         task = f"translation_{source}_to_{target}"
     inner = plain_pipeline(task, model, **{**DEFAULTS.get(name, {}), **loading, **_renamed(name, options)})
-    if not isinstance(model, Model):
-        as_reference(inner.model)
+    inner.model = inner.model if isinstance(model, Model) else as_reference(inner.model)
     if tokenizer is not None:
         inner.model = copy(inner.model)  # the caller's own model keeps its tokenizer
         chosen = AutoTokenizer.from_pretrained(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer

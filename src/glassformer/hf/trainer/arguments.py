@@ -132,7 +132,7 @@ class _Extended(type):
         own = {each.name: each for each in fields(named) if each.name not in _NAMES}
         if "__dataclass_fields__" not in vars(cls) or not own:
             return super().__call__(*unnamed, **options)
-        made: Any = object.__new__(cls)
+        made: Any = object.__new__(cls)  # type: ignore[arg-type] # a class
         TrainingArguments.__init__(made, *unnamed, **{name: x for name, x in options.items() if name not in own})
         for name, each in own.items():
             default = each.default if each.default_factory is MISSING else each.default_factory()
