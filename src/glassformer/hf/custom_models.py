@@ -144,9 +144,9 @@ class CustomModel(nn.Module, metaclass=AnyModel):
         renamed = dict(state)
         for at, body in self.bodies():
             prefixes = (f"{at}.", f"{body.base_model_prefix}.", "")
-            found = next(p for p in prefixes if not p or any(name.startswith(p) for name in state))
+            prefix = next(p for p in prefixes if not p or any(name.startswith(p) for name in state))
             names = {name for _, theirs in body.tensor_names().values() for name in theirs}
-            renamed |= {f"{at}.{name}": state[found + name] for name in names if found + name in state}
+            renamed |= {f"{at}.{name}": state[prefix + name] for name in names if prefix + name in state}
         shapes = {name: tensor.shape for name, tensor in self.state_dict().items()}
         return {name: tensor for name, tensor in renamed.items() if shapes.get(name, tensor.shape) == tensor.shape}
 

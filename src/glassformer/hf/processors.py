@@ -17,6 +17,7 @@ from glassformer.audio.features import LogMel, Waveform
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_json_object
 from glassformer.hf.configs import options_of
+from glassformer.hub.push import push_folder
 from glassformer.models import find_family, text_part
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
@@ -29,6 +30,12 @@ def _encoding(tensors: dict[str, Any], kind: Any = None) -> Encoding:
     if kind not in (None, "pt", "np"):
         raise ConfigError(f"return_tensors is {kind!r}; it must be 'pt' for PyTorch tensors, or 'np' for NumPy arrays")
     return Encoding({name: x.numpy() if kind == "np" else x for name, x in tensors.items()}, [], [])
+
+
+def _pushed(part: Any, name: str, options: Mapping[str, Any]) -> str:
+    with TemporaryDirectory() as folder:
+        part.save_pretrained(folder)
+        return push_folder(Path(folder), name, **options)
 
 
 def _setting(inner: ImageProcessor | AudioProcessor, name: str) -> Any:
@@ -89,6 +96,10 @@ class ImageReader:
         """Write preprocessor_config.json."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         self.inner.save(folder)
+
+    def push_to_hub(self, name: str, **options: Any) -> str:
+        """Upload preprocessor_config.json to the Hub. Returns: the address of the commit."""
+        return _pushed(self, name, options)
 
 
 class SoundReader:
@@ -190,6 +201,10 @@ class SoundReader:
         Path(folder).mkdir(parents=True, exist_ok=True)
         self.inner.save(folder)
 
+    def push_to_hub(self, name: str, **options: Any) -> str:
+        """Upload preprocessor_config.json to the Hub. Returns: the address of the commit."""
+        return _pushed(self, name, options)
+
 
 class Processor:
     """A tokenizer with an image processor or a feature extractor.
@@ -250,6 +265,22 @@ class Processor:
                 "this processor has no tokenizer: its folder holds no tokenizer.json and no vocabulary files"
             )
         return self.tokenizer
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the files of the tokenizer and of what reads images or sounds."""
+        for part in (self.tokenizer, self.feature_extractor):
+            if part is not None:
+                part.save_pretrained(folder)
+
+    def push_to_hub(self, name: str, **options: Any) -> str:
+        """Upload these files to the Hub. Returns: the address of the commit."""
+        return _pushed(self, name, options)
+
+    @property
+    def model_input_names(self) -> list[str]:
+        """The inputs that it makes."""
+        parts = (self.tokenizer, self.feature_extractor)
+        return [name for part in parts if part is not None for name in part.model_input_names]
 
     def decode(self, *args: Any, **options: Any) -> Any:
         """As of the tokenizer."""

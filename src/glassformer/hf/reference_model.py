@@ -136,6 +136,12 @@ class ReferenceModel(Model):
         yield "", self
         yield from module_tree(self.network, self._reference_entries(), PartCalls(self))
 
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Our buffers, by our names."""
+        return self.network.named_buffers(prefix, recurse, remove_duplicate)
+
     def named_children(self) -> Iterator[tuple[str, nn.Module]]:
         """The modules of the reference library's model that stand in no other; the network where a call is traced."""
         if torch.jit._trace._trace_module_map is not None:  # which has to find the modules that the call passes

@@ -54,8 +54,10 @@ def function_schema(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _arguments(section: str) -> dict[str, str]:
     """`name: description` or `name (type): description`, each perhaps of several lines."""
-    found = re.split(r"^\s*(\w+)\s*(?:\([^)]*\))?:\s*", section, flags=re.MULTILINE)
-    return {name: re.sub(r"\s*\n+\s*", " ", text).strip() for name, text in zip(found[1::2], found[2::2], strict=True)}
+    fields = re.split(r"^\s*(\w+)\s*(?:\([^)]*\))?:\s*", section, flags=re.MULTILINE)
+    return {
+        name: re.sub(r"\s*\n+\s*", " ", text).strip() for name, text in zip(fields[1::2], fields[2::2], strict=True)
+    }
 
 
 def _described(schema: dict[str, Any], text: str) -> dict[str, Any]:

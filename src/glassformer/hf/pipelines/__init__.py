@@ -187,8 +187,8 @@ class CompatiblePipeline:
 
     def _sampling(self, named: Collection[str]) -> dict[str, Any]:
         """Text generation samples, as there, where neither the caller nor the model says how tokens are chosen."""
-        told = self.model.generation_config.get("do_sample") is not None or not METHODS.isdisjoint(named)
-        if self._name != "text-generation" or told:
+        named_method = self.model.generation_config.get("do_sample") is not None or not METHODS.isdisjoint(named)
+        if self._name != "text-generation" or named_method:
             return {}
         return {"do_sample": True, **({} if "temperature" in named else {"temperature": 0.7})}
 
@@ -216,6 +216,14 @@ class CompatiblePipeline:
                 "pipeline.model(**pipeline.tokenizer(text, return_tensors='pt'))"
             )
         raise AttributeError(f"a pipeline has no {name!r}")
+
+    def push_to_hub(self, name: str, **options: Any) -> str:
+        """Upload the model with its tokenizer. Returns: the address of the commit."""
+        return self.model.push_to_hub(name, **options)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.model.dtype
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Save the model with its tokenizer."""

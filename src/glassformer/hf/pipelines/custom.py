@@ -22,10 +22,12 @@ class _AnyPipeline(type):
     """`isinstance(pipe, Pipeline)` holds for what `pipeline(…)` gives, too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return super().__instancecheck__(instance) or (cls is Pipeline and isinstance(instance, CompatiblePipeline))
+        return super().__instancecheck__(instance) or (
+            cls is CustomPipeline and isinstance(instance, CompatiblePipeline)
+        )
 
 
-class Pipeline(metaclass=_AnyPipeline):
+class CustomPipeline(metaclass=_AnyPipeline):
     """A pipeline of one's own: preprocess, _forward, postprocess, and _sanitize_parameters.
 
     Args:
@@ -109,3 +111,7 @@ class Pipeline(metaclass=_AnyPipeline):
         for part in (self.tokenizer, self.feature_extractor, self.image_processor):
             if part is not None:
                 part.save_pretrained(folder)
+
+
+Pipeline = CustomPipeline
+"""By the name of the reference library."""

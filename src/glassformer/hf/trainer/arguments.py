@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,12 @@ UNUSED = frozenset(
     "restore_callback_states_from_checkpoint torch_empty_cache_steps average_tokens_across_devices".split()
 )
 """Options that are taken and change nothing here: where logs and uploads go, how processes are run."""
+
+UNSET = {
+    **dict.fromkeys(("do_train", "do_predict", "overwrite_output_dir", "hub_always_push", "save_only_model"), False),
+    **{"do_eval": True, "local_rank": -1, "log_level": "passive", "report_to": "none", "dataloader_num_workers": 0},
+}
+"""Their values where they are not given; of the others None."""
 
 INSTEAD = {
     "deepspeed": "several processes are `torchrun … -m glassformer train` (docs/training.md)",
@@ -164,6 +171,16 @@ class TrainingArguments(_Options, metaclass=_Extended):
         given = {name: value for name, value in given.items() if name in known}
         super().__init__(output_dir=str(output_dir), unused=unused, **given)
         self._check()
+
+    def __getattr__(self, name: str) -> Any:
+        """Options that change nothing here, as they were given, or as they are there by default."""
+        if name in UNUSED:
+            return self.__dict__.get("unused", {}).get(name, UNSET.get(name))
+        raise AttributeError(f"TrainingArguments has no option {name!r}")
+
+    def get_process_log_level(self) -> int:
+        """The level of logging: WARNING."""
+        return logging.WARNING
 
     def _check(self) -> None:
         for name in ("eval_strategy", "logging_strategy", "save_strategy", "lr_scheduler_type", "optim"):

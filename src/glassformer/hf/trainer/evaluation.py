@@ -198,6 +198,23 @@ class EvaluationLoop(ABC):
         self.state.log_history.append({**entry, "step": self.state.global_step})
         self._notify("on_log", logs=entry)
 
+    @property
+    def model_wrapped(self) -> nn.Module:
+        """The model: one process wraps nothing around it."""
+        return self.model
+
+    def num_examples(self, dataloader: Any) -> int:
+        """How many examples a loader goes through."""
+        return len(dataloader.dataset)
+
+    def get_num_trainable_parameters(self) -> int:
+        """How many parameters are trained."""
+        return sum(x.numel() for x in self.model.parameters() if x.requires_grad)
+
+    def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
+        """The names of parameters that decay: matrices."""
+        return [name for name, x in model.named_parameters() if x.dim() > 1]
+
     def log_metrics(self, split: str, metrics: Mapping[str, Any]) -> None:
         """Print metrics, one a line."""
         print(f"***** {split} metrics *****")

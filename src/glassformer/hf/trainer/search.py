@@ -30,9 +30,9 @@ def default_hp_space(trial: Any) -> dict[str, Any]:
 
 def default_compute_objective(metrics: Mapping[str, float]) -> float:
     """The sum of the metrics; the loss where there are none."""
-    kept = {name: x for name, x in metrics.items() if name not in ("eval_loss", "epoch")}
-    kept = {name: x for name, x in kept.items() if not name.endswith(("_runtime", "_per_second", "_time"))}
-    return float(sum(kept.values())) if kept else float(metrics["eval_loss"])
+    times = ("_runtime", "_per_second", "_time")
+    scores = [x for name, x in metrics.items() if name not in ("eval_loss", "epoch") and not name.endswith(times)]
+    return float(sum(scores)) if scores else float(metrics["eval_loss"])
 
 
 def hyperparameter_search(
