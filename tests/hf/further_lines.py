@@ -544,7 +544,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 out = "text-classification" in PIPELINE_REGISTRY.get_supported_tasks()
 """,
-        refused="around pipeline",
+        refused="derives from Pipeline",
     ),
     "misc-activations": Line(
         """
