@@ -280,7 +280,7 @@ def test_empty_input(bert: Tokenizer, gpt2: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [None, 3, b"time", ["time", None], [b"x"], {"a": "b"}, [["time", "flies"]], ["a", 1.5]]
+    "wrong", [None, 3, b"time", ["time", None], [b"x"], {"a": "b"}, [["time", "flies", "like"]], ["a", 1.5]]
 )
 def test_input_that_is_no_text(bert: Tokenizer, wrong: object) -> None:
     with pytest.raises(DataError, match=r"must be a string"):
@@ -289,6 +289,13 @@ def test_input_that_is_no_text(bert: Tokenizer, wrong: object) -> None:
         bert.batch_ids(wrong, 8)  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"must be a string"):
         bert.encode(wrong)  # type: ignore[arg-type]
+
+
+def test_pairs_in_one_list(bert: Tokenizer) -> None:
+    assert (
+        bert([["time", "flies"], ("fruit", "like")])["input_ids"]
+        == bert(["time", "fruit"], ["flies", "like"])["input_ids"]
+    )
 
 
 def test_half_a_surrogate_pair_is_located(bert: Tokenizer) -> None:
