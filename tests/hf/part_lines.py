@@ -989,4 +989,24 @@ tok = AutoTokenizer.from_pretrained(BERT)
 out = dict(tok([('time', 'flies'), ('a banana', 'an arrow')], padding=True))
 """
     ),
+    "sounds-padded-with-a-mask": Line(
+        """
+import json, pathlib, shutil
+from transformers import Wav2Vec2FeatureExtractor
+shutil.copytree(CTC, OUT)
+path = pathlib.Path(OUT, 'preprocessor_config.json')
+path.write_text(json.dumps({**json.loads(path.read_text()), 'return_attention_mask': True}))
+fe = Wav2Vec2FeatureExtractor.from_pretrained(OUT)
+sounds = fe([SAMPLES, SAMPLES[:800]], sampling_rate=16000, padding='max_length', max_length=3000, return_tensors='pt')
+rows = [{'input_values': sounds.input_values[0]}, {'input_values': sounds.input_values[1][:800]}]
+padded = fe.pad(rows, padding=True, return_tensors='pt')
+out = [
+    sounds.input_values[:, 790:810],
+    sounds.attention_mask.sum(1),
+    list(sounds.input_values.shape),
+    padded.input_values.shape,
+    padded.attention_mask.sum(1),
+]
+"""
+    ),
 }

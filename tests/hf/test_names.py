@@ -63,3 +63,14 @@ def test_a_pipeline_with_another_tokenizer_leaves_the_models_own(tmp_path: Path)
     made = hf.pipeline("text-classification", model, tokenizer=other)
     assert made.tokenizer is other and model.tokenizer is own
     assert made("time flies") == hf.pipeline("text-classification", model)("time flies")
+
+
+def test_a_name_of_a_model_without_a_counterpart_says_what_to_write(tmp_path: Path) -> None:
+    model = hf.AutoModelForCausalLM.from_pretrained(make_folder(tmp_path, "gpt2", task="text-generation"))
+    with pytest.raises(
+        AttributeError, match=r"a GPT2LMHeadModel has no 'prepare_inputs_for_generation': model\.generate"
+    ):
+        model.prepare_inputs_for_generation(None)
+    with pytest.raises(AttributeError, match=r"has no 'layers': the modules are model\.network's"):
+        model.layers()
+    assert not hasattr(model, "layers")

@@ -44,6 +44,20 @@ LOSS = re.compile(
 """Ends of class names that are names of losses there."""
 
 
+INSTEAD = {
+    "prepare_inputs_for_generation": "model.generate(…) and model(…, past_key_values=…) make their inputs themselves",
+    "set_output_embeddings": "a tied layer follows model.set_input_embeddings(…); another head is load(…, head=…)",
+    "get_position_embeddings": "their table is model.network.embed.positions",
+    "resize_position_embeddings": "the length is max_position_embeddings of a new model's config",
+    "loss_function": "model(…, labels=labels).loss",
+    "set_attn_implementation": "it is chosen where a tape listens; leave it out",
+    "dequantize": "model.unprepare() gives the weights back",
+    "get_compiled_call": "torch.compile(model)",
+    "add_model_tags": "model.push_to_hub(…) writes no tags",
+}
+"""Names of the reference library without a counterpart → what to write."""
+
+
 class ReferenceModel(Model):
     """A model under the class name, and with the names of tensors, of the reference library."""
 
@@ -52,6 +66,18 @@ class ReferenceModel(Model):
         """The name of the loss in the reference library; None where it is in the class itself."""
         loss = LOSS.search(type(self).__name__)
         return loss.group() if loss else None
+
+    def __getattr__(self, name: str) -> Any:
+        """Raises: AttributeError: there is none; what to write instead, where that is known."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError as problem:
+            if name.startswith("_"):
+                raise
+            instead = INSTEAD.get(
+                name, "the modules are model.network's, and docs/integrations.md says which names there are"
+            )
+            raise AttributeError(f"a {type(self).__name__} has no {name!r}: {instead}") from problem
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Also another last layer of a classifier, for other labels: `model.classifier = nn.Linear(width, 5)`."""
