@@ -271,7 +271,8 @@ class Task(ABC):
         Raises: UnsupportedError: the task is not about sound. DataError: a row without a sound, with its file and line.
         """
         can = [name for name in TASKS if gives_sounds(task_class(name))]
-        raise UnsupportedError(f"{type(self).__name__} gives nothing to listen to; tasks that do: {', '.join(can)}")
+        own = next((name for name in TASKS if task_class(name) is type(self)), type(self).__name__)
+        raise UnsupportedError(f"the task {own} gives nothing to listen to; tasks that do: {', '.join(can)}")
 
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
         """What should be known beside the scores, and beside their own notes: texts that were cut, …"""

@@ -88,7 +88,7 @@ function Controls({ controller }: { controller: AttributionController }) {
   };
   return (
     <form class="attr-controls" aria-label="What is explained" onSubmit={run}>
-      {field("target", "why", "the model's own output")}
+      {field("target", "why", "the model's own")}
       {field("against", "rather than", "nothing")}
       {model.predicts === "token" && field("at", "at token", "the usual one")}
       {!page && <button class="primary">Explain</button>}
