@@ -2,7 +2,7 @@
 
 encoded = codec.encode_audio("riff.wav")                     codes [K, T], latents, frame rate
 longer = player.continue_codes(encoded.codes, frames=625)    codes [K, T + 625], by a language model over codes
-wet = effect.convert_codes(encoded.codes)                    codes [K, T], by an encoder-decoder over codes
+wet = effect.convert_codes(encoded.codes)                    codes [K, T], by a model of pairs
 sound = codec.decode_audio(longer)                           samples
 """
 
@@ -48,7 +48,7 @@ class AudioCoder(PretrainedModel):
     def convert_codes(
         self, codes: Tensor | EncodedAudio, *, progress: Progress | None = None, **options: object
     ) -> Tensor:
-        """Convert a recording by an encoder-decoder over codes: `generation.audio_codes.convert_codes`."""
+        """Convert a recording by a model of pairs of recordings: `generation.audio_codes.convert_codes`."""
         from glassformer.generation.audio_codes import convert_codes
 
         return convert_codes(self.network, _of(codes), progress=progress, prepare=True, **options)

@@ -20,6 +20,7 @@ from tests.core.small import perturbed
 
 TINY = dict(FAMILIES["musicgen_decoder"].tiny)
 CONVERTER = {**FAMILIES["transformer"].tiny, "codebooks": 3, "vocab_size": 17, "max_positions": 40}
+PAIRED = {**TINY, "num_codebooks": 6, "max_position_embeddings": 43}
 
 
 def drawn(frames: int, seed: int = 0) -> Tensor:
@@ -28,7 +29,7 @@ def drawn(frames: int, seed: int = 0) -> Tensor:
 
 def model_of(config: dict[str, Any]) -> Model:
     torch.manual_seed(2)
-    model = Model.from_config(config, task="text-to-audio" if config is TINY else None).eval()
+    model = Model.from_config(config, task=None if config is CONVERTER else "text-to-audio").eval()
     perturbed(model.network)
     return model
 
@@ -91,9 +92,26 @@ def test_conversion_is_greedy_search_beside_the_source() -> None:
                 assert int(logits[step, book].argmax()) == code, (step, book)
 
 
-@pytest.mark.parametrize("frames", [1, 37, 38, 60, 120])
-def test_long_recordings_are_converted_in_windows(frames: int) -> None:
-    model, source = model_of(CONVERTER), drawn(frames)
+@torch.no_grad()
+def test_conversion_by_a_decoder_is_greedy_search_behind_the_source() -> None:
+    model, source = model_of(PAIRED), drawn(9)
+    made = model.convert_codes(source, do_sample=False)
+    assert made.shape == source.shape and int(made.max()) < 16
+    ids = code_pattern(model.network).tokens(torch.cat([source, made]))[None]
+    logits = model(input_ids=shift_right(ids, 16, 16)).logits[0]
+    for step, row in enumerate(ids[0].tolist()):
+        for book, code in enumerate(row):
+            if book >= 3 and 0 <= step - book < 9:
+                assert int(logits[step, book].argmax()) == code, (step, book)
+    other = source.clone()
+    other[0, 5:] = (other[0, 5:] + 1) % 16  # the first codebook of the source is known three frames ahead
+    assert torch.equal(model.convert_codes(other, do_sample=False)[0, :3], made[0, :3])
+
+
+@pytest.mark.parametrize("config", [CONVERTER, PAIRED], ids=["encoder-decoder", "decoder"])
+@pytest.mark.parametrize("frames", [1, 37, 60, 120])
+def test_long_recordings_are_converted_in_windows(frames: int, config: dict[str, Any]) -> None:
+    model, source = model_of(config), drawn(frames)
     made = model.convert_codes(source, do_sample=False)
     assert made.shape == source.shape
     assert torch.equal(made[:, :37], model.convert_codes(source[:, :37], do_sample=False))
@@ -105,8 +123,10 @@ def test_what_is_refused(tmp_path: Path) -> None:
     for call in (lambda: text.continue_codes(codes, 3), lambda: text.convert_codes(codes)):
         with pytest.raises(UnsupportedError, match="reads no codes of several codebooks"):
             call()
-    with pytest.raises(UnsupportedError, match="continue_codes"):
+    with pytest.raises(UnsupportedError, match="a decoder of 3 codebooks goes on from a recording: continue_codes"):
         model.convert_codes(codes)
+    with pytest.raises(DataError, match=r"codes are"):
+        model_of(PAIRED).convert_codes(torch.cat([codes, codes]))
     with pytest.raises(UnsupportedError, match="convert_codes"):
         model_of(CONVERTER).continue_codes(codes, 3)
     for wrong in (codes[:2], codes.float(), codes + 16, codes[:, :0], codes - 1):

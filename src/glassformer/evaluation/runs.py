@@ -94,6 +94,8 @@ class TrainedRun:
         task = self.task.for_evaluation(**{**self.config.judging, **options})
         if (initial := self.config.model) is not None:
             task.initial_model = lambda: load(initial, device=self.config.device, offline=True)
+        if self.config.data.cache and (folder := self.folder / "examples" / "train").is_dir():
+            task.train_examples = lambda: self.task.encode(self.splits[0], cache=folder)
         return task
 
     def read_rows(

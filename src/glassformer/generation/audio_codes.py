@@ -6,12 +6,22 @@ Each step predicts one id of every codebook, each of them a frame later than the
 that T frames take T + K - 1 steps. They are sampled unless asked otherwise: greedy search mostly ends in repeating one
 code. Sounds longer than the network was trained on are made in windows: each goes on from the last part of what there
 is.
+
+A decoder converts where the source is its first codebooks and the target the others:
+
+    step    1   2   3   4   5   6   7
+    a      a1  a2  a3  a4   ·   ·   ·      a, b   the source, known throughout
+    b       ·  b1  b2  b3  b4   ·   ·      x, y   the target: x1 is predicted by all steps before its own,
+    x       ·   ·  x1  x2  x3  x4   ·             which hold a2 too, a frame that comes later
+    y       ·   ·   ·  y1  y2  y3  y4
+
 Source: Copet et al. 2023 (MusicGen), section 2.2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -39,6 +49,22 @@ def code_pattern(network: Network) -> CodePattern:
             "'musicgen_decoder', or a 'transformer' with codebooks"
         )
     return CodePattern(kind="delayed", books=network.sizes.codebooks, entries=network.vocabulary - 1)
+
+
+def source_pattern(network: Network) -> CodePattern:
+    """The codes that a network converts: of a decoder, half of its codebooks.
+
+    Raises: UnsupportedError: it reads no codes, or an odd number of codebooks.
+    """
+    pattern = code_pattern(network)
+    if "decoder_input_ids" in network.READS:
+        return pattern
+    if pattern.books % 2:
+        raise UnsupportedError(
+            f"a decoder of {pattern.books} codebooks goes on from a recording: continue_codes(codes, frames); one that "
+            "converts has those of the source and as many of the target"
+        )
+    return replace(pattern, books=pattern.books // 2)
 
 
 def longest_window(network: Network) -> int:
@@ -83,15 +109,14 @@ def continue_codes(
 def convert_codes(
     network: Network, codes: Tensor, *, progress: Progress | None = None, prepare: bool = False, **options: object
 ) -> Tensor:
-    """Convert a recording into another of the same length, as an encoder-decoder has learnt to. [K, T] → [K, T]
+    """Convert a recording into another of the same length. [K, T] → [K, T]
 
+    By an encoder-decoder, or by a decoder of 2 K codebooks: those of the source, then those of the target.
     Args: progress, prepare, options: as of `continue_codes`
     Raises: as `continue_codes`.
     """
     pattern = code_pattern(network)
-    if "decoder_input_ids" not in network.READS:
-        raise UnsupportedError("a decoder alone goes on from a recording: continue_codes(codes, frames)")
-    pattern.tokens(codes)  # an early error
+    source_pattern(network).tokens(codes)  # an early error
     generator = _CodeGenerator(network, pattern, {"do_sample": True, **options}, progress)
     if prepare and codes.shape[1] >= MIN_STEPS_TO_PACK:
         prepare_for_steps(network)
@@ -125,11 +150,17 @@ class _CodeGenerator:
 
     @torch.inference_mode()
     def extend(self, prompt: Tensor, frames: int, source: Tensor | None = None) -> Tensor:
-        """A prompt and so many more frames. [K, P] → [K, P + frames], P may be 0; source: what is converted [K, S]"""
+        """A prompt and so many more frames. [K, P] → [K, P + frames], P may be 0; source: what is converted [K, T]"""
         pattern, known = self.pattern, prompt.shape[1]
-        ids = pattern.tokens(torch.cat([prompt, prompt.new_zeros(pattern.books, frames)], 1))  # [T + K - 1, K]
+        codes = torch.cat([prompt, prompt.new_zeros(len(prompt), frames)], 1)
+        beside = pattern.books - len(prompt)  # codebooks of a source, before those that are written
+        if beside:
+            assert source is not None  # `convert_codes` gives it
+            codes, source = torch.cat([source, codes]), None
+        ids = pattern.tokens(codes)  # [T + K - 1, K]
         begun = torch.arange(len(ids))[:, None] - torch.arange(pattern.books)  # the frame that each place is of
         given = (begun < known) | (begun >= known + frames)
+        given[:, :beside] = True
         given_ids = ids.where(given, pattern.padding)
         written = torch.cat([ids.new_full((1, pattern.books), pattern.padding), given_ids])
         cache, memory, read = KeyValueCache(), self._memory(source), 0
@@ -140,7 +171,7 @@ class _CodeGenerator:
                 written[read] = given_ids[step].where(given[step], chosen)
                 if self._progress is not None and step < known + frames:
                     self._progress(1)
-        return pattern.codes(written[1:]).clone()
+        return pattern.codes(written[1:])[beside:].clone()
 
     def _memory(self, source: Tensor | None) -> EncoderOutput | None:
         if source is None:

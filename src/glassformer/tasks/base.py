@@ -84,6 +84,7 @@ class Task(ABC):
         may cut it: `micro_batch_size` examples, or else all of a step, are one call of the network
     columns: those that this one reads: role → column · given_options: keyword arguments that it was made with
     initial_model: gives the model that training began with, where somebody knows it: baselines may use its vectors
+    train_examples: gives the examples of the training rows, where somebody keeps them: baselines may learn from them
 
     Args: model: with the head of this task
     """
@@ -99,6 +100,7 @@ class Task(ABC):
     columns: Mapping[str, str]
     given_options: Mapping[str, Any]
     initial_model: Callable[[], Model] | None = None
+    train_examples: Callable[[], Examples] | None = None
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         task = super().__new__(cls)
@@ -139,6 +141,11 @@ class Task(ABC):
             columns, options: as the task will be made with
         """
         return dict(config)
+
+    @classmethod
+    def initialise(cls, model: Model, options: Mapping[str, Any]) -> None:
+        """Give a model from scratch better weights to begin with, where the task knows some."""
+        return
 
     @classmethod
     def corpus(cls, rows: Dataset, columns: Mapping[str, str]) -> Iterator[str]:

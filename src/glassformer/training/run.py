@@ -108,7 +108,9 @@ def _model(config: RunConfig, kind: type[Task], rows: RowSequence) -> Model:
     config_json = _scratch_config(config)
     if not kind.READS_TEXT:
         fitted = {**config_json, **head_overrides(config, kind, rows, config_json)}
-        return Model.from_config(fitted, task=kind.HEAD, device=config.device)
+        model = Model.from_config(fitted, task=kind.HEAD, device=config.device)
+        kind.initialise(model, config.objective)
+        return model
     tokenizer = _tokenizer(config, kind, rows, str(config_json.get("model_type")))
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
     known = {name: number for name, number in special.items() if number is not None}

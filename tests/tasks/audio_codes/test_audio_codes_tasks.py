@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 import glassformer
 from glassformer.cli.train_screen import next_commands
-from glassformer.core.flow import Flow
 from glassformer.data.guitar import GuitarRows
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.evaluate import evaluate
+from glassformer.evaluation.runs import open_run
 from glassformer.model import Model
 from glassformer.models import FAMILIES
 from glassformer.runs.config import parse_config
@@ -33,10 +36,6 @@ DECODER = {
     "model_type": "musicgen_decoder",
     **{"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "ffn_dim": 32},
     **{"max_position_embeddings": 33, "dropout": 0.0},
-}
-CONVERTER = {
-    "model_type": "transformer",
-    **{"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1, "max_positions": 33},
 }
 CLIPS = {"kind": "guitar", "seconds": 0.5, "contents": ["note"], "pedals": {"overdrive": 1.0}}
 PAIRS = {**CLIPS, "dry": True}
@@ -60,7 +59,7 @@ def config(folder: Path, codec: str, task: str, **changes: Any) -> Any:
         {
             "task": task,
             "output": str(folder),
-            "scratch": CONVERTER if converts else DECODER,
+            "scratch": {**DECODER, "max_position_embeddings": 36} if converts else DECODER,
             "data": {
                 "train": "a guitar",
                 "format": {**clips, "clips": 6, "part": "train"},
@@ -102,6 +101,20 @@ def test_a_decoder_of_codes_is_trained_and_evaluated(tmp_path: Path, codec: str)
     assert recording.seconds == 0.5
 
 
+def test_a_report_learns_its_bigrams_from_the_codes_that_the_run_keeps(
+    tmp_path: Path, codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    made = config(folder, codec, "generate-audio", training={"steps": 1, "batch_size": 4})
+    make_trainer(replace(made, data=replace(made.data, cache=True))).train()
+    run, read, original = open_run(folder), list[int](), GenerateAudio.codes_of
+    monkeypatch.setattr(GenerateAudio, "codes_of", lambda task, x: read.append(len(x)) or original(task, x))
+    kept = run.evaluate(resamples=20).report.baselines
+    assert len(read) == 2, "the rows that are evaluated, once each"
+    shutil.rmtree(folder / "examples")
+    assert run.evaluate(resamples=20).report.baselines == kept and len(read) == 2 + 2 + 6
+
+
 def test_bits_are_those_of_the_whole_pass(codec: str) -> None:
     torch.manual_seed(0)
     sizes = {"num_codebooks": 3, "vocab_size": 16, "pad_token_id": 16, "bos_token_id": 16}
@@ -113,9 +126,11 @@ def test_bits_are_those_of_the_whole_pass(codec: str) -> None:
     codes = task.codes_of(rows[0]["file"]["array"])  # [50, 3], two windows of 30 frames at most
     expected = np.zeros(3)
     for window in (codes[:30], codes[30:]):
-        labels = task.labels([{"labels": window}], Flow())
+        batch = task.collate([{"labels": window}])
         with torch.no_grad():
-            logits = model(input_ids=task.shifted(labels)).logits
+            logits = model(input_ids=batch.batch.input_ids).logits
+        labels = batch.labels
+        assert isinstance(labels, Tensor)
         for book in range(3):
             loss = F.cross_entropy(logits[0, :, book], labels[0, :, book], ignore_index=-100, reduction="sum")
             expected[book] += float(loss) / math.log(2)
@@ -126,7 +141,7 @@ def test_bits_are_those_of_the_whole_pass(codec: str) -> None:
     )
 
 
-def test_an_encoder_decoder_converts_recordings(tmp_path: Path, codec: str) -> None:
+def test_a_decoder_converts_recordings(tmp_path: Path, codec: str) -> None:
     model, _ = trained(tmp_path / "run", codec, "audio-to-audio")
     task = AudioToAudio(model, codec=codec, columns=COLUMNS).for_evaluation()
     rows = read_rows("clips", **PAIRS, clips=2, part="test")
@@ -134,24 +149,71 @@ def test_an_encoder_decoder_converts_recordings(tmp_path: Path, codec: str) -> N
     assert found.report.metric == "mel_distance" and not found.report.higher
     assert 0 <= found.report.metrics["code_accuracy"].value <= 1
     assert list(found.report.baselines) == ["source", "source codes", "target codes"]
+    own, true = (torch.from_numpy(task.codes_of(rows[0][name]["array"])).T for name in ("dry", "file"))
+    made = model.convert_codes(own, seed=0)
+    assert found.predictions[0].details["code_accuracy"] == pytest.approx(float((made == true).float().mean()))
     (before, after, truth), *_ = (example.sounds for example in task.listen(rows))
     assert before.seconds == after.seconds == truth.seconds == 0.5
     assert not np.array_equal(before.samples, truth.samples)
 
 
+def converter() -> Model:
+    sizes = {"num_codebooks": 6, "vocab_size": 16, "pad_token_id": 16, "bos_token_id": 16}
+    return Model.from_config({**DECODER, **sizes}, task="text-to-audio")
+
+
 def test_the_same_window_of_both_recordings(codec: str) -> None:
-    model = Model.from_config({**CONVERTER, "codebooks": 3, "vocab_size": 17})
-    task = AudioToAudio(model, codec=codec, seconds=0.2)
+    task = AudioToAudio(converter(), codec=codec, seconds=0.2)
     example = {"source": np.arange(90).reshape(30, 3) % 16, "labels": np.arange(90).reshape(30, 3) % 16}
     window = task.augment(example, np.random.default_rng(0))
     assert np.array_equal(window["source"], window["labels"]) and len(window["labels"]) == 20
     batch = task.collate(
         [window, task.augment({name: codes[:9] for name, codes in example.items()}, np.random.default_rng(0))]
     )
-    assert batch.labels.shape == (2, 22, 3) and batch.flow.keep.sum().item() == 29
-    assert int((batch.labels == -100).sum()) == 2 * 22 * 3 - 87
-    assert torch.equal(batch.batch.decoder_input_ids[:, 0], torch.full((2, 3), 16))
-    assert task.labels([window], Flow()).max() < 16
+    assert isinstance(batch.labels, Tensor) and batch.labels.shape == (2, 25, 6)
+    assert bool((batch.labels[..., :3] == -100).all()), "the source is not learnt"
+    assert int((batch.labels != -100).sum()) == 3 * (20 + 9)
+    ids = batch.batch.input_ids
+    assert ids is not None and torch.equal(ids[:, 0], torch.full((2, 6), 16))
+    assert torch.equal(ids[0, 1:, 3:][2:], batch.labels[0, :-1, 3:][2:].where(batch.labels[0, :-1, 3:][2:] >= 0, 16))
+    assert ids[0, 1:21, 0].tolist() == window["source"][:, 0].tolist()
+
+
+def test_hidden_codes_of_the_target_are_not_read_but_learnt(codec: str) -> None:
+    task = AudioToAudio(converter(), codec=codec, word_dropout=0.5)
+    codes = np.arange(90).reshape(30, 3) % 16
+    example = {"source": codes, "labels": codes}
+    hidden = task.perturb(example, np.random.default_rng(0))
+    shown, whole = task.collate([hidden]), task.collate([example])
+    assert torch.equal(shown.labels, whole.labels)  # type: ignore[arg-type]
+    ours, theirs = shown.batch.input_ids, whole.batch.input_ids
+    assert ours is not None and theirs is not None and torch.equal(ours[..., :3], theirs[..., :3])
+    frames = np.flatnonzero(hidden["hidden"])
+    assert 5 < len(frames) < 25
+    for book in range(3, 6):
+        changed = (ours[0, :, book] != theirs[0, :, book]).nonzero()[:, 0] - 1 - book
+        assert changed.tolist() == frames.tolist() and bool((ours[0, frames + 1 + book, book] == 16).all())
+    assert task.augment(hidden, np.random.default_rng(0))["hidden"].shape == (27,)
+    with pytest.raises(ConfigError, match=r"word_dropout is 1\.0"):
+        AudioToAudio(converter(), codec=codec, word_dropout=1.0)
+
+
+def test_codes_that_the_codec_takes_for_alike_have_embeddings_that_begin_alike(codec: str, tmp_path: Path) -> None:
+    own = glassformer.load(codec)
+    book: Any = own.network.quantizer.books[1]  # type: ignore[union-attr, index]
+    with torch.no_grad():
+        book.codebook.weight[5] = book.codebook.weight[3]
+    own.save_pretrained(tmp_path / "codec")
+    model = converter()
+    AudioToAudio.initialise(model, {"codec": str(tmp_path / "codec")})
+    table: Any = model.network.embed.tokens.weight.unflatten(0, (6, 17))  # type: ignore[union-attr]
+    for number in (1, 4):  # of the source, of the target
+        assert torch.allclose(table[number, 5], table[number, 3]) and not torch.allclose(
+            table[number, 5], table[number, 4]
+        )
+    assert not torch.allclose(table[1, 5], table[4, 5])
+    head: Any = model.network.head.decoder.weight.unflatten(0, (6, 16))  # type: ignore[union-attr]
+    assert not bool(head[:3].any()) and bool(head[3:].all())
 
 
 def test_ngrams_of_codes_are_a_distribution() -> None:
@@ -192,7 +254,7 @@ def test_a_configuration_without_a_codec(tmp_path: Path, codec: str) -> None:
 
 
 def test_recordings_of_different_lengths_are_no_pair(codec: str) -> None:
-    model = Model.from_config({**CONVERTER, "codebooks": 3, "vocab_size": 17})
+    model = converter()
     sound = {"array": np.zeros(8000, np.float32), "sampling_rate": 16_000}
     rows = read_rows([{"source": sound, "target": {**sound, "array": np.zeros(6000, np.float32)}}])
     with pytest.raises(DataError, match=r"row 0: the source has 0\.50 seconds and the target 0\.38"):
@@ -203,6 +265,6 @@ def test_a_clip_is_made_once_for_all_that_is_read_of_it(codec: str, monkeypatch:
     made: list[int] = []
     original = GuitarRows.row
     monkeypatch.setattr(GuitarRows, "row", lambda rows, index: made.append(index) or original(rows, index))
-    model = Model.from_config({**CONVERTER, "codebooks": 3, "vocab_size": 17})
+    model = converter()
     AudioToAudio(model, codec=codec, columns=COLUMNS).encode(read_rows("clips", **PAIRS, clips=3))
     assert made == [0, 1, 2]

@@ -66,6 +66,10 @@ def test_from_a_configuration_to_chains_and_their_report(tmp_path: Path) -> None
     assert list(found.report.baselines) == ["no pedals", "mel means"]
     assert found.report.baselines["mel means"].metrics["exact"].value == 1.0, "it has learnt these very rows"
     assert [one.label for one in found.predictions] == [row["pedals"] for row in rows]
+    task = NamePedals(model).for_evaluation()
+    task.train_examples = lambda: task.encode(rows)  # as a run keeps them
+    (_, kept) = task.baselines(rows, found.predictions)
+    assert all(one.correct for one in kept.predictions)
 
 
 def test_what_the_decoder_learns_is_the_chain_shifted() -> None:

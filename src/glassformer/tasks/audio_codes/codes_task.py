@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.audio.code_patterns import CodePattern
 from glassformer.audio.listening import Sound
-from glassformer.core.flow import Flow
+from glassformer.core.flow import Batch, Flow
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.engine.codec import decoded_sound, encode_audio, require_codec
 from glassformer.errors import ConfigError
@@ -25,7 +25,7 @@ from glassformer.models.dac.network import Codec
 from glassformer.tasks.base import Dataset, Examples
 from glassformer.tasks.columns import RowTask
 from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
-from glassformer.tasks.microbatch import Example
+from glassformer.tasks.microbatch import Example, MicroBatch
 from glassformer.tasks.transcribe.sounds import RowSounds
 
 
@@ -39,10 +39,11 @@ class CodesTask(RowTask):
     Raises: ConfigError: no codec, one of other codebooks than the model's, or no such window.
     """
 
+    HEAD = "text-to-audio"
     READS_TEXT = False
     REQUIRES = "a recording is needed"
     SOUNDS: ClassVar[tuple[str, ...]]
-    """The roles whose columns are recordings."""
+    """The roles whose columns are recordings; the model has the codebooks of each, one after the other."""
 
     def __init__(
         self,
@@ -57,10 +58,11 @@ class CodesTask(RowTask):
         self.codec_model = load(codec)
         self.codec = require_codec(self.codec_model.network)
         self.pattern, self.folder = code_pattern(model.network), folder
-        if self.pattern != code_layout(self.codec):
+        if self.pattern != code_layout(self.codec, len(self.SOUNDS)):
+            times = f"{len(self.SOUNDS)} times " if len(self.SOUNDS) > 1 else ""
             raise ConfigError(
                 f"the model reads {self.pattern.books} codebooks of {self.pattern.entries} codes, and {codec} makes "
-                f"{self.codec.spec.quantizer.books} of {self.codec.spec.quantizer.entries}"
+                f"{times}{self.codec.spec.quantizer.books} of {self.codec.spec.quantizer.entries}"
             )
         self.rate_hz, self.frame_rate_hz = self.codec.spec.sample_rate_hz, self.codec.spec.frame_rate_hz
         longest = longest_window(model.network)
@@ -74,18 +76,19 @@ class CodesTask(RowTask):
         self.how = {"codec": self.codec.fingerprint(), "rate": self.rate_hz}
 
     @classmethod
-    def codec_sizes(cls, options: Any) -> tuple[CodePattern, float]:
-        """The layout of codes and the frames a second of the codec that options name.
-
-        Raises: ConfigError: they name none.
-        """
+    def head_config(
+        cls, rows: Dataset, config: Mapping[str, Any], *, own: bool, columns: Mapping[str, str] | None, options: Any
+    ) -> dict[str, Any]:
         if not isinstance(name := dict(options or {}).get("codec"), str):
             raise ConfigError(
                 f"codec is {safe_repr(name)}; name the audio codec that makes the codes: objective: {{codec: FOLDER}}, "
                 "such as package:glassformer/checkpoints/guitar_codec"
             )
         codec = require_codec(load(name).network)
-        return code_layout(codec), codec.spec.frame_rate_hz
+        pattern, rate = code_layout(codec, len(cls.SOUNDS)), codec.spec.frame_rate_hz
+        special = {"pad_token_id": pattern.padding, "bos_token_id": pattern.padding}
+        sizes = {"num_codebooks": pattern.books, "vocab_size": pattern.entries, "frame_rate_hz": rate}
+        return {**config, **sizes, **special}
 
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         if cache is not None:  # other recordings under the same names are others
@@ -110,17 +113,37 @@ class CodesTask(RowTask):
         start = int(draw.integers(max(frames - self.window, 0) + 1))
         return {name: codes[start : start + self.window] for name, codes in example.items()}
 
+    def delayed(self, examples: Sequence[Example]) -> Tensor:
+        """Windows of codes as delayed ids, padded. [B, T + K - 1, K]"""
+        codes = [torch.from_numpy(self.all_codes(example)).T for example in examples]
+        ids = [self.pattern.tokens(each) for each in codes]
+        even = torch.full((len(ids), max(map(len, ids)), self.pattern.books), self.pattern.padding)
+        for row, own in zip(even, ids, strict=True):
+            row[: len(own)] = own
+        return even
+
+    def delayed_inputs(self, examples: Sequence[Example]) -> Tensor:
+        """The ids that a decoder reads, before they are shifted. [B, T + K - 1, K]"""
+        return self.delayed(examples)
+
+    def all_codes(self, example: Example) -> np.ndarray:
+        """The codes of an example that a position stands for. [T, K]"""
+        return np.asarray(example["labels"])
+
     def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
         """Windows of codes as labels: delayed ids, -100 where no code is. [B, T + K - 1, K]"""
-        ids = [self.pattern.tokens(torch.from_numpy(np.asarray(example["labels"])).T) for example in examples]
-        labels = torch.full((len(ids), max(map(len, ids)), self.pattern.books), IGNORE_INDEX)
-        for row, own in zip(labels, ids, strict=True):
-            row[: len(own)] = own.masked_fill(own == self.pattern.padding, IGNORE_INDEX)
-        return labels
+        ids = self.delayed(examples)
+        return ids.masked_fill(ids == self.pattern.padding, IGNORE_INDEX)
 
-    def shifted(self, labels: Tensor) -> Tensor:
-        """What a decoder reads to predict labels: the padding id, then every label but the last. [B, T, K]"""
-        return shift_right(labels, self.pattern.padding, self.pattern.padding)
+    def collate_inputs(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
+        """What a decoder reads to predict codes: the padding id, then every step but the last. [B, T, K]"""
+        ids = self.delayed_inputs(examples)
+        return Batch(input_ids=shift_right(ids, self.pattern.padding, self.pattern.padding)), Flow()
+
+    def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> MicroBatch:
+        batch, flow = self.collate_inputs(examples)
+        tokens = sum(len(example["labels"]) for example in examples)
+        return MicroBatch(batch, flow, self.labels(examples, flow), tuple(indices), tokens)
 
     def decoded(self, name: str, codes: Tensor, **more: Any) -> Sound:
         """The sound of codes [K, T], to be listened to."""
@@ -130,9 +153,10 @@ class CodesTask(RowTask):
         return PerplexityMetric(self.head)
 
 
-def code_layout(codec: Codec) -> CodePattern:
-    """How a decoder reads the codes of a codec."""
-    return CodePattern(kind="delayed", books=codec.spec.quantizer.books, entries=codec.spec.quantizer.entries)
+def code_layout(codec: Codec, recordings: int = 1) -> CodePattern:
+    """How a decoder reads the codes of a codec, of so many recordings side by side."""
+    quantizer = codec.spec.quantizer
+    return CodePattern(kind="delayed", books=recordings * quantizer.books, entries=quantizer.entries)
 
 
 def _number(seconds: object) -> float:

@@ -1,13 +1,13 @@
-"""Audio to audio: an encoder-decoder makes one recording of another, both as codes: dry → wet, or wet → dry.
+"""Audio to audio: a decoder makes one recording of another, both as codes: dry → wet, or wet → dry.
 
-source ─ codec ─ codes [T, K] ─ encoder ─ memory
-target ─ codec ─ codes ─ delayed ids ─ decoder ─ the codes one step on
+source ─ codec ─ codes [T, K] ─┐
+target ─ codec ─ codes [T, K] ─┴─ side by side [T, 2 K] ─ delayed ids ─ decoder ─ the target's codes one step on
 evaluated: the target that it writes, decoded, beside the true one, by the distance of log-mel spectrograms
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,24 +15,35 @@ import torch
 from torch import Tensor
 
 from glassformer.audio.listening import Sound, SoundExample
-from glassformer.core.flow import Batch, Flow
-from glassformer.engine.codec import decode_audio
-from glassformer.errors import DataError
+from glassformer.core.flow import Flow
+from glassformer.core.losses import IGNORE_INDEX
+from glassformer.engine.codec import decode_audio, require_codec
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import safe_repr
 from glassformer.generation.audio_codes import convert_codes
+from glassformer.model import Model, load
 from glassformer.tasks.audio_codes.codes_task import CodesTask
 from glassformer.tasks.base import Baseline, Dataset, Progress
 from glassformer.tasks.codec.scores import mel_distance
 from glassformer.tasks.columns import placed
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapMeans
-from glassformer.tasks.microbatch import Example, MicroBatch, padded, padding_keep
+from glassformer.tasks.microbatch import Example
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.sounds import note_marks, sound_title
 
+INITIAL_STD = 0.3
+"""Of the embeddings of codes in the beginning: the sum of a few is about as large as the sinusoids of positions."""
+
 
 class AudioToAudio(CodesTask):
-    """Pairs of recordings of one length, the second of which is made of the first. Args, Raises: as of `CodesTask`"""
+    """Pairs of recordings of one length, the second of which is made of the first.
 
-    HEAD = "translation"
+    Args:
+        word_dropout: in training, the share of frames whose target codes the decoder does not read, although it learns
+            them: what it then predicts rests on the source (Bowman et al. 2016) · else as of `CodesTask`
+    Raises: as `CodesTask`; ConfigError: a share that is none.
+    """
+
     COLUMNS: ClassVar[Mapping[str, str]] = {"source": "source", "target": "target"}
     TARGETS = ("target",)
     SOUNDS = ("source", "target")
@@ -40,13 +51,39 @@ class AudioToAudio(CodesTask):
     CACHE_KEY = "pairs of codes"
     REQUIRES = "a pair of recordings is needed"
 
+    def __init__(
+        self,
+        model: Model,
+        *,
+        codec: str,
+        seconds: float | None = None,
+        word_dropout: float = 0.0,
+        folder: str | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(model, codec=codec, seconds=seconds, folder=folder, columns=columns)
+        if isinstance(word_dropout, bool) or not 0.0 <= word_dropout < 1.0:
+            raise ConfigError(f"word_dropout is {safe_repr(word_dropout)}; it must be a share from 0 to below 1")
+        self.word_dropout = word_dropout
+
     @classmethod
-    def head_config(
-        cls, rows: Dataset, config: Mapping[str, Any], *, own: bool, columns: Mapping[str, str] | None, options: Any
-    ) -> dict[str, Any]:
-        pattern, _ = cls.codec_sizes(options)
-        special = dict.fromkeys(("pad_token_id", "bos_token_id", "decoder_start_token_id"), pattern.padding)
-        return {**config, "codebooks": pattern.books, "vocab_size": pattern.vocabulary, **special}
+    @torch.no_grad()
+    def initialise(cls, model: Model, options: Mapping[str, Any]) -> None:
+        """Embeddings of codes begin as the codec's vectors for them, in a random projection: like codes are alike."""
+        quantizer = require_codec(load(options["codec"]).network).quantizer
+        books: Any = quantizer.books
+        vectors = torch.cat([book.out_proj(book.codebook.weight.T[None])[0].T for book in books])  # [K · V, Z]
+        network: Any = model.network
+        projection = torch.randn(vectors.shape[1], network.width)
+        projected = (vectors - vectors.mean(0)) @ projection
+        projected *= INITIAL_STD / projected.std()
+        table: Tensor = network.embed.tokens.weight  # with an id of padding behind each codebook's
+        for recording in table.unflatten(0, (len(cls.SOUNDS), -1)):
+            rotation = torch.linalg.qr(torch.randn(len(projection[0]), len(projection[0]))).Q  # another of each
+            codes = (projected @ rotation).unflatten(0, (quantizer.spec.books, -1))
+            recording.unflatten(0, (quantizer.spec.books, -1))[:, :-1] = codes
+        head: Tensor = network.head.decoder.weight
+        head[: len(head) // 2] = 0.0  # nobody learns to predict the source, and zeros take little room in a file
 
     # -------------------------------------------------------------------------------------------- training
 
@@ -68,18 +105,27 @@ class AudioToAudio(CodesTask):
             samples = min(len(source), len(target))
             yield index, source[:samples], target[:samples]
 
-    def collate_inputs(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
-        sources = [example["source"] for example in examples]
-        even = len(set(map(len, sources))) == 1
-        return Batch(input_ids=padded(sources, self.pattern.padding)), Flow(
-            keep=None if even else padding_keep(sources)
-        )
+    def all_codes(self, example: Example) -> np.ndarray:
+        return np.concatenate([example["source"], example["labels"]], 1)
 
-    def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> MicroBatch:
-        batch, flow = self.collate_inputs(examples)
-        labels = self.labels(examples, flow)
-        batch = Batch(input_ids=batch.input_ids, decoder_input_ids=self.shifted(labels))
-        return MicroBatch(batch, flow, labels, tuple(indices), sum(len(example["labels"]) for example in examples))
+    def perturb(self, example: Example, draw: np.random.Generator) -> Example:
+        if not self.word_dropout:
+            return example
+        return {**example, "hidden": draw.random(len(example["labels"])) < self.word_dropout}
+
+    def delayed_inputs(self, examples: Sequence[Example]) -> Tensor:
+        ids = super().delayed_inputs(examples)
+        for row, example in zip(ids, examples, strict=True):
+            frames = torch.from_numpy(np.flatnonzero(example.get("hidden", [])))
+            for book in range(self.pattern.books // 2, self.pattern.books):
+                row[frames + book, book] = self.pattern.padding
+        return ids
+
+    def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
+        """The target's codes as labels; those of the source are not learnt. [B, T + 2 K - 1, 2 K]"""
+        labels = super().labels(examples, flow)
+        labels[..., : self.pattern.books // 2] = IGNORE_INDEX
+        return labels
 
     def listen(self, rows: Dataset) -> Iterator[SoundExample]:
         """The source, what the model makes of it, and the true target: before, after, truth."""
@@ -98,22 +144,20 @@ class AudioToAudio(CodesTask):
 
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
         """What the model makes of each source, drawn by its probabilities; the seed is the number of the row."""
+        self._evaluated, codes = rows, dict[int, tuple[Tensor, Tensor]]()
+        self._codes = codes
         for index, source, target in self._pairs(rows):
-            own, codes = (torch.from_numpy(self.codes_of(samples)).T for samples in (source, target))
+            own, true = (torch.from_numpy(self.codes_of(samples)).T for samples in (source, target))
             made = convert_codes(self.model.network, own, seed=index)
+            codes[index] = own, true
+            distance, same = self._distance(decode_audio(self.codec, made), target), (made == true).float().mean()
             yield Prediction(
                 index=index,
                 where=rows.where(index),
                 row={},
                 label=None,
                 predicted=None,
-                details={
-                    "mel_distance": self._distance(decode_audio(self.codec, made), target),
-                    "code_accuracy": float((made == codes).float().mean()),
-                    "source": self._distance(torch.from_numpy(source), target),
-                    "source codes": self._distance(decode_audio(self.codec, own), target),
-                    "target codes": self._distance(decode_audio(self.codec, codes), target),
-                },
+                details={"mel_distance": distance, "code_accuracy": float(same)},
             )
             if progress is not None:
                 progress(1)
@@ -130,11 +174,23 @@ class AudioToAudio(CodesTask):
         values = {name: np.array([one.details[name] for one in predictions]) for name in names}
         return BootstrapMeans(values, {name: about[name] for name in names})
 
+    _evaluated: Dataset | None = None
+    _codes: Mapping[int, tuple[Tensor, Tensor]] = {}
+    """The rows that `predict` has read, and the codes of source and target of each: for baselines."""
+
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
-        for name, about in (
-            ("source", "the source as it is"),
-            ("source codes", "the source through the codec"),
-            ("target codes", "the true target through the codec: no model over its codes is nearer, but by chance"),
+        if self._evaluated is None:
+            return
+        distances: dict[int, list[float]] = {}
+        for index, source, target in self._pairs(self._evaluated):
+            sounds = torch.from_numpy(source), *(decode_audio(self.codec, codes) for codes in self._codes[index])
+            distances[index] = [self._distance(sound, target) for sound in sounds]
+        for number, (name, about) in enumerate(
+            (
+                ("source", "the source as it is"),
+                ("source codes", "the source through the codec"),
+                ("target codes", "the true target through the codec: no model over its codes is nearer, but by chance"),
+            )
         ):
-            rows = [one.by_baseline(None, None, mel_distance=one.details[name]) for one in predictions]
+            rows = [one.by_baseline(None, None, mel_distance=distances[one.index][number]) for one in predictions]
             yield Baseline(name, about, rows)

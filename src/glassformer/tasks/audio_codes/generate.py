@@ -7,15 +7,15 @@ evaluated: bits a code of whole recordings, beside n-grams of codes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.audio.listening import Sound, SoundExample, SoundMark
-from glassformer.core.flow import Batch, Flow
 from glassformer.generation.audio_codes import continue_codes
 from glassformer.models import eval_mode
 from glassformer.tasks.audio_codes.bigrams import CodeNgrams
@@ -23,7 +23,7 @@ from glassformer.tasks.audio_codes.codes_task import CodesTask
 from glassformer.tasks.base import Baseline, Dataset, Progress
 from glassformer.tasks.columns import placed, training_sample
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums
-from glassformer.tasks.microbatch import Example, MicroBatch
+from glassformer.tasks.microbatch import Example
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.sounds import note_marks, sound_title
 
@@ -31,20 +31,10 @@ from glassformer.tasks.transcribe.sounds import note_marks, sound_title
 class GenerateAudio(CodesTask):
     """Recordings, of which every code is learnt. Args, Raises: as of `CodesTask`"""
 
-    HEAD = "text-to-audio"
     COLUMNS: ClassVar[Mapping[str, str]] = {"file": "file"}
     SOUNDS = ("file",)
     METRIC = "bits_per_code"
     CACHE_KEY = "codes"
-
-    @classmethod
-    def head_config(
-        cls, rows: Dataset, config: Mapping[str, Any], *, own: bool, columns: Mapping[str, str] | None, options: Any
-    ) -> dict[str, Any]:
-        pattern, rate = cls.codec_sizes(options)
-        special = {"pad_token_id": pattern.padding, "bos_token_id": pattern.padding}
-        sizes = {"num_codebooks": pattern.books, "vocab_size": pattern.entries, "frame_rate_hz": rate}
-        return {**config, **sizes, **special}
 
     # -------------------------------------------------------------------------------------------- training
 
@@ -53,14 +43,6 @@ class GenerateAudio(CodesTask):
         for index in range(len(rows)):
             with placed(rows, index):
                 yield {"labels": self.codes_of(sounds.read(index))}
-
-    def collate_inputs(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
-        return Batch(input_ids=self.shifted(self.labels(examples, Flow()))), Flow()
-
-    def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> MicroBatch:
-        labels = self.labels(examples, Flow())
-        batch = Batch(input_ids=self.shifted(labels))
-        return MicroBatch(batch, Flow(), labels, tuple(indices), sum(len(example["labels"]) for example in examples))
 
     def listen(self, rows: Dataset) -> Iterator[SoundExample]:
         """Each recording, and how the model goes on from its first part: for twice as long as the window."""
@@ -86,10 +68,12 @@ class GenerateAudio(CodesTask):
 
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
         """How many bits each recording takes; one longer than the window is read in windows."""
-        sounds, self._evaluated = self.sounds(rows, "file"), rows
+        sounds, evaluated = self.sounds(rows, "file"), list[np.ndarray]()
+        self._evaluated = evaluated
         for index in range(len(rows)):
             with placed(rows, index):
                 codes = self.codes_of(sounds.read(index))
+            evaluated.append(codes)
             bits = np.sum([self._bits(codes[at : at + self.window]) for at in range(0, len(codes), self.window)], 0)
             yield self._prediction(index, rows, bits.tolist(), len(codes))
             if progress is not None:
@@ -109,10 +93,11 @@ class GenerateAudio(CodesTask):
     @torch.inference_mode()
     def _bits(self, codes: np.ndarray) -> list[float]:
         """-log2 p of a window's codes, summed in each codebook. [T, K] → K"""
-        labels, network = self.labels([{"labels": codes}], Flow()).to(self.model.device), self.model.network
+        network, batch = self.model.network, self.collate([{"labels": codes}]).to(self.model.device)
         with eval_mode(network):
-            logits = network(Batch(input_ids=self.shifted(labels)), Flow()).logits
-        assert logits is not None
+            logits = network(batch.batch, batch.flow).logits
+        labels = batch.labels
+        assert logits is not None and isinstance(labels, Tensor)
         losses = F.cross_entropy(logits.float().flatten(0, 2), labels.flatten(), reduction="none", ignore_index=-100)
         bits: list[float] = (losses.double().view_as(labels).sum((0, 1)) / math.log(2)).tolist()
         return bits
@@ -133,15 +118,20 @@ class GenerateAudio(CodesTask):
         }
         return BootstrapSums(rows, of, about)
 
-    _evaluated: Dataset | None = None
+    _evaluated: Sequence[np.ndarray] = ()
+    """The codes of the rows that `predict` has read, for baselines."""
 
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
-        if train is None or self._evaluated is None:
+        if train is None or not self._evaluated:
             return
         numbers, note = training_sample(train)
-        sounds, own = self.sounds(train, "file"), self.sounds(self._evaluated, "file")
-        learnt = [self.codes_of(sounds.read(number)) for number in numbers]
-        evaluated = [self.codes_of(own.read(one.index)) for one in predictions]
+        if self.train_examples is not None:
+            examples = self.train_examples()
+            learnt = [np.asarray(examples[number]["labels"]) for number in numbers]
+        else:
+            sounds = self.sounds(train, "file")
+            learnt = [self.codes_of(sounds.read(number)) for number in numbers]
+        evaluated = [self._evaluated[one.index] for one in predictions]
         for name, order, about in (
             ("bigrams", 2, "the code before it in its codebook, Witten-Bell smoothing"),
             ("unigrams", 1, "how often each code of a codebook occurs"),

@@ -8,7 +8,7 @@ All windows of a recording write one chain: each next token is the one whose mea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -38,6 +38,11 @@ def writes_pedals(model: Model) -> bool:
 def chain_ids(chain: Sequence[str]) -> list[int]:
     """The tokens of a chain, with its end."""
     return [*(FIRST + list(PEDALS).index(name) for name in chain), END]
+
+
+def chain_names(ids: Iterable[int]) -> list[str]:
+    """The chain that tokens are, without its end: the inverse of `chain_ids`."""
+    return [list(PEDALS)[int(token) - FIRST] for token in ids if token >= FIRST]
 
 
 def chain_text(pedals: Sequence[str]) -> str:

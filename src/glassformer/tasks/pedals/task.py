@@ -37,6 +37,7 @@ from glassformer.tasks.pedals.chains import (
     START,
     TOKENS,
     chain_ids,
+    chain_names,
     chain_text,
     write_chains,
     writes_pedals,
@@ -117,15 +118,17 @@ class NamePedals(RowTask):
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         sounds = self._sounds(rows)
-        for index in range(len(rows)):
-            with placed(rows, index):
-                labels = chain_ids(self.chain(rows[index]))
-                features = self.windows.features(torch.from_numpy(sounds.read(index)))
-            yield {
-                "input_features": features.numpy().astype(np.float16),  # steps of 0.04 dB at most, half the disk
-                "labels": np.array(labels, dtype=np.int32),
-                "length": features.shape[1] // 2 + len(labels),
-            }
+        return (self._example(rows, sounds, index) for index in range(len(rows)))
+
+    def _example(self, rows: Dataset, sounds: RowSounds, index: int) -> Example:
+        with placed(rows, index):
+            labels = chain_ids(self.chain(rows[index]))
+            features = self.windows.features(torch.from_numpy(sounds.read(index)))
+        return {
+            "input_features": features.numpy().astype(np.float16),  # steps of 0.04 dB at most, half the disk
+            "labels": np.array(labels, dtype=np.int32),
+            "length": features.shape[1] // 2 + len(labels),
+        }
 
     def perturb(self, example: Example, draw: np.random.Generator) -> Example:
         if not self.augmentation:
@@ -210,13 +213,16 @@ class NamePedals(RowTask):
         yield Baseline("no pedals", "the empty chain", [one.by_baseline([], not one.label) for one in predictions])
         if train is None:
             return
-        sounds = self._sounds(train)
         numbers = sample(len(train), MOST_CLIPS).tolist() if len(train) > MOST_CLIPS else list(range(len(train)))
-        waves = (torch.from_numpy(sounds.read(index)) for index in numbers)
-        means = torch.cat([self._mel_means(self.windows.features(wave)[None]) for wave in waves])
-        chains = [self.chain(train[index]) for index in numbers]
+        stored = None if self.train_examples is None else self.train_examples()
+        sounds, means, chains = self._sounds(train), list[Tensor](), list[list[str]]()
+        for number in numbers:
+            example = self._example(train, sounds, number) if stored is None else stored[number]
+            spectrogram = torch.from_numpy(np.asarray(example["input_features"], np.float32))
+            means.append(self._mel_means(spectrogram[None]))
+            chains.append(chain_names(example["labels"]))
         inputs = torch.tensor([one.details["mel_means"] for one in predictions])
-        named = predict_pedals(means, chains, inputs)
+        named = predict_pedals(torch.cat(means), chains, inputs)
         about = "logistic regression of each pedal on mean and deviation of each mel band, in the order of a board"
         yield Baseline(
             "mel means",

@@ -84,7 +84,9 @@ class RowSounds:
         digest = hashlib.sha256()
         for index in range(len(self.rows)):
             value = self.rows[index].get(self.column)
-            if isinstance(value, str) and (path := self._path(index, value)).is_file():
+            if value is not None and not isinstance(value, str):
+                break  # a column has values of one type: no row names a file
+            if value is not None and (path := self._path(index, value)).is_file():
                 status = path.stat()
                 digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
         return digest.hexdigest()
