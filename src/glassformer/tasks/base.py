@@ -143,9 +143,8 @@ class Task(ABC):
         return dict(config)
 
     @classmethod
-    def initialise(cls, model: Model, options: Mapping[str, Any]) -> None:
+    def initialise(cls, model: Model, options: Mapping[str, Any]) -> None:  # noqa: B027 - most know none
         """Give a model from scratch better weights to begin with, where the task knows some."""
-        return
 
     @classmethod
     def corpus(cls, rows: Dataset, columns: Mapping[str, str]) -> Iterator[str]:

@@ -148,6 +148,8 @@ def test_a_decoder_converts_recordings(tmp_path: Path, codec: str) -> None:
     found = evaluate("audio-to-audio", task, rows, train=rows, resamples=20)
     assert found.report.metric == "mel_distance" and not found.report.higher
     assert 0 <= found.report.metrics["code_accuracy"].value <= 1
+    chroma = {name: one.metrics["chroma"].value for name, one in found.report.baselines.items()}
+    assert chroma["source"] > 0.9 and -1 <= found.report.metrics["chroma"].value <= 1
     assert list(found.report.baselines) == ["source", "source codes", "target codes"]
     own, true = (torch.from_numpy(task.codes_of(rows[0][name]["array"])).T for name in ("dry", "file"))
     made = model.convert_codes(own, seed=0)

@@ -24,7 +24,7 @@ from glassformer.generation.audio_codes import convert_codes
 from glassformer.model import Model, load
 from glassformer.tasks.audio_codes.codes_task import CodesTask
 from glassformer.tasks.base import Baseline, Dataset, Progress
-from glassformer.tasks.codec.scores import mel_distance
+from glassformer.tasks.codec.scores import METHODS, chroma_correlation, mel_distance
 from glassformer.tasks.columns import placed
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapMeans
 from glassformer.tasks.microbatch import Example
@@ -150,17 +150,22 @@ class AudioToAudio(CodesTask):
             own, true = (torch.from_numpy(self.codes_of(samples)).T for samples in (source, target))
             made = convert_codes(self.model.network, own, seed=index)
             codes[index] = own, true
-            distance, same = self._distance(decode_audio(self.codec, made), target), (made == true).float().mean()
+            same = float((made == true).float().mean())
             yield Prediction(
                 index=index,
                 where=rows.where(index),
                 row={},
                 label=None,
                 predicted=None,
-                details={"mel_distance": distance, "code_accuracy": float(same)},
+                details={**self._scores(decode_audio(self.codec, made), target), "code_accuracy": same},
             )
             if progress is not None:
                 progress(1)
+
+    def _scores(self, made: Tensor, target: np.ndarray) -> dict[str, float]:
+        ours, theirs = made[None, : len(target)], torch.from_numpy(target)[None, : len(made)]
+        chroma = float(chroma_correlation(ours, theirs, self.rate_hz))
+        return {"mel_distance": self._distance(made, target), "chroma": chroma}
 
     def _distance(self, made: Tensor, target: np.ndarray) -> float:
         return float(mel_distance(made[None, : len(target)], torch.from_numpy(target)[None, : len(made)], self.rate_hz))
@@ -168,6 +173,7 @@ class AudioToAudio(CodesTask):
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
         about = {
             "mel_distance": "mean difference of log-mel spectrograms to the true target, in dB",
+            "chroma": METHODS["chroma"] + ": whether the notes are the target's",
             "code_accuracy": "share of codes that are those of the true target",
         }
         names = [name for name in about if all(name in one.details for one in predictions)]
@@ -181,10 +187,10 @@ class AudioToAudio(CodesTask):
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         if self._evaluated is None:
             return
-        distances: dict[int, list[float]] = {}
+        scores: dict[int, list[dict[str, float]]] = {}
         for index, source, target in self._pairs(self._evaluated):
             sounds = torch.from_numpy(source), *(decode_audio(self.codec, codes) for codes in self._codes[index])
-            distances[index] = [self._distance(sound, target) for sound in sounds]
+            scores[index] = [self._scores(sound, target) for sound in sounds]
         for number, (name, about) in enumerate(
             (
                 ("source", "the source as it is"),
@@ -192,5 +198,5 @@ class AudioToAudio(CodesTask):
                 ("target codes", "the true target through the codec: no model over its codes is nearer, but by chance"),
             )
         ):
-            rows = [one.by_baseline(None, None, mel_distance=distances[one.index][number]) for one in predictions]
+            rows = [one.by_baseline(None, None, **scores[one.index][number]) for one in predictions]
             yield Baseline(name, about, rows)
