@@ -142,8 +142,8 @@ class Task(ABC):
         """
         return dict(config)
 
-    @classmethod
-    def initialise(cls, model: Model, options: Mapping[str, Any]) -> None:  # noqa: B027 - most know none
+    @classmethod  # noqa: B027 - most tasks know none
+    def initialise(cls, model: Model, options: Mapping[str, Any]) -> None:
         """Give a model from scratch better weights to begin with, where the task knows some."""
 
     @classmethod
