@@ -38,4 +38,4 @@ def test_sounds_of_another_length_and_level(seconds: float) -> None:
 
 def test_it_is_small() -> None:
     file = Path(glassformer.__file__).parent / "checkpoints" / "guitar_pedals" / "model.safetensors"
-    assert file.stat().st_size < 3_000_000
+    assert file.stat().st_size < 6_000_000
