@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from glassformer.cli import demo_guitar
 from glassformer.cli.demo_guitar import GuitarDemo, GuitarModels
@@ -29,6 +30,7 @@ def models() -> GuitarModels:
     return GuitarModels(
         pedals=Model.from_config(config, task=NamePedals.HEAD).eval(),
         codec=made({**CODEC, **SLOW}),
+        wet=made({**PLAYER, "num_codebooks": 6, "frame_rate_hz": 50.0}, "text-to-audio"),
         player=made({**PLAYER, "frame_rate_hz": 50.0}, "text-to-audio"),
     )
 
@@ -41,11 +43,15 @@ def carried(models: GuitarModels, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_part_is_what_its_model_makes(models: GuitarModels) -> None:
     demo = GuitarDemo(models, seed=3, seconds=0.2)
-    riff, codes, played_on = (section.example for section in demo.sections(demo_guitar.no_bar))
+    riff, codes, wet, played_on = (section.example for section in demo.sections(demo_guitar.no_bar))
     assert dict(riff.facts)["truly"] == " → ".join(demo.clip.pedals) and 1 <= len(demo.clip.pedals) <= 3
     assert [sound.name for sound in riff.sounds] == ["dry", "through its pedals"]
     encoded = models.codec.encode_audio(demo.dry.sound[0], sample_rate_hz=16_000)
     assert np.array_equal(codes.sounds[1].codes, encoded.codes)
+    assert [sound.name for sound in wet.sounds] == ["dry", "by the model", "by the pedal"]
+    chord = models.codec.encode_audio(demo.chord.sound[0], sample_rate_hz=16_000)
+    assert np.array_equal(wet.sounds[1].codes, models.wet.convert_codes(chord.codes, seed=3, top_k=demo_guitar.TOP_K))
+    assert demo.driven.pedals == ["overdrive"] and demo.driven.notes == demo.chord.notes
     more = models.player.continue_codes(encoded.codes, 10, seed=3, **demo_guitar.SAMPLING)
     assert np.array_equal(played_on.sounds[1].codes, more)
     assert played_on.sounds[1].marks[-1].label == "continued from here" and played_on.sounds[1].marks[-1].start_s == 3.0
@@ -56,7 +62,7 @@ def test_on_screen_and_as_a_page(command: Command, tmp_path: Path) -> None:
     page = tmp_path / "guitar.html"
     done = command("demo", "guitar", "--seconds", 0.2, "--html", page)
     assert done.returncode == 0, done.stderr
-    for words in ("Sound as codes", "Played on", "pedals named", "× real time", f"saved in {page}"):
+    for words in ("Sound as codes", "Dry to wet", "Played on", "pedals named", "× real time", f"saved in {page}"):
         assert words in done.stdout, words
     assert 'id="listening"' in page.read_text(encoding="utf-8")
 
@@ -69,13 +75,19 @@ def test_as_data_and_by_a_seed(command: Command) -> None:
         return json.loads(done.stdout)["sections"]
 
     first, again, other = sections(), sections("--seed", 0), sections("--seed", 1)
-    assert len(first) == 3 and first[2]["sounds"][1]["codes"] == again[2]["sounds"][1]["codes"]
+    assert len(first) == 4 and first[3]["sounds"][1]["codes"] == again[3]["sounds"][1]["codes"]
     assert first[0]["facts"]["notes"] != other[0]["facts"]["notes"]
 
 
 def test_its_models_are_carried() -> None:
     models = GuitarModels.load()
     assert models.player.network.sizes.codebooks == 4 and models.codec.family.model_type == "dac"
+    assert models.wet.network.sizes.codebooks == 8
+
+
+def test_the_pedal_is_that_of_the_example() -> None:
+    example = yaml.safe_load(Path("examples/guitar-wet.yaml").read_text(encoding="utf-8"))
+    assert example["data"]["format"]["pedals"] == demo_guitar.OVERDRIVE
 
 
 def test_two_texts_are_still_two_texts(command: Command) -> None:

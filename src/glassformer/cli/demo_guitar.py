@@ -1,4 +1,4 @@
-"""`glassformer demo guitar`: a riff is made up, its pedals are named, it becomes codes, is played on.
+"""`glassformer demo guitar`: a riff is made up, its pedals are named, it becomes codes, is overdriven, is played on.
 
 First in the terminal, then on a page on which one hears and sees it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,10 @@ CHECKPOINTS = "package:glassformer/checkpoints/"
 RIFF_SECONDS = 3.0
 PEDALS = (1, 3)
 """Fewest and most pedals of the riff."""
+OVERDRIVE = {"overdrive": {"gain": 10, "tone_hz": 4_250}}
+"""The pedal that a model has learnt to stand in for: that of examples/guitar-wet.yaml."""
+TOP_K = 50
+"""Codes among which one is drawn for the overdriven chord: a little nearer to the truth than any."""
 SAMPLING = {"temperature": 0.9, "top_k": 64}
 NEXT = (
     "glassformer demo guitar --seed 1",
@@ -46,10 +50,11 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class GuitarModels:
-    """The models of the demo: of pedals from sound; a codec; a decoder over its codes."""
+    """The models of the demo: of pedals from sound; a codec; decoders over its codes, that overdrive and play on."""
 
     pedals: Model
     codec: Model
+    wet: Model
     player: Model
 
     @classmethod
@@ -57,7 +62,9 @@ class GuitarModels:
         """The checkpoints that are part of this package."""
         from glassformer.model import load
 
-        return cls(*(load(f"{CHECKPOINTS}guitar_{name}", offline=True) for name in ("pedals", "codec", "player")))
+        return cls(
+            *(load(f"{CHECKPOINTS}guitar_{name}", offline=True) for name in ("pedals", "codec", "wet", "player"))
+        )
 
 
 @dataclass(frozen=True)
@@ -78,15 +85,21 @@ class GuitarDemo:
         from glassformer.data.guitar.clips import GuitarOptions, GuitarRows
 
         self.models, self.seed, self.seconds = models, seed, seconds
-        rows = GuitarRows(GuitarOptions(clips=100, seconds=RIFF_SECONDS, seed=seed, contents=("riff",), part="test"))
+        options = GuitarOptions(clips=100, seconds=RIFF_SECONDS, seed=seed, contents=("riff",), part="test")
+        rows = GuitarRows(options)
         low, high = PEDALS
         number = next((x for x in range(len(rows)) if low <= len(rows.recipe(x)["pedals"]) <= high), 0)
         self.clip, self.dry = rows.clip(number), rows.clip(number, dry=True)
+        chords = GuitarRows(replace(options, contents=("chord",), pedals=OVERDRIVE))
+        self.chord, self.driven = chords.clip(0, dry=True), chords.clip(0)
 
     def sections(self, bar: Callable[[str], AbstractContextManager[Progress]]) -> Iterator[Section]:
         """Its parts, each when it is made. Args: bar: shows how many frames of codes are made, under a name"""
         yield self._pedals()
         yield self._codes()
+        with bar("overdriving") as progress:
+            section = self._converted(progress)
+        yield section
         with bar("playing on") as progress:
             section = self._plays_on(progress)
         yield section
@@ -109,24 +122,45 @@ class GuitarDemo:
 
     def _codes(self) -> Section:
         from glassformer.audio.listening import SoundExample
-        from glassformer.tasks.codec.scores import mel_distance
 
         samples, rate = self.dry.sound
         encoded = self.models.codec.encode_audio(samples, sample_rate_hz=rate)
         decoded = self._decoded("decoded", encoded.codes, about="from its codes alone")
         books, frames = encoded.codes.shape
         bits = encoded.frame_rate_hz * books * log2(self._entries)
-        target = _tensor(samples)[None]
-        made = _tensor(decoded.samples)[None, : target.shape[1]]
-        distance = float(mel_distance(made, target[:, : made.shape[1]], rate))
         facts = [
             ("codes", f"{books} codebooks × {frames} frames, {encoded.frame_rate_hz:g} a second"),
             ("bit rate", f"{bits / 1000:.3g} kbit/s, of {16 * rate / 1000:.0f} as 16-bit samples"),
-            ("mel distance", f"{distance:.1f} dB"),
+            ("mel distance", f"{_distance(decoded, self.dry):.1f} dB"),
         ]
         about = "A neural audio codec writes sound as a few whole numbers a frame: the tokens that a transformer reads."
         sounds = [self._sound("original", self.dry, marks=self._notes()), decoded]
         return Section("Sound as codes", SoundExample("Sound as codes", sounds, about, facts))
+
+    def _converted(self, progress: Progress) -> Section:
+        from glassformer.audio.listening import SoundExample
+
+        samples, rate = self.chord.sound
+        encoded = self.models.codec.encode_audio(samples, sample_rate_hz=rate)
+        frames, began = encoded.codes.shape[1], time.perf_counter()
+        shown = _sum_up(progress, frames)
+        codes = self.models.wet.convert_codes(encoded.codes, seed=self.seed, top_k=TOP_K, progress=shown)
+        took = time.perf_counter() - began
+        made = self._decoded(
+            "by the model", codes, about="from the codes that the model makes of those of the dry chord"
+        )
+        dry, truth = self._sound("dry", self.chord), self._sound("by the pedal", self.driven)
+        facts = [
+            (
+                "from the truth",
+                f"{_distance(made, self.driven):.1f} dB, and the dry chord {_distance(dry, self.driven):.1f}",
+            ),
+            ("computed in", f"{took:.1f} s: {frames / encoded.frame_rate_hz / took:.2g} × real time"),
+        ]
+        about = (
+            "A model has learnt what an overdrive pedal does to the codes of a sound; the pedal itself is beside it."
+        )
+        return Section("Dry to wet", SoundExample("Dry to wet", [dry, made, truth], about, facts))
 
     def _plays_on(self, progress: Progress) -> Section:
         from glassformer.audio.listening import SoundExample, SoundMark
@@ -232,7 +266,12 @@ def _sum_up(progress: Progress, of: int) -> Callable[[int], None]:
     return advance
 
 
-def _tensor(samples: Any) -> Tensor:
+def _distance(made: Sound, clip: GuitarClip) -> float:
+    """The mel distance of a sound to a clip, in dB."""
     import torch
 
-    return torch.as_tensor(samples)
+    from glassformer.tasks.codec.scores import mel_distance
+
+    target, rate = clip.sound
+    ours, theirs = torch.as_tensor(made.samples)[None], torch.as_tensor(target)[None]
+    return float(mel_distance(ours[:, : len(target)], theirs[:, : ours.shape[1]], rate))
