@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DataParallel, DistributedDataParallel
+from torch.nn.parallel import DataParallel
 from torch.utils.data import DataLoader
 
 from glassformer import Model, load
@@ -170,14 +170,22 @@ def test_accelerate_and_data_parallel(model: Model, folder: Path) -> None:
 
 
 def test_distributed(folder: Path, tmp_path: Path) -> None:
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    try:
-        model = DistributedDataParallel(load(folder).train())
-        model(IDS, labels=torch.tensor([0, 1])).loss.backward()
-        assert all(p.grad is not None for p in model.module.parameters())
-        assert {name.removeprefix("module.") for name in model.state_dict()} == set(model.module.state_dict())
-    finally:
-        torch.distributed.destroy_process_group()
+    # In a process that ends without destroying its group: the threads of that may wait for the interpreter lock, while
+    # who destroys it holds the lock and waits for them.
+    script = f"""
+import os, torch
+from torch.nn.parallel import DistributedDataParallel
+from glassformer import load
+torch.distributed.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=0, world_size=1)
+model = DistributedDataParallel(load({str(folder)!r}).train())
+model(torch.tensor({IDS.tolist()}), labels=torch.tensor([0, 1])).loss.backward()
+assert all(p.grad is not None for p in model.module.parameters())
+assert {{name.removeprefix("module.") for name in model.state_dict()}} == set(model.module.state_dict())
+print("equal", flush=True)
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "equal\n", done.stderr
 
 
 class Encoded(torch.utils.data.Dataset[Any]):

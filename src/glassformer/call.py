@@ -160,7 +160,7 @@ def layer_taps(network: Network, *, hidden_states: bool, attentions: bool) -> di
 
 
 READ_THEIR_INPUT = frozenset({"bart", "mbart"})
-"""Encoder-decoders whose decoder reads the encoder's ids, shifted right, where it is given none."""
+"""Families that write the ids of the source again where they are given no others, as if these were labels."""
 
 
 def _is_causal(network: Network) -> bool:
@@ -176,7 +176,8 @@ def complete_inputs(
     Args: labels: of an encoder-decoder, else None
     Raises: as `decoder_inputs`.
     """
-    if labels is None and "decoder_input_ids" in network.READS and config.get("model_type") in READ_THEIR_INPUT:
+    writes = isinstance(network, EncoderDecoder) and not network.repeats_source
+    if labels is None and writes and config.get("model_type") in READ_THEIR_INPUT:
         labels = given.get("input_ids")
     if labels is not None and given.get("decoder_input_ids") is None:
         given["decoder_input_ids"] = decoder_inputs(network, labels, config)

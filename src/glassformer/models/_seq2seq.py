@@ -236,6 +236,9 @@ class EncoderDecoder(Network):
 
     READS = ("input_ids", "decoder_input_ids")
 
+    repeats_source = False
+    """Whether the decoder reads the source again where it is given nothing, as heads of a whole text do."""
+
     def __init__(self, encoder: Stream[Any], decoder: Stream[Embedding], sizes: Sizes) -> None:
         super().__init__(sizes)
         self.encoder = encoder

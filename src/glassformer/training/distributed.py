@@ -149,7 +149,7 @@ class DDP(Distributed):
         dist.barrier()  # no process leaves while another still waits for it
         # A deadlock otherwise: the threads of the group need the interpreter lock to free Python objects, while
         # destroying the group holds that lock and waits for these threads. So let them finish first.
-        time.sleep(0.2)
+        time.sleep(1.0)
         dist.destroy_process_group()
 
 
