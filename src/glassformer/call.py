@@ -159,10 +159,6 @@ def layer_taps(network: Network, *, hidden_states: bool, attentions: bool) -> di
     return taps
 
 
-READ_THEIR_INPUT = frozenset({"bart", "mbart"})
-"""Families that write the ids of the source again where they are given no others, as if these were labels."""
-
-
 def _is_causal(network: Network) -> bool:
     """Whether the network answers token by token, so that a cache helps it."""
     return any(block.attn.pattern.causal for stack in network.stacks().values() for block in stack)
@@ -176,8 +172,7 @@ def complete_inputs(
     Args: labels: of an encoder-decoder, else None
     Raises: as `decoder_inputs`.
     """
-    writes = isinstance(network, EncoderDecoder) and not network.repeats_source
-    if labels is None and writes and config.get("model_type") in READ_THEIR_INPUT:
+    if labels is None and isinstance(network, EncoderDecoder) and network.source_as_labels:
         labels = given.get("input_ids")
     if labels is not None and given.get("decoder_input_ids") is None:
         given["decoder_input_ids"] = decoder_inputs(network, labels, config)

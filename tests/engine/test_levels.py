@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from glassformer.engine import levels, native
-from glassformer.engine.levels import LEVELS, OFFSET, rescale_, row_steps, token_levels
+from glassformer.engine.levels import OFFSET, rescale_, row_steps, token_levels
+from glassformer.engine.program import LEVELS
 
 SHAPES = [(1, 1), (1, 64), (7, 33), (300, 384), (3, 20_000)]
 needs_kernels = pytest.mark.skipif(not native.available(), reason="needs numba and an x86 processor")

@@ -7,6 +7,32 @@ from __future__ import annotations
 
 from tests.hf.lines import Line
 
+OWN_MODEL = """
+import torch
+from torch import nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+
+class OwnConfig(PretrainedConfig):
+    model_type = 'own-lines'
+
+    def __init__(self, width=4, **kwargs):
+        self.width = width
+        super().__init__(**kwargs)
+
+
+class OwnModel(PreTrainedModel):
+    config_class = OwnConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = nn.Linear(config.width, 2)
+        self.post_init()
+
+    def forward(self, x):
+        return self.model(x)
+"""
+
 PARTS: dict[str, Line] = {
     "config-print": Line(
         """
@@ -539,31 +565,8 @@ out = [d.layers, d.num_classes, d.model_type]
 """
     ),
     "own-model": Line(
-        """
-import torch
-from torch import nn
-from transformers import PretrainedConfig, PreTrainedModel
-
-
-class OwnConfig(PretrainedConfig):
-    model_type = 'own'
-
-    def __init__(self, width=4, **kwargs):
-        self.width = width
-        super().__init__(**kwargs)
-
-
-class OwnModel(PreTrainedModel):
-    config_class = OwnConfig
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.model = nn.Linear(config.width, 2)
-        self.post_init()
-
-    def forward(self, tensor):
-        return self.model(tensor)
-
+        OWN_MODEL
+        + """
 
 m = OwnModel(OwnConfig(width=3))
 m.save_pretrained(OUT)
@@ -946,30 +949,9 @@ out = [a.alpha, a.temperature, a.learning_rate, a.per_device_train_batch_size]
 """
     ),
     "register": Line(
-        """
-import torch
-from torch import nn
-from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
-
-
-class OwnConfig(PretrainedConfig):
-    model_type = 'own-lines'
-
-    def __init__(self, width=4, **kwargs):
-        self.width = width
-        super().__init__(**kwargs)
-
-
-class OwnModel(PreTrainedModel):
-    config_class = OwnConfig
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.model = nn.Linear(config.width, 2)
-        self.post_init()
-
-    def forward(self, x):
-        return self.model(x)
+        OWN_MODEL
+        + """
+from transformers import AutoConfig, AutoModel
 
 
 AutoConfig.register('own-lines', OwnConfig)

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from glassformer.engine import native
 from glassformer.engine.instruction import Instruction
-from glassformer.engine.program import Kind, NumberFormat
+from glassformer.engine.program import LEVELS, Kind, NumberFormat
 
-LEVELS = 127  # signed 8 bits, symmetric around 0: -128 is not used
 OFFSET = 128  # zero point: inputs are unsigned, as the signed kernel of oneDNN is a slow reference
 IN_CACHE = 1 << 19  # values quantised at a time
 CHUNK_NUMBERS = 1 << 14  # numbers that a thread takes at a time

@@ -58,6 +58,9 @@ class Activation(IntEnum):
 
 BYTES = {NumberFormat.FP32: 4, NumberFormat.FP16: 2, NumberFormat.BF16: 2, NumberFormat.INT8: 1}
 
+LEVELS = 127
+"""The largest level of 8 bits with a sign, symmetric around 0: -128 is not used."""
+
 INSTRUCTION = np.dtype(
     [
         *((name, "i8") for name in "kind chunks block rows spare".split()),

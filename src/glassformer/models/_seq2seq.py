@@ -236,8 +236,8 @@ class EncoderDecoder(Network):
 
     READS = ("input_ids", "decoder_input_ids")
 
-    repeats_source = False
-    """Whether the decoder reads the source again where it is given nothing, as heads of a whole text do."""
+    source_as_labels = False
+    """Whether a call without decoder inputs takes the source for its labels, as the reference library does."""
 
     def __init__(self, encoder: Stream[Any], decoder: Stream[Embedding], sizes: Sizes) -> None:
         super().__init__(sizes)

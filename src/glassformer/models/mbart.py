@@ -27,6 +27,8 @@ KEYS = bart.sibling_keys(norm_first=True, embedding_norm=True, sinusoidal=False)
 class MBart(Seq2SeqModel):
     """mBART's network: what a text ends with, its language, the decoder begins with."""
 
+    source_as_labels = True
+
     def decoder_inputs(self, labels: Int[Tensor, "B T"], start_id: int | None, pad_id: int) -> Int[Tensor, "B T"]:
         ids = labels.masked_fill(labels == -100, pad_id)
         ends = (ids != pad_id).sum(-1, keepdim=True).clamp(min=1) - 1

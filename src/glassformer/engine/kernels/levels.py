@@ -15,9 +15,7 @@ from glassformer.engine.kernels.memory import (
     halves,
     to_bf16,
 )
-from glassformer.engine.program import NumberFormat
-
-LEVELS = 127  # signed 8 bits, symmetric around 0
+from glassformer.engine.program import LEVELS, NumberFormat
 
 
 @exact

@@ -49,6 +49,7 @@ class Bart(Seq2SeqModel):
         super().__init__(spec, task)
         self.spec = spec
         self.repeats_source = task != "translation"
+        self.source_as_labels = not self.repeats_source
 
     def make_head(self, spec: EncoderDecoderSpec, task: str) -> Head | None:
         width = spec.decoder.blocks.width

@@ -27,6 +27,7 @@ class T5(Bart):
     def __init__(self, spec: EncoderDecoderSpec, task: str) -> None:
         super().__init__(spec, task)
         self.repeats_source = task in ("text-classification", "question-answering")
+        self.source_as_labels = False
 
     def make_head(self, spec: EncoderDecoderSpec, task: str) -> Head | None:
         if task != "translation":
