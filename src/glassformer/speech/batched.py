@@ -3,6 +3,8 @@
     recording    ▂▆▇▅▁▁▇▆▇▅▇▆▁▁▁▁▁▆▇▅▁▁▃▇▆
     windows      [          ]     [        ]      at most 30 s each; no window sees the text of another
                   └─ batch ─────────────┘
+    heard        [      ]         [        ]      where a text ends before its window does,
+    rest                [    ]                    the rest is a window of the next batch
 
 It is faster than one window after another, where nobody speaks nothing is decoded, and a quiet speaker is heard after a
 loud one, since each window is scaled by itself; but a window does not know the text before it, so names may be spelled
@@ -22,6 +24,9 @@ from glassformer.speech.sequential import Step, split_segments
 from glassformer.speech.spectrogram import Spectrogram
 from glassformer.speech.voice import Span, cut_windows, loudness, speech_by_energy
 from glassformer.speech.window import WindowDecoder
+
+MIN_HEARD, MIN_REST = 0.5, 1.0
+"""Seconds to the last timestamp of a window, and from there to its end, from which on the rest is decoded again."""
 
 
 def speech_windows(spectrogram: Spectrogram, speech: Sequence[Span] | None = None) -> list[Span]:
@@ -45,26 +50,39 @@ def batched_steps(
     aligner: Callable[[], WordAligner] | None = None,
     previous: Sequence[int] = (),
 ) -> Iterator[Step]:
-    """Decode windows in batches of the options' size: a `Step` for each, in order.
+    """Decode windows, and the rests of those whose text ends early, in batches of the options' size.
 
+    Returns: a `Step` for each, in order.
     Args: aligner: makes one for each window, whose words do not depend on other windows · previous: tokens before each
     """
     size, rate = decoder.options.batch_size or 1, spectrogram.frames_per_second
-    for first in range(0, len(windows), size):
-        batch = windows[first : first + size]
-        frames = [(round(span.start * rate), round(span.end * rate)) for span in batch]
+    waiting = [(round(span.start * rate), round(span.end * rate)) for span in windows]
+    done = dict[int, Step]()  # by where they begin
+    while waiting:
+        frames, waiting = waiting[:size], waiting[size:]
         quiet = decoder.quiet_frames
         features = [spectrogram.window(begin, end, own_peak=True, quiet=quiet) for begin, end in frames]
         memory = decoder.encode(torch.stack(features), [end - begin for begin, end in frames])
-        decoded = decoder.decode(memory, language, previous)
-        for row, ((begin, end), each) in enumerate(zip(frames, decoded, strict=True)):
-            silent = decoder.is_silent(each)
-            window = Window(begin / rate, end / rate, each.no_speech_prob, each.attempts, silent)
-            segments = [] if silent else split_segments(decoder, each, begin / rate, end - begin)[0]
+        rests = list[tuple[int, int]]()
+        for row, ((begin, end), each) in enumerate(
+            zip(frames, decoder.decode(memory, language, previous), strict=True)
+        ):
+            silent, segments, stop = decoder.is_silent(each), list[Segment](), end
+            if not silent:
+                segments, advance, complete = split_segments(decoder, each, begin / rate, end - begin)
+                heard = begin + advance if not complete else round(segments[-1].end * rate)
+                if begin + MIN_HEARD * rate <= heard <= end - MIN_REST * rate:
+                    rests.append((heard, end))
+                    stop = heard
+            window = Window(begin / rate, stop / rate, each.no_speech_prob, each.attempts, silent)
             if aligner is not None and segments:
                 one = memory.rows([row])
                 segments = aligner().align(one, segments, end - begin, begin / rate, language)
-            yield Step(window, tuple(_within(segments, window)))
+            done[begin] = Step(window, tuple(_within(segments, window)))
+        waiting = rests + waiting
+        first = waiting[0][0] if waiting else spectrogram.frames + 1
+        for begin in sorted(begin for begin in done if begin < first):
+            yield done.pop(begin)
 
 
 def _within(segments: Sequence[Segment], window: Window) -> Iterator[Segment]:

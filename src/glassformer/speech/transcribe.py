@@ -113,10 +113,11 @@ class Recording:
                 aligner = WordAligner(self._decoder, self._heads(language), self.on_alignment)
             yield from SequentialTranscription(self._decoder, self.spectrogram, language, aligner, self.progress)
             return
-        windows: list[Span] = [
-            span
+        rate, done = self.spectrogram.frames_per_second, self.progress.frame
+        windows = [
+            Span(max(span.start, done / rate), span.end)
             for span in self._speech_windows
-            if span.start * self.spectrogram.frames_per_second >= self.progress.frame
+            if round(span.end * rate) > done
         ]
         aligners = None
         if self.options.word_timestamps and windows:
