@@ -537,7 +537,7 @@ def test_ctrl_c_keeps_the_best_so_far(
     # the end of a sentence ends a row: some have ended before, others are carried on
     stop = {"eos_token_id": stories.tokenizer("x.").input_ids[-1]}
     ended = stories.generate(PROMPTS[1], max_new_tokens=whole, **settings, **stop) if whole else None
-    logits, calls = Rows.logits, []
+    logits, calls = Rows.live_logits, []
 
     def interrupted(rows: Rows) -> Tensor:
         calls.append(1)
@@ -548,7 +548,7 @@ def test_ctrl_c_keeps_the_best_so_far(
     def at_once(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Rows, "logits", interrupted)
+    monkeypatch.setattr(Rows, "live_logits", interrupted)
     if not whole:
         monkeypatch.setattr(beam._BeamSearch, "_step", at_once)
     with pytest.raises(Interrupted) as caught:
@@ -571,7 +571,7 @@ def test_ctrl_c_after_one_of_two_searches(monkeypatch: pytest.MonkeyPatch) -> No
     """What has been found stands: beams of a search that is over do not count, likely though they are."""
     table = torch.tensor([[0, 0.5, 0.1, 0.4], [0, 0.7, 0, 0.3], [0, 0, 1, 0], [0, 0, 0, 1]]).log()
     rows = Rows(Spoken(table), torch.tensor([[0], [2]]), cached=False)
-    logits, calls = Rows.logits, []
+    logits, calls = Rows.live_logits, []
 
     def at_the_fourth(rows: Rows) -> Tensor:
         calls.append(1)
@@ -579,7 +579,7 @@ def test_ctrl_c_after_one_of_two_searches(monkeypatch: pytest.MonkeyPatch) -> No
             raise KeyboardInterrupt
         return logits(rows)
 
-    monkeypatch.setattr(Rows, "logits", at_the_fourth)
+    monkeypatch.setattr(Rows, "live_logits", at_the_fourth)
     with pytest.raises(Interrupted) as caught:
         beam_search(
             rows, num_beams=2, max_new_tokens=9, stop_ids=(3,), pad_id=0, num_return_sequences=2,

@@ -92,6 +92,87 @@ def overwritten(rows: Rows, pick: list[int]) -> list[tuple[list[int], list[int],
     return calls
 
 
+@families
+@pytest.mark.parametrize("cached", [True, False])
+def test_rows_that_have_ended_are_read_no_more(family: str, cached: bool) -> None:
+    """Two beams of each of two prompts: one row ends, then its prompt's other one; the rest go on as they would."""
+    network, draw = network_of(family), torch.Generator().manual_seed(1)
+    rows, whole = rows_of(network, cached), rows_of(network, cached=False)
+    for each in (rows, whole):
+        each.pick(torch.tensor([0, 0, 0, 0, 1, 1, 1, 1]))
+    own = list(range(8))
+    for ended, pick, count in [
+        ([], own, 8),
+        ([2], own, 8),  # too few to pay
+        ([1, 2], own, 6),
+        ([1, 2], [3, 0, 0, 0, 5, 5, 7, 4], 6),
+        ([0, 1, 2, 3], [0, 1, 2, 3, 7, 7, 4, 6], 4),
+        ([0, 1, 2, 3, 5, 7], own, 2),
+        ([0, 1, 2, 3, 4, 5, 7], own, 1),
+        ([*own], own, 1),  # somebody else ends it
+    ]:
+        rows.retire(torch.tensor([row in ended for row in own]))
+        for each in (rows, whole):
+            each.pick(torch.tensor(pick))
+        assert (8 if rows.live is None else len(rows.live)) == count
+        live = list(range(8)) if rows.live is None else rows.live.tolist()
+        logits = rows.logits()
+        torch.testing.assert_close(logits[live], whole.logits()[live], atol=1e-10, rtol=1e-10)
+        assert not logits[[row for row in own if row not in live]].any()
+        tokens = torch.randint(3, network.target_vocabulary, (8,), generator=draw)
+        rows.append(tokens)
+        whole.append(tokens)
+    assert rows.ids.equal(whole.ids)
+    if rows._memory is not None:
+        assert len(rows._memory.states) == 1  # that of the prompt that is left
+
+
+@pytest.mark.parametrize("family", ["gpt2", "t5"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"return_scores": True, "repetition_penalty": 1.3},
+        {"num_beams": 3, "num_return_sequences": 2, "return_scores": True},
+        {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.5, "return_scores": True},
+        {"num_beams": 2, "encoder_repetition_penalty": 1.4, "return_scores": True},
+    ],
+    ids=str,
+)
+def test_texts_do_not_depend_on_those_that_end_before(family: str, options: dict[str, Any]) -> None:
+    network = network_of(family)
+    model = Model.from_config(FAMILIES[family].tiny, task="translation" if family == "t5" else "text-generation").eval()
+    model.network.load_state_dict(network.state_dict())
+    model.network.double()
+    prompts = torch.randint(5, 90, (6, 4), generator=torch.Generator().manual_seed(2))
+    options = {"max_new_tokens": 14, "eos_token_id": list(range(20, 60)), "pad_token_id": 3, **options}
+    together, read = [], Rows.read
+
+    def counting(rows: Rows, *args: Any, **named: Any) -> Any:
+        together.append(len(rows) if rows.live is None else len(rows.live))
+        return read(rows, *args, **named)
+
+    with patch.object(Rows, "read", counting):
+        whole = model.generate(prompts, **options)
+    each = options.get("num_return_sequences", 1)
+    assert (min(together[1:]) < max(together)) == ("encoder_repetition_penalty" not in options)
+    for number, prompt in enumerate(prompts):
+        alone = model.generate(prompt[None], **options)
+        rows = slice(each * number, each * number + each)
+        if "return_scores" in options:
+            torch.testing.assert_close(whole.scores[rows], alone.scores, atol=1e-9, rtol=1e-9)
+            assert whole.reasons[rows] == alone.reasons
+        ids, own = (x.ids if "return_scores" in options else x for x in (whole, alone))
+        assert ids[rows, : own.shape[1]].equal(own) and (ids[rows, own.shape[1] :] == 3).all()
+
+
+def test_who_counts_rows_keeps_them() -> None:
+    rows = rows_of(network_of("gpt2"))
+    rows.retires = False
+    rows.retire(torch.tensor([True, False]))
+    assert rows.live is None
+
+
 def test_only_what_differs_is_copied() -> None:
     network = network_of("gpt2")
     columns = [5, 5, 5, 8, 8, 8], [6, 6, 9, 8, 9, 9], [1, 2, 3, 1, 2, 3]

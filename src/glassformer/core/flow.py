@@ -174,7 +174,7 @@ class Flow:
     positions: position ids. [B or 1, T] int; None = counted by `token_positions`
     packing: several texts in one row, each attends to itself only (then keep is None and B is 1)
     memory: encoder output, for cross-attention · cache: keys and values of earlier tokens · tape: records activations
-    last: logits for the last so many positions only; 0 = all
+    last: logits for the last so many positions only · largest: for the largest so many only, -inf for others; 0 = all
     recompute: activation checkpointing: store each block's input only, and compute the rest once more in the backward
         pass. Gradients are the same, dropout included. Not done under a tape or with a cache, which must see each
         tensor once
@@ -187,6 +187,7 @@ class Flow:
     cache: KeyValueCache | None = None
     tape: Tape | None = None
     last: int = 0
+    largest: int = 0
     recompute: bool = False
 
     # computed once a call by the stack, for all its blocks
@@ -325,9 +326,8 @@ class Tape:
 
 def pattern_matches(pattern: str, name: str) -> bool:
     """Whether a pattern matches the last parts of a name; see `match`."""
-    globs = pattern.split(".")
-    parts = name.split(".")[-len(globs) :]
-    return len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))
+    globs, parts = pattern.split("."), name.split(".")
+    return len(parts) >= len(globs) and all(map(fnmatchcase, parts[-len(globs) :], globs))
 
 
 def match(pattern: str, names: Iterable[str]) -> list[str]:

@@ -26,7 +26,12 @@ from glassformer.core.norms import NormSpec, make_norm
 from glassformer.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtyping import Float
+
+    LargestLogits = Callable[["TokenPrediction", Tensor, int], Tensor | None]
+    """(head, states [B, T, D], k) → logits [B, T, V], or None where it cannot find them faster than the projection"""
 
 
 class TokenPrediction(Head):
@@ -41,9 +46,14 @@ class TokenPrediction(Head):
 
     decoder: nn.Linear
     logit_cap: float | None = None
+    largest_logits: LargestLogits | None = None
+    """What finds the largest logits alone, where the flow asks for no others; set by `engine.prepare`."""
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        logits = self.decoder(self.transform_states(x[:, -flow.last :]))
+        states = self.transform_states(x[:, -flow.last :])
+        few = self.largest_logits if flow.largest else None
+        if few is None or (logits := few(self, states, flow.largest)) is None:
+            logits = self.decoder(states)
         return Output(logits=logits if self.logit_cap is None else soft_cap(logits, self.logit_cap))
 
     def transform_states(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:

@@ -26,11 +26,13 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from glassformer.core.language_heads import TokenPrediction
 from glassformer.core.stack import Stack
 from glassformer.engine import native
 from glassformer.engine.decode_step import DecodeStep
 from glassformer.engine.packed_linear import PackedLinear
 from glassformer.engine.products import TAKES
+from glassformer.engine.screening import LargestLogits
 from glassformer.errors import ConfigError, nearest
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
@@ -85,6 +87,8 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
         for stack in (module for module in network.modules() if isinstance(module, Stack)):
             if any(block.attn.pattern.causal for block in stack):
                 stack.few_tokens = DecodeStep()
+        for head in _vocabulary_heads(network):
+            head.largest_logits = LargestLogits()
         if any(not form.fast for form in packed.values()):
             _warn_of_slow_products(precision, slots[0][3].weight.device)
     return network
@@ -125,6 +129,8 @@ def unprepare(network: nn.Module) -> nn.Module:
                 setattr(parent, name, linear.original)
         for stack in (module for module in network.modules() if isinstance(module, Stack)):
             stack.few_tokens = None
+        for head in _vocabulary_heads(network):
+            head.largest_logits = None
     return network
 
 
@@ -163,6 +169,10 @@ def _slots(network: nn.Module) -> Iterator[tuple[str, nn.Module, str, nn.Linear]
                 and not (child._forward_hooks or child._forward_pre_hooks or child._backward_hooks)
             ):
                 yield f"{path}.{name}".removeprefix("."), parent, name, child
+
+
+def _vocabulary_heads(network: nn.Module) -> Iterator[TokenPrediction]:
+    return (x for x in network.modules() if isinstance(x, TokenPrediction) and x.OVER_VOCABULARY)
 
 
 def _shared(network: nn.Module) -> set[int]:

@@ -258,6 +258,11 @@ class Matrix:
             return Matrix(NumberFormat.FP16, weight.half().contiguous(), None, bias)
         return Matrix(NumberFormat.FP32, weight.contiguous(), None, bias)
 
+    def rows(self, indices: Tensor) -> Matrix:
+        """Some rows of it. [n]"""
+        step, bias = (None if x is None else x[indices] for x in (self.step, self.bias))
+        return Matrix(self.format, self.weight[indices], step, bias)
+
 
 def packable(weight: Tensor, precision: str) -> bool:
     """Whether a weight has a packed product: its device, dtype and this processor."""

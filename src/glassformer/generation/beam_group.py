@@ -116,20 +116,21 @@ class BeamGroup:
         self._generator = rules.generator
         self._first_come = rules.patience is not None
 
-    def step(self, raw: Tensor, log_probs: Tensor, last: bool) -> BeamStep:
+    def step(self, raw: Tensor, log_probs: Tensor, last: bool, live: Tensor | None = None) -> BeamStep:
         """Extend each beam by one token.
 
         Args:
-            raw: log-probabilities of the model, for all groups. [N, beams, V]
-            log_probs: filtered, for this group. [N, width, V]
+            raw: log-probabilities of the model, for all groups. [n, beams, V]
+            log_probs: filtered, for this group. [n, width, V]
             last: all beams end with this step.
+            live: the prompts that these are of; beams of the others are dead. None = all. [n]
         """
-        scores, parents, tokens = self._candidates(log_probs)
-        logprobs = raw.flatten(1).gather(1, parents * raw.shape[-1] + tokens)
+        candidates = self._candidates(raw, log_probs, live)
+        parents, tokens, scores, logprobs = candidates
         states = self._ends(parents, tokens)
         self.length += 1
         last = last or self.length == self._max_length
-        self._collect(BeamStep(parents, tokens, scores, logprobs), states, (states != RUNNING) | last)
+        self._collect(candidates, states, (states != RUNNING) | last)
         # There are enough candidates for every beam to go on, unless stop strings ended them.
         running_scores, order = scores.masked_fill(states != RUNNING, -torch.inf).topk(self.width)
         if last:
@@ -146,28 +147,36 @@ class BeamGroup:
         final = self._final(running.scores).masked_fill(~self.open[:, None], -torch.inf)
         return self._pool_with(final, running, torch.full_like(running.tokens, RUNNING))
 
-    def _candidates(self, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The most likely candidates, or sampled ones: their scores, parent beams and tokens. [N, candidates] each"""
+    def _candidates(self, raw: Tensor, log_probs: Tensor, live: Tensor | None) -> BeamStep:
+        """The most likely candidates, or sampled ones. [N, candidates]"""
         vocabulary = log_probs.shape[-1]
-        totals = (self._running.scores[..., None] + log_probs).flatten(1)  # [N, width · V]
+        running = self._running.scores if live is None else self._running.scores[live]
+        totals = (running[..., None] + log_probs).flatten(1)  # [n, width · V]
         # Each beam has at most as many candidates that end as there are stop tokens; one more can go on.
         count = min(max(2, 1 + self._ends.count) * self.width, self.width * vocabulary)
         if self._generator is None:
             scores, indices = totals.topk(count)
         else:  # the largest of p / Exp(1) are a sample without replacement (exponential races)
-            indices = (totals.softmax(dim=-1) / self._exponential(totals)).topk(count).indices
+            indices = (totals.softmax(dim=-1) / self._exponential(totals, live)).topk(count).indices
             scores = totals.gather(1, indices)
         if bool(scores.isnan().any()):
             raise invalid_logits_error(self._ends.rows.ids.shape[1], self._ends.rows.network)
-        return scores, self.first + indices // vocabulary, indices % vocabulary
+        parents, tokens = self.first + indices // vocabulary, indices % vocabulary
+        candidates = BeamStep(parents, tokens, scores, raw.flatten(1).gather(1, parents * vocabulary + tokens))
+        if live is None:
+            return candidates
+        of_all = BeamStep(*(x.new_zeros(len(self.open), count).index_copy_(0, live, x) for x in candidates))
+        dead = torch.ones_like(self.open).index_fill_(0, live, False)
+        return of_all._replace(scores=of_all.scores.masked_fill(dead[:, None], -torch.inf))
 
-    def _exponential(self, like: Tensor) -> Tensor:
+    def _exponential(self, like: Tensor, live: Tensor | None) -> Tensor:
         """Exponential random numbers; from the CPU, so that samples do not depend on the device."""
         numbers, generator = torch.empty(like.shape, dtype=like.dtype), self._generator
         if isinstance(generator, torch.Generator):
             return numbers.exponential_(generator=generator).to(like.device)
-        for row, own in zip(numbers, generator or (), strict=True):
-            row.exponential_(generator=own)
+        prompts = range(len(self.open)) if live is None else live.tolist()
+        for row, prompt in zip(numbers, prompts, strict=True):
+            row.exponential_(generator=generator and generator[prompt])
         return numbers.to(like.device)
 
     def _collect(self, candidates: BeamStep, states: Tensor, ended: Tensor) -> None:

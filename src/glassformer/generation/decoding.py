@@ -180,6 +180,7 @@ class Decoding:
             tokens = torch.where(active, self._choose(logits), self._pad_id)
             self.rows.append(tokens)
             running = self.stop(tokens, self.rows.ids)
+            self.rows.retire(~self.stop.running)
             yield self._scored(tokens, active, raw, logits) if self._scores else DecodingStep(tokens, active)
             if not running:
                 break

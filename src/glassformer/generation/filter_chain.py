@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -110,6 +111,33 @@ def sampling_filters(options: GenerationOptions, min_keep: int = 1) -> list[Filt
     if options.renormalize_logits:
         result.append(_log_probabilities)
     return result
+
+
+def largest_read(options: GenerationOptions, chain: Sequence[Filter]) -> Callable[[int], int]:
+    """How many of a row's largest logits a step looks at, by its position; 0 = all.
+
+        greedy search 1, top-k sampling k, and one more for each token that rules may ban
+
+    Args: chain: the filters of the options.
+    """
+    sampling = sampling_filters(options) if options.do_sample else []
+    k = (options.top_k or 0) if options.do_sample else 1
+    rules = chain[: len(chain) - len(sampling)]  # of the others only a temperature comes before top k: order stays
+    if options.return_scores or options.top or k == 0 or not all(isinstance(rule, filters.Ban) for rule in rules):
+        return lambda position: 0
+
+    def read(position: int) -> int:
+        banned = [rule.at_most(position) for rule in rules if isinstance(rule, filters.Ban)]
+        return 0 if None in banned else k + sum(count or 0 for count in banned)
+
+    return read
+
+
+def reads_every_row(options: GenerationOptions) -> bool:
+    """Whether somebody looks at the logits of rows that have ended, or knows a row by its number."""
+    by_source = options.encoder_no_repeat_ngram_size, options.encoder_repetition_penalty not in (None, 1)
+    own = options.logits_processor, options.prefix_allowed_tokens_fn
+    return bool(options.top) or any(map(bool, (*by_source, *own)))
 
 
 def _log_probabilities(ids: Tensor, logits: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ Rules ban tokens; the others change the sampling distribution. The logit of a ba
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -25,6 +26,20 @@ State = TypeVar("State")
 # ------------------------------------------------------------------------------------------------------------ rules
 
 
+@dataclass(frozen=True)
+class Ban:
+    """A filter that bans tokens, and leaves the logits of all others as they are.
+
+    at_most: how many tokens of a row it bans at a position; None = any number, or it does more than that
+    """
+
+    apply: Filter
+    at_most: Callable[[int], int | None]
+
+    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
+        return self.apply(ids, logits)
+
+
 def suppress(banned: Sequence[int], *, at: int | None = None, before: int | None = None) -> Filter:
     """Ban tokens: always, only at the position `at` of a row, or only at positions below `before`.
 
@@ -37,7 +52,7 @@ def suppress(banned: Sequence[int], *, at: int | None = None, before: int | None
             return logits
         return logits.index_fill(-1, torch.tensor(banned, device=logits.device), -torch.inf)
 
-    return apply
+    return Ban(apply, lambda position: len(banned))
 
 
 def allow_only(allowed: Sequence[int], *, at: int) -> Filter:
@@ -53,7 +68,7 @@ def allow_only(allowed: Sequence[int], *, at: int) -> Filter:
         values = logits[:, tokens] if len(allowed) > 1 else torch.zeros_like(logits[:, :1])
         return torch.full_like(logits, -torch.inf).index_copy(-1, tokens, values)
 
-    return apply
+    return Ban(apply, lambda position: None if position == at else 0)
 
 
 def ban_words(words: Sequence[Sequence[int]]) -> Filter:
@@ -75,7 +90,7 @@ def ban_words(words: Sequence[Sequence[int]]) -> Filter:
             banned.index_add_(1, table[:, -1], torch.where(matches, -torch.inf, 0.0).to(logits.dtype))
         return logits + banned
 
-    return apply
+    return Ban(apply, lambda position: len(words))
 
 
 def no_repeat_ngrams(size: int, *, source: Tensor | None = None) -> Filter:
@@ -97,7 +112,7 @@ def no_repeat_ngrams(size: int, *, source: Tensor | None = None) -> Filter:
         matches = (ngrams[..., :-1] == ids[:, None, ids.shape[1] + 1 - size :]).all(-1)  # [R, N]
         return logits.masked_fill(_vocabulary_mask(ngrams[..., -1].where(matches, -1), logits), -torch.inf)
 
-    return apply
+    return Ban(apply, lambda position: position if source is None else source.shape[1])
 
 
 def allow_by(allowed_tokens: Callable[[int, Tensor], Any], prompts: int) -> Filter:

@@ -74,6 +74,7 @@ def _run(
         prepared = generator.prepare(inputs, mask, resolved, call.decoder_input_ids, given=given, tape=tape)
         if call.recorder is not None:
             prepared = replace(prepared, filters=call.recorder.around(prepared.filters))
+            prepared.rows.retires = False
         begun = prepared.rows.ids[:, int((prepared.rows.ids < 0).sum()) :]  # vectors have no ids to show
         on_step = None if call.streamer is None else feed(call.streamer, begun)
         generated = generator.run(prepared, resolved, on_step)

@@ -32,7 +32,7 @@ from glassformer.generation.decoding import (
     greedy,
 )
 from glassformer.generation.detokenizer import StopStringMatcher
-from glassformer.generation.filter_chain import logit_filters, sampling_filters
+from glassformer.generation.filter_chain import largest_read, logit_filters, reads_every_row, sampling_filters
 from glassformer.generation.options import GenerationOptions, as_texts
 from glassformer.generation.rows import GenerationInputs, LookaheadRows, Rows, truncate
 from glassformer.generation.speculative import (
@@ -138,7 +138,9 @@ class Generator:
             return make(encoder_batch=encoder_batch, encoder_keep=keep, memory=memory)
 
         draft = None if self.draft is None else rows(self.draft.network)
-        return GenerationInputs(rows(self.network, tape), new_tokens, filters, source, draft)
+        own = rows(self.network, tape)
+        own.retires = not reads_every_row(options)
+        return GenerationInputs(own, new_tokens, filters, source, draft)
 
     def _checked_inputs(
         self, inputs: Tensor, mask: Tensor | None, options: GenerationOptions, given: Tensor | None
@@ -252,6 +254,8 @@ class Generator:
             device=device,
         )
         rows_or_lookahead, choose = self._method(inputs, options, stop)
+        if rows_or_lookahead is rows:
+            rows.largest = largest_read(options, inputs.filters)
         return Decoding(
             rows_or_lookahead,
             max_new_tokens=inputs.new_tokens,

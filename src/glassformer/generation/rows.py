@@ -4,13 +4,14 @@ rows = Rows(network, ids)
 rows.logits() ──a method chooses──> rows.append(tokens)        one step
                                     rows.pick([0, 0, 2])       beam search: rows become copies of these
                                     rows.rewrite(ids)          speculation: rejected tokens are dropped
+                                    rows.retire(ended)         rows that have ended are read no more
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import torch
@@ -21,6 +22,9 @@ from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Output, Tape
 from glassformer.generation.filters import Filter
 from glassformer.models import Network
+
+LIVE_SHARE = 0.75
+"""Of the rows that are read: where no more go on, it pays to copy their keys and values, and to leave out the rest."""
 
 
 class Rows:
@@ -34,7 +38,14 @@ class Rows:
         vectors: of the prompts' tokens, in the place of their embeddings. [R, T, width]
         tape: records each pass of the network, in `steps`, and that of the encoder, in `encoded`
         cached: cache keys and values, so that each step computes one position; the numbers are the same either way.
+
+    largest: of the next token's position: `logits` need only have so many of the largest of each row, and may say -inf
+        of others; 0 = all of them.
+    retires: rows that have ended may be read no more: nobody looks at their logits, nor counts rows.
+    live: the rows that are read, in their order; None = all. [L]
     """
+
+    retires = True
 
     @torch.inference_mode()
     def __init__(
@@ -66,8 +77,10 @@ class Rows:
         self._read = 0  # how many columns of `ids` the cache holds
         stacks = network.stacks().values()
         self._switches = sorted(set().union(*(stack.rotary_switches for stack in stacks)))
-        self._outgrown: Tensor | None = None  # of them by each row, when the cache was filled. [R, switches] bool
+        self._outgrown: Tensor | None = None  # of them by each row, when the cache was filled. [L, switches] bool
         self._prompt = torch.arange(len(ids), device=ids.device)  # index of the prompt that a row continues. [R]
+        self.live: Tensor | None = None
+        self.largest: Callable[[int], int] = lambda position: 0
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -85,10 +98,17 @@ class Rows:
         return self.ids if keep is None else self.ids.masked_fill(~keep, -1)
 
     def logits(self) -> Tensor:
-        """Logits of the next token of each row. [R, V]"""
+        """Logits of the next token of each row; 0 in rows that are read no more. [R, V]"""
         if self._prompt_logits is not None and self._read == self.ids.shape[1]:
             return self._prompt_logits
-        return logits_of(self.read())[:, -1]
+        logits = self.live_logits()
+        if self.live is None:
+            return logits
+        return logits.new_zeros(len(self), logits.shape[-1]).index_copy_(0, self.live, logits)
+
+    def live_logits(self) -> Tensor:
+        """Logits of the next token of the rows that are read. [L, V]"""
+        return logits_of(self.read(largest=self.largest(self.ids.shape[1])))[:, -1]
 
     def read_prompts(self, last: int) -> Tensor:
         """Logits of the last columns of the prompts, before anything is generated. [R, last, V]"""
@@ -97,20 +117,21 @@ class Rows:
         return logits
 
     @torch.inference_mode()
-    def read(self, last: int = 1) -> Output:
-        """Forward pass over the columns that are not in the cache.
+    def read(self, last: int = 1, largest: int = 0) -> Output:
+        """Forward pass of the live rows over the columns that are not in the cache.
 
+        Args: largest: read so many of the largest logits alone; 0 = all
         Returns: logits of the `last` columns, and hidden states of all columns that were read now.
         """
         if self._switches and self._cache is not None:
             self._forget_other_angles()
         unread, keep, tape = self._unread(), self.keep, self._tape and self._tape.attach(self.network)
-        mask = None if keep is None else keep[:, None]  # [R, 1, S]
+        mask = None if keep is None else self.of_live(keep)[:, None]  # [L, 1, S]
+        flow = Flow(cache=self._cache, last=last, tape=tape, largest=largest if tape is None else 0)
         if self._memory is None:
-            batch, flow = Batch(input_ids=unread), Flow(keep=mask, cache=self._cache, last=last, tape=tape)
+            batch, flow = Batch(input_ids=unread), replace(flow, keep=mask)
         else:  # the prompt is the decoder's, so is its mask; the encoder's mask lies in the memory
-            batch = Batch(decoder_input_ids=unread, decoder_keep=mask)
-            flow = Flow(memory=self._memory, cache=self._cache, last=last, tape=tape)
+            batch, flow = Batch(decoder_input_ids=unread, decoder_keep=mask), replace(flow, memory=self._memory)
         output: Output = self.network(batch, flow)
         if tape is not None:
             self.steps.append(tape.taps)
@@ -119,17 +140,22 @@ class Rows:
         return output
 
     def _unread(self) -> Tensor:
-        """The tokens that are not in the cache; as vectors [R, T, width] where the prompts are vectors. [R, T]"""
-        unread = self.ids[:, self._read :]
+        """The tokens that are not in the cache; as vectors [L, T, width] where the prompts are vectors. [L, T]"""
+        unread = self.of_live(self.ids)[:, self._read :]
         if self._vectors is None or self._read >= self._vectors.shape[1]:
             return unread
-        given = self._vectors[self._prompt][:, self._read :]
+        given = self._vectors[self.of_live(self._prompt)][:, self._read :]
         return torch.cat([given, self.network.embedding.tokens(unread[:, given.shape[1] :])], dim=1)
+
+    def of_live(self, x: Tensor) -> Tensor:
+        """What belongs to the rows that are read. [R, …] → [L, …]"""
+        return x if self.live is None else x[self.live]
 
     def _forget_other_angles(self) -> None:
         """Empty the cache when RoPE scaling turns the keys of a row by other angles than when they were cached."""
         keep = self.keep
         tokens = torch.full_like(self.ids[:, 0], self.ids.shape[1]) if keep is None else keep.sum(dim=1)
+        tokens = self.of_live(tokens)
         outgrown = tokens[:, None] > torch.tensor(self._switches, device=tokens.device)
         if self._outgrown is not None and not torch.equal(outgrown, self._outgrown):
             self._cache, self._read = KeyValueCache(), 0
@@ -159,21 +185,33 @@ class Rows:
         """
         ids, prompt = self.ids[rows], self._prompt[rows]
         if torch.equal(prompt, self._prompt):
-            changed = ids != self.ids  # [R, T]
+            changed = self.of_live(ids != self.ids)  # [L, T]
             targets, columns = changed.any(dim=1).nonzero()[:, 0], changed.any(dim=0).nonzero()[:, 0]
+            rows = self.of_live(rows) if self.live is None else torch.searchsorted(self.live, rows[self.live])
             if self._cache is not None and len(targets):
                 self._cache.copy_rows(targets, rows[targets], start=int(columns[0]))
+            self._outgrown = None if self._outgrown is None else self._outgrown[rows]
         else:
-            if self._keep is not None:
-                self._keep = self._keep[rows]
-            sources = self._sources(rows)
-            if self._memory is not None and sources is not None:
-                keep = self._memory.keep
-                self._memory = EncoderOutput(self._memory.states[sources], None if keep is None else keep[sources])
-            if self._cache is not None:
-                self._cache.reorder_rows(rows, sources)
+            assert self.live is None  # rows of other prompts are picked before any has ended
+            self._keep = None if self._keep is None else self._keep[rows]
+            self._select(rows)
         self.ids, self._prompt = ids, prompt
         self._prompt_logits = None if self._prompt_logits is None else self._prompt_logits[rows]
+
+    def retire(self, ended: Tensor) -> None:
+        """Read these rows no more, if a quarter of those that are read have ended. [R] bool"""
+        live, read = (~ended).nonzero()[:, 0], len(self) if self.live is None else len(self.live)
+        if 0 < len(live) <= LIVE_SHARE * read and self._tape is None and self.retires:
+            self._select(live if self.live is None else torch.searchsorted(self.live, live))
+            self.live = live
+
+    def _select(self, rows: Tensor) -> None:
+        """Select from what is read: memory, keys and values. [L']"""
+        sources = self._sources(rows)
+        if self._memory is not None and sources is not None:
+            self._memory = self._memory.rows(sources)
+        if self._cache is not None:
+            self._cache.reorder_rows(rows, sources)
         self._outgrown = None if self._outgrown is None else self._outgrown[rows]
 
     def _sources(self, rows: Tensor) -> Tensor | None:
@@ -183,10 +221,11 @@ class Rows:
         """
         if self._memory is None:
             return None
-        count = len(self._memory.states)
-        sources = rows // (len(self) // count)
-        shared = torch.arange(count, device=rows.device).repeat_interleave(len(rows) // count)
-        return None if torch.equal(sources, shared) else sources
+        count, read = len(self._memory.states), len(self) if self.live is None else len(self.live)
+        sources, sharing = torch.unique_consecutive(rows // (read // count), return_counts=True)
+        if not bool((sharing == sharing[0]).all()):
+            sources = rows // (read // count)
+        return None if torch.equal(sources, torch.arange(count, device=rows.device)) else sources
 
 
 class LookaheadRows:
@@ -219,6 +258,9 @@ class LookaheadRows:
         """Append one token to each row. [R]"""
         self.ids = torch.cat([self.ids, tokens[:, None]], dim=1)
         self.filter_ids = torch.cat([self.filter_ids, tokens[:, None]], dim=1)
+
+    def retire(self, ended: Tensor) -> None:
+        """Nothing: the method reads rows that have ended as well. [R] bool"""
 
 
 def logits_of(output: Output) -> Tensor:
