@@ -124,7 +124,19 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     code, out, _ = typed(capsys, *model, "--output", tmp_path / "kept", "--json")
     assert code == 0 and json.loads((tmp_path / "kept" / "report.json").read_text()) == json.loads(out)
 
+    _, out, _ = typed(capsys, "evaluate", run, *words, "--by", "id")
+    assert "by id" in out and "3 of fewer than 10 rows" in out.replace("\n", " ")
+    code, out, _ = typed(capsys, "errors", run, "--by", "mood", "--json")
+    groups = json.loads(out)["groups"]["groups"]
+    assert (
+        code == 0
+        and {x["name"]: x["rows"] for x in groups} == {"a": 4, "b": 4}
+        and "f1_weighted" in groups[0]["metrics"]
+    )
+    assert "by mood" in typed(capsys, "errors", run, "--by", "mood", "--print")[1]
+
     for given, message in (
+        ((run, "--by", "moods"), "no column 'moods'; nearest: 'mood'; there are: 'text', 'mood'; --by names one"),
         ((run, "--as", "../x"), "cannot name an evaluation"),
         ((run, "--format", "kind=csv"), "--format describes the files of --data"),
         ((run, "--train", test), "--train is for a model that is not a run"),

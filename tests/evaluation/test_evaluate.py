@@ -21,10 +21,9 @@ from glassformer.evaluation.evaluate import (
     REPORT,
     EvaluationReport,
     SystemResult,
-    distinct_metrics,
-    equal_metrics,
     evaluate,
 )
+from glassformer.evaluation.metric_names import distinct_metrics, equal_metrics
 from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.metrics.metric import BootstrapMeans, Interval, PerClassReport
 from glassformer.tasks.predictions import Prediction, read_predictions

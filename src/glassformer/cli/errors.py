@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glassformer.cli.options import Json, Options, RunFolder, RunRows, Serving, command, option, pairs_of
-from glassformer.cli.screen import note, notes, print_json, print_lines, progress_of, show_next, visible
+from glassformer.cli.screen import (
+    note,
+    notes,
+    print_json,
+    print_lines,
+    progress_of,
+    show_groups,
+    show_next,
+    terminal,
+    visible,
+)
 from glassformer.pages import check_html_path
 from glassformer.progress import spinner
 
@@ -26,6 +36,7 @@ class AnalysisOptions(Serving):
     look: int = option(10, "With --html: number of rows, the worst, that get an attention explorer page.", min=0)
     only_print: bool = option(False, "Print only: serve no page.", "--print")
     top: int = option(10, "Number of rows to print.", min=1)
+    by: str | None = option(None, "Column, such as speaker or source: the metrics of each of its values.")
 
 
 @command
@@ -41,24 +52,40 @@ def errors(run: RunFolder, *, rows: RunRows, options: AnalysisOptions, json: Jso
     [cyan]glassformer errors runs/mood --html errors/[/]  the page, and beside it the explorer on the ten worst rows
 
     [cyan]glassformer errors runs/mood --part train --print[/]  training data: high losses are often wrong labels
+
+    [cyan]glassformer errors runs/digits --part train --by speaker[/]  which speakers it has most errors on
     """
     from glassformer.evaluation.error_analysis.confusion import confusion_matrix
     from glassformer.evaluation.error_analysis.errors import analyse_errors
 
     page = None if options.html is None else page_path(options.html)
     split = evaluated_rows(run, rows)
+    if options.by is not None:
+        split = _grouped(split, options.by)
     names = split.report.classes.names if split.report.classes is not None else None
     listing = analyse_errors(split.records, options.top)
     confusion = confusion_matrix(split.records, names if listing.kind == "classes" else None)
     if json:
-        print_json({**listing.to_dict(), "confusion": None if confusion is None else confusion.to_dict()})
+        report = split.report.to_dict()
+        facts = {"confusion": None if confusion is None else confusion.to_dict(), "groups": report["groups"]}
+        print_json({**listing.to_dict(), **facts})
     else:
         print_lines(str(listing) + (f"\n\nConfusion matrix\n{confusion}" if confusion is not None else ""))
+        show_groups(split.report.groups, terminal())
     if page is not None:
         _write(split, page, options.look)
         typer.echo(f"saved in {page}", err=json)
     elif not (json or options.only_print):
         _serve(split, options)
+
+
+def _grouped(split: EvaluatedSplit, by: str) -> EvaluatedSplit:
+    """A split with the metrics by the values of a column in its report; the model is not asked again."""
+    from glassformer.evaluation.groups import group_names, metrics_by_group
+
+    names = group_names(split.rows(), by)
+    groups = metrics_by_group(split.run.task_for_evaluation(), split.records, by, names, shown=None)
+    return replace(split, report=replace(split.report, groups=groups))
 
 
 def page_path(html: Path, name: str = "errors.html") -> Path:

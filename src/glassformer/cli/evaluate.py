@@ -43,6 +43,9 @@ class EvaluationRequest(Columns):
         None, "Name of the evaluation: saved as RUN/evaluation/NAME. Default: the name of the file.", "--as"
     )
     output: Path | None = option(None, "Output folder, instead of one in the run.", "--output", "-o")
+    by: str | None = option(
+        None, "Column, such as speaker or source: the metrics of each of its values too, and which stand out."
+    )
     baselines: bool = option(True, "Evaluate baselines too, such as the majority class.", "--baselines/--no-baselines")
     device: str | None = option(None, "Device: cpu, cuda, mps or auto. Default: that of training.")
     task: str | None = option(None, "Task: classify, tag, answer, …", "--task", "-t", panel=MODEL)
@@ -91,10 +94,14 @@ def evaluate(
     [cyan]glassformer evaluate runs/mood --data test.csv --column text=tweet --ignore id[/]
 
     [cyan]glassformer evaluate MODEL --task classify --data test.csv --train train.csv[/]  a published checkpoint
+
+    [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --by corpus[/]  which corpus has most errors
     """
     from glassformer.runs.folder import seed_folders
 
     if request.task is None and (folders := seed_folders(run)):
+        if request.by is not None:
+            raise ConfigError(f"--by is of one run, and {run} has {len(folders)} seeds; name one: {folders[0]}")
         needed = folders if request.data or request.limit is not None else []
         _evaluate_seeds(run, needed, request, json=json)
         return
@@ -170,7 +177,8 @@ def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, 
         request.name or (VALIDATION if own else evaluation_name(data[0]) if data else f"{VALIDATION}-{len(rows)}")
     )
     with progress_bar("evaluating", len(rows)) as advance:
-        return run.evaluate(None if own else rows, baselines=request.baselines, progress=advance), saved_in
+        evaluation = run.evaluate(None if own else rows, baselines=request.baselines, by=request.by, progress=advance)
+        return evaluation, saved_in
 
 
 def _evaluate_model(model: str, task: str, request: EvaluationRequest) -> Evaluation:
@@ -194,6 +202,7 @@ def _evaluate_model(model: str, task: str, request: EvaluationRequest) -> Evalua
             train=training_rows,
             **{**request.opening(), "device": request.device or "cpu"},
             baselines=request.baselines,
+            by=request.by,
             progress=advance,
         )
 

@@ -21,6 +21,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from glassformer.evaluation.compare.seeds import SeedSummary
     from glassformer.evaluation.evaluate import EvaluationReport
+    from glassformer.evaluation.groups import MetricsByGroup
 
 INTERVAL = re.compile(r" \[[^\]\n]*\]")
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -265,10 +266,22 @@ def show_report(report: EvaluationReport, console: Console) -> None:
     if classes is not None:
         console.print()
         console.print(rows_table(*classes, left=len(classes[0])))
+    show_groups(report.groups, console)
     console.print()
     console.print(text_of(report.method, "dim"))
     for note in report.notes:
         console.print(text_of(f"note: {note}"))
+
+
+def show_groups(groups: MetricsByGroup | None, console: Console) -> None:
+    """Print the metrics by the values of a column, if there are any, and which stand out."""
+    if groups is None:
+        return
+    headings, rows = groups.table()
+    console.print()
+    console.print(table_of(headings, rows, left=1))
+    for sentence in groups.sentences():
+        console.print(text_of(visible(sentence)))
 
 
 def show_seeds(summary: SeedSummary, console: Console) -> None:
@@ -287,7 +300,7 @@ def show_seeds(summary: SeedSummary, console: Console) -> None:
     ]
     console.print(table_of(["", metric, "minutes (CPU)"], rows, left=1))
     console.print()
-    from glassformer.evaluation.evaluate import distinct_metrics, equal_metrics
+    from glassformer.evaluation.metric_names import distinct_metrics, equal_metrics
 
     systems = [{name: mean.interval for name, mean in summary.means.items()}]
     others = [[name, summary.means[name].written()] for name in distinct_metrics(systems, metric) if name != metric]

@@ -7,26 +7,26 @@ EvaluationReport              strict JSON, in report.json of an evaluation's fol
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from html import escape
-from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from glassformer.deprecation import former_attributes
 from glassformer.errors import ConfigError, DataError
+from glassformer.evaluation.groups import MetricsByGroup, group_names, metrics_by_group
+from glassformer.evaluation.metric_names import distinct_metrics, equal_metrics
 from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import write_json
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.parsing import nan_from_null, null_for_nan, parse_dataclass
 from glassformer.pages import html_table, text_table
 from glassformer.progress import with_bar
 from glassformer.runs.folder import describe_environment
-from glassformer.tasks.base import Baseline, Dataset, Progress, Task
+from glassformer.tasks.base import Dataset, Progress, Task
 from glassformer.tasks.metrics.metric import (
     RESAMPLES,
     Bootstrap,
@@ -71,6 +71,7 @@ def evaluate(
     files: list[str] | None = None,
     seed: int | None = None,
     baselines: bool = True,
+    by: str | None = None,
     resamples: int = RESAMPLES,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -80,19 +81,19 @@ def evaluate(
         task_name: as in `glassformer train` · task: of the model, with its options: `task.for_evaluation(beams=5)`
         train: the training rows, which baselines learn from; without them only those that learn nothing
         name: of the model · files: where the rows are from · seed: of its training
-        resamples: of the bootstrap · progress: called with how many more rows are done
-    Raises: DataError: no rows, or one that cannot be evaluated.
+        by: a column whose values group the rows (groups.py) · resamples: of the bootstrap
+        progress: called with how many more rows are done
+    Raises: DataError: no rows, or one that cannot be evaluated; no such column.
     """
     if not len(rows):
         raise DataError("there is no row to evaluate; the split is empty")
+    names, shown = [] if by is None else group_names(rows, by), None if progress else False
     with _user_warnings() as messages:
         start = perf_counter()  # of the model alone: metrics, baselines and the bootstrap are not its time
         predictions = list(task.predict(rows, progress))
         seconds = perf_counter() - start
         metrics = task.metrics(predictions)
-        simple = task.baselines(train, predictions) if baselines else ()
-        bar = with_bar(simple, "baselines", shown=None if progress else False)
-        results = {each.name: _baseline_result(each, task, metrics, resamples) for each in bar}
+        results = _baseline_results(task, train, predictions, metrics, resamples, shown) if baselines else {}
     report = EvaluationReport(
         task=task_name,
         name=name,
@@ -103,6 +104,7 @@ def evaluate(
         methods=dict(metrics.methods),
         baselines=results,
         classes=metrics.report(),
+        groups=None if by is None else metrics_by_group(task, predictions, by, names, resamples, shown=shown),
         notes=[*messages, *metrics.notes(), *task.notes(predictions)],
         seed=seed,
         seconds=seconds,
@@ -111,11 +113,23 @@ def evaluate(
     return Evaluation(report, predictions)
 
 
-def _baseline_result(baseline: Baseline, task: Task, metrics: Bootstrap, resamples: int) -> SystemResult:
-    """The metrics of a baseline, and how far the model's are from them: in the same resamples of the same rows."""
-    own = task.metrics(baseline.predictions)
-    difference = differences(metrics, own, resamples).get(task.METRIC)
-    return SystemResult(about=baseline.about, metrics=intervals(own, resamples), difference=difference)
+def _baseline_results(
+    task: Task,
+    train: Dataset | None,
+    predictions: Sequence[Prediction],
+    metrics: Bootstrap,
+    resamples: int,
+    shown: bool | None,
+) -> dict[str, SystemResult]:
+    """The metrics of each baseline, and how far the model's are from them: in the same resamples of the same rows."""
+    results = {}
+    for baseline in with_bar(task.baselines(train, predictions), "baselines", shown=shown):
+        own = task.metrics(baseline.predictions)
+        difference = differences(metrics, own, resamples).get(task.METRIC)
+        results[baseline.name] = SystemResult(
+            about=baseline.about, metrics=intervals(own, resamples), difference=difference
+        )
+    return results
 
 
 @contextmanager
@@ -159,7 +173,8 @@ class EvaluationReport:
     task: as in `glassformer train` · name: of the model · data: files, rows, fingerprint of what it was evaluated on
     metric: the main metric · higher: whether more of it is better
     metrics: by name · methods: metric → how it was computed, by which package in which version
-    baselines: name → their metrics · classes: metrics per class · notes: warnings and remarks
+    baselines: name → their metrics · classes: metrics per class · groups: by the values of a column
+    notes: warnings and remarks
     seed: of the training, where it is known · seconds: that the model took for all rows
     environment: what it was computed with and on
     """
@@ -173,6 +188,7 @@ class EvaluationReport:
     methods: dict[str, str]
     baselines: dict[str, SystemResult] = field(default_factory=dict)
     classes: PerClassReport | None = None
+    groups: MetricsByGroup | None = None
     notes: list[str] = field(default_factory=list)
     seed: int | None = None
     seconds: float = 0.0
@@ -189,7 +205,7 @@ class EvaluationReport:
         """Raises: ConfigError: no report, or one of another version."""
         if not isinstance(values, Mapping) or values.get("format") != FORMAT:
             raise ConfigError(f"this is no report of format {FORMAT}; evaluate the model again")
-        report = parse_dataclass(cls, _nan_from_null(rename_former_keys(values)))
+        report = parse_dataclass(cls, nan_from_null(rename_former_keys(values)))
         if type(report.data.get("rows")) is not int:
             raise ConfigError(f"data.rows is {safe_repr(report.data.get('rows'))}; it must be a whole number")
         if report.metric not in report.metrics:
@@ -282,15 +298,22 @@ class EvaluationReport:
 
     def __str__(self) -> str:
         tables = (self.systems_table(), self.other_metrics_table(), self.class_table())
+        parts = [*(text_table(*table) for table in tables if table is not None)]
+        parts += [] if self.groups is None else [str(self.groups)]
         notes = "\n".join([*self.equal_metrics(), self.method, *(f"note: {note}" for note in self.notes)])
-        return "\n\n".join([self.caption, *(text_table(*table) for table in tables if table is not None), notes])
+        return "\n\n".join([self.caption, *parts, notes])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        classes = self.class_table()
-        tables = html_table(*self.table(), self.caption) + ("" if classes is None else html_table(*classes))
-        return tables + "".join(f"<p>{escape(text)}</p>" for text in (*self.equal_metrics(), self.method, *self.notes))
+        tables = [
+            (*self.table(), self.caption),
+            self.class_table(),
+            None if self.groups is None else self.groups.table(),
+        ]
+        notes = (*self.equal_metrics(), self.method, *self.notes, *(self.groups.sentences() if self.groups else ()))
+        html = "".join(html_table(*table) for table in tables if table is not None)
+        return html + "".join(f"<p>{escape(text)}</p>" for text in notes)
 
 
 def rename_former_keys(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,43 +329,9 @@ def rename_former_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
-def distinct_metrics(systems: Sequence[Mapping[str, Interval]], main: str) -> dict[str, list[str]]:
-    """Metrics that differ in some system, and of each those that are the same number by another name.
-
-    Of one label a row, accuracy is micro-averaged F1, precision and recall too, and weighted recall. `main` is first.
-    """
-    names: dict[Any, list[str]] = {}
-    for name in sorted(dict.fromkeys(chain.from_iterable(systems)), key=lambda name: name != main):
-        scores = tuple((x := system.get(name)) and x.written(9) for system in systems)
-        names.setdefault(scores, []).append(name)
-    return {first: others for first, *others in names.values()}
-
-
-def equal_metrics(systems: Sequence[Mapping[str, Interval]], main: str) -> list[str]:
-    """Sentences that say which metrics are one number by several names."""
-    return [f"{name} is also {', '.join(same)}" for name, same in distinct_metrics(systems, main).items() if same]
-
-
 def _written(x: Interval | None, *, signed: bool = False) -> str:
     return "" if x is None else x.written(3, signed=signed)
 
 
 def _score(value: float | None, column: str) -> str:
     return "–" if value is None else f"{value:,.0f}" if column == "support" else f"{value:.3f}"
-
-
-def _nan_from_null(value: Any) -> Any:
-    """What `null_for_nan` wrote, with the values that JSON has no number for as NaN again."""
-    if isinstance(value, Mapping):
-        was_nan = set(value) == {"value", "low", "high"} and value["value"] is None
-        return {name: math.nan if was_nan and name == "value" else _nan_from_null(item) for name, item in value.items()}
-    return [_nan_from_null(item) for item in value] if isinstance(value, list) else value
-
-
-def null_for_nan(value: Any) -> Any:
-    """A value for strict JSON, which has no NaN and no infinity: they become None."""
-    if isinstance(value, Mapping):
-        return {str(name): null_for_nan(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [null_for_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

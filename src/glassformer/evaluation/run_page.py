@@ -58,7 +58,7 @@ class RunPage(ErrorsPage):
         run = self.history
         parts = {
             "Curves": "\n".join(curves_html([run])),
-            "Report": self.summary() + self.metrics_table() + self._class_table(),
+            "Report": self.summary() + self.metrics_table() + self._class_table() + self.groups_table(),
             "Errors": self.rows_html(served=served),
             "Attention": self._attention(served),
             "Settings": settings_html([run]),

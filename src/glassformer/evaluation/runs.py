@@ -125,6 +125,7 @@ class TrainedRun:
         *,
         format: Mapping[str, Any] | None = None,
         baselines: bool = True,
+        by: str | None = None,
         progress: Callable[[int], None] | None = None,
         resamples: int | None = None,
         **options: Any,
@@ -140,7 +141,8 @@ class TrainedRun:
         task, data = self.task_for_evaluation(**options), self.config.data
         rows = files if isinstance(files, RowSequence) else self.read_rows(files, format=format)
         # a column that the training ignored need not be in another file
-        check_unused_columns(rows, self.task, [*(x for x in data.unread if x in ("*", *rows.columns)), *self.ignore])
+        ignored = [x for x in (*data.unread, by) if x in ("*", *rows.columns)]
+        check_unused_columns(rows, self.task, [*ignored, *self.ignore])
         names = file_names(rows)
         if files is None and isinstance(data.validation, float):
             names = [f"{name}, of which {100 * data.validation:g} % are held out" for name in names]
@@ -153,6 +155,7 @@ class TrainedRun:
             files=names,
             seed=self.config.training.seed,
             baselines=baselines,
+            by=by,
             progress=progress,
             **({} if resamples is None else {"resamples": resamples}),
         )
@@ -293,6 +296,7 @@ def evaluate_model(
     options: Mapping[str, Any] | None = None,
     device: str = "cpu",
     baselines: bool = True,
+    by: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Evaluate a model without a run folder of ours: a folder, or a name on the Hub.
@@ -306,7 +310,7 @@ def evaluate_model(
     kind = task_class(task)
     given = parse_task_options(kind, options or {})
     own = kind(load_trained_model(model, task, device), columns=columns or None, **given)  # type: ignore[call-arg]
-    check_unused_columns(rows, own, ignore)
+    check_unused_columns(rows, own, [*ignore, *(x for x in (by,) if x in rows.columns)])
     return evaluate(
         task,
         own.for_evaluation(),
@@ -315,6 +319,7 @@ def evaluate_model(
         name=Path(model).name,
         files=file_names(rows),
         baselines=baselines,
+        by=by,
         progress=progress,
     )
 

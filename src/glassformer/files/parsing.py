@@ -141,3 +141,20 @@ def json_value(value: Any) -> Any:
     if hasattr(value, "tolist"):  # a numpy or torch scalar or array
         return json_value(value.tolist())
     return str(value)  # a path, a dtype
+
+
+def null_for_nan(value: Any) -> Any:
+    """A value for strict JSON, which has no NaN and no infinity: they become None."""
+    if isinstance(value, Mapping):
+        return {str(name): null_for_nan(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [null_for_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def nan_from_null(value: Any) -> Any:
+    """What `null_for_nan` wrote, with the value of a confidence interval as NaN again."""
+    if isinstance(value, Mapping):
+        was_nan = set(value) == {"value", "low", "high"} and value["value"] is None
+        return {name: math.nan if was_nan and name == "value" else nan_from_null(item) for name, item in value.items()}
+    return [nan_from_null(item) for item in value] if isinstance(value, list) else value

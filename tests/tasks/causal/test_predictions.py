@@ -64,6 +64,9 @@ def test_every_character_and_every_token_counts_once(model: Model, isolated: boo
     said = [number for record in records for number in record.details["ids"]]
     assert said == [i for text in texts for i in [*model.tokenizer.encode(text), end]]
     assert [r.index for r in records] == list(range(len(records)))
+    assert sorted({r.details["row"] for r in records}) == list(range(len(texts)))
+    assert "".join(r.row["text"] for r in records if r.details["row"] == 0) == TEXT
+    assert dict(task.metrics(records).amounts) == {"characters": sum(map(len, texts))}
     assert all(0.7 * STRETCH < r.details["characters"] < 1.5 * STRETCH for r in records[: -len(SHORT)])
     assert "characters 0 to " in records[0].where and "characters" not in records[-1].where
     # Before the first token of a text that is alone nothing stands; of texts that see each other only the first is so.

@@ -312,6 +312,10 @@ def test_differences_are_of_the_same_rows() -> None:
     assert found.leaves_out_zero and found.high - found.low < alone.high - alone.low  # type: ignore[operator]
     with pytest.raises(DataError, match="400 rows, the other on 3"):
         differences(mine, BootstrapMeans({"score": np.ones(3)}, {}))
+    apart = differences(mine, theirs, 300, paired=False)["score"]  # as if they were of other rows
+    assert apart.value == found.value and apart.high - apart.low > 2 * (found.high - found.low)  # type: ignore[operator]
+    few = differences(mine, BootstrapMeans({"score": np.ones(3)}, {}), 300, paired=False)["score"]
+    assert few.value == alone.value - 1 and few.low == pytest.approx(alone.low - 1)  # type: ignore[operator]
     with pytest.raises(ConfigError, match="resamples is 0"):
         intervals(mine, 0)
     with pytest.raises(DataError, match="no row"):

@@ -60,7 +60,12 @@ def test_letters_are_learnt_from_nothing(clips: Path, tmp_path: Path) -> None:
     first = found.predictions[0]
     heard = loaded(tmp_path / "run" / "model").transcribe(first.row["audio"], num_beams=1).text
     assert heard == first.predicted
-    beams = open_run(tmp_path / "run").evaluate(resamples=20, beams=4, baselines=False)
+    beams = open_run(tmp_path / "run").evaluate(str(clips), resamples=20, beams=4, baselines=False, by="speaker")
+    groups = beams.report.groups
+    assert groups is not None and {group.name for group in groups.groups} == {f"speaker {i}" for i in range(3)}
+    assert all(
+        group.rows == group.amounts["words"] == 8 and 2 < group.amounts["seconds"] < 5 for group in groups.groups
+    )
     assert "beam search with 4 beams" in str(beams.report.notes)
 
 

@@ -29,7 +29,8 @@ from glassformer.evaluation.error_analysis.errors import (
     analyse_errors,
     label_kind,
 )
-from glassformer.evaluation.evaluate import EvaluationReport, null_for_nan
+from glassformer.evaluation.evaluate import EvaluationReport
+from glassformer.files.parsing import null_for_nan
 from glassformer.pages import html_table, json_script, page, scroll_region, shown_path, write_page
 from glassformer.runs.curves import STATIC as PAGE
 from glassformer.tasks.metrics.metric import Interval
@@ -97,7 +98,7 @@ class ErrorsPage:
     def body(self, *, served: bool = False) -> str:
         """The HTML body without the script; `served`: the explorer is beside it."""
         head = f"<main><header><h1>{escape(self.title)}</h1>{self.summary()}</header>"
-        return "\n".join([head, self.metrics_table(), self.rows_html(served=served), "</main>"])
+        return "\n".join([head, self.metrics_table(), self.groups_table(), self.rows_html(served=served), "</main>"])
 
     def rows_html(self, *, served: bool = False) -> str:
         """The rows, with the confusion matrix and the losses beside them."""
@@ -148,6 +149,14 @@ class ErrorsPage:
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         hint = '<p class="dim">In brackets and as bars: 95 % intervals.</p>'
         return scroll_region("Metrics", table, "scroll figures") + hint
+
+    def groups_table(self) -> str:
+        """The metrics by the values of a column, where the report has them."""
+        groups = self.report.groups
+        if groups is None:
+            return ""
+        sentences = "".join(f'<p class="dim">{escape(sentence)}</p>' for sentence in groups.sentences())
+        return scroll_region(f"Metrics by {groups.column}", html_table(*groups.table())) + sentences
 
     # ------------------------------------------------------------------------------------- beside the rows
 

@@ -195,7 +195,7 @@ class LanguageModelTask(LanguageTask):
                     losses=losses[here],
                     # Nothing stands before the first token of a text that is read alone, so it has no probability.
                     alone=int(here[:1].sum()) if self.isolated or not index else 0,
-                    details={"start": start},
+                    details={"start": start, "row": index},
                 )
                 number += 1
             if progress is not None:
@@ -261,7 +261,8 @@ class LanguageModelTask(LanguageTask):
             "bits_per_token": f"mean loss / ln 2; {tokens}",
             "perplexity": f"exp(mean loss); {tokens}",
         }
-        return BootstrapSums(loss_sums(predictions, "nats", "characters"), _scores, methods)
+        sums = loss_sums(predictions, "nats", "characters")
+        return BootstrapSums(sums, _scores, methods, {"characters": float(sums[:, 3].sum())})
 
     @property
     def context(self) -> str:

@@ -21,6 +21,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -157,9 +158,11 @@ class Bootstrap(ABC):
     """Sufficient statistics of evaluated rows, whose scores can be computed for any resample.
 
     methods: score → how it was computed: which package in which version, with which settings
+    amounts: how much was evaluated beside rows, such as words; of what the primary metric is divided by first
     """
 
     methods: Mapping[str, str]
+    amounts: Mapping[str, float] = MappingProxyType({})
 
     @abstractmethod
     def __len__(self) -> int:
@@ -202,7 +205,7 @@ class BootstrapSums(Bootstrap):
     Args:
         rows: the statistics of each. [N, K]
         of: the scores of S resamples from their sums. [S, K] → [S] each
-        methods: as of `Bootstrap`
+        methods, amounts: as of `Bootstrap`
     """
 
     def __init__(
@@ -210,8 +213,9 @@ class BootstrapSums(Bootstrap):
         rows: np.ndarray,
         of: Callable[[np.ndarray], Mapping[str, np.ndarray]],
         methods: Mapping[str, str],
+        amounts: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        self.rows, self.of, self.methods = rows, of, methods
+        self.rows, self.of, self.methods, self.amounts = rows, of, methods, amounts
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -295,20 +299,23 @@ def intervals(bootstrap: Bootstrap, resamples: int = RESAMPLES, seed: int = 0) -
 
 
 def differences(
-    bootstrap: Bootstrap, other: Bootstrap, resamples: int = RESAMPLES, seed: int = 0
+    bootstrap: Bootstrap, other: Bootstrap, resamples: int = RESAMPLES, seed: int = 0, *, paired: bool = True
 ) -> dict[str, Interval]:
     """How far every score lies above that of another system on the same rows: a paired bootstrap.
 
+    Args: paired: False = of other rows, which are drawn independently
     Raises: DataError: not the same number of rows. Else as `intervals`.
     """
-    if len(bootstrap) != len(other):
+    if paired and len(bootstrap) != len(other):
         raise DataError(
             f"one system was evaluated on {len(bootstrap)} rows, the other on {len(other)}; "
             "a difference needs the same rows"
         )
     mine, theirs = bootstrap.values(), other.values()
     # The same seed draws the same rows for both: what makes rows hard for either cancels out.
-    my_scores, their_scores = (_resampled_scores(each, resamples, seed) for each in (bootstrap, other))
+    my_scores, their_scores = (
+        _resampled_scores(each, resamples, s) for each, s in ((bootstrap, seed), (other, seed + (not paired)))
+    )
     return {
         name: _interval(mine[name] - theirs[name], my_scores[name] - their_scores[name], len(bootstrap))
         for name in mine

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 
+import numpy as np
 import torch
 
 from glassformer.core.flow import Flow, Output
@@ -12,9 +14,10 @@ from glassformer.core.heads import Head
 from glassformer.ngram.store import load_ngram
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.tasks.base import EvaluationOptions
-from glassformer.tasks.metrics.metric import Metric
+from glassformer.tasks.metrics.metric import BootstrapSums, Metric
 from glassformer.tasks.metrics.speech import error_counts, error_rates
 from glassformer.tasks.microbatch import MicroBatch
+from glassformer.tasks.predictions import Prediction
 
 
 @dataclass(frozen=True)
@@ -74,3 +77,16 @@ class TranscriptMetric(Metric):
     def compute(self) -> dict[str, float]:
         rates = error_rates(self.state["counts"].numpy()[None])
         return {**super().compute(), **{name: float(rate[0]) for name, rate in rates.items()}}
+
+
+def scores_of(counts: np.ndarray, predictions: Sequence[Prediction], normaliser: str) -> BootstrapSums:
+    """Word and character error rate of transcripts, for any resample.
+
+    Args: counts: `error_counts` of each prediction. [N, 4]
+    """
+    how = f"jiwer {version('jiwer')}, normaliser {normaliser!r}, errors of all rows added up"
+    amounts = {"words": float(counts[:, 1].sum())}
+    seconds = [x.details.get("seconds") for x in predictions]
+    if None not in seconds:  # predictions that were saved before recordings had their length
+        amounts["seconds"] = float(sum(x for x in seconds if x is not None))
+    return BootstrapSums(counts, error_rates, dict.fromkeys(("wer", "cer"), how), amounts)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,9 +29,9 @@ from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.transcribe import transcribe
 from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
 from glassformer.tasks.columns import RowTask, check_columns, head_of, placed, text_of
-from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums, Metric
+from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.metrics.normalisers import letters_of, normaliser_of
-from glassformer.tasks.metrics.speech import error_counts, error_rates
+from glassformer.tasks.metrics.speech import error_counts
 from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.augmentation import Augmentation
@@ -40,7 +39,7 @@ from glassformer.tasks.transcribe.language import LanguageFilter, language_filte
 from glassformer.tasks.transcribe.passages import SEGMENTS, TIMES, Passage, joined, late_segment, passage_of, passages
 from glassformer.tasks.transcribe.quality import DroppedRow, QualityFilters, QualityReport
 from glassformer.tasks.transcribe.recognisers import Recogniser, recogniser_of
-from glassformer.tasks.transcribe.scores import SpeechBatch, TranscriptionEvaluation, TranscriptMetric
+from glassformer.tasks.transcribe.scores import SpeechBatch, TranscriptionEvaluation, TranscriptMetric, scores_of
 from glassformer.tasks.transcribe.sounds import RowSounds, to_float, to_int16
 
 ROWS_AT_ONCE = 128
@@ -250,15 +249,15 @@ class Transcribe(RowTask):
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
         self._predicted = rows
         heard = self.heard(rows, self._read, lambda samples: (self.transcribed(samples, self._search), None))
-        for index, (text, loss) in enumerate(heard):
-            yield self._prediction(rows, index, text, loss)
+        for index, (seconds, (text, loss)) in enumerate(heard):
+            yield self._prediction(rows, index, text, loss, seconds)
             if progress is not None:
                 progress(1)
 
     def heard(
         self, rows: Dataset, read: Callable[[Output, MicroBatch], list[Any]], alone: Callable[[np.ndarray], Any]
-    ) -> Iterator[Any]:
-        """What is read of each row. Args: read: of a batch · alone: of samples that do not fit the model as they are"""
+    ) -> Iterator[tuple[float, Any]]:
+        """The seconds of each row, and what is read of it. Args: read: of a batch · alone: of what does not fit"""
         check_columns(rows, self.columns_read())
         sounds = self._sounds(rows)
         for first in range(0, len(rows), ROWS_AT_ONCE):
@@ -266,7 +265,8 @@ class Transcribe(RowTask):
             fitting = [example for example, fits in made if fits]
             outputs = iter(run_examples(self, fitting, read=read, tokens=self._tokens))
             for example, fits in made:
-                yield next(outputs) if fits else alone(example["samples"])
+                seconds = len(example["samples"]) / self.recogniser.rate_hz
+                yield seconds, next(outputs) if fits else alone(example["samples"])
 
     @property
     def _tokens(self) -> int:
@@ -302,7 +302,7 @@ class Transcribe(RowTask):
             total, count = self.head.output_loss_sums(row, labels)["loss"], self.head.label_counts(labels)["loss"]
             yield float(total) / max(count, 1)
 
-    def _prediction(self, rows: Dataset, index: int, text: str, loss: float | None) -> Prediction:
+    def _prediction(self, rows: Dataset, index: int, text: str, loss: float | None, seconds: float) -> Prediction:
         row = rows[index]
         reference = row[self.columns["text"]]
         counts = error_counts(reference, text, normaliser=self.normaliser)
@@ -314,12 +314,11 @@ class Transcribe(RowTask):
             predicted=text,
             correct=counts[0] == 0,
             loss=loss,
-            details={"counts": counts},
+            details={"counts": counts, "seconds": seconds},
         )
 
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
-        how = f"jiwer {version('jiwer')}, normaliser {self.normaliser!r}, errors of all rows added up"
-        return BootstrapSums(self.error_counts(predictions), error_rates, dict.fromkeys(("wer", "cer"), how))
+        return scores_of(self.error_counts(predictions), predictions, self.normaliser)
 
     def error_counts(self, predictions: Sequence[Prediction]) -> np.ndarray:
         """Word errors, words, character errors and characters of each row. [N, 4]"""

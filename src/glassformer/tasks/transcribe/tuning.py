@@ -83,7 +83,7 @@ def _rescored(
         return task.recogniser.rescored(output, batch.flow, options[0], pairs)
 
     texts: dict[tuple[float, float], list[str]] = {pair: [] for pair in pairs}
-    for of_row in task.heard(rows, read, lambda samples: [task.transcribed(samples, each) for each in options]):
+    for _, of_row in task.heard(rows, read, lambda samples: [task.transcribed(samples, each) for each in options]):
         for pair, text in zip(pairs, of_row, strict=True):
             texts[pair].append(text)
         if progress is not None:

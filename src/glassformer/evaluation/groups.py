@@ -1,0 +1,240 @@
+"""Metrics by group: a model's metrics on the rows of each value of a column, such as speaker, corpus or author.
+
+    by speaker  rows  words  seconds  wer                                          the worst first
+    theo          50     50     21.4  0.180 [0.080, 0.300]
+    lucas         50     50     25.3  0.020 [0.000, 0.060]
+    theo: its wer is worse than that of all other rows by 0.160 [0.060, 0.280]; times 50 words that is 8.0
+
+A group stands out where its distance from all other rows is beyond chance. Those that do are ordered by distance times
+size: a large source that is somewhat worse costs more than a small one that is bad.
+
+Source: Radford et al. 2022, "Robust Speech Recognition via Large-Scale Weak Supervision", section 2.1, whose sources
+were inspected in the order of "both high error rate and data source size".
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from glassformer.data.sequence import missing_column
+from glassformer.errors import DataError
+from glassformer.files import safe_repr
+from glassformer.pages import text_table
+from glassformer.progress import with_bar
+from glassformer.tasks.base import Dataset, Task
+from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences, greater_is_better, intervals
+from glassformer.tasks.predictions import Prediction
+
+MIN_ROWS = 10
+"""Rows of a group that may stand out: of fewer, resamples are too much alike for an interval."""
+MAX_TESTED = 20
+"""Groups whose distance from all others is resampled, those that cost most."""
+MAX_SHOWN = 20
+"""Groups in a table, the worst; a file of the report has all."""
+MAX_METRICS = 2
+"""Metrics in a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupMetrics:
+    """The metrics of a model on the rows of one group.
+
+    name: the value of the column; None: rows without one · rows: how many
+    amounts: how much they are otherwise, such as words; of what the main metric is divided by first
+    metrics: by name; none where there is nothing to divide by, such as no word
+    worse_by: in the main metric, than all other rows; None: not compared · excess: the same times its size
+    """
+
+    name: str | None
+    rows: int
+    amounts: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, Interval] = field(default_factory=dict)
+    worse_by: Interval | None = None
+    excess: float | None = None
+
+    @property
+    def stands_out(self) -> bool:
+        """Is it worse than the others beyond what chance would give?"""
+        return self.worse_by is not None and self.worse_by.leaves_out_zero and self.worse_by.value > 0
+
+    @property
+    def size(self) -> tuple[str, float]:
+        """What its size is counted in, and how much that is."""
+        return next(iter(self.amounts.items()), ("rows", float(self.rows)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsByGroup:
+    """A model's metrics by the values of a column. metric: the main one · groups: the worst first"""
+
+    column: str
+    metric: str
+    groups: list[GroupMetrics]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def standing_out(self) -> list[GroupMetrics]:
+        """The groups that are worse beyond chance, those that cost most first."""
+        return sorted((x for x in self.groups if x.stands_out), key=lambda x: -(x.excess or 0.0))
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and rows: a group a row, the worst first."""
+        shown = self.groups[:MAX_SHOWN]
+        amounts = list(dict.fromkeys(name for group in shown for name in group.amounts))
+        known = dict.fromkeys(name for group in shown for name in group.metrics)
+        names = sorted(known, key=lambda name: name != self.metric)[:MAX_METRICS]
+        rows = [
+            [
+                self._shown(group.name),
+                f"{group.rows:,}",
+                *(_amount(name, group.amounts.get(name)) for name in amounts),
+                *("–" if (x := group.metrics.get(name)) is None else x.written(3) for name in names),
+            ]
+            for group in shown
+        ]
+        if more := len(self.groups) - len(shown):
+            rows.append([f"… {more:,} more", *[""] * (len(rows[0]) - 1)])
+        return [f"by {self.column}", "rows", *amounts, *names], rows
+
+    def sentences(self) -> list[str]:
+        """Which groups stand out, and what is to be known beside the table."""
+        found = []
+        for group in self.standing_out:
+            assert group.worse_by is not None and group.excess is not None
+            unit, size = group.size
+            found.append(
+                f"{self._shown(group.name)}: its {self.metric} is worse than that of all other rows by "
+                f"{group.worse_by.written(3)}; times {size:,.0f} {unit} that is {group.excess:,.1f}"
+            )
+        if not found and len(self.groups) > 1:
+            found.append(f"no {self.column} is worse than all others beyond chance")
+        return [*found, *self.notes]
+
+    def _shown(self, name: str | None) -> str:
+        return f"(no {self.column})" if name is None else name
+
+    def __str__(self) -> str:
+        return "\n".join([text_table(*self.table()), *self.sentences()])
+
+
+def _amount(name: str, value: float | None) -> str:
+    return "" if value is None else f"{value:,.1f}" if name == "seconds" else f"{value:,.0f}"
+
+
+def group_names(rows: Dataset, column: str) -> list[str | None]:
+    """The group of each row: its value in a column as text, None where it has none.
+
+    Raises: DataError: no such column, a value that is no text, number or truth value, or no row has one.
+    """
+    if column not in rows.columns:
+        raise DataError(f"{rows.where(0)}: {missing_column(column, rows.columns)}; --by names one of them")
+    names: list[str | None] = []
+    for index in range(len(rows)):
+        value = rows[index].get(column)
+        if value is not None and not isinstance(value, str | int | float):
+            raise DataError(
+                f"{rows.where(index)}: {column!r} is {safe_repr(value)}; rows are grouped by a text or a number"
+            )
+        names.append(None if value is None or not str(value).strip() else str(value))
+    if not any(names):
+        raise DataError(f"{rows.where(0)}: no row has a value in {column!r}; there is nothing to group by")
+    return names
+
+
+def metrics_by_group(
+    task: Task,
+    predictions: Sequence[Prediction],
+    column: str,
+    names: Sequence[str | None],
+    resamples: int = RESAMPLES,
+    *,
+    shown: bool | None = False,
+) -> MetricsByGroup:
+    """The metrics of each group of rows, the worst first, and how much worse than all other rows it is.
+
+    Args:
+        predictions: of rows, in any order · names: the group of each row, by its number
+        resamples: of the bootstrap · shown: a progress bar, as of `with_bar`
+    Raises: DataError: predictions that do not say which row they are of.
+    """
+    members: dict[str | None, list[int]] = defaultdict(list)
+    rows: dict[str | None, set[int]] = defaultdict(set)
+    for place, row in enumerate(_row_numbers(predictions, len(names))):
+        members[names[row]].append(place)
+        rows[names[row]].add(row)
+    bootstraps = {name: task.metrics([predictions[i] for i in places]) for name, places in members.items()}
+    groups = {
+        name: GroupMetrics(
+            name=name,
+            rows=len(rows[name]),
+            amounts=dict(bootstrap.amounts),
+            metrics=intervals(bootstrap, resamples) if _can_be_scored(bootstrap) else {},
+        )
+        for name, bootstrap in with_bar(bootstraps.items(), "groups", len(bootstraps), shown=shown)
+    }
+    overall = task.metrics(predictions).values()[task.METRIC]
+    for name in with_bar(_to_compare(groups, task.METRIC, overall), "comparing groups", shown=shown):
+        others = task.metrics([predictions[i] for other, places in members.items() if other != name for i in places])
+        if _can_be_scored(others):
+            groups[name] = _compared(groups[name], bootstraps[name], others, task.METRIC, resamples)
+    return MetricsByGroup(
+        column=column,
+        metric=task.METRIC,
+        groups=sorted(groups.values(), key=lambda group: _badness(group, task.METRIC)),
+        notes=_notes(groups, column, task.METRIC),
+    )
+
+
+def _row_numbers(predictions: Sequence[Prediction], rows: int) -> list[int]:
+    """The number of the row that each prediction is of; a long text has several predictions, its stretches."""
+    if len(predictions) > rows and not all("row" in x.details for x in predictions):
+        raise DataError("these predictions do not say which row they are of; evaluate the model again")
+    return [x.details.get("row", x.index) for x in predictions]
+
+
+def _can_be_scored(bootstrap: Bootstrap) -> bool:
+    return next(iter(bootstrap.amounts.values()), 1.0) > 0
+
+
+def _badness(group: GroupMetrics, metric: str) -> tuple[bool, float]:
+    """By which groups are sorted: the worst first, last those without the metric."""
+    score = group.metrics.get(metric)
+    if score is None or math.isnan(score.value):
+        return True, 0.0
+    return False, score.value if greater_is_better(metric) else -score.value
+
+
+def _to_compare(groups: Mapping[str | None, GroupMetrics], metric: str, overall: float) -> list[str | None]:
+    """The groups that are worse than all rows together and large enough, those that cost most first."""
+    sign, costs = (-1 if greater_is_better(metric) else 1), {}
+    for name, group in groups.items():
+        if group.metrics and group.rows >= MIN_ROWS and len(groups) > 1:
+            costs[name] = sign * (group.metrics[metric].value - overall) * group.size[1]
+    return sorted((name for name, cost in costs.items() if cost > 0), key=lambda name: -costs[name])[:MAX_TESTED]
+
+
+def _compared(group: GroupMetrics, own: Bootstrap, others: Bootstrap, metric: str, resamples: int) -> GroupMetrics:
+    """A group, with how much worse than the other rows it is."""
+    above = differences(own, others, resamples, paired=False)[metric]
+    worse_by = -above if greater_is_better(metric) else above
+    return GroupMetrics(**{**vars(group), "worse_by": worse_by, "excess": worse_by.value * group.size[1]})
+
+
+def _notes(groups: Mapping[str | None, GroupMetrics], column: str, metric: str) -> list[str]:
+    """What one has to know to read the table."""
+    if len(groups) == 1:
+        return [f"all rows have one {column}: there is nothing to compare it with"]
+    notes = []
+    if nothing := [group for group in groups.values() if not group.metrics]:
+        notes.append(f"{len(nothing):,} without any {nothing[0].size[0]} to divide by: no {metric}")
+    if small := sum(group.rows < MIN_ROWS for group in groups.values()):
+        notes.append(f"{small:,} of fewer than {MIN_ROWS} rows, too few to say whether they stand out")
+    if len(groups) > MAX_TESTED:
+        notes.append(
+            f"of {len(groups):,} groups the {MAX_TESTED} that cost most are compared; among so many, one in forty "
+            "stands out by chance"
+        )
+    return notes
