@@ -71,7 +71,8 @@ INSTEAD = {
 """Options that would change the training and are refused, with what to do."""
 
 COUNTS = ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps")
-NOT_NEGATIVE = ("learning_rate", "weight_decay", "warmup_steps", "warmup_ratio", "label_smoothing_factor", "seed")
+NOT_NEGATIVE = ("learning_rate", "weight_decay", "warmup_steps", "max_grad_norm", "seed", "data_seed")
+BELOW_ONE = ("adam_beta1", "adam_beta2", "label_smoothing_factor")
 
 OPTIMIZERS = ("adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw", "sgd", "adafactor")
 
@@ -221,8 +222,18 @@ class TrainingArguments(_Options, metaclass=_Extended):
         if (workers := self.unused.get("dataloader_num_workers")) is not None:
             check_count("dataloader_num_workers", workers, 0)
         for name in NOT_NEGATIVE:
-            if getattr(self, name) < 0:
+            if (getattr(self, name) or 0) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be a number from 0 up")
+        for name in BELOW_ONE:
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be from 0 up to, but not including, 1")
+        if not 0 < self.adam_epsilon < 1:
+            raise ConfigError(f"adam_epsilon is {self.adam_epsilon}; it must be a small number above 0, such as 1e-8")
+        if not 0 <= self.warmup_ratio <= 1:
+            raise ConfigError(
+                f"warmup_ratio is {self.warmup_ratio}; it must be a share of all steps, from 0 to 1; a number of steps "
+                "is warmup_steps"
+            )
         for kind in ("logging", "eval", "save"):
             steps = getattr(self, f"{kind}_steps")
             if getattr(self, f"{kind}_strategy") == "steps" and steps is not None and steps <= 0:
