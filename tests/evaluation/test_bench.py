@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,10 @@ def test_the_command_prints_the_same_as_data(folder: Path, tmp_path: Path) -> No
     assert done.exit_code == 0, done.output
     assert [row["precision"] for row in json.loads(done.stdout)] == ["plain", "fp32", "fp16", "bf16", "int8"]
     assert not done.stderr
+    done = CliRunner().invoke(app, ["bench", str(folder), "--data", str(mine), "--repeats", "1", "--precision", "fp32"])
+    heading = " ".join(done.stdout.split("precision")[0].split())
+    assert re.search(r"\(bert, [\d,]+ parameters, float32 on cpu\): 2 sentences$", heading), heading
+    assert "Model(" not in done.stdout
     table = tmp_path / "mine.csv"
     table.write_text("said\ntime flies\n")
     fast = ["--repeats", "1", "--json", "--precision", "fp32"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import Json, Options, command, option, pairs_of
-from glassformer.cli.screen import notes, print_json, table_of, terminal
+from glassformer.cli.screen import amount, notes, print_json, table_of, terminal
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.progress import progress_bar, spinner
@@ -130,10 +130,10 @@ def _bench_models(models: list[str], options: BenchOptions, json: bool) -> None:
         with spinner("loading the model"):
             loaded = load(model)
         generates = loaded.task in GENERATING_TASKS
-        title, headings, rows, lines = (_steps if generates else _encoding)(loaded, texts, options)
+        what, headings, rows, lines = (_steps if generates else _encoding)(loaded, texts, options)
         results += [{**({"model": model} if len(models) > 1 else {}), **row.to_dict()} for row in rows]
         if not json:
-            _print(title, headings, lines, left=1)
+            _print(f"{_described(model, loaded)}: {what}", headings, lines, left=1)
             kind = "generate" if generates else "encode"
             notes_of_tables[kind] = NOTES[kind]
     if json:
@@ -143,7 +143,13 @@ def _bench_models(models: list[str], options: BenchOptions, json: bool) -> None:
 
 
 Table = tuple[str, list[str], list[Any], list[list[str]]]
-"""Title, headings, rows as data, and as lines of text."""
+"""What was measured, headings, rows as data, and as lines of text."""
+
+
+def _described(name: str, model: Model) -> str:
+    """`all-MiniLM-L6-v2 (bert, 22.7M parameters, float32 on cpu)`"""
+    count, dtype = sum(parameter.numel() for parameter in model.parameters()), str(model.dtype).removeprefix("torch.")
+    return f"{name} ({model.family.model_type}, {amount(count)} parameters, {dtype} on {model.device})"
 
 
 def _encoding(model: Model, sentences: list[str], options: BenchOptions) -> Table:
@@ -171,7 +177,7 @@ def _encoding(model: Model, sentences: list[str], options: BenchOptions) -> Tabl
         ]
         for row in rows
     ]
-    return f"{model!r}: {len(sentences)} sentences", ENCODING, rows, lines
+    return f"{len(sentences):,} sentences", ENCODING, rows, lines
 
 
 def _steps(model: Model, texts: list[str], options: BenchOptions) -> Table:
@@ -195,7 +201,7 @@ def _steps(model: Model, texts: list[str], options: BenchOptions) -> Table:
         ]
         for row in rows
     ]
-    return f"{model!r}: {rows[0].steps:,} steps of one row", GENERATING, rows, lines
+    return f"{rows[0].steps:,} steps of one row", GENERATING, rows, lines
 
 
 def _sentences(options: BenchOptions) -> list[str]:
