@@ -23,7 +23,7 @@ from glassformer.evaluation.evaluate import (
     SystemResult,
     evaluate,
 )
-from glassformer.evaluation.metric_names import distinct_metrics, equal_metrics
+from glassformer.evaluation.remarks import distinct_metrics, equal_metrics
 from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.metrics.metric import BootstrapMeans, Interval, PerClassReport
 from glassformer.tasks.predictions import Prediction, read_predictions
@@ -78,7 +78,12 @@ def test_a_report_and_what_it_rests_on(task: Yes, tmp_path: Path) -> None:
         warnings.simplefilter("error")  # what is warned of becomes a note
         found = evaluate("classify", task, ROWS, train=ROWS, resamples=200, files=["a.csv"], seed=7)
     report = found.report
-    assert report.metrics["right"].value == 0.25 and report.notes == ["something was cut", "80 rows"]
+    assert report.metrics["right"].value == 0.25 and report.notes[:2] == ["something was cut", "80 rows"]
+    # Of two baselines that are better, the best.
+    assert report.notes[2].startswith("the baseline 'learnt' is better than the model, by 0.750 [0.6")
+    assert report.notes[2].endswith(
+        "]; train longer (--epochs), with another learning rate (--learning-rate), or on more rows"
+    )
     assert {name: standing.metrics["right"].value for name, standing in report.baselines.items()} == {
         "no": 0.75,
         "learnt": 1.0,

@@ -300,7 +300,7 @@ def show_seeds(summary: SeedSummary, console: Console) -> None:
     ]
     console.print(table_of(["", metric, "minutes (CPU)"], rows, left=1))
     console.print()
-    from glassformer.evaluation.metric_names import distinct_metrics, equal_metrics
+    from glassformer.evaluation.remarks import distinct_metrics, equal_metrics
 
     systems = [{name: mean.interval for name, mean in summary.means.items()}]
     others = [[name, summary.means[name].written()] for name in distinct_metrics(systems, metric) if name != metric]

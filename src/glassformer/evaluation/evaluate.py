@@ -19,7 +19,7 @@ from typing import Any
 from glassformer.deprecation import former_attributes
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.groups import MetricsByGroup, group_names, metrics_by_group
-from glassformer.evaluation.metric_names import distinct_metrics, equal_metrics
+from glassformer.evaluation.remarks import beaten_by, distinct_metrics, equal_metrics
 from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.parsing import nan_from_null, null_for_nan, parse_dataclass
@@ -105,7 +105,7 @@ def evaluate(
         baselines=results,
         classes=metrics.report(),
         groups=None if by is None else metrics_by_group(task, predictions, by, names, resamples, shown=shown),
-        notes=[*messages, *metrics.notes(), *task.notes(predictions)],
+        notes=[*messages, *metrics.notes(), *task.notes(predictions), *beaten_by(results, task.METRIC)],
         seed=seed,
         seconds=seconds,
         environment=describe_environment(task.model.device),

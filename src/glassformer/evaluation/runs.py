@@ -21,6 +21,7 @@ from glassformer.data.rows import RowSequence
 from glassformer.data.views import RenamedColumns
 from glassformer.errors import ConfigError, DataError, WeightsError, nearest
 from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, Evaluation, EvaluationReport, evaluate
+from glassformer.evaluation.remarks import loss_remarks
 from glassformer.files import read_json_object, safe_repr
 from glassformer.model import Model, load
 from glassformer.runs.config import RunConfig, parse_config, parse_task_options
@@ -146,7 +147,7 @@ class TrainedRun:
         names = file_names(rows)
         if files is None and isinstance(data.validation, float):
             names = [f"{name}, of which {100 * data.validation:g} % are held out" for name in names]
-        return evaluate(
+        evaluation = evaluate(
             self.config.task,
             task,
             rows,
@@ -159,6 +160,8 @@ class TrainedRun:
             progress=progress,
             **({} if resamples is None else {"resamples": resamples}),
         )
+        evaluation.report.notes.extend(loss_remarks(evaluation.report, self.folder))
+        return evaluation
 
     def ensure_evaluated(self, progress: Callable[[int], None] | None = None) -> Path:
         """The folder of the evaluation on its validation rows; evaluated now where that is missing or outdated."""

@@ -101,6 +101,18 @@ class RunHistory:
         with np.errstate(all="ignore"):  # NaN before the first finite value
             return np.asarray(np.cumsum(weight * total) / np.cumsum(weight * finite))
 
+    def falling_loss(self) -> tuple[float, float] | None:
+        """The mean training loss of the third quarter of the steps and of the last, where it fell by 1 % or more."""
+        loss, step = CURVES.index("loss"), self.blocks.step
+        means = []
+        for begin, end in ((0.5, 0.75), (0.75, 1.0)):
+            inside = (step > begin * self.last) & (step <= end * self.last)
+            total, finite = (x[inside, loss].sum() for x in (self.blocks.total, self.blocks.finite))
+            if not finite:
+                return None
+            means.append(float(total / finite))
+        return (means[0], means[1]) if means[1] <= 0.99 * means[0] else None
+
     def best_metrics(self) -> dict[str, float]:
         """The metrics of the best validation, or of the last one."""
         metrics = {}

@@ -18,7 +18,7 @@ from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison
 from glassformer.evaluation.compare.costs import Cost, LatencySummary, measure_latency, read_cost
 from glassformer.evaluation.compare.seeds import SeedRun, SeedSummary, difference_of, summarise_seeds
 from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, EvaluationReport
-from glassformer.evaluation.metric_names import distinct_metrics, equal_metrics
+from glassformer.evaluation.remarks import distinct_metrics, equal_metrics
 from glassformer.evaluation.runs import EVALUATION, TrainedRun, open_run
 from glassformer.runs.folder import CONFIG, run_name, seed_folders
 from glassformer.tasks.base import Task
