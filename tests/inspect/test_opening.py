@@ -130,6 +130,9 @@ def test_every_kind_of_map_has_an_opening_within_it(kind: str) -> None:
     found = opening(made)
     assert isinstance(found, OpeningHead)
     about = made.maps[found.map]
+    beside = made.overview(found.layer, found.map).summaries[found.head]
+    share = found.sentence.rpartition(": ")[2].removesuffix(" of the attention.")
+    assert beside.startswith(("mixed", "spread")) or beside.endswith(f", {share}"), "one rule for both"
     assert found.layer < about.layers and found.head < about.heads
     crosses = [each for each in made.maps.values() if each.queries != each.keys]
     assert (about.queries != about.keys) == bool(crosses)

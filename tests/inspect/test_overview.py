@@ -32,7 +32,7 @@ def heads_of(T: int, S: int, pattern: AttentionPattern = AttentionPattern()) -> 
 )
 def test_a_text_of_up_to_1024_tokens_is_pooled_whole(T: int, S: int, pattern: AttentionPattern) -> None:
     heads = heads_of(T, S, pattern)
-    result = overview(heads, tokens_for(S), same_stream=False)
+    result = overview(heads, tokens_for(S), tokens_for(T))
     rows, columns = result.bins
     assert result.rows_used == result.rows_total == T and not result.sampled
     assert (rows, columns) == (math.ceil(T / THUMBNAIL), math.ceil(S / THUMBNAIL))
@@ -48,8 +48,8 @@ def pooled_whole(probs: Tensor, rows: int, columns: int) -> Tensor:
 @pytest.mark.parametrize("T", [SAMPLED_FROM + 1, 1041, 2100])
 def test_a_longer_text_is_sampled_until_exact_repairs_it(T: int) -> None:
     heads = heads_of(T, T, AttentionPattern(causal=True))
-    sampled = overview(heads, tokens_for(T), same_stream=True)
-    exact = overview(heads, tokens_for(T), same_stream=True, exact=True)
+    sampled = overview(heads, tokens_for(T))
+    exact = overview(heads, tokens_for(T), exact=True)
     step = math.ceil(T / 256)
     assert sampled.sampled and sampled.rows_used == math.ceil(T / step) < sampled.rows_total == T
     assert not exact.sampled and exact.rows_used == exact.rows_total == T
@@ -98,7 +98,7 @@ def by_hand(head: AttentionHead, keys: list[Token], rows: Tensor) -> dict[str, f
 @pytest.mark.parametrize("pattern", [AttentionPattern(), AttentionPattern(causal=True), AttentionPattern(window=3)])
 def test_figures_are_those_of_the_whole_map(pattern: AttentionPattern) -> None:
     heads = heads_of(40, 40, pattern)
-    result = overview(heads, tokens_for(40), same_stream=True)
+    result = overview(heads, tokens_for(40))
     assert list(result.stats) == list(by_hand(heads[0], tokens_for(40), torch.arange(40)))
     for i, head in enumerate(heads):
         for name, value in by_hand(head, tokens_for(40), torch.arange(40)).items():
@@ -106,7 +106,7 @@ def test_figures_are_those_of_the_whole_map(pattern: AttentionPattern) -> None:
 
 
 def test_two_sides_have_no_neighbours() -> None:
-    result = overview(heads_of(9, 5), tokens_for(5), same_stream=False)
+    result = overview(heads_of(9, 5), tokens_for(5), tokens_for(9))
     assert list(result.stats) == ["entropy_bits", "entropy_most_bits", "special", "first"]
 
 
@@ -145,6 +145,7 @@ def to_first(strength: float) -> Tensor:
 
 
 WORDS = [Token(f"w{i}", f"w{i}", i, segment=0) for i in range(32)]
+OTHERS = [Token(f"x{i}", f"x{i}", i) for i in range(32)]
 CLS = [Token("[CLS]", "[CLS]", 1, special=True), *WORDS[1:]]
 FRAMED = [*CLS[:-1], Token("[SEP]", "[SEP]", 2, special=True)]
 
@@ -164,27 +165,39 @@ FRAMED = [*CLS[:-1], Token("[SEP]", "[SEP]", 2, special=True)]
     ],
 )
 def test_a_head_made_for_it_is_called_so(scores: Tensor, keys: list[Token], sentence: str) -> None:
-    (summary,) = overview([looking_at(scores)], keys, same_stream=True).summaries
+    (summary,) = overview([looking_at(scores)], keys).summaries
     assert summary.startswith(sentence)
+
+
+def test_relations_have_the_words_of_the_head_that_a_session_opens_with() -> None:
+    in_order, twice = at_place(0, 20.0), [Token(f"w{i % 16}", f"w{i % 16}", i) for i in range(32)]
+    backwards = [Token(word.text, word.text, word.id) for word in WORDS[::-1]]
+    for scores, keys, queries, sentence in (
+        (in_order, WORDS, OTHERS, "mostly in order, from beginning to end, 100%"),
+        (in_order.flip(-1), WORDS, backwards, "mostly the same token, 100%"),
+        (at_place(16, 20.0) + at_place(-16, 20.0), twice, None, "mostly other occurrences of the token, 100%"),
+        (at_place(-15, 20.0), twice, None, "mostly what came after the token's last occurrence, 100%"),
+    ):
+        assert overview([looking_at(scores)], keys, queries).summaries == [sentence]
 
 
 def test_a_mixed_head_says_how_far_it_looks_where_that_means_something() -> None:
     scores = at_place(7, 9.0) + at_place(-7, 9.0) + at_place(9, 9.0)
-    (near,) = overview([looking_at(scores)], WORDS, same_stream=True).summaries
-    (across,) = overview([looking_at(scores)], WORDS, same_stream=False).summaries
+    (near,) = overview([looking_at(scores)], WORDS).summaries
+    (across,) = overview([looking_at(scores)], WORDS, OTHERS).summaries
     assert "tokens away on average" in near and "away" not in across
 
 
 def test_a_causal_head_that_sees_one_token_is_not_called_widely_spread() -> None:
     """Its first query has one key only; what could be is counted from what each query may see."""
-    result = overview([looking_at(torch.zeros(32, 32), AttentionPattern(causal=True))], WORDS, same_stream=True)
+    result = overview([looking_at(torch.zeros(32, 32), AttentionPattern(causal=True))], WORDS)
     most = sum(math.log2(i + 1) for i in range(32)) / 32
     assert float(result.stats["entropy_most_bits"]) == pytest.approx(most)
     assert result.summaries == [f"spread widely, {most:.1f} of {most:.1f} bits"]
 
 
 def test_a_single_token() -> None:
-    result = overview([made_head(1, 1)], tokens_for(1), same_stream=True)
+    result = overview([made_head(1, 1)], tokens_for(1))
     assert result.summaries == ["mostly the token itself, 100%"]
 
 

@@ -9,12 +9,25 @@ import torch
 from torch import Tensor
 
 from glassformer.inspect.head import AttentionHead, pooled
+from glassformer.inspect.patterns import CLEAR, PatternShares, main_pattern
 from glassformer.inspect.tokens import Token
 
 THUMBNAIL = 64  # pixels
 SAMPLED_FROM = 1_024  # queries: up to here all rows are used
 SAMPLED_ROWS = 256
 CELLS = 2**22  # probabilities computed at once: 16 MB in fp32
+PATTERNS = {
+    "repeat": "other occurrences of the token",
+    "followed": "what came after the token's last occurrence",
+    "previous": "the previous token",
+    "next": "the next token",
+    "copy": "the same token",
+    "order": "in order, from beginning to end",
+    "same": "the token itself",
+    "first": "the first token",
+    "special": "special tokens",
+}
+"""Patterns as a summary has them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +42,7 @@ class Overview:
         special        attention to special tokens; `first`: to the first token
         previous, same, next   attention to the neighbours and the token itself, in self-attention
         distance       mean attention distance in tokens; likewise
-    summaries: the main pattern of each head, in words
+    summaries: the main pattern of each head, in words, by the rule of patterns.py
     """
 
     thumbnails: Tensor
@@ -46,15 +59,19 @@ class Overview:
 
 
 def overview(
-    heads: Sequence[AttentionHead], keys: Sequence[Token], *, same_stream: bool, exact: bool = False
+    heads: Sequence[AttentionHead],
+    keys: Sequence[Token],
+    queries: Sequence[Token] | None = None,
+    *,
+    exact: bool = False,
 ) -> Overview:
     """Compute the overview of all heads of a layer.
 
     Args:
-        keys: tokens of the keys. [S]
-        same_stream: whether queries and keys are one stream (self-attention), with previous and next tokens.
+        keys: tokens of the keys [S] · queries: of the queries [T]; None = the same (self-attention)
         exact: use every row instead of a sample.
     """
+    same_stream = queries is None
     T, S, device = len(heads[0].q), len(heads[0].k), heads[0].q.device
     _, bin_rows = _sampling(T)
     bin_columns = -(-S // THUMBNAIL)
@@ -62,24 +79,27 @@ def overview(
     special = torch.tensor([token.special for token in keys], device=device)
     thumbnails = torch.zeros(len(heads), -(-T // bin_rows), -(-S // bin_columns), device=device)
     totals: dict[str, Tensor] = {}
+    patterns = PatternShares(queries or keys, keys, len(rows), same_stream=same_stream)
     for part in rows.split(max(1, CELLS // (S * len(heads)))):
         probs = torch.stack([head.probs(part) for head in heads])  # [H, R, S]
         pixels = pooled(probs, 1, bin_columns).float()
         thumbnails.scatter_reduce_(1, (part // bin_rows)[None, :, None].expand_as(pixels), pixels, "amax")
         masked = heads[0].masked(part)
         visible = torch.full_like(part, S) if masked is None else (~masked).sum(-1)
+        patterns.add(probs.float(), part, masked)
         for name, total in _sums(probs.float(), visible, part, special, same_stream).items():
             # In place: a list of small tensors between the large ones would keep the allocator from reusing memory.
             totals[name] = total if name not in totals else totals[name].add_(total)
     stats = {name: total / len(rows) for name, total in totals.items()}
     by_head = [{name: float(values[i]) for name, values in stats.items()} for i in range(len(heads))]
+    shares = patterns.shares()
     return Overview(
         thumbnails=thumbnails,
         bins=(bin_rows, bin_columns),
         rows_used=len(rows),
         rows_total=T,
         stats=stats,
-        summaries=[_summary(numbers, keys[0]) for numbers in by_head],
+        summaries=[_summary(numbers, main_pattern(shares, i), keys[0]) for i, numbers in enumerate(by_head)],
     )
 
 
@@ -116,25 +136,16 @@ def _sums(probs: Tensor, visible: Tensor, rows: Tensor, special: Tensor, same_st
     return sums
 
 
-def _summary(numbers: dict[str, float], first: Token) -> str:
-    """The main pattern of a head in words: the target with most attention, or else its entropy."""
-    targets = {
-        "previous": "the previous token",
-        "same": "the token itself",
-        "next": "the next token",
-        "special": "special tokens",
-        "first": f"the first token ({first.text})" if first.special else "the first token",
-    }
-    shares = {name: numbers[name] for name in targets if name in numbers}
-    if first.special and shares["first"] > 0.9 * shares["special"]:
-        del shares["special"]  # "the first token" is more exact
-    name = max(shares, key=lambda target: shares[target])
+def _summary(numbers: dict[str, float], pattern: tuple[str, float, float], first: Token) -> str:
+    """The main pattern of a head in words, or else how widely its attention is spread."""
+    kind, share, clarity = pattern
+    words = f"{PATTERNS[kind]} ({first.text})" if kind == "first" and first.special else PATTERNS[kind]
     entropy, maximum = numbers["entropy_bits"], numbers["entropy_most_bits"]
-    if shares[name] >= 0.5:
-        return f"mostly {targets[name]}, {shares[name]:.0%}"
-    if entropy >= 0.8 * maximum:
+    if share >= 0.5:
+        return f"mostly {words}, {share:.0%}"
+    if clarity < CLEAR and entropy >= 0.8 * maximum:
         return f"spread widely, {entropy:.1f} of {maximum:.1f} bits"
-    if shares[name] >= 0.25:
-        return f"often {targets[name]}, {shares[name]:.0%}"
+    if share >= 0.25:
+        return f"often {words}, {share:.0%}"
     distance = f", {numbers['distance']:.1f} tokens away on average" if "distance" in numbers else ""
     return f"mixed{distance}, {entropy:.1f} of {maximum:.1f} bits"

@@ -199,7 +199,8 @@ class Session:
         name, where = self._name(map), self.attention_layer(layer, map)
         about = self.maps[name]
         heads = [self.head(layer, head, name) for head in range(where.attention.spec.heads)]
-        return overview(heads, self.streams[about.keys], same_stream=about.queries == about.keys, exact=exact)
+        queries = None if about.queries == about.keys else self.streams[about.queries]
+        return overview(heads, self.streams[about.keys], queries, exact=exact)
 
     def trace(self, *patterns: str) -> list[TapRow]:
         """Run the forward pass again, and compute statistics of the tensor at each tap.
