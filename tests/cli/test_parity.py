@@ -99,6 +99,33 @@ def test_a_family_that_the_reference_has_not(tmp_path: Path) -> None:
         compare_folder(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("vit", "this 'vit' model reads pixel_values"),
+        ("clip", "this 'clip' model reads input_ids and pixel_values"),
+        ("t5", "this 't5' model needs more: .*decoder_input_ids"),
+        ("musicgen_decoder", "this 'musicgen_decoder' model reads ids of codebooks"),
+    ],
+)
+def test_models_that_read_more_than_ids_are_refused(tmp_path: Path, kind: str, problem: str) -> None:
+    Model.from_config({**FAMILIES[kind].tiny, "model_type": kind}).save_pretrained(tmp_path)
+    with pytest.raises(UnsupportedError, match=f"parity compares models on token ids alone, and {problem}"):
+        compare_folder(tmp_path)
+
+
+def test_weights_below_a_name_of_several_parts(tmp_path: Path) -> None:
+    Model.from_config({**FAMILIES["dpr"].tiny, "model_type": "dpr"}).save_pretrained(tmp_path)
+    report, about = compare_folder(tmp_path)
+    assert report.equal and about["architecture"] == "DPRContextEncoder"
+
+
+def test_a_seed_that_is_none_and_options_that_it_has_not(folder: Path) -> None:
+    for seed in ("-1", "9" * 30):
+        assert run(str(folder), "--seed", seed).exit_code == 2
+    assert run(str(folder), "--base", "x").exit_code == 2, "adapters are not compared"
+
+
 def test_fp64_weights_are_no_difference(folder: Path, tmp_path: Path) -> None:
     shutil.copy(folder / "config.json", tmp_path)
     tensors = {name: tensor.double() + 1e-12 for name, tensor in load_file(folder / "model.safetensors").items()}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from glassformer.cli.options import Loading, Without, command
+from glassformer.cli.options import Loading, ModelName, Without, command
 from glassformer.cli.screen import plain_table, print_json, terminal
-from glassformer.errors import DataError, MissingExtraError
+from glassformer.errors import DataError, GlassformerError, MissingExtraError, UnsupportedError
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
@@ -22,21 +22,30 @@ TEXTS = ("Time flies like an arrow.", "Fruit flies like a banana, and a banana f
 
 @command
 def parity(
-    folder: Annotated[
-        Path,
-        typer.Argument(help="Model folder, with config.json and weights; or a model of the Hub that is in its cache."),
-    ],
+    model: ModelName,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs, with each input separately.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed of the input ids.")] = 0,
-    loading: Annotated[Loading, Without(["device", "dtype", "revision", "offline"])],
+    seed: Annotated[int, typer.Option("--seed", help="Random seed of the input ids.", min=0, max=2**63 - 1)] = 0,
+    loading: Annotated[Loading, Without(["device", "dtype", "base"])],
 ) -> None:
     """Numerical parity with Hugging Face transformers: embeddings, every block and the head, in fp32 and in fp64.
 
+    For models that read token ids: random ones, with padding on either side, and texts where there is a tokenizer.
+
     Exit code 0: equal within the tolerances. 1: they differ, and the first stage that does is named.
+
+    Example:
+
+    [cyan]glassformer parity ./all-MiniLM-L6-v2[/]
     """
     with spinner("comparing with transformers, in fp32 and fp64"):
-        report, about = compare_folder(folder, seed=seed, allow_pickle=loading.allow_pickle)
+        report, about = compare_folder(
+            model,
+            seed=seed,
+            revision=loading.revision,
+            allow_pickle=loading.allow_pickle,
+            offline=loading.offline,
+        )
     if json:
         print_json({**about, **as_dict(report)})
     else:
@@ -45,19 +54,27 @@ def parity(
         raise typer.Exit(1)
 
 
-def compare_folder(folder: Path, *, seed: int = 0, allow_pickle: bool = False) -> tuple[ParityReport, dict[str, Any]]:
-    """Load a folder in both libraries and compare them; with a description of what was compared.
+def compare_folder(
+    name: str | Path,
+    *,
+    seed: int = 0,
+    revision: str | None = None,
+    allow_pickle: bool = False,
+    offline: bool = False,
+) -> tuple[ParityReport, dict[str, Any]]:
+    """Load a model in both libraries and compare them; with a description of what was compared.
 
-    Raises: MissingExtraError: the reference library is not installed. DataError: `folder` is no folder.
-        Whatever `load` raises for a folder that is damaged or not supported.
+    Args: name: of a folder, or on the Hub · seed: of the ids · others: as in `load`
+    Raises: MissingExtraError: the reference library is not installed. UnsupportedError: it reads more than token ids.
+        Whatever `load` raises for a model that is damaged or not supported.
     """
-    from glassformer.hub import resolve
-
-    folder = resolve(str(folder), offline=True)
     try:
         import transformers
     except ImportError:
         raise MissingExtraError("transformers", "reference", "glassformer parity") from None
+    from glassformer.hub import resolve
+
+    folder = resolve(name, revision=revision, offline=offline, allow_pickle=allow_pickle)
 
     import torch
     from torch import nn
@@ -68,6 +85,7 @@ def compare_folder(folder: Path, *, seed: int = 0, allow_pickle: bool = False) -
     from glassformer.weights.read import open_checkpoint
 
     model = load(folder, dtype=torch.float32, allow_pickle=allow_pickle, offline=True)
+    _check_reads_ids(model)
     architecture = (model.config.get("architectures") or [model.family.architecture(model.task)])[0]
     notes = ["fp64: both libraries compute entirely in fp64, also steps that transformers keeps in fp32"]
     with open_checkpoint(folder, allow_pickle=allow_pickle) as checkpoint:
@@ -89,6 +107,27 @@ def compare_folder(folder: Path, *, seed: int = 0, allow_pickle: bool = False) -
         "reference": f"transformers {transformers.__version__}",
     }
     return report, about
+
+
+def _check_reads_ids(model: Model) -> None:
+    """Raises: UnsupportedError: a model that reads something beside token ids, such as pictures or sound."""
+    import torch
+
+    from glassformer.core.flow import Batch, Flow
+
+    network, problem = model.network, ""
+    if "input_ids" not in network.READS or "pixel_values" in network.READS or network.sizes.codebooks:
+        problem = f"reads {'ids of codebooks' if network.sizes.codebooks else ' and '.join(network.READS)}"
+    else:
+        try:
+            with torch.inference_mode():
+                network(Batch(input_ids=torch.zeros(1, 2, dtype=torch.long)), Flow())
+        except GlassformerError as error:
+            problem = f"needs more: {error}"
+    if problem:
+        raise UnsupportedError(
+            f"parity compares models on token ids alone, and this {model.family.model_type!r} model {problem}"
+        )
 
 
 def _cases(model: Model, seed: int, notes: list[str]) -> list[ParityCase]:

@@ -185,7 +185,7 @@ def _visible_rows(x: Tensor, keep: Tensor) -> Tensor:
 
 def _stage_modules(network: Network, reference: nn.Module, names: WeightNames) -> list[tuple[str, nn.Module, bool]]:
     """(our tap, their module, whether it is its input), in the order of computation."""
-    prefixed = bool(names.prefix) and hasattr(reference, names.prefix)
+    prefixed = bool(names.prefix) and names.prefix in dict(reference.named_modules())
     taps, paths = set(network.taps()), {path for path, _ in network.named_modules()}
     blocks = [path for path, _ in network.named_nodes() if BUILDING_BLOCK.fullmatch(path)]
     modules = []
@@ -212,7 +212,7 @@ def _stage_modules(network: Network, reference: nn.Module, names: WeightNames) -
             if f"{block}.{projection}" in paths:  # a mixture of experts has no such projection
                 modules.append((f"{block}.{tap}", module(f"{block}.{projection}"), False))
         modules.append((f"{block}.out", their_block, False))
-    modules.append(("final", getattr(reference, names.prefix) if prefixed else reference, False))
+    modules.append(("final", reference.get_submodule(names.prefix) if prefixed else reference, False))
     return modules
 
 
