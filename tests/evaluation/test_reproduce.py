@@ -114,6 +114,13 @@ def test_bad_input(tmp_path: Path) -> None:
     (tmp_path / "clinc150" / "data.json.gz").write_bytes(b"\x1f\x8bno")
     rows = reproduce("8", data=tmp_path, runs=tmp_path).rows
     assert "data.json.gz: cannot be read" in str(rows[0].missing)
+    missing = " ".join(str(row.missing) for row in rows)
+    assert (
+        "there is no run in" in missing
+        and "train it: glassformer train examples/clinc150.yaml, and evaluate" in missing
+    )
+    with pytest.raises(DataError, match=r"nowhere: no such folder; --data is that of the data sets, with emotion/"):
+        typed("2", runs=tmp_path, data=tmp_path / "nowhere")
 
 
 def test_counts_of_the_data(capsys: pytest.CaptureFixture[str], tmp_path: Path, shared: Path) -> None:

@@ -128,8 +128,10 @@ def test_errors(served: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(DataError, match="connections are off"):
         fetch_data_set("mine", tmp_path / "new")
-    with pytest.raises(DataError, match=r"no such file; fetch the data set: glassformer data fetch mine$"):
+    with pytest.raises(DataError, match=r"no such file; fetch the data set: glassformer data fetch mine --output /"):
         data_file(tmp_path, "mine/rows.tsv")
+    with pytest.raises(DataError, match=r"fetch the data set: glassformer data fetch mine$"):
+        data_file(data_folder(), "mine/rows.tsv")
 
 
 def test_the_catalogue_is_whole() -> None:

@@ -16,7 +16,7 @@ import typer
 from glassformer.cli.options import DATA, Columns, Json, command, option, pairs_of
 from glassformer.cli.screen import notes, plain_table, print_json, show, show_next, terminal, text_of, visible
 from glassformer.cli.train_screen import first_words
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
 from glassformer.progress import progress_bar, spinner
 
 if TYPE_CHECKING:
@@ -230,6 +230,9 @@ def reproduce(
     [cyan]glassformer train examples/emotion.yaml && glassformer reproduce 2[/]
     """
     from glassformer.evaluation.reproduce import reproduce as reproduce_chapter
+
+    if data is not None and not data.is_dir():
+        raise DataError(f"{data}: no such folder; --data is that of the data sets, with emotion/, wikiann/, … in it")
 
     def progress(step: str) -> None:
         if sys.stderr.isatty() and not json:

@@ -217,7 +217,7 @@ def load_reports(
     for run in find_runs(folders, name, command):
         path = run.ensure_evaluated() if split == VALIDATION else run.evaluation_folder(split)
         if not (path / REPORT).is_file():
-            raise DataError(f"{run.folder} was not evaluated on {split} yet; {command.format(name=name)}")
+            raise DataError(f"{run.folder} was not evaluated on {split} yet: {command.format(name=name)}")
         reports.append(EvaluationReport.load(path / REPORT))
     return reports
 

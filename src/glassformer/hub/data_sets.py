@@ -16,6 +16,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import shlex
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -135,7 +136,9 @@ def data_file(root: Path, name: str) -> Path:
     """The path of a file of a data set, `name`: SET/FILE. Raises: DataError: it is not there, and how to fetch it."""
     path = root / name
     if not path.is_file():
-        raise DataError(f"{path}: no such file; fetch the data set: glassformer data fetch {name.partition('/')[0]}")
+        command = f"glassformer data fetch {name.partition('/')[0]}"
+        output = "" if root == data_folder() else f" --output {shlex.quote(str(root))}"
+        raise DataError(f"{path}: no such file; fetch the data set: {command}{output}")
     return path
 
 
