@@ -53,13 +53,18 @@ def test_search(stories: Path, command: Command, made: Path) -> None:
     [
         (["time", "--token", "1"], "got none of --layer, --head, --neuron; give one"),
         (["time", "--token", "1", "--layer", 2, "--head", "1.1"], "got --layer and --head of --layer"),
-        (["--layer", 2], "--layer and --head take a text and its --token"),
-        (["time", "--neuron", "1.1"], "--neuron takes neither"),
+        (["--layer", 2], "--layer got neither a text nor --token; --layer and --head take a text and its --token"),
+        (["time", "--layer", 2], "--layer got a text; --layer and --head take"),
+        (["time", "--neuron", "1.1"], "--neuron got a text; --layer and --head take a text and its --token; --neuron"),
         (["time", "--token", "1", "--head", "4"], "--head is '4'; give layer.number, such as 4.9"),
-        (["time", "--token", "1", "--head", "1.99"], "head (1, 99) is not in this index; its heads: 1.0, 1.1"),
+        (["time", "--token", "1", "--head", "1.99"], "head 1.99 is not in this index; its heads: 1.0, 1.1"),
         (["time", "--token", "1", "--layer", 4], "layer 4 is not in this index; its layers: 2, 5"),
         (["time", "--token", "77", "--layer", 2], "there is no token 77"),
-        (["time", "--token", "banana", "--layer", 2], "the text has no word 'banana'"),
+        (
+            ["time flies", "--token", "banana", "--layer", 2],
+            "the text has no word 'banana'; it has 'time', 'flies'; or",
+        ),
+        (["", "--token", "banana", "--layer", 2], "the text has no word 'banana': it is empty"),
         (["--neuron", "1.9999"], "there is no neuron 9999"),
     ],
 )
@@ -82,6 +87,20 @@ def test_errors_of_an_index(stories: Path, command: Command, tmp_path: Path) -> 
         assert message in done.stderr
         assert "Traceback" not in done.stderr
         assert not (tmp_path / "index").exists()
+
+
+def test_an_index_of_a_table(stories: Path, command: Command, tmp_path: Path) -> None:
+    table, folder = tmp_path / "rows.csv", tmp_path / "index"
+    table.write_text("body,mood\ntime flies,1\nan arrow,2\n")
+    done = command("corpus", "index", stories, table, "-o", folder)
+    assert done.returncode == 2 and "no column 'text'" in done.stderr and "--column text=NAME" in done.stderr
+    done = command("corpus", "index", stories, table, "-o", folder, "--column", "text=body")
+    assert done.returncode == 0 and "2 texts" in done.stdout, done.stderr
+    assert done.stdout.endswith(f"next:\n  glassformer corpus search {stories} {folder} TEXT --token WORD --layer 5\n")
+    done = command("corpus", "index", stories, table, "-o", folder, "--column", "text=mood")
+    assert done.returncode == 2 and "holds an index with other settings (texts)" in done.stderr
+    done = command("corpus", "index", stories, table, "-o", folder, "--column", "body")
+    assert done.returncode == 0 and "note: --column body is deprecated; say --column text=body" in done.stderr
 
 
 def test_numbers() -> None:

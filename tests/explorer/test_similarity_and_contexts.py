@@ -87,7 +87,7 @@ def test_contexts_are_those_of_the_function(client: Client, encoder: Model, corp
     [
         ({"by": "magic"}, "by is 'magic'; allowed: layer, head, neuron"),
         ({"layer": 5}, "layer 5 is not in this index; its layers: 6"),
-        ({"by": "head", "number": 9, "layer": 3}, "head (3, 9) is not in this index; its heads: 4.9"),
+        ({"by": "head", "number": 9, "layer": 3}, "head 3.9 is not in this index; its heads: 4.9"),
         ({"by": "head"}, "the parameter 'number' is missing"),
         ({"by": "neuron", "layer": 3, "number": 4000, "token": None}, "there is no neuron 4000"),
         ({"token": 999}, "there is no token 999"),

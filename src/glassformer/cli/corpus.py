@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import Json, Loading, ModelName, Options, command, option
+from glassformer.cli.inputs import naming_columns
+from glassformer.cli.options import Json, Loading, ModelName, Options, columns_of, command, option
 from glassformer.cli.screen import (
     byte_amount,
     note,
@@ -20,6 +22,7 @@ from glassformer.cli.screen import (
     print_json,
     progress_of,
     rows_table,
+    show_next,
     terminal,
     text_of,
 )
@@ -57,7 +60,7 @@ class IndexOptions(Options):
     neurons: bool = option(True, "Keep the top activations of each neuron.", "--neurons/--no-neurons")
     top: int = option(20, "How many top activations are kept of each neuron.", min=1, max=1_000)
     max_tokens: int | None = option(None, "Longer texts are cut into windows of so many tokens. Default: 256.", min=1)
-    column: str = option("text", "Column of a table that has the texts.", "--column", "-c")
+    column: list[str] | None = option(None, "Column mapping of a table, role=column: text=body.", "--column", "-c")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +83,12 @@ class CorpusSearchOptions(Options):
             raise ConfigError(
                 f"got {' and '.join(f'--{name}' for name in by) or 'none'} of --layer, --head, --neuron; give one"
             )
-        if (by == ["neuron"]) != (text is None) or (by == ["neuron"]) != (self.token is None):
-            raise ConfigError("--layer and --head take a text and its --token; --neuron takes neither")
+        given = [name for name, value in (("a text", text), ("--token", self.token)) if value is not None]
+        if len(given) != (0 if by == ["neuron"] else 2):
+            raise ConfigError(
+                f"--{by[0]} got {' and '.join(given) or 'neither a text nor --token'}; --layer and --head take a text "
+                "and its --token; --neuron takes neither"
+            )
         if self.html is not None:
             check_html_path(self.html)
             if text is None:
@@ -112,8 +119,8 @@ def index(
 
         loaded = load(model, **loading.given())
         groups = loaded.network.attention_layout()
-    start = perf_counter()
-    with notes(), progress_of("indexing") as bar:
+    start, columns = perf_counter(), {"text": "text", **columns_of(options.column, ["text"])}
+    with notes(), naming_columns(columns), progress_of("indexing") as bar:
         made = index_corpus(
             loaded,
             file,
@@ -125,10 +132,14 @@ def index(
             neurons=options.neurons,
             top=options.top,
             max_tokens=options.max_tokens,
-            column=options.column,
+            column=columns["text"],
             progress=bar,
         )
     _report(made, options.output, perf_counter() - start, json)
+    if not json:
+        by = next((f"--layer {layer}" for layer in made.settings.layers[-1:]), "--head LAYER.HEAD")
+        names = " ".join(shlex.quote(str(name)) for name in (model, options.output))
+        show_next([f"glassformer corpus search {names} TEXT --token WORD {by}"])
 
 
 def _report(made: CorpusIndex, folder: Path, seconds: float, json: bool) -> None:

@@ -302,7 +302,7 @@ def _numbers(what: str, numbers: Sequence[int], count: int) -> tuple[int, ...]:
     """Raises: ConfigError: one that there is not."""
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
-            raise ConfigError(f"there is no {what} {safe_repr(number)}; there are {what}s 0 to {count - 1}")
+            raise ConfigError(f"there is no {what} {safe_repr(number)}; give one from 0 to {count - 1}")
     return tuple(sorted(set(numbers)))
 
 

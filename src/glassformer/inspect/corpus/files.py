@@ -160,8 +160,10 @@ class IndexWriter:
         settings, self.progress = read_metadata(self.folder)
         if settings != self.settings:
             other = [x.name for x in fields(settings) if getattr(settings, x.name) != getattr(self.settings, x.name)]
+            what = list(dict.fromkeys("texts" if x in ("rows", "rows_fingerprint") else x for x in other))
             raise DataError(
-                f"{self.folder}: holds an index with another {', '.join(other)}; name another folder, or delete it"
+                f"{self.folder}: holds an index with other settings ({', '.join(what)}); name another folder, or "
+                "delete it"
             )
         if self.progress.complete:
             return

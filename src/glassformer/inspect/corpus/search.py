@@ -188,8 +188,14 @@ def position_of(tokens: Sequence[Token], token: int | str) -> int:
             word += piece.text
         if word == token or word.lower() == token.lower():
             return start
-    words = ", ".join(repr(t.text) for t in tokens[:40] if not (t.special or t.continues))
-    raise DataError(f"the text has no word {safe_repr(token)}; it has {words}; or give the position of a token")
+    words: list[str] = []
+    for piece in tokens[:40]:
+        if piece.continues and words:
+            words[-1] += piece.text
+        elif not piece.special:
+            words.append(piece.text)
+    listed = f"; it has {', '.join(map(repr, words))}; or give the position of a token" if words else ": it is empty"
+    raise DataError(f"the text has no word {safe_repr(token)}{listed}")
 
 
 def _check_count(count: int) -> int:
