@@ -162,6 +162,8 @@ def test_card_holds_what_is_stated_and_measured(table: Path, tmp_path: Path) -> 
     text = card.read_text("utf-8")
     assert "# Moods" in text and "CC0-1.0" in text and "- Mine." in text and "| joy | 32 (72.7%) |" in text
     assert "already exists" in refused("card", table, *options)
+    assert "the title is empty" in refused("card", table, "--title", " ", "--output", tmp_path / "none.md")
+    assert not (tmp_path / "none.md").exists()
 
 
 @pytest.mark.parametrize(

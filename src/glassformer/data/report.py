@@ -22,7 +22,7 @@ import numpy as np
 
 from glassformer.data.findings import Finding, FindingCollector, label_findings
 from glassformer.data.sequence import IDENTIFIERS, RowSequence, check_column, labels_of, type_name
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.pages import markdown_table, markdown_text
 
@@ -291,7 +291,12 @@ def _over_limit_findings(reports: Sequence[FileReport]) -> list[Finding]:
 def data_card(
     report: DataReport, *, title: str, source: str = "", licence: str = "", biases: Sequence[str] = ()
 ) -> str:
-    """Write a data card in Markdown; missing statements appear as "Not stated."."""
+    """Write a data card in Markdown; missing statements appear as "Not stated.".
+
+    Raises: ConfigError: the title is empty.
+    """
+    if not title.strip():
+        raise ConfigError("the title is empty; give the data set a name: --title Reviews")
     known = _markdown_list(biases) or NOT_STATED
     findings = _markdown_list([finding.message for finding in report.findings]) or "Nothing odd was found."
     files = [
