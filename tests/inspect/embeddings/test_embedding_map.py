@@ -13,7 +13,7 @@ import glassformer
 from glassformer.errors import ConfigError, DataError
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.occurrences import embed_words
-from glassformer.inspect.embeddings.semantic_change import semantic_change, word_change
+from glassformer.inspect.embeddings.semantic_change import Distance, semantic_change, word_change
 from tests.e2e.tiny_models import make_folder
 
 TEXTS = ["time flies like an arrow", "fruit flies like\ta banana", "time flies . time flies ."]
@@ -108,6 +108,10 @@ def test_any_vectors() -> None:
 
 
 # ── semantic change ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_distance_has_no_minus_zero() -> None:
+    assert str(Distance(value=-1e-9, low=-1e-7, high=0.25, chance=0.1)) == "0.000 [0.000, 0.250]"
 
 
 def test_distances_are_those_of_all_pairs(model: glassformer.Model) -> None:

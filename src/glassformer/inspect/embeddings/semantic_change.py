@@ -37,7 +37,7 @@ class Distance:
     chance: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.value:z.3f} [{self.low:z.3f}, {self.high:z.3f}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class SemanticChange:
                 f"{each.word} (control)" if each.control else each.word,
                 *(f"{count:,}" for count in each.counts),
                 str(each.prt),
-                f"{each.prt.chance:.3f}",
+                f"{each.prt.chance:z.3f}",
                 str(each.apd),
-                f"{each.apd.chance:.3f}",
+                f"{each.apd.chance:z.3f}",
             ]
             for each in self.words
         ]
