@@ -59,7 +59,7 @@ def errors(run: RunFolder, *, rows: RunRows, options: AnalysisOptions, json: Jso
     from glassformer.evaluation.error_analysis.errors import analyse_errors
 
     page = None if options.html is None else page_path(options.html)
-    split = evaluated_rows(run, rows)
+    split = evaluated_rows(run, rows, options.by)
     if options.by is not None:
         split = _grouped(split, options.by)
     names = split.report.classes.names if split.report.classes is not None else None
@@ -163,6 +163,7 @@ def out(
     typer.echo(f"{written:,} of {len(split.records):,} rows in {sheet}: fill in the column `correction`")
     options = "".join(f" --data {shlex.quote(x)}" for x in rows.data or ())
     options += "".join(f" --column {shlex.quote(x)}" for x in rows.column or ())
+    options += "".join(f" --ignore {shlex.quote(x)}" for x in rows.ignore or ())
     options += "" if rows.part == "validation" else f" --part {rows.part}"
     show_next(
         [f"glassformer review in {shlex.quote(str(run))} {shlex.quote(str(sheet))} --output corrected.jsonl{options}"]
@@ -215,11 +216,12 @@ def bring_in(
     show_next([command] if command else [])
 
 
-def evaluated_rows(run: Path, rows: RunRows) -> EvaluatedSplit:
-    """A split of a run with its predictions, evaluated now where they are missing."""
+def evaluated_rows(run: Path, rows: RunRows, by: str | None = None) -> EvaluatedSplit:
+    """A split of a run with its predictions, evaluated now where they are missing; `by`: a column that groups rows."""
     with spinner("starting"):
         from glassformer.evaluation.runs import evaluated_split, open_run
 
     with notes(), progress_of("rows") as bar:
-        opened = open_run(run, columns=pairs_of(rows.column, "--column"))
+        ignored = [*(rows.ignore or ()), *([] if by is None else [by])]
+        opened = open_run(run, columns=pairs_of(rows.column, "--column"), ignore=ignored)
         return evaluated_split(opened, rows.part, rows.data, note, bar)

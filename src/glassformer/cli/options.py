@@ -285,6 +285,7 @@ class RunRows(Options):
     column: list[str] | None = option(
         None, "Column mapping of --data, role=column: text=tweet; repeatable.", "--column", "-c"
     )
+    ignore: list[str] | None = option(None, "Column of --data to ignore; repeatable; '*' for all unused ones.")
 
 
 @dataclass(frozen=True, kw_only=True)
