@@ -144,6 +144,16 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     for given, message in (
         ((run, "--by", "moods"), "no column 'moods'; nearest: 'mood'; there are: 'text', 'mood'; --by names one"),
         ((run, "--as", "../x"), "cannot name an evaluation"),
+        ((run, "--set", "objective.max_tokens=9"), "--set objective.… is for a model that is not a run"),
+        ((run, "--set", "judging.tokns=9"), "'tokns' is no option of Classify; nearest: 'tokens'"),
+        (
+            (run, "--set", "tokens=9"),
+            "--set is 'tokens'; an evaluation has objective.NAME=VALUE and judging.NAME=VALUE",
+        ),
+        (
+            (run / "model", "--task", "classify", "-d", test, "--set", "objective.max_token=9"),
+            "'max_token' is no option",
+        ),
         ((run, "--format", "kind=csv"), "--format describes the files of --data"),
         ((run, "--train", test), "--train is for a model that is not a run"),
         ((run, "--column", "text"), "--column takes name=value"),

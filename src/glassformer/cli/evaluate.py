@@ -50,6 +50,21 @@ class EvaluationRequest(Columns):
     device: str | None = option(None, "Device: cpu, cuda, mps or auto. Default: that of training.")
     task: str | None = option(None, "Task: classify, tag, answer, …", "--task", "-t", panel=MODEL)
     train: list[str] | None = option(None, "Training data files for the baselines; repeatable.", panel=MODEL)
+    set: list[str] | None = option(
+        None,
+        "Option of the evaluation (judging.beams=5; of a run, too) or of the task (objective.language=uk); repeatable.",
+        panel=MODEL,
+    )
+
+    def settings(self, kind: str) -> dict[str, Any]:
+        """The options of --set of a kind: objective or judging."""
+        from glassformer.cli.train import value_of
+
+        values = pairs_of(self.set, "--set")
+        if wrong := [path for path in values if path.partition(".")[0] not in ("objective", "judging")]:
+            raise ConfigError(f"--set is {wrong[0]!r}; an evaluation has objective.NAME=VALUE and judging.NAME=VALUE")
+        parts = {path.partition("."): value_of(text) for path, text in values.items()}
+        return {name: value for (first, _, name), value in parts.items() if first == kind}
 
     def reading(self) -> dict[str, Any] | None:
         """How the files are read, where it is given."""
@@ -96,6 +111,8 @@ def evaluate(
     [cyan]glassformer evaluate MODEL --task classify --data test.csv --train train.csv[/]  a published checkpoint
 
     [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --by corpus[/]  which corpus has most errors
+
+    [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --set objective.language=uk[/]
     """
     from glassformer.runs.folder import seed_folders
 
@@ -162,6 +179,8 @@ def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, 
     data = request.data
     if request.train is not None:
         raise ConfigError("--train is for a model that is not a run, with --task; a run knows its training data")
+    if request.settings("objective"):
+        raise ConfigError("--set objective.… is for a model that is not a run, with --task; a run has its own options")
     if request.format is not None and not data:
         raise ConfigError("--format describes the files of --data; give --data too")
     if not Path(folder, "config.yaml").is_file() and Path(folder, "config.json").is_file():
@@ -177,7 +196,13 @@ def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, 
         request.name or (VALIDATION if own else evaluation_name(data[0]) if data else f"{VALIDATION}-{len(rows)}")
     )
     with progress_bar("evaluating", len(rows)) as advance:
-        evaluation = run.evaluate(None if own else rows, baselines=request.baselines, by=request.by, progress=advance)
+        evaluation = run.evaluate(
+            None if own else rows,
+            baselines=request.baselines,
+            by=request.by,
+            progress=advance,
+            **request.settings("judging"),
+        )
         return evaluation, saved_in
 
 
@@ -201,6 +226,8 @@ def _evaluate_model(model: str, task: str, request: EvaluationRequest) -> Evalua
             rows,
             train=training_rows,
             **{**request.opening(), "device": request.device or "cpu"},
+            options=request.settings("objective"),
+            judging=request.settings("judging"),
             baselines=request.baselines,
             by=request.by,
             progress=advance,

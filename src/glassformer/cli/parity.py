@@ -55,12 +55,7 @@ def parity(
 
 
 def compare_folder(
-    name: str | Path,
-    *,
-    seed: int = 0,
-    revision: str | None = None,
-    allow_pickle: bool = False,
-    offline: bool = False,
+    name: str | Path, *, seed: int = 0, revision: str | None = None, allow_pickle: bool = False, offline: bool = False
 ) -> tuple[ParityReport, dict[str, Any]]:
     """Load a model in both libraries and compare them; with a description of what was compared.
 

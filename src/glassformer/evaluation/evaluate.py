@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from glassformer.data.rows import RowSequence
 from glassformer.deprecation import former_attributes
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.groups import MetricsByGroup, group_names, metrics_by_group
@@ -314,6 +315,11 @@ class EvaluationReport:
         notes = (*self.equal_metrics(), self.method, *self.notes, *(self.groups.sentences() if self.groups else ()))
         html = "".join(html_table(*table) for table in tables if table is not None)
         return html + "".join(f"<p>{escape(text)}</p>" for text in notes)
+
+
+def file_names(rows: RowSequence) -> list[str]:
+    """The names of the files of rows."""
+    return [Path(name).name for name in dict.fromkeys(map(rows.file, range(len(rows))))]
 
 
 def rename_former_keys(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -129,8 +129,7 @@ def group_names(rows: Dataset, column: str) -> list[str | None]:
 
     Raises: DataError: no such column, a value that is no text, number or truth value, or no row has one.
     """
-    if column not in rows.columns:
-        raise DataError(f"{rows.where(0)}: {missing_column(column, rows.columns)}; --by names one of them")
+    group_columns(rows, column)
     names: list[str | None] = []
     for index in range(len(rows)):
         value = rows[index].get(column)
@@ -142,6 +141,15 @@ def group_names(rows: Dataset, column: str) -> list[str | None]:
     if not any(names):
         raise DataError(f"{rows.where(0)}: no row has a value in {column!r}; there is nothing to group by")
     return names
+
+
+def group_columns(rows: Dataset, column: str | None) -> list[str]:
+    """The column that groups rows, as columns that need no role; none without. Raises: DataError: no such column."""
+    if column is None:
+        return []
+    if column not in rows.columns:
+        raise DataError(f"{rows.where(0)}: {missing_column(column, rows.columns)}; --by names one of them")
+    return [column]
 
 
 def metrics_by_group(

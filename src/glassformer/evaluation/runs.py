@@ -20,7 +20,8 @@ from typing import Any
 from glassformer.data.rows import RowSequence
 from glassformer.data.views import RenamedColumns
 from glassformer.errors import ConfigError, DataError, WeightsError, nearest
-from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, Evaluation, EvaluationReport, evaluate
+from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, Evaluation, EvaluationReport, evaluate, file_names
+from glassformer.evaluation.groups import group_columns
 from glassformer.evaluation.remarks import loss_remarks
 from glassformer.files import read_json_object, safe_repr
 from glassformer.model import Model, load
@@ -142,8 +143,8 @@ class TrainedRun:
         task, data = self.task_for_evaluation(**options), self.config.data
         rows = files if isinstance(files, RowSequence) else self.read_rows(files, format=format)
         # a column that the training ignored need not be in another file
-        ignored = [x for x in (*data.unread, by) if x in ("*", *rows.columns)]
-        check_unused_columns(rows, self.task, [*ignored, *self.ignore])
+        ignored = [x for x in data.unread if x in ("*", *rows.columns)]
+        check_unused_columns(rows, self.task, [*ignored, *group_columns(rows, by), *self.ignore])
         names = file_names(rows)
         if files is None and isinstance(data.validation, float):
             names = [f"{name}, of which {100 * data.validation:g} % are held out" for name in names]
@@ -297,6 +298,7 @@ def evaluate_model(
     columns: Mapping[str, str] | None = None,
     ignore: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
+    judging: Mapping[str, Any] | None = None,
     device: str = "cpu",
     baselines: bool = True,
     by: str | None = None,
@@ -306,17 +308,17 @@ def evaluate_model(
 
     Args:
         task: of `glassformer train` · columns: role → column · options: of the task, such as {"max_tokens": 128}
-        train: training rows of the baselines · else as in `TrainedRun.evaluate`
+        judging: of the evaluation · train: training rows of the baselines · else as in `TrainedRun.evaluate`
     Raises: as `TrainedRun.evaluate`.
     """
     check_evaluates(task)
     kind = task_class(task)
     given = parse_task_options(kind, options or {})
     own = kind(load_trained_model(model, task, device), columns=columns or None, **given)  # type: ignore[call-arg]
-    check_unused_columns(rows, own, [*ignore, *(x for x in (by,) if x in rows.columns)])
+    check_unused_columns(rows, own, [*group_columns(rows, by), *ignore])
     return evaluate(
         task,
-        own.for_evaluation(),
+        own.for_evaluation(**(judging or {})),
         rows,
         train=train,
         name=Path(model).name,
@@ -336,11 +338,6 @@ def load_trained_model(model: str | Path, task: str, device: str = "cpu") -> Mod
             "every prediction); use a model that was trained for it"
         )
     return loaded
-
-
-def file_names(rows: RowSequence) -> list[str]:
-    """The names of the files of rows."""
-    return [Path(name).name for name in dict.fromkeys(map(rows.file, range(len(rows))))]
 
 
 def evaluation_name(file: str) -> str:

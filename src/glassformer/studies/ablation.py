@@ -25,8 +25,8 @@ from typing import Any
 
 from glassformer.data.sequence import RowSequence
 from glassformer.errors import ConfigError
-from glassformer.evaluation.evaluate import PREDICTIONS, evaluate
-from glassformer.evaluation.runs import file_names, load_trained_model, open_run
+from glassformer.evaluation.evaluate import PREDICTIONS, evaluate, file_names
+from glassformer.evaluation.runs import load_trained_model, open_run
 from glassformer.files import read_json_object
 from glassformer.files.atomic import atomic_file, write_json
 from glassformer.files.parsing import parse_dataclass
