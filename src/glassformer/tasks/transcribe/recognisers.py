@@ -122,7 +122,10 @@ class DecoderRecogniser(Recogniser):
             raise ConfigError(f"audio_context is {safe_repr(context)}; it must be one of: {', '.join(CONTEXTS)}")
         self.vocabulary = SpeechVocabulary.of(model)
         if language is None and self.vocabulary.languages:
-            raise ConfigError("this model is multilingual; say which language the recordings are in: language=uk")
+            raise ConfigError(
+                "this model is multilingual; say which language the recordings are in: language=uk, or at the command "
+                "line --set objective.language=uk"
+            )
         self.language: str = self.vocabulary.code(language or "en")
         self.task, self.context = task, context
         self.prompt = self.vocabulary.prompt(self.language, task, timestamps=False)
