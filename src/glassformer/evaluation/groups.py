@@ -242,7 +242,7 @@ def _notes(groups: Mapping[str | None, GroupMetrics], column: str, metric: str) 
         notes.append(f"{small:,} of fewer than {MIN_ROWS} rows, too few to say whether they stand out")
     if len(groups) > MAX_TESTED:
         notes.append(
-            f"of {len(groups):,} groups the {MAX_TESTED} that cost most are compared; among so many, one in forty "
-            "stands out by chance"
+            f"of {len(groups):,} groups the {MAX_TESTED} that cost most are compared; of a hundred alike, three or four "
+            "stand out by chance"
         )
     return notes
