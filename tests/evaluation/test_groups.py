@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,14 @@ def test_the_worst_first_and_what_stands_out_by_distance_times_size() -> None:
     text = str(found)
     assert f"bad: its wer is worse than that of all other rows by {bad.worse_by.written(3)}; times 80 words" in text
     assert f"2 of fewer than {MIN_ROWS} rows, too few to say whether they stand out" in text
+
+
+def test_much_sound_is_told_in_hours() -> None:
+    long = [replace(x, details={**x.details, "seconds": 1_800.0}) for x in heard(*[(1, 4)] * 5)]
+    found = metrics_by_group(Heard(), long, "speaker", list("aaaab"), 20)  # type: ignore[arg-type]
+    headings, rows = found.table()
+    assert headings[3] == "hours" and [row[3] for row in rows] == ["2.00", "0.50"]
+    assert found.groups[0].amounts["seconds"] == 7_200
 
 
 def test_a_large_source_that_is_somewhat_worse_comes_before_a_small_one_that_is_bad() -> None:

@@ -34,6 +34,7 @@ MAX_TESTED = 20
 """Groups whose distance from all others is resampled, those that cost most."""
 MAX_SHOWN = 20
 """Groups in a table, the worst; a file of the report has all."""
+SECONDS_OF_AN_HOUR = 3_600
 MAX_METRICS = 2
 """Metrics in a table."""
 
@@ -84,20 +85,22 @@ class MetricsByGroup:
         """Headings and rows: a group a row, the worst first."""
         shown = self.groups[:MAX_SHOWN]
         amounts = list(dict.fromkeys(name for group in shown for name in group.amounts))
+        long = any(group.amounts.get("seconds", 0.0) >= SECONDS_OF_AN_HOUR for group in shown)
         known = dict.fromkeys(name for group in shown for name in group.metrics)
         names = sorted(known, key=lambda name: name != self.metric)[:MAX_METRICS]
         rows = [
             [
                 self._shown(group.name),
                 f"{group.rows:,}",
-                *(_amount(name, group.amounts.get(name)) for name in amounts),
+                *(_amount(name, group.amounts.get(name), hours=long) for name in amounts),
                 *("–" if (x := group.metrics.get(name)) is None else x.written(3) for name in names),
             ]
             for group in shown
         ]
         if more := len(self.groups) - len(shown):
             rows.append([f"… {more:,} more", *[""] * (len(rows[0]) - 1)])
-        return [f"by {self.column}", "rows", *amounts, *names], rows
+        units = ["hours" if long and name == "seconds" else name for name in amounts]
+        return [f"by {self.column}", "rows", *units, *names], rows
 
     def sentences(self) -> list[str]:
         """Which groups stand out, and what is to be known beside the table."""
@@ -120,8 +123,12 @@ class MetricsByGroup:
         return "\n".join([text_table(*self.table()), *self.sentences()])
 
 
-def _amount(name: str, value: float | None) -> str:
-    return "" if value is None else f"{value:,.1f}" if name == "seconds" else f"{value:,.0f}"
+def _amount(name: str, value: float | None, *, hours: bool) -> str:
+    if value is None:
+        return ""
+    if name == "seconds":
+        return f"{value / SECONDS_OF_AN_HOUR:,.2f}" if hours else f"{value:,.1f}"
+    return f"{value:,.0f}"
 
 
 def group_names(rows: Dataset, column: str) -> list[str | None]:
@@ -242,7 +249,7 @@ def _notes(groups: Mapping[str | None, GroupMetrics], column: str, metric: str) 
         notes.append(f"{small:,} of fewer than {MIN_ROWS} rows, too few to say whether they stand out")
     if len(groups) > MAX_TESTED:
         notes.append(
-            f"of {len(groups):,} groups the {MAX_TESTED} that cost most are compared; of a hundred alike, three or four "
-            "stand out by chance"
+            f"of {len(groups):,} groups the {MAX_TESTED} that cost most are compared; of a hundred alike, three or "
+            "four stand out by chance"
         )
     return notes
