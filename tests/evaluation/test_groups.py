@@ -72,7 +72,7 @@ def test_the_worst_first_and_what_stands_out_by_distance_times_size() -> None:
     others = (2 + 200 + 4 * 9) / (160 + 1600 + 36 + 1)
     assert bad.worse_by is not None and bad.worse_by.value == pytest.approx(0.5 - others)
     assert bad.excess == pytest.approx(80 * (0.5 - others)) and bad.worse_by.low is not None and bad.worse_by.low > 0
-    assert found.standing_out == [bad] and large.worse_by is None
+    assert found.outliers == [bad] and large.worse_by is None
 
     headings, rows = found.table()
     assert headings == ["by speaker", "rows", "words", "seconds", "wer", "cer"]
@@ -94,13 +94,13 @@ def test_much_sound_is_told_in_hours() -> None:
 def test_a_large_source_that_is_somewhat_worse_comes_before_a_small_one_that_is_bad() -> None:
     found = by_speaker({"good": [(0, 4)] * 400, "small": [(4, 4)] * 10, "large": [(2, 4)] * 200})
     assert [group.name for group in found.groups] == ["small", "large", "good"]
-    assert [group.name for group in found.standing_out] == ["large", "small"]
+    assert [group.name for group in found.outliers] == ["large", "small"]
 
 
 def test_nothing_beyond_chance() -> None:
     draw = np.random.default_rng(0)
     found = by_speaker({name: [(int(x), 4) for x in draw.integers(0, 3, 30)] for name in "abc"})
-    assert not found.standing_out and "no speaker is worse than all others beyond chance" in str(found)
+    assert not found.outliers and "no speaker is worse than all others beyond chance" in str(found)
     assert any(group.worse_by is not None for group in found.groups)
 
 
@@ -110,7 +110,7 @@ def test_where_more_is_better() -> None:
     found = metrics_by_group(Accuracy(), predictions, "author", ["a"] * 100 + ["b"] * 20, 200)  # type: ignore[arg-type]
     worst = found.groups[0]
     assert worst.name == "b" and worst.worse_by is not None and worst.worse_by.value == pytest.approx(0.9 - 0.25)
-    assert found.standing_out == [worst] and worst.excess == pytest.approx(20 * 0.65)
+    assert found.outliers == [worst] and worst.excess == pytest.approx(20 * 0.65)
     assert found.table()[0] == ["by author", "rows", "accuracy"] and "times 20 rows that is 13.0" in str(found)
 
 
@@ -122,7 +122,7 @@ def test_one_source_and_sources_without_words() -> None:
     found = by_speaker({"speech": [(0, 4)] * 12, "noise": [(3, 0)] * 12})
     assert [group.name for group in found.groups] == ["speech", "noise"] and not found.groups[1].metrics
     assert found.table()[1][1] == ["noise", "12", "0", "6.0", "–", "–"]
-    assert "1 without any words to divide by: no wer" in str(found) and not found.standing_out
+    assert "1 without any words to divide by: no wer" in str(found) and not found.outliers
     found = by_speaker({"speech": [(1, 4)] * 12, "noise": [(0, 0)] * 12})
     assert found.groups[0].worse_by is None, "the others have no words"
 
@@ -165,7 +165,7 @@ def test_in_a_report_and_on_its_page() -> None:
     records = classified()
     whole = EvaluationReport(**{**vars(report("classify", records)), "groups": found})
     again = EvaluationReport.from_dict(json.loads(json.dumps(whole.to_dict(), allow_nan=False)))
-    assert again == whole and again.groups is not None and again.groups.standing_out == [found.groups[0]]
+    assert again == whole and again.groups is not None and again.groups.outliers == [found.groups[0]]
     assert not math.isnan(again.groups.groups[0].metrics["wer"].value)
     assert "by speaker" in str(whole) and "&lt;&lt;/script&gt;" in whole._repr_html_()
     page = ErrorsPage(whole, records).standalone()

@@ -77,7 +77,7 @@ class MetricsByGroup:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def standing_out(self) -> list[GroupMetrics]:
+    def outliers(self) -> list[GroupMetrics]:
         """The groups that are worse beyond chance, those that cost most first."""
         return sorted((x for x in self.groups if x.stands_out), key=lambda x: -(x.excess or 0.0))
 
@@ -104,17 +104,17 @@ class MetricsByGroup:
 
     def sentences(self) -> list[str]:
         """Which groups stand out, and what is to be known beside the table."""
-        found = []
-        for group in self.standing_out:
+        sentences = []
+        for group in self.outliers:
             assert group.worse_by is not None and group.excess is not None
             unit, size = group.size
-            found.append(
+            sentences.append(
                 f"{self._shown(group.name)}: its {self.metric} is worse than that of all other rows by "
                 f"{group.worse_by.written(3)}; times {size:,.0f} {unit} that is {group.excess:,.1f}"
             )
-        if not found and len(self.groups) > 1:
-            found.append(f"no {self.column} is worse than all others beyond chance")
-        return [*found, *self.notes]
+        if not sentences and len(self.groups) > 1:
+            sentences.append(f"no {self.column} is worse than all others beyond chance")
+        return [*sentences, *self.notes]
 
     def _shown(self, name: str | None) -> str:
         return f"(no {self.column})" if name is None else name
