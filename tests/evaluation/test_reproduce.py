@@ -58,7 +58,7 @@ def test_figures_of_runs_are_means_over_their_seeds(tmp_path: Path) -> None:
         make_run(tmp_path / "one" / f"{seed}", [True]).rename(tmp_path / f"sized-{10 ** (1 + seed)}")
     found = run_score(places(tmp_path), "emotion", "accuracy", "fr", "make it")
     assert found.value == 0.8 and found.half == pytest.approx(12.706 * 0.05, rel=1e-3)
-    with pytest.raises(DataError, match="not evaluated on it yet; make it"):
+    with pytest.raises(DataError, match="not evaluated on it yet: make it"):
         run_score(places(tmp_path), "emotion", "accuracy", "it", "make it")
     with pytest.raises(DataError, match="has no bleu; it has accuracy"):
         run_score(places(tmp_path), "sized", "bleu")

@@ -339,9 +339,9 @@ def test_what_is_not_in_the_index_is_an_error(stories: Model, index: CorpusIndex
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layers": [6]}, "there is no layer 6; there are layers 0 to 5"),
-        ({"heads": [(1, 8)]}, "there is no head of layer 1 8"),
-        ({"heads": [(5, 0)]}, "there is no layer of a head 5"),
+        ({"layers": [6]}, "there is no layer 6; give one from 0 to 5"),
+        ({"heads": [(1, 8)]}, "there is no head 8 of layer 1; give one from 0 to 7"),
+        ({"heads": [(5, 0)]}, "there is no layer 5 with heads; give one from 0 to 4"),
         ({"top": 0}, "top is 0"),
         ({"max_tokens": 1}, "max_tokens is 1; it must be a whole number from 2 up"),
         ({"max_tokens": "9"}, "max_tokens is '9'"),

@@ -235,8 +235,8 @@ class _Passes:
         self.layers = _numbers("layer", sorted({last // 2, last}) if layers is None else layers, last + 1)
         attention = [layer.attention for layer in network.attention_layout()["self"].layers]
         for layer, head in heads:
-            _numbers("layer of a head", [layer], len(attention))
-            _numbers(f"head of layer {layer}", [head], attention[layer].spec.heads)
+            _numbers("layer", [layer], len(attention), " with heads")
+            _numbers("head", [head], attention[layer].spec.heads, f" of layer {layer}")
         self.heads = tuple(sorted(set(heads)))
         widths = {attention[layer].spec.E for layer, _ in self.heads}
         if len(widths) > 1:
@@ -298,11 +298,11 @@ def _neuron_taps(network: Network) -> dict[int, str]:
     return {i: name for i, name in names.items() if name in taps}
 
 
-def _numbers(what: str, numbers: Sequence[int], count: int) -> tuple[int, ...]:
+def _numbers(what: str, numbers: Sequence[int], count: int, of: str = "") -> tuple[int, ...]:
     """Raises: ConfigError: one that there is not."""
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
-            raise ConfigError(f"there is no {what} {safe_repr(number)}; give one from 0 to {count - 1}")
+            raise ConfigError(f"there is no {what} {safe_repr(number)}{of}; give one from 0 to {count - 1}")
     return tuple(sorted(set(numbers)))
 
 
