@@ -67,6 +67,8 @@ UNFUSED_SCORES = 2**21
 """How many scores `unfused_attention` computes at a time: 4 MB in bf16, which a cache holds."""
 FEWEST_SCORES = 2**13
 """Of fewer scores the calls take longer than the products."""
+FEW_QUERIES = 8
+"""With AMX, which the fused kernel uses too, it is slower for so few queries of a head only: steps of generation."""
 
 
 def unfused_attention(
@@ -91,19 +93,16 @@ def unfused_attention(
 
 
 def prefers_unfused(q: Tensor, k: Tensor) -> bool:
-    """Whether `unfused_attention` is faster than the fused kernel: many scores in bf16, on a CPU that multiplies bf16.
-
-    Not with AMX, which the fused kernel uses too.
-    """
-    if q.dtype != torch.bfloat16 or q.device.type != "cpu":
+    """Whether `unfused_attention` is faster than the fused kernel: many scores in bf16, on a CPU that multiplies bf16."""
+    if q.dtype != torch.bfloat16 or q.device.type != "cpu" or q.shape[:3].numel() * k.shape[2] < FEWEST_SCORES:
         return False
-    return q.shape[:3].numel() * k.shape[2] >= FEWEST_SCORES and _multiplies_bf16()
+    return _has("avx512_bf16") and (q.shape[2] <= FEW_QUERIES or not _has("amx_tile"))
 
 
 @cache
-def _multiplies_bf16() -> bool:
-    has = (getattr(torch.cpu, f"_is_{name}_supported", bool) for name in ("avx512_bf16", "amx_tile"))
-    return [each() for each in has] == [True, False]
+def _has(instructions: str) -> bool:
+    """Whether the processor has them."""
+    return bool(getattr(torch.cpu, f"_is_{instructions}_supported", bool)())
 
 
 def soft_cap(x: Float[Tensor, "..."], cap: float) -> Float[Tensor, "..."]:
