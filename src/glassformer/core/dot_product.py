@@ -93,7 +93,7 @@ def unfused_attention(
 
 
 def prefers_unfused(q: Tensor, k: Tensor) -> bool:
-    """Whether `unfused_attention` is faster than the fused kernel: many scores in bf16, on a CPU that multiplies bf16."""
+    """Whether `unfused_attention` is faster than the fused kernel: many scores in bf16, on a CPU that multiplies it."""
     if q.dtype != torch.bfloat16 or q.device.type != "cpu" or q.shape[:3].numel() * k.shape[2] < FEWEST_SCORES:
         return False
     return _has("avx512_bf16") and (q.shape[2] <= FEW_QUERIES or not _has("amx_tile"))
