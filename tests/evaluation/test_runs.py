@@ -128,3 +128,9 @@ def test_a_model_that_is_no_run(trained: Path, tmp_path: Path) -> None:
         evaluate_model(bare, "clasify", rows)
     with pytest.raises(ConfigError, match="'max_token' is no option of Classify; nearest: 'max_tokens'"):
         evaluate_model(bare, "classify", rows, options={"max_token": 3})
+
+
+def test_a_configuration_that_is_none_is_said_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("task: classify\n")
+    with pytest.raises(ConfigError, match=r"config\.yaml: 'output' is missing"):
+        open_run(tmp_path)

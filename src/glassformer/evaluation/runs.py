@@ -25,9 +25,9 @@ from glassformer.evaluation.groups import group_columns
 from glassformer.evaluation.remarks import loss_remarks
 from glassformer.files import read_json_object, safe_repr
 from glassformer.model import Model, load
-from glassformer.runs.config import RunConfig, parse_config, parse_task_options
+from glassformer.runs.config import RunConfig, parse_task_options
 from glassformer.runs.data import check_unused_columns, read_splits
-from glassformer.runs.folder import CONFIG, MODEL, no_run, read_config, run_name
+from glassformer.runs.folder import CONFIG, MODEL, no_run, run_config, run_name
 from glassformer.tasks.base import Task, check_evaluates, task_class
 from glassformer.tasks.classify.task import label_names
 from glassformer.tasks.columns import columns_of
@@ -187,7 +187,7 @@ def open_run(
     if not (path / CONFIG).is_file():
         problem = no_run(folder, "holds no run")
         raise ConfigError(f"{problem}; a run folder is what `glassformer train` writes, with its {CONFIG}")
-    config = parse_config(read_config(path / CONFIG))
+    config = run_config(path / CONFIG)
     return TrainedRun(path, replace(config, device=device or config.device), columns or {}, ignore)
 
 

@@ -30,6 +30,8 @@ from glassformer.files import nearest_path, open_regular_file, safe_repr
 if TYPE_CHECKING:
     import torch
 
+    from glassformer.runs.config import RunConfig
+
 CHECKPOINTS, MODEL, CONFIG, CARD, METRICS = "checkpoints", "model", "config.yaml", "README.md", "metrics.json"
 
 
@@ -296,6 +298,17 @@ def read_config(path: Path, error: type[GlassformerError] = ConfigError) -> dict
     if not isinstance(values, dict):
         raise error(f"{path}: must hold names and values, such as `task: classify`; got {safe_repr(values)}")
     return values
+
+
+def run_config(path: Path) -> RunConfig:
+    """The configuration of a run, from its file. Raises: ConfigError: it is none, with the file."""
+    from glassformer.runs.config import parse_config  # imported late: most who ask for folders train nothing
+
+    values = read_config(path)
+    try:
+        return parse_config(values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def stored_config(folder: Path) -> dict[str, Any]:
