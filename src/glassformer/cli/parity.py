@@ -38,7 +38,7 @@ def parity(
 
     [cyan]glassformer parity ./all-MiniLM-L6-v2[/]
     """
-    with spinner("comparing with transformers, in fp32 and fp64"):
+    with spinner("comparing with transformers, in fp32 and fp64", logged=20):
         report, about = compare_folder(
             model,
             seed=seed,
