@@ -125,7 +125,7 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert code == 0 and json.loads((tmp_path / "kept" / "report.json").read_text()) == json.loads(out)
 
     _, out, _ = typed(capsys, "evaluate", run, *words, "--by", "id")
-    assert "by id" in out and "3 of fewer than 10 rows" in out.replace("\n", " ")
+    assert "by id" in out and "3 groups of fewer than 10 rows" in out.replace("\n", " ")
     code, out, _ = typed(capsys, "errors", run, "--by", "mood", "--json")
     groups = json.loads(out)["groups"]["groups"]
     assert (

@@ -80,7 +80,7 @@ def test_the_worst_first_and_what_stands_out_by_distance_times_size() -> None:
     assert rows[1][4].startswith("0.500 [") and rows[1][5].startswith("0.167 [")
     text = str(found)
     assert f"bad: its wer is worse than that of all other rows by {bad.worse_by.written(3)}; times 80 words" in text
-    assert f"2 of fewer than {MIN_ROWS} rows, too few to say whether they stand out" in text
+    assert f"2 groups of fewer than {MIN_ROWS} rows: too few to say what stands out" in text
 
 
 def test_much_sound_is_told_in_hours() -> None:
@@ -122,7 +122,7 @@ def test_one_source_and_sources_without_words() -> None:
     found = by_speaker({"speech": [(0, 4)] * 12, "noise": [(3, 0)] * 12})
     assert [group.name for group in found.groups] == ["speech", "noise"] and not found.groups[1].metrics
     assert found.table()[1][1] == ["noise", "12", "0", "6.0", "–", "–"]
-    assert "1 without any words to divide by: no wer" in str(found) and not found.outliers
+    assert "1 group without any words: no wer" in str(found) and not found.outliers
     found = by_speaker({"speech": [(1, 4)] * 12, "noise": [(0, 0)] * 12})
     assert found.groups[0].worse_by is None, "the others have no words"
 

@@ -244,12 +244,16 @@ def _notes(groups: Mapping[str | None, GroupMetrics], column: str, metric: str) 
         return [f"all rows have one {column}: there is nothing to compare it with"]
     notes = []
     if nothing := [group for group in groups.values() if not group.metrics]:
-        notes.append(f"{len(nothing):,} without any {nothing[0].size[0]} to divide by: no {metric}")
+        notes.append(f"{_groups(len(nothing))} without any {nothing[0].size[0]}: no {metric}")
     if small := sum(group.rows < MIN_ROWS for group in groups.values()):
-        notes.append(f"{small:,} of fewer than {MIN_ROWS} rows, too few to say whether they stand out")
+        notes.append(f"{_groups(small)} of fewer than {MIN_ROWS} rows: too few to say what stands out")
     if len(groups) > MAX_TESTED:
         notes.append(
             f"of {len(groups):,} groups the {MAX_TESTED} that cost most are compared; of a hundred alike, three or "
             "four stand out by chance"
         )
     return notes
+
+
+def _groups(count: int) -> str:
+    return f"{count:,} group{'s' * (count != 1)}"
