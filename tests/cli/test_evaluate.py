@@ -141,7 +141,10 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     code, out, _ = typed(capsys, *more, "--ignore", "note")
     assert code == 0 and "by source" in out and "web" in out
 
+    for seed in (0, 1):
+        shutil.copytree(run, tmp_path / "seeds" / f"seed-{seed}")
     for given, message in (
+        ((tmp_path / "seeds", "--by", "mood"), "--by is of one run, and"),
         ((run, "--by", "moods"), "no column 'moods'; nearest: 'mood'; there are: 'text', 'mood'; --by names one"),
         ((run, "--as", "../x"), "cannot name an evaluation"),
         ((run, "--set", "objective.max_tokens=9"), "--set objective.… is for a model that is not a run"),
