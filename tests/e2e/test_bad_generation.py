@@ -139,7 +139,7 @@ def test_a_prompt_is_cut_where_that_is_asked_for(folder: Path, command: Callable
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C comes while the fourth token is computed."""
-    logits, calls = Rows.logits, []
+    logits, calls = Rows.live_logits, []
 
     def at_the_fourth(rows: Rows) -> Tensor:
         calls.append(1)
@@ -147,7 +147,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return logits(rows)
 
-    monkeypatch.setattr(Rows, "logits", at_the_fourth)
+    monkeypatch.setattr(Rows, "live_logits", at_the_fourth)
 
 
 METHODS: dict[str, tuple[dict[str, Any], list[str]]] = {
