@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -82,8 +83,8 @@ class _Screen:
     def __init__(self, matrix: Matrix) -> None:
         self.matrix = matrix
         levels, steps, errors = zip(*map(_levels_of, matrix.weight.split(1_024)), strict=True)
-        self.errors = torch.cat(errors)
-        self._finite = bool(self.errors.isfinite().all())  # else whole products say which token is NaN
+        self.errors = torch.cat(errors).numpy()
+        self._finite = bool(np.isfinite(self.errors).all())  # else whole products say which token is NaN
         self._product = FewTokensProduct(Matrix(NumberFormat.INT8, torch.cat(levels), torch.cat(steps)))
 
     def logits(self, x: Tensor, bias: Tensor | None, k: int) -> Tensor | None:
@@ -91,25 +92,32 @@ class _Screen:
 
         None where there is no kernel, a number is not finite, or too many tokens are left.
         """
-        middle = self._product(x) if self._finite else None
-        if middle is None:
+        lengths = np.linalg.norm(x.numpy(), axis=-1, keepdims=True)
+        approximate = self._product(x) if self._finite and np.isfinite(lengths).all() else None
+        if approximate is None:
             return None
-        if bias is not None:
-            middle += bias
-        radius = x.norm(dim=-1, keepdim=True) * self.errors
+        # NumPy wakes no other thread for so few numbers: where other processes take the cores, it would come late.
+        middle = approximate.numpy() if bias is None else approximate.numpy() + bias.float().numpy()
+        radius = lengths * self.errors
         lower = middle - radius
-        left = (middle.add_(radius) >= _kth(lower, k)).any(0).nonzero()[:, 0]
+        left = np.flatnonzero((middle + radius >= _kth(lower, k)).any(0))
         if not 0 < len(left) <= MAX_SHARE * lower.shape[1]:
             return None
-        exact = FewTokensProduct(self.matrix.rows(left))(x)
-        return None if exact is None else lower.fill_(-torch.inf).index_copy_(1, left, exact)
+        exact = FewTokensProduct(self.matrix.rows(torch.from_numpy(left)))(x)
+        if exact is None:
+            return None
+        lower.fill(-np.inf)
+        lower[:, left] = exact.numpy()
+        return torch.from_numpy(lower)
 
 
-def _kth(x: Tensor, k: int) -> Tensor:
+def _kth(x: np.ndarray, k: int) -> np.ndarray:
     """What at least k numbers of a row reach: nearly its k-th largest, from the maxima of blocks. [R, V] → [R, 1]"""
     whole = x.shape[1] // BLOCK
-    candidates = x if k > whole else x[:, : whole * BLOCK].unflatten(1, (-1, BLOCK)).amax(-1)
-    return candidates.topk(min(k, candidates.shape[1])).values[:, -1:]
+    if k <= whole:
+        x = x[:, : whole * BLOCK].reshape(len(x), whole, BLOCK).max(-1)
+    k = min(k, x.shape[1])
+    return np.partition(x, -k, axis=-1)[:, -k, None]
 
 
 def _levels_of(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:

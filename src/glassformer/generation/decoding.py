@@ -103,7 +103,17 @@ class Interrupted(KeyboardInterrupt):
 
 def greedy(logits: Tensor) -> Tensor:
     """Greedy search: the most likely token of each row; the first of several. [R, V] → [R]"""
-    return logits.argmax(-1)
+    return torch.from_numpy(logits.numpy().argmax(-1)) if _numpy_reads(logits) else logits.argmax(-1)
+
+
+def row_maximum(logits: Tensor) -> Tensor:
+    """The largest logit of each row; NaN where one is. [R, V] → [R]"""
+    return torch.from_numpy(logits.numpy().max(-1)) if _numpy_reads(logits) else logits.amax(-1)
+
+
+def _numpy_reads(logits: Tensor) -> bool:
+    """Whether NumPy does this work. It wakes no other thread, which comes late where other processes take the cores."""
+    return logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64) and not logits.requires_grad
 
 
 class Multinomial:
@@ -175,7 +185,7 @@ class Decoding:
         for _ in range(self._max_new_tokens):
             active = self.stop.running
             raw, logits = filtered_logits(self.rows, self._filters)
-            if not bool((logits.amax(-1).isfinite() | ~active).all()):
+            if not bool((row_maximum(logits).isfinite() | ~active).all()):
                 raise no_token_error(self.rows, raw, active)
             tokens = torch.where(active, self._choose(logits), self._pad_id)
             self.rows.append(tokens)
