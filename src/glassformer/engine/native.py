@@ -152,10 +152,16 @@ def _digest() -> str:
     digest = hashlib.sha256()
     for source in _SOURCES:
         digest.update((Path(__file__).parent / source).read_bytes())
-    features = binding.get_host_cpu_features().flatten()
     versions = version("numba"), version("llvmlite"), platform.python_version()
-    digest.update(repr((binding.get_host_cpu_name(), features, binding.get_process_triple(), versions)).encode())
+    digest.update(repr((binding.get_host_cpu_name(), _features(), binding.get_process_triple(), versions)).encode())
     return digest.hexdigest()[:20]
+
+
+def _features() -> str:
+    """What the processor has. LLVM prefers short vectors for some that have long ones, which read weights faster."""
+    from llvmlite import binding
+
+    return f"{binding.get_host_cpu_features().flatten()},-prefer-256-bit"
 
 
 def _compile(path: Path) -> None:
@@ -179,6 +185,7 @@ def _compile(path: Path) -> None:
 
 def compile_to(path: str) -> None:
     """In the child: compile, try it out, and write the file."""
+    os.environ["NUMBA_CPU_FEATURES"] = _features()  # which Numba reads when it is imported
     from glassformer.engine.kernels.run import compiled
 
     code, name = compiled()  # type: ignore[no-untyped-call]
