@@ -16,6 +16,7 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.generation.filters import Filter
+from glassformer.generation.row_reductions import row_argmax, row_maximum
 from glassformer.generation.rows import LookaheadRows, Rows
 from glassformer.generation.stopping_criteria import StoppingCriteria, StopReason
 from glassformer.weights.load import name_list, nan_parameters
@@ -103,17 +104,7 @@ class Interrupted(KeyboardInterrupt):
 
 def greedy(logits: Tensor) -> Tensor:
     """Greedy search: the most likely token of each row; the first of several. [R, V] → [R]"""
-    return torch.from_numpy(logits.numpy().argmax(-1)) if _numpy_reads(logits) else logits.argmax(-1)
-
-
-def row_maximum(logits: Tensor) -> Tensor:
-    """The largest logit of each row; NaN where one is. [R, V] → [R]"""
-    return torch.from_numpy(logits.numpy().max(-1)) if _numpy_reads(logits) else logits.amax(-1)
-
-
-def _numpy_reads(logits: Tensor) -> bool:
-    """Whether NumPy does this work. It wakes no other thread, which comes late where other processes take the cores."""
-    return logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64) and not logits.requires_grad
+    return row_argmax(logits)
 
 
 class Multinomial:

@@ -18,6 +18,7 @@ from torch import Tensor
 from glassformer.deprecation import former_keywords, former_names
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
+from glassformer.generation.row_reductions import without_tokens
 
 Filter = Callable[[Tensor, Tensor], Tensor]
 State = TypeVar("State")
@@ -50,7 +51,7 @@ def suppress(banned: Sequence[int], *, at: int | None = None, before: int | None
         position = ids.shape[1]
         if (at is not None and position != at) or (before is not None and position >= before):
             return logits
-        return logits.index_fill(-1, torch.tensor(banned, device=logits.device), -torch.inf)
+        return without_tokens(logits, banned)
 
     return Ban(apply, lambda position: len(banned))
 

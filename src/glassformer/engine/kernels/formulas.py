@@ -23,7 +23,7 @@ from glassformer.engine.program import Activation, Norm, NumberFormat
 
 
 def _reader(array, size, widen):
-    """Functions of weights w of one format at an address: Σ w[k] x[k]; of eight w; of two w and four x; w in fp32."""
+    """Functions of weights w of one format at an address: Σ w[k] x[k]; w in fp32."""
 
     @formula
     def dot(address, start, x):
@@ -32,6 +32,18 @@ def _reader(array, size, widen):
         for k in range(x.size):
             total += widen(w[k]) * x[k]
         return total
+
+    @formula
+    def widened(address, start, out):
+        w = array(address + start * size, out.size)
+        for k in range(out.size):
+            out[k] = widen(w[k])
+
+    return dot, widened
+
+
+def _reader_of_many(array, size, widen):
+    """The same sums of eight w and one x, and of two w and four x."""
 
     @formula
     def eight_rows(address, starts, x):
@@ -69,19 +81,17 @@ def _reader(array, size, widen):
             wd += wide1 * d[k]
         return va, vb, vc, vd, wa, wb, wc, wd
 
-    @formula
-    def widened(address, start, out):
-        w = array(address + start * size, out.size)
-        for k in range(out.size):
-            out[k] = widen(w[k])
-
-    return dot, eight_rows, eight_dots, widened
+    return eight_rows, eight_dots
 
 
-dot_fp32, eight_rows_fp32, eight_dots_fp32, widened_fp32 = _reader(floats, 4, from_fp32)
-dot_fp16, eight_rows_fp16, eight_dots_fp16, widened_fp16 = _reader(halves, 2, from_fp16)
-dot_bf16, eight_rows_bf16, eight_dots_bf16, widened_bf16 = _reader(halves, 2, from_bf16)
-dot_int8, eight_rows_int8, eight_dots_int8, widened_int8 = _reader(bytes_, 1, from_int8)
+dot_fp32, widened_fp32 = _reader(floats, 4, from_fp32)
+dot_fp16, widened_fp16 = _reader(halves, 2, from_fp16)
+dot_bf16, widened_bf16 = _reader(halves, 2, from_bf16)
+dot_int8, widened_int8 = _reader(bytes_, 1, from_int8)
+eight_rows_fp32, eight_dots_fp32 = _reader_of_many(floats, 4, from_fp32)
+eight_rows_fp16, eight_dots_fp16 = _reader_of_many(halves, 2, from_fp16)
+eight_rows_bf16, eight_dots_bf16 = _reader_of_many(halves, 2, from_bf16)
+eight_rows_int8, eight_dots_int8 = _reader_of_many(bytes_, 1, from_int8)
 
 
 @formula
