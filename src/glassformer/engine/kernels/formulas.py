@@ -43,7 +43,10 @@ def _reader(array, size, widen):
 
 
 def _reader_of_many(array, size, widen):
-    """The same sums of eight w and one x, and of two w and four x."""
+    """The same sums of eight w and one x, and of two w and four x.
+
+    Memory is read faster in several streams than in one; of several tokens each number is read once for several sums.
+    """
 
     @formula
     def eight_rows(address, starts, x):
@@ -84,63 +87,28 @@ def _reader_of_many(array, size, widen):
     return eight_rows, eight_dots
 
 
-dot_fp32, widened_fp32 = _reader(floats, 4, from_fp32)
-dot_fp16, widened_fp16 = _reader(halves, 2, from_fp16)
-dot_bf16, widened_bf16 = _reader(halves, 2, from_bf16)
-dot_int8, widened_int8 = _reader(bytes_, 1, from_int8)
-eight_rows_fp32, eight_dots_fp32 = _reader_of_many(floats, 4, from_fp32)
-eight_rows_fp16, eight_dots_fp16 = _reader_of_many(halves, 2, from_fp16)
-eight_rows_bf16, eight_dots_bf16 = _reader_of_many(halves, 2, from_bf16)
-eight_rows_int8, eight_dots_int8 = _reader_of_many(bytes_, 1, from_int8)
+def _of_any_format(make):
+    """The functions that `make` gives for each format, with the format as a further argument before the others."""
+
+    def choice(fp32, fp16, bf16, int8):
+        @formula
+        def call(form, *args):
+            if form == NumberFormat.FP32:
+                return fp32(*args)
+            if form == NumberFormat.FP16:
+                return fp16(*args)
+            if form == NumberFormat.BF16:
+                return bf16(*args)
+            return int8(*args)
+
+        return call
+
+    formats = (floats, 4, from_fp32), (halves, 2, from_fp16), (halves, 2, from_bf16), (bytes_, 1, from_int8)
+    return [choice(*same) for same in zip(*(make(*each) for each in formats), strict=True)]
 
 
-@formula
-def dot(form, address, start, x):
-    """Σ w[start + k] x[k] over weights in a format."""
-    if form == NumberFormat.FP32:
-        return dot_fp32(address, start, x)
-    if form == NumberFormat.FP16:
-        return dot_fp16(address, start, x)
-    if form == NumberFormat.BF16:
-        return dot_bf16(address, start, x)
-    return dot_int8(address, start, x)
-
-
-@formula
-def eight_rows(form, address, starts, x):
-    """The same of eight w: memory is read faster in several streams than in one."""
-    if form == NumberFormat.FP32:
-        return eight_rows_fp32(address, starts, x)
-    if form == NumberFormat.FP16:
-        return eight_rows_fp16(address, starts, x)
-    if form == NumberFormat.BF16:
-        return eight_rows_bf16(address, starts, x)
-    return eight_rows_int8(address, starts, x)
-
-
-@formula
-def eight_dots(form, address, start0, start1, K, x0, x1, x2, x3):
-    """The same of two w and four x, so that each number is read once for several sums."""
-    if form == NumberFormat.FP32:
-        return eight_dots_fp32(address, start0, start1, K, x0, x1, x2, x3)
-    if form == NumberFormat.FP16:
-        return eight_dots_fp16(address, start0, start1, K, x0, x1, x2, x3)
-    if form == NumberFormat.BF16:
-        return eight_dots_bf16(address, start0, start1, K, x0, x1, x2, x3)
-    return eight_dots_int8(address, start0, start1, K, x0, x1, x2, x3)
-
-
-@formula
-def widened(form, address, start, out):
-    """out = w[start:] in fp32."""
-    if form == NumberFormat.FP32:
-        widened_fp32(address, start, out)
-    elif form == NumberFormat.FP16:
-        widened_fp16(address, start, out)
-    elif form == NumberFormat.BF16:
-        widened_bf16(address, start, out)
-    else:
-        widened_int8(address, start, out)
+dot, widened = _of_any_format(_reader)
+eight_rows, eight_dots = _of_any_format(_reader_of_many)
 
 
 @formula
