@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer import Model
-from glassformer.engine import native, screening
+from glassformer.engine import native, packed_linear, screening
 from glassformer.engine.few_tokens import FewTokensProduct
 from glassformer.engine.prepare import prepare, unprepare
 from glassformer.engine.products import Matrix
@@ -90,7 +90,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         looked.append(0 if y is None else int((y > -torch.inf).sum()))
         return y
 
-    monkeypatch.setattr(screening, "LARGE", 1)
+    monkeypatch.setattr(packed_linear, "LARGE", 1)
     monkeypatch.setattr(screening, "MIN_STEPS", 1)
     monkeypatch.setattr(screening, "MAX_SHARE", 0.5)
     monkeypatch.setattr(_Screen, "logits", logits)

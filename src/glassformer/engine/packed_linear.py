@@ -106,12 +106,17 @@ class PackedLinear(nn.Linear):
                     )
                 )
             return F.linear(x, self.weight, self.bias)
-        if not self.inside and self.weight.numel() >= LARGE and x.dim() == 3 and x.shape[1] == 1:
+        if self.multiplies_few(x):
             if self._few_tokens is None or self._matrix is None:
                 self._few_tokens = FewTokensProduct(self.matrix())
-            if len(x) <= MAX_TOKENS and (y := self._few_tokens(x)) is not None:
+            if (y := self._few_tokens(x)) is not None:
                 return y
         return self.pack()(x) if product is None else product(x)
+
+    def multiplies_few(self, x: Tensor) -> bool:
+        """Whether it is a large head, and these are the tokens of a step of few rows: then compiled kernels pay."""
+        few = x.dim() == 3 and x.shape[1] == 1 and len(x) <= MAX_TOKENS
+        return few and not self.inside and self.weight.numel() >= LARGE
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, precision={self.precision}"

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.engine.few_tokens import MAX_TOKENS, FewTokensProduct
-from glassformer.engine.packed_linear import LARGE, PackedLinear
+from glassformer.engine.few_tokens import FewTokensProduct
+from glassformer.engine.packed_linear import PackedLinear
 from glassformer.engine.products import Matrix
-from glassformer.engine.program import LEVELS, NumberFormat
+from glassformer.engine.program import NumberFormat
 
 if TYPE_CHECKING:
     from glassformer.core.language_heads import TokenPrediction
@@ -36,6 +36,9 @@ MAX_SHARE = 1 / 8
 
 BLOCK = 64
 """Logits of which the largest stands for all, so that k largest are found in one pass."""
+
+PART = 1_024
+"""Rows of which levels are made at a time, in fp32."""
 
 ROUNDING = 2.0**-22
 """Times width and lengths: more than sums of products in fp32 lose, whatever their order, of ŷ and of y."""
@@ -57,9 +60,9 @@ class LargestLogits:
         Args: x: what the output projection reads. [R, 1, D]
         """
         decoder = head.decoder
-        if not isinstance(decoder, PackedLinear) or decoder.weight.numel() < LARGE or decoder.stale():
+        if not isinstance(decoder, PackedLinear) or decoder.stale() or torch.is_grad_enabled():
             return None
-        if x.shape[1] != 1 or len(x) > MAX_TOKENS or torch.is_grad_enabled():
+        if not decoder.multiplies_few(x):
             return None
         matrix, screen = decoder.matrix(), self._screen
         if matrix.format == NumberFormat.INT8:
@@ -82,10 +85,11 @@ class _Screen:
 
     def __init__(self, matrix: Matrix) -> None:
         self.matrix = matrix
-        levels, steps, errors = zip(*map(_levels_of, matrix.weight.split(1_024)), strict=True)
+        parts, errors = zip(*map(_levels_of, matrix.weight.split(PART)), strict=True)
         self.errors = torch.cat(errors).numpy()
         self._finite = bool(np.isfinite(self.errors).all())  # else whole products say which token is NaN
-        self._product = FewTokensProduct(Matrix(NumberFormat.INT8, torch.cat(levels), torch.cat(steps)))
+        levels, steps = (torch.cat(column) for column in zip(*((x.weight, x.step) for x in parts), strict=True))
+        self._product = FewTokensProduct(Matrix(NumberFormat.INT8, levels, steps))
 
     def logits(self, x: Tensor, bias: Tensor | None, k: int) -> Tensor | None:
         """The k largest logits of each row, and some others; -inf elsewhere. [R, D] → [R, V]
@@ -120,10 +124,10 @@ def _kth(x: np.ndarray, k: int) -> np.ndarray:
     return np.partition(x, -k, axis=-1)[:, -k, None]
 
 
-def _levels_of(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of weights in 8 bits: levels [N, D], their steps [N], and how far a logit may be off, over ‖x‖ [N]."""
+def _levels_of(weight: Tensor) -> tuple[Matrix, Tensor]:
+    """Rows of weights in 8 bits [N, D], and how far a logit may be off, over ‖x‖ [N]."""
     weight = weight.float()
-    steps = weight.abs().amax(-1, keepdim=True).clamp_min_(1e-30) / LEVELS
-    levels = (weight / steps).round_()
-    errors = (weight - levels * steps).norm(dim=-1) + ROUNDING * weight.shape[1] * weight.norm(dim=-1)
-    return levels.to(torch.int8), steps[:, 0], errors
+    matrix = Matrix.of(weight, None, "int8", inside=False)
+    assert matrix.step is not None
+    off = (weight - matrix.weight * matrix.step[:, None]).norm(dim=-1)
+    return matrix, off + ROUNDING * weight.shape[1] * weight.norm(dim=-1)

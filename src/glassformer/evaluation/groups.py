@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from glassformer.data.sequence import missing_column
 from glassformer.errors import DataError
@@ -235,7 +235,7 @@ def _compared(group: GroupMetrics, own: Bootstrap, others: Bootstrap, metric: st
     """A group, with how much worse than the other rows it is."""
     above = differences(own, others, resamples, paired=False)[metric]
     worse_by = -above if greater_is_better(metric) else above
-    return GroupMetrics(**{**vars(group), "worse_by": worse_by, "excess": worse_by.value * group.size[1]})
+    return replace(group, worse_by=worse_by, excess=worse_by.value * group.size[1])
 
 
 def _notes(groups: Mapping[str | None, GroupMetrics], column: str, metric: str) -> list[str]:

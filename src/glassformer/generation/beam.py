@@ -18,7 +18,6 @@ from random import Random
 from time import monotonic
 
 import torch
-from torch import Tensor
 
 from glassformer.errors import ConfigError
 from glassformer.generation.beam_group import (
@@ -122,7 +121,6 @@ class _BeamSearch:
         self._prompts = rows.ids
         rows.pick(torch.arange(count, device=logits.device).repeat_interleave(num_beams))
         self._logits = logits.repeat_interleave(num_beams, dim=0)  # [n · beams, V]
-        self._live: Tensor | None = None  # prompts whose beams are read; None = all. [n]
         self._rows = rows
         self._max_new_tokens = rules.max_new_tokens
         self._filters = filters
@@ -182,9 +180,7 @@ class _BeamSearch:
         self._rows.pick(self._ends.rows_of(step.parents).flatten())
         self._rows.append(step.tokens.flatten())
         still_open = torch.stack([group.open for group in self._groups]).any(dim=0)
-        beams = len(self._rows) // len(still_open)
-        self._rows.retire(~still_open.repeat_interleave(beams))
-        self._live = None if self._rows.live is None else self._rows.live[::beams] // beams
+        self._rows.retire(~still_open.repeat_interleave(len(self._rows) // len(still_open)))
         self._logits = self._rows.live_logits()
 
     def _step(self, last: bool) -> BeamStep:
@@ -193,16 +189,24 @@ class _BeamSearch:
         allowed, ids = raw, self._rows.of_live(self._rows.filter_ids)
         for logit_filter in self._filters:
             allowed = logit_filter(ids, allowed)
-        live, width = self._live, self._groups[0].width
-        count = len(self._groups[0].open) if live is None else len(live)
+        count, width = len(self._groups[0].open), self._groups[0].width
+        live = self._rows.live  # rows, then their prompts, whose beams are next to each other. [n]
+        if live is not None:
+            beams = len(self._rows) // count
+            live = live[::beams] // beams
+            count = len(live)
         raw, allowed = raw.unflatten(0, (count, -1)), allowed.unflatten(0, (count, -1))  # [n, beams, V]
+        several = len(self._groups) > 1
+        counts = torch.zeros_like(allowed[:, 0]) if several else None  # beams of earlier groups that chose each token
         parts = list[BeamStep]()
         for group, scores in zip(self._groups, allowed.split(width, dim=1), strict=True):
-            for part in parts:  # each beam of an earlier group that chose a token makes it less likely
+            if counts is not None:
+                scores = scores - self._diversity_penalty * counts[:, None]
+            part = group.step(raw, scores, last, live)
+            if counts is not None:
                 tokens = part.tokens if live is None else part.tokens[live]
-                penalty = torch.full_like(tokens, -self._diversity_penalty, dtype=scores.dtype)
-                scores = scores + torch.zeros_like(scores[:, 0]).scatter_add_(1, tokens, penalty)[:, None]
-            parts.append(group.step(raw, scores, last, live))
+                counts.scatter_add_(1, tokens, torch.ones_like(tokens, dtype=counts.dtype))
+            parts.append(part)
         return BeamStep(*(torch.cat(column, dim=1) for column in zip(*parts, strict=True)))
 
 

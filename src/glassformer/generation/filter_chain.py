@@ -123,12 +123,13 @@ def largest_read(options: GenerationOptions, chain: Sequence[Filter]) -> Callabl
     sampling = sampling_filters(options) if options.do_sample else []
     k = (options.top_k or 0) if options.do_sample else 1
     rules = chain[: len(chain) - len(sampling)]  # of the others only a temperature comes before top k: order stays
-    if options.return_scores or options.top or k == 0 or not all(isinstance(rule, filters.Ban) for rule in rules):
+    bans = [rule for rule in rules if isinstance(rule, filters.Ban)]
+    if options.return_scores or options.top or k == 0 or len(bans) < len(rules):
         return lambda position: 0
 
     def read(position: int) -> int:
-        banned = [rule.at_most(position) for rule in rules if isinstance(rule, filters.Ban)]
-        return 0 if None in banned else k + sum(count or 0 for count in banned)
+        counts = [ban.at_most(position) for ban in bans]
+        return 0 if None in counts else k + sum(filter(None, counts))
 
     return read
 

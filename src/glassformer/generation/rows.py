@@ -163,6 +163,7 @@ class Rows:
 
     def append(self, tokens: Tensor) -> None:
         """Append one token to each row [R], or several [R, n]."""
+        self._prompt_logits = None
         self.ids = torch.cat([self.ids, tokens.reshape(len(self), -1)], dim=1)
 
     def rewrite(self, ids: Tensor) -> None:
@@ -187,7 +188,7 @@ class Rows:
         if torch.equal(prompt, self._prompt):
             changed = self.of_live(ids != self.ids)  # [L, T]
             targets, columns = changed.any(dim=1).nonzero()[:, 0], changed.any(dim=0).nonzero()[:, 0]
-            rows = self.of_live(rows) if self.live is None else torch.searchsorted(self.live, rows[self.live])
+            rows = self._places(self.of_live(rows))
             if self._cache is not None and len(targets):
                 self._cache.copy_rows(targets, rows[targets], start=int(columns[0]))
             self._outgrown = None if self._outgrown is None else self._outgrown[rows]
@@ -195,15 +196,24 @@ class Rows:
             assert self.live is None  # rows of other prompts are picked before any has ended
             self._keep = None if self._keep is None else self._keep[rows]
             self._select(rows)
+            self._prompt_logits = None if self._prompt_logits is None else self._prompt_logits[rows]
         self.ids, self._prompt = ids, prompt
-        self._prompt_logits = None if self._prompt_logits is None else self._prompt_logits[rows]
 
     def retire(self, ended: Tensor) -> None:
         """Read these rows no more, if a quarter of those that are read have ended. [R] bool"""
-        live, read = (~ended).nonzero()[:, 0], len(self) if self.live is None else len(self.live)
-        if 0 < len(live) <= LIVE_SHARE * read and self._tape is None and self.retires:
-            self._select(live if self.live is None else torch.searchsorted(self.live, live))
+        live = (~ended).nonzero()[:, 0]
+        if 0 < len(live) <= LIVE_SHARE * self._reads and self._tape is None and self.retires:
+            self._select(self._places(live))
             self.live = live
+
+    @property
+    def _reads(self) -> int:
+        """How many rows are read."""
+        return len(self) if self.live is None else len(self.live)
+
+    def _places(self, rows: Tensor) -> Tensor:
+        """Where rows stand among those that are read."""
+        return rows if self.live is None else torch.searchsorted(self.live, rows)
 
     def _select(self, rows: Tensor) -> None:
         """Select from what is read: memory, keys and values. [L']"""
@@ -221,10 +231,11 @@ class Rows:
         """
         if self._memory is None:
             return None
-        count, read = len(self._memory.states), len(self) if self.live is None else len(self.live)
-        sources, sharing = torch.unique_consecutive(rows // (read // count), return_counts=True)
+        count = len(self._memory.states)
+        of_rows = rows // (self._reads // count)
+        sources, sharing = torch.unique_consecutive(of_rows, return_counts=True)
         if not bool((sharing == sharing[0]).all()):
-            sources = rows // (read // count)
+            sources = of_rows
         return None if torch.equal(sources, torch.arange(count, device=rows.device)) else sources
 
 

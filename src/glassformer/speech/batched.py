@@ -63,14 +63,13 @@ def batched_steps(
         quiet = decoder.quiet_frames
         features = [spectrogram.window(begin, end, own_peak=True, quiet=quiet) for begin, end in frames]
         memory = decoder.encode(torch.stack(features), [end - begin for begin, end in frames])
+        decoded = decoder.decode(memory, language, previous)
         rests = list[tuple[int, int]]()
-        for row, ((begin, end), each) in enumerate(
-            zip(frames, decoder.decode(memory, language, previous), strict=True)
-        ):
+        for row, ((begin, end), each) in enumerate(zip(frames, decoded, strict=True)):
             silent, segments, stop = decoder.is_silent(each), list[Segment](), end
             if not silent:
                 segments, advance, complete = split_segments(decoder, each, begin / rate, end - begin)
-                heard = begin + advance if not complete else round(segments[-1].end * rate)
+                heard = round(segments[-1].end * rate) if complete else begin + advance
                 if begin + MIN_HEARD * rate <= heard <= end - MIN_REST * rate:
                     rests.append((heard, end))
                     stop = heard
@@ -80,8 +79,7 @@ def batched_steps(
                 segments = aligner().align(one, segments, end - begin, begin / rate, language)
             done[begin] = Step(window, tuple(_within(segments, window)))
         waiting = rests + waiting
-        first = waiting[0][0] if waiting else spectrogram.frames + 1
-        for begin in sorted(begin for begin in done if begin < first):
+        for begin in sorted(begin for begin in done if not waiting or begin < waiting[0][0]):
             yield done.pop(begin)
 
 
