@@ -33,9 +33,9 @@ class AudioCoder(PretrainedModel):
         """The codes of a recording of any length, by an audio codec: `engine.codec.encode_audio`."""
         return encode_audio(self.network, sound, sample_rate_hz, codebooks)
 
-    def decode_audio(self, codes: Tensor | EncodedAudio) -> Tensor:
-        """The sound that codes [K, T] of an audio codec stand for. [samples]"""
-        return decode_audio(self.network, codes)
+    def decode_audio(self, codes: Tensor | EncodedAudio, *, scales: Tensor | float | None = None) -> Tensor:
+        """The sound that codes [K, T] of an audio codec stand for: `engine.codec.decode_audio`. [samples]"""
+        return decode_audio(self.network, codes, scales)
 
     def continue_codes(
         self, codes: Tensor | EncodedAudio, frames: int, *, progress: Progress | None = None, **options: object

@@ -238,7 +238,8 @@ def _check_inputs(network: Network, family: str, given: Mapping[str, Any]) -> No
                 check_ids(name, x, vocabulary or None)
     for name, shape in FEATURES.items():
         if (x := given.get(name)) is not None:
-            check_numbers(name, x, shape)
+            several = name == "input_values" and network.sizes.channels > 1
+            check_numbers(name, x, "[B, channels, samples]" if several else shape)
     ids = given.get("input_ids")
     if (types := given.get("token_type_ids")) is not None:
         if not network.token_types:

@@ -18,6 +18,7 @@ from glassformer import Model
 from glassformer.engine import codec
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.models import FAMILIES
+from glassformer.models._codec import AudioCodec
 
 TINY = dict(FAMILIES["dac"].tiny)
 
@@ -58,10 +59,10 @@ def test_chunks_give_what_the_whole_gives(
 ) -> None:
     model = made(downsampling_ratios=ratios)
     sound = noise(frames * model.spec.hop + more)
-    monkeypatch.setattr(codec, "CHUNK_SAMPLES", 1 << 30)
+    monkeypatch.setattr(AudioCodec, "CHUNK_SAMPLES", 1 << 30)
     whole = model.encode_audio(sound, sample_rate_hz=16_000)
     decoded = model.decode_audio(whole.codes)
-    monkeypatch.setattr(codec, "CHUNK_SAMPLES", 1)
+    monkeypatch.setattr(AudioCodec, "CHUNK_SAMPLES", 1)
     monkeypatch.setattr("glassformer.audio.read.BLOCK_SAMPLES", 777)
     chunked = model.encode_audio(sound, sample_rate_hz=16_000)
     assert torch.equal(chunked.codes, whole.codes) and chunked.codes.shape == (3, frames + more)
@@ -106,14 +107,15 @@ def test_odd_sounds(model: Model, tmp_path: Path) -> None:
 def test_an_hour_takes_no_more_memory_than_minutes() -> None:
     """Samples come and go in blocks, and so do codes but for the result: 8 minutes more, a few megabytes more."""
     model = made(downsampling_ratios=[8, 8], encoder_hidden_size=2, decoder_hidden_size=8, hidden_size=8)
-    block = noise(codec.CHUNK_SAMPLES).numpy()
+    network = codec.require_codec(model.network)
+    block = noise(AudioCodec.CHUNK_SAMPLES)
 
-    def sound(seconds: int) -> Iterator[np.ndarray]:
+    def sound(seconds: int) -> Iterator[Tensor]:
         for _ in range(seconds * 16_000 // len(block)):
-            yield block
+            yield block[None, None]
 
     def peak_mb(seconds: int) -> float:
-        frames = sum(x.shape[2] for x in codec._encoder_chunks(model.network, sound(seconds)))  # type: ignore[arg-type]
+        frames = sum(x.shape[2] for x, _ in network.encode_blocks(sound(seconds)))
         assert frames == seconds * 16_000 // len(block) * len(block) // 64
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 

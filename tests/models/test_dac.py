@@ -19,9 +19,9 @@ from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.errors import ConfigError, DataError, WeightsError
 from glassformer.inspect.summary import summary
 from glassformer.models import FAMILIES
+from glassformer.models._codec_losses import magnitudes
 from glassformer.models.dac import Codec, CodecLoss, spectral_distance
 from glassformer.models.dac.convolutions import DownBlock, Snake, UpBlock, field_of_view
-from glassformer.models.dac.losses import magnitudes
 
 TINY = dict(FAMILIES["dac"].tiny)
 FIELDS = ("audio_values", "quantized_representation", "audio_codes", "projected_latents")
@@ -220,12 +220,12 @@ def test_the_field_of_view_is_where_gradients_reach(ratios: list[int]) -> None:
         nn.init.constant_(parameter, 0.3 / max(1, parameter[0].numel()))
     hop, frames = codec.spec.hop, 80
     wave = torch.zeros(1, frames * hop, dtype=torch.float64, requires_grad=True)
-    codec.encode(wave, Flow())[0, :, 40].sum().backward()
+    codec.encode(wave[:, None], Flow())[0][0, :, 40].sum().backward()
     assert wave.grad is not None
     reached = wave.grad[0].nonzero().flatten() - 40 * hop
     assert (int(reached[0]), int(reached[-1])) == field_of_view(codec.encoder, 1)
     z = torch.zeros(1, 8, frames, dtype=torch.float64, requires_grad=True)
-    codec.decode(z)[0, 40 * hop : 41 * hop].sum().backward()
+    codec.decode(z)[0, 0, 40 * hop : 41 * hop].sum().backward()
     assert z.grad is not None
     reached = z.grad[0].sum(0).nonzero().flatten() - 40
     assert (int(reached[0]), int(reached[-1])) == field_of_view(codec.decoder, hop)

@@ -57,26 +57,30 @@ class _AudioStream:
     header_seconds: float | None = None
 
 
-def read_audio(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None = None) -> Samples:
-    """Read one recording as mono samples.
+def read_audio(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None = None, channels: int = 1) -> Samples:
+    """Read one recording as mono samples, or as stereo.
 
     Args:
         audio: a file of any common format, its bytes, or samples [samples]: floats with full scale 1.0, int16, int32.
         sample_rate_hz: the target sample rate.
         own_rate_hz: the sample rate of an array; a file states its own.
-    Returns: float32 [samples] at the target rate.
+        channels: 1 = the mean of all; 2 = stereo, of a mono recording the same twice. An array of stereo is [2,
+            samples].
+    Returns: float32 [samples] at the target rate, of stereo [samples, 2].
     Raises: DataError: not audio, damaged or endless audio, NaN or infinite samples, an impossible sample rate.
         MissingExtraError: a package that the file needs is not installed.
     """
-    return np.concatenate(list(audio_blocks(audio, sample_rate_hz, own_rate_hz)))
+    return np.concatenate(list(audio_blocks(audio, sample_rate_hz, own_rate_hz, channels)))
 
 
-def audio_blocks(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None = None) -> Iterator[Samples]:
+def audio_blocks(
+    audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None = None, channels: int = 1
+) -> Iterator[Samples]:
     """Read one recording block by block, in bounded memory; arguments and errors as in `read_audio`."""
     count = 0
-    with _open(audio, own_rate_hz) as source:
+    with _open(audio, own_rate_hz, channels) as source:
         _check_rate(source.rate_hz, source.name)
-        for block in resample(_mono_blocks(source), sample_rate_hz, source.rate_hz):
+        for block in resample(_mixed_blocks(source, channels), sample_rate_hz, source.rate_hz):
             count += len(block)
             yield block
     seconds = count / sample_rate_hz
@@ -90,10 +94,10 @@ def audio_blocks(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None
         )
 
 
-def _open(audio: AudioInput, own_rate_hz: int | None) -> AbstractContextManager[_AudioStream]:
+def _open(audio: AudioInput, own_rate_hz: int | None, channels: int) -> AbstractContextManager[_AudioStream]:
     if isinstance(audio, bytes):
         return _decode("the audio", io.BytesIO(audio))
-    return _open_file(Path(audio)) if isinstance(audio, (str, Path)) else _open_array(audio, own_rate_hz)
+    return _open_file(Path(audio)) if isinstance(audio, (str, Path)) else _open_array(audio, own_rate_hz, channels)
 
 
 def _check_rate(rate_hz: object, what: str) -> None:
@@ -108,16 +112,20 @@ def _check_rate(rate_hz: object, what: str) -> None:
         )
 
 
-def _mono_blocks(source: _AudioStream) -> Iterator[Samples]:
-    """The blocks as mono float32 [samples]. Raises: DataError: samples that are no sound, or too long a recording."""
+def _mixed_blocks(source: _AudioStream, channels: int) -> Iterator[Samples]:
+    """The blocks as float32, mono [samples] or stereo [samples, 2].
+
+    Raises: DataError: samples that are no sound, too long a recording, or more channels than stereo.
+    """
     samples_read = 0
     for block in source.blocks:
-        samples = np.asarray(block if block.ndim == 1 else block.mean(axis=1), dtype=np.float32)
+        samples = np.asarray(_mixed(block, channels, source.name), dtype=np.float32)
         valid = np.abs(samples) <= LARGEST_SAMPLE  # False for NaN, too
         if not valid.all():
             first = int(valid.argmin())
-            what = f"a sample of {samples[first]:g}" if np.isfinite(samples[first]) else "a NaN or infinite sample"
-            at = (samples_read + first) / source.rate_hz
+            value = samples.flat[first]
+            what = f"a sample of {value:g}" if np.isfinite(value) else "a NaN or infinite sample"
+            at = (samples_read + first // channels) / source.rate_hz
             raise DataError(f"{source.name} has {what} at {at:.3f} s, where full scale is 1.0; it is damaged")
         samples_read += len(samples)
         if samples_read > MAX_SECONDS * source.rate_hz:
@@ -125,20 +133,30 @@ def _mono_blocks(source: _AudioStream) -> Iterator[Samples]:
         yield samples
 
 
+def _mixed(block: NDArray[Any], channels: int, name: str) -> NDArray[Any]:
+    """A block [samples] or [samples, channels] with so many channels."""
+    if channels == 1:
+        return block if block.ndim == 1 else block.mean(axis=1)
+    own = 1 if block.ndim == 1 else block.shape[1]
+    if own not in (1, channels):
+        raise DataError(f"{name} has {own} channels; this model reads stereo: mix it to {channels} channels, or to one")
+    return block if own == channels else np.repeat(block.reshape(-1, 1), channels, axis=1)
+
+
 # ----------------------------------------------------------------------------------------------------------- arrays
 
 
 @contextmanager
-def _open_array(audio: Any, rate_hz: int | None) -> Iterator[_AudioStream]:
-    samples = _samples_of(audio)
+def _open_array(audio: Any, rate_hz: int | None, channels: int) -> Iterator[_AudioStream]:
+    samples = _samples_of(audio, channels)
     if rate_hz is None:
         raise DataError("an array does not state its sample rate; give sample_rate_hz=…, or the audio file")
     blocks = (samples[at : at + BLOCK_SAMPLES] for at in range(0, len(samples), BLOCK_SAMPLES))
     yield _AudioStream("the audio", rate_hz, blocks)
 
 
-def _samples_of(audio: Any) -> NDArray[Any]:
-    """Samples as an array of floats [samples], full scale 1.0."""
+def _samples_of(audio: Any, channels: int) -> NDArray[Any]:
+    """Samples as an array of floats [samples], of stereo [samples, 2]; full scale 1.0."""
     if isinstance(audio, Tensor):
         audio = (audio.float() if audio.is_floating_point() else audio).detach().cpu().numpy()
     samples = audio
@@ -146,10 +164,12 @@ def _samples_of(audio: Any) -> NDArray[Any]:
         raise DataError(
             f"audio is {safe_repr(audio)}; it must be a file, an array or a tensor of samples, or a list of these"
         )
-    if samples.ndim != 1:
+    if channels > 1 and samples.ndim == 2 and samples.shape[0] in (1, channels):
+        samples = samples.T
+    elif samples.ndim != 1:
+        shape = "[samples]: mix channels by x.mean(axis=…)" if channels == 1 else f"[{channels}, samples], or [samples]"
         raise DataError(
-            f"audio has shape {list(samples.shape)}; it must be [samples]: mix channels by x.mean(axis=…), and give "
-            "several recordings as a list"
+            f"audio has shape {list(samples.shape)}; it must be {shape}, and give several recordings as a list"
         )
     if samples.dtype.name in FULL_SCALE:
         return samples.astype(np.float64) / FULL_SCALE[samples.dtype.name]
@@ -269,7 +289,7 @@ def resample(blocks: Iterable[Samples], target_hz: int, own_hz: int) -> Iterator
     chunk = _round_up(max(BLOCK_SAMPLES, margin), down)
     buffer, margin_before = np.zeros(0, np.float32), 0  # how much of the buffer is the left margin
     for block in blocks:
-        buffer = np.concatenate([buffer, block])
+        buffer = np.concatenate([buffer, block]) if len(buffer) else block
         while len(buffer) >= margin_before + chunk + margin:
             resampled = resample_poly(buffer[: margin_before + chunk + margin], up, down)
             first, last = margin_before * up // down, (margin_before + chunk) * up // down

@@ -13,13 +13,13 @@ from glassformer.explorer.codes_page import attention_example, codec_example
 from glassformer.explorer.describe import model_facts, without_places
 from glassformer.explorer.listening_page import ListeningPage
 from glassformer.model import Model, load
-from glassformer.models.dac.network import Codec
+from glassformer.models._codec import AudioCodec
 from glassformer.pages import check_html_path
 
 
 def shows_sound(model: Model, view: str | None) -> bool:
     """Whether the page is that of a recording as codes: always of a codec, which has no attention."""
-    return isinstance(model.network, Codec) or (view == "sound" and model.network.sizes.codebooks > 0)
+    return isinstance(model.network, AudioCodec) or (view == "sound" and model.network.sizes.codebooks > 0)
 
 
 def look_at_codes(
@@ -35,7 +35,7 @@ def look_at_codes(
         check_html_path(html)
     words = ["glassformer look", *without_places(model_facts(model)).cli_arguments, shlex.quote(Path(files[0]).name)]
     with notes(repeats=False):
-        if isinstance(model.network, Codec):
+        if isinstance(model.network, AudioCodec):
             example = codec_example(model.network, files[0])
         else:
             made_by = load(codec or CODEC)

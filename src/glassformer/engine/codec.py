@@ -1,41 +1,36 @@
 """Encode and decode sound with a codec, in chunks: recordings of any length in bounded memory.
 
-    samples    [ context | chunk | context ]      context: the codec's field of view, so that a chunk's frames
-    frames               [ chunk ]                are those of the whole recording
+    file ─ blocks of samples ─ codec.encode_blocks ─ frames ─ codec.quantizer ─ codes ─ codec.decode_blocks ─ samples
 
 Encoding reads a file as it is decoded. Both sides give what they would give for the whole at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from glassformer.audio.listening import Sound
-from glassformer.audio.read import AudioInput, Samples, audio_blocks
+from glassformer.audio.read import AudioInput, audio_blocks
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.models import Network, eval_mode
-from glassformer.models.dac.convolutions import field_of_view
-from glassformer.models.dac.network import Codec
-from glassformer.models.dac.quantizer import Codebook
-
-CHUNK_SAMPLES = 1 << 17
-"""Of a chunk, about: its activations take some hundred megabytes at most."""
+from glassformer.models._codec import AudioCodec
+from glassformer.models._quantizer import Codebook
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedAudio:
     """A recording as a codec's codes.
 
-    codes: [K, T] int64 · latents: what the codes were chosen by, of each codebook [K · code width, T]
+    codes: [K, T] int64 · latents: what the codes were chosen by, of each codebook [K · code width, T], or z [D, T]
     frame_rate_hz: frames a second · sample_rate_hz, samples: of the sound that was encoded
+    scales: what the sound of each frame was divided by, of a codec that normalises loudness; else None. [T]
     """
 
     codes: Tensor
@@ -43,11 +38,23 @@ class EncodedAudio:
     frame_rate_hz: float
     sample_rate_hz: int
     samples: int
+    scales: Tensor | None = None
 
     @property
     def seconds(self) -> float:
         """The length of the sound."""
         return self.samples / self.sample_rate_hz
+
+    def first(self, frames: int) -> EncodedAudio:
+        """The first so many frames."""
+        return EncodedAudio(
+            self.codes[:, :frames],
+            self.latents[:, :frames],
+            self.frame_rate_hz,
+            self.sample_rate_hz,
+            min(int(frames / self.frame_rate_hz * self.sample_rate_hz), self.samples),
+            None if self.scales is None else self.scales[:frames],
+        )
 
     def __repr__(self) -> str:
         books, frames = self.codes.shape
@@ -59,62 +66,73 @@ def encode_audio(
 ) -> EncodedAudio:
     """The codes of one recording, resampled to the codec's sample rate; its end is padded to a whole frame.
 
+    A codec of one channel reads the mean of all; one of stereo reads a mono recording twice.
+
     Args: own_rate_hz: of samples; files state their own · codebooks: use the first so many; None = all
     Raises: UnsupportedError: the network is no codec. ConfigError: another number of codebooks. DataError: no sound.
     """
     codec = require_codec(network)
-    most = codec.spec.quantizer.books
-    if codebooks is not None and (type(codebooks) is not int or not 1 <= codebooks <= most):
+    if codebooks is not None and (type(codebooks) is not int or codebooks not in codec.spec.book_counts):
         raise ConfigError(
-            f"codebooks is {safe_repr(codebooks)}; this codec has {most}: a whole number from 1 to {most}"
+            f"codebooks is {safe_repr(codebooks)}; this codec has {codec.spec.quantizer.books}: "
+            f"{_allowed_counts(codec)}"
         )
-    codes, latents, samples = [], [], 0
+    weight = next(codec.parameters())
+    codes, latents, scales, samples = [], [], [], 0
 
-    def counted() -> Iterator[Samples]:
+    def counted() -> Iterator[Tensor]:
         nonlocal samples
-        for block in audio_blocks(sound, codec.spec.sample_rate_hz, own_rate_hz):
+        for block in audio_blocks(sound, codec.spec.sample_rate_hz, own_rate_hz, codec.spec.channels):
             samples += len(block)
-            yield block
+            wave = torch.from_numpy(block).to(weight.device)
+            yield wave.reshape(len(block), -1).T[None]  # [1, C, n]
 
     with torch.inference_mode(), eval_mode(codec):
-        for frames in _encoder_chunks(codec, counted()):
+        for frames, scale in codec.encode_blocks(counted()):
             quantized = codec.quantizer(frames, Flow(), codebooks)
             codes.append(quantized.codes[0])
             latents.append(quantized.latents[0])
+            scales += [] if scale is None else [scale[0]]
     return EncodedAudio(
         codes=torch.cat(codes, 1),
         latents=torch.cat(latents, 1),
         frame_rate_hz=codec.spec.frame_rate_hz,
         sample_rate_hz=codec.spec.sample_rate_hz,
         samples=samples,
+        scales=torch.cat(scales) if scales else None,
     )
 
 
-def decode_audio(network: Network, codes: Tensor | EncodedAudio) -> Tensor:
-    """The sound that codes stand for, at the codec's sample rate; of `EncodedAudio`, no longer than it was. [samples]
+def decode_audio(network: Network, codes: Tensor | EncodedAudio, scales: Tensor | float | None = None) -> Tensor:
+    """The sound that codes stand for, at the codec's sample rate; of `EncodedAudio`, no longer than it was.
 
-    Raises: UnsupportedError: the network is no codec. DataError: codes of another shape, or out of range.
+    Args: scales: of codes alone, if the codec normalises loudness: `EncodedAudio.scales` [T], or one number
+    Returns: [samples], of stereo [2, samples]
+    Raises: UnsupportedError: the network is no codec. DataError: codes of another shape, or out of range; no scales.
     """
     codec = require_codec(network)
-    samples = codes.samples if isinstance(codes, EncodedAudio) else None
-    checked = check_codes(codec, codes.codes if isinstance(codes, EncodedAudio) else codes)
+    encoded = codes if isinstance(codes, EncodedAudio) else None
+    checked = check_codes(codec, codes if encoded is None else encoded.codes)
+    given = scales if encoded is None or scales is not None else encoded.scales
+    loudness = _check_scales(codec, given, checked.shape[1])
     with torch.inference_mode(), eval_mode(codec):
-        return torch.cat(list(_decoder_chunks(codec, checked)))[:samples].float().cpu()
+        wave = torch.cat(list(codec.decode_blocks(checked[None], loudness)), 2)[0].float().cpu()
+    return (wave[0] if len(wave) == 1 else wave)[..., : None if encoded is None else encoded.samples]
 
 
-def require_codec(network: Network) -> Codec:
+def require_codec(network: Network) -> AudioCodec:
     """Raises: UnsupportedError: the network is no codec."""
-    if not isinstance(network, Codec):
+    if not isinstance(network, AudioCodec):
         raise UnsupportedError(
-            f"a {type(network).__name__} makes no codes of sound; load an audio codec, a model of the type 'dac'"
+            f"a {type(network).__name__} makes no codes of sound; load an audio codec: a 'dac' or 'encodec' model"
         )
     return network
 
 
-def check_codes(codec: Codec, codes: object) -> Tensor:
+def check_codes(codec: AudioCodec, codes: object) -> Tensor:
     """The codes, on the codec's device. [K, T]
 
-    Raises: DataError: no codes of this codec: another shape or dtype, too many codebooks, or numbers out of range.
+    Raises: DataError: no codes of this codec: another shape or dtype, codebooks, or numbers out of range.
     """
     spec = codec.spec.quantizer
     wanted = (
@@ -125,6 +143,10 @@ def check_codes(codec: Codec, codes: object) -> Tensor:
         raise DataError(f"codes are {got}; they must be {wanted}")
     if not 1 <= codes.shape[0] <= spec.books or not codes.shape[1]:
         raise DataError(f"codes have the shape {list(codes.shape)}; they must be {wanted}, and one frame at least")
+    if codes.shape[0] not in codec.spec.book_counts:
+        raise DataError(
+            f"codes have {codes.shape[0]} codebooks, which this codec does not write: {_allowed_counts(codec)}"
+        )
     wrong = (codes < 0) | (codes >= spec.entries)
     if bool(wrong.any()):
         book, frame = wrong.nonzero()[0].tolist()
@@ -134,47 +156,34 @@ def check_codes(codec: Codec, codes: object) -> Tensor:
     return codes.to(next(codec.parameters()).device, torch.int64)
 
 
-def _encoder_chunks(codec: Codec, blocks: Iterable[Samples]) -> Iterator[Tensor]:
-    """The frames of a recording, chunk by chunk. [1, D, frames] each"""
-    hop = codec.spec.hop
-    first, last = field_of_view(codec.encoder, 1)  # in samples
-    before, after = -(first // hop), max(last // hop, 0)
-    chunk = max(CHUNK_SAMPLES // hop, before + after, 1)
-    buffer, left = np.zeros(0, np.float32), 0  # left: frames of context at the beginning of the buffer
-
-    def frames(samples: Samples, count: int) -> Tensor:
-        wave = torch.from_numpy(samples)[None].to(next(codec.parameters()).device)
-        return codec.encode(wave, Flow())[:, :, left : left + count]
-
-    for block in blocks:
-        buffer = np.concatenate([buffer, block])
-        while len(buffer) >= (left + chunk + after) * hop:
-            yield frames(buffer[: (left + chunk + after) * hop], chunk)
-            drop = max(left + chunk - before, 0)
-            buffer, left = buffer[drop * hop :], left + chunk - drop
-    if len(buffer) > left * hop:
-        yield frames(buffer, -(-len(buffer) // hop) - left)
+def _allowed_counts(codec: AudioCodec) -> str:
+    counts = codec.spec.book_counts
+    if counts == tuple(range(1, len(counts) + 1)):
+        return f"a whole number from 1 to {len(counts)}"
+    return f"it was trained with {' or '.join(map(str, counts))}"
 
 
-def _decoder_chunks(codec: Codec, codes: Tensor) -> Iterator[Tensor]:
-    """The samples that codes [K, T] stand for, chunk by chunk."""
-    hop, count = codec.spec.hop, codes.shape[1]
-    first, last = field_of_view(codec.decoder, hop)  # in frames, of the samples of frame 0
-    before, after = -first, last
-    chunk = max(CHUNK_SAMPLES // hop, before + after, 1)
-    for start in range(0, count, chunk):
-        begin, end = max(start - before, 0), min(start + chunk + after, count)
-        wave = codec.decode(codec.quantizer.frames(codes[None, :, begin:end]))[0]
-        stop = (start + chunk - begin) * hop if start + chunk < count else None
-        yield wave[(start - begin) * hop : stop]
+def _check_scales(codec: AudioCodec, scales: object, frames: int) -> Tensor | None:
+    """The scale of each frame [1, T]; None where the codec has none. Raises: DataError: none, or not as many."""
+    if not codec.spec.normalises:
+        return None
+    weight = next(codec.parameters())
+    given = torch.as_tensor(scales) if isinstance(scales, (int, float, Tensor)) else None
+    if given is None or given.is_complex() or given.dim() > 1 or (given.dim() == 1 and len(given) != frames):
+        got = f"of the shape {list(given.shape)}" if given is not None else safe_repr(scales)
+        raise DataError(
+            f"scales are {got}; this codec normalises loudness, which its codes do not hold: give what encode_audio "
+            f"returned, its scales [{frames}], or one loudness (root mean square): decode_audio(codes, scales=0.1)"
+        )
+    return given.to(weight).expand(1, frames)
 
 
-def decoded_sound(codec: Codec, name: str, codes: Tensor | EncodedAudio, **more: Any) -> Sound:
-    """The sound of codes, to be listened to, with its codes. Args: more: marks, about, attention of `Sound`"""
-    spec = codec.spec
+def decoded_sound(codec: AudioCodec, name: str, codes: Tensor | EncodedAudio, **more: Any) -> Sound:
+    """The sound of codes, to be listened to in mono, with its codes. Args: more: marks, about, attention of `Sound`"""
+    spec, wave = codec.spec, decode_audio(codec, codes)
     return Sound(
         name,
-        decode_audio(codec, codes),
+        wave if wave.dim() == 1 else wave.mean(0),
         spec.sample_rate_hz,
         codes=codes.codes if isinstance(codes, EncodedAudio) else codes,
         shades=code_shades(codec),
@@ -184,15 +193,15 @@ def decoded_sound(codec: Codec, name: str, codes: Tensor | EncodedAudio, **more:
 
 
 @torch.no_grad()
-def code_shades(codec: Codec) -> Tensor:
+def code_shades(codec: AudioCodec) -> Tensor:
     """A number from 0 to 1 for each code, so that like codes have like numbers: [K, entries]
 
-    rank of (c_j - mean) · v / (entries - 1)        v: the first principal component of a codebook's directions
+    rank of (c_j - mean) · v / (entries - 1)        v: the first principal component of a codebook's codes
     """
     shades = []
     for book in codec.quantizer.books:
-        directions = torch.nn.functional.normalize(cast(Codebook, book).codebook.weight.double().cpu(), dim=-1)
-        centred = directions - directions.mean(0)
+        positions = cast(Codebook, book).positions().double().cpu()
+        centred = positions - positions.mean(0)
         axis = torch.linalg.svd(centred, full_matrices=False).Vh[0]
         axis = axis * axis[axis.abs().argmax()].sign()  # one of the two directions, always the same
         ranks = (centred @ axis).argsort().argsort()

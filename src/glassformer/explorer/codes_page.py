@@ -36,7 +36,7 @@ def codec_example(codec: Network, file: str | Path) -> SoundExample:
         ("codes", f"{books} codebooks × {frames} frames, {encoded.frame_rate_hz:g} a second"),
         ("bit rate", f"{bits / 1000:.3g} kbit/s, of {16 * spec.sample_rate_hz / 1000:.0f} as 16-bit samples"),
     ]
-    sounds = [_recording(codec, file), decoded_sound(require_codec(codec), "decoded", encoded.codes)]
+    sounds = [_recording(codec, file), decoded_sound(require_codec(codec), "decoded", encoded)]
     return SoundExample(Path(file).name, sounds, "A recording, and what its codes alone say of it.", facts)
 
 

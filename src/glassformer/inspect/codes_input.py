@@ -69,11 +69,4 @@ def encode_recording(network: Network, file: Any, codec: Network, rate_hz: int |
         f"the recording is {encoded.seconds:.1f} s long, of which the model reads the first {seconds:.1f} s at once",
         stacklevel=2,
     )
-    samples = int(seconds * encoded.sample_rate_hz)
-    return EncodedAudio(
-        encoded.codes[:, :window],
-        encoded.latents[:, :window],
-        encoded.frame_rate_hz,
-        encoded.sample_rate_hz,
-        min(samples, encoded.samples),
-    )
+    return encoded.first(window)

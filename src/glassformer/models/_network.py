@@ -56,6 +56,7 @@ class Sizes:
     width: D, of the final hidden states · vocabulary: of what it reads; 0: no text · target_vocabulary: of what it
     writes, where that is another · max_tokens: None: no limit · token_types: of each column where there are several
     codebooks: K, where a token is an id of each of several codebooks, and both vocabularies are those of one; else 0
+    channels: of the sound that it reads
     """
 
     width: int
@@ -64,6 +65,7 @@ class Sizes:
     max_tokens: int | None = None
     token_types: int | tuple[int, ...] = 0
     codebooks: int = 0
+    channels: int = 1
 
     @staticmethod
     def of_text(embed: EmbeddingSpec, target: EmbeddingSpec | None = None) -> Sizes:

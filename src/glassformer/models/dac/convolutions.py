@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.func import functional_call
 
 from glassformer.core.flow import Flow, Node
+from glassformer.models._codec import strided
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -102,22 +102,6 @@ class ResidualUnit(nn.Module):
     def forward(self, x: Float[Tensor, "B C T"]) -> Float[Tensor, "B C T"]:
         out: Tensor = x + self.conv2(self.snake2(self.conv1(self.snake1(x))))
         return out
-
-
-def strided(conv: nn.Conv1d | nn.ConvTranspose1d, x: Float[Tensor, "B C T"]) -> Float[Tensor, "B c t"]:
-    """A convolution with a stride; in bf16 on a CPU, one of few channels is computed in fp32.
-
-    oneDNN's bf16 kernels for AMX give wrong sums for less than 16 channels, strides of 4 to 16 and kernels of 8 and
-    more: of a convolution its output, of a transposed one its gradient (torch 2.13).
-    """
-    narrow = torch.is_autocast_enabled("cpu") or conv.weight.dtype == torch.bfloat16
-    if x.device.type == "cpu" and narrow and min(conv.in_channels, conv.out_channels) < 16:
-        parameters = {name: parameter.float() for name, parameter in conv.named_parameters()}
-        with torch.autocast("cpu", enabled=False):
-            wide: Tensor = functional_call(conv, parameters, x.float())
-        return wide.to(conv.weight.dtype)
-    out: Tensor = conv(x)
-    return out
 
 
 class DownBlock(nn.Module):

@@ -1,4 +1,4 @@
-"""The codec's network: waveform → frames → codes → frames → waveform.
+"""DAC's network: waveform → frames → codes → frames → waveform.
 
 samples ─ WaveEncoder ─ z ─ ResidualQuantizer ─ ẑ ─ WaveDecoder ─ samples
                                   └ codes, latents
@@ -7,34 +7,34 @@ samples ─ WaveEncoder ─ z ─ ResidualQuantizer ─ ẑ ─ WaveDecoder ─ 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.checks import Count, Spec
-from glassformer.core.flow import Batch, Flow, Output
+from glassformer.core.checks import Count
+from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError
-from glassformer.models._network import Network, Sizes, require
-from glassformer.models.dac.convolutions import ResidualUnit, WaveDecoder, WaveEncoder
-from glassformer.models.dac.losses import CodecLoss
-from glassformer.models.dac.quantizer import QuantizerSpec, ResidualQuantizer
+from glassformer.models import _codec
+from glassformer.models._codec import AudioCodec, AudioCodecSpec
+from glassformer.models._quantizer import ResidualQuantizer
+from glassformer.models.dac.convolutions import ResidualUnit, WaveDecoder, WaveEncoder, field_of_view
+from glassformer.models.dac.quantizer import CosineCodebook
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CodecSpec(Spec):
+class CodecSpec(AudioCodecSpec):
     """A neural audio codec: channels of both sides, their strides, the quantiser between them, the sample rate."""
 
     encoder_channels: Count
     decoder_channels: Count
     strides: tuple[int, ...]
     up_strides: tuple[int, ...]
-    quantizer: QuantizerSpec
-    sample_rate_hz: Count
 
     def validate(self) -> None:
         if math.prod(self.up_strides) != self.hop:
@@ -53,80 +53,79 @@ class CodecSpec(Spec):
         """Samples of a frame."""
         return math.prod(self.strides)
 
-    @property
-    def frame_rate_hz(self) -> float:
-        """Frames a second."""
-        return self.sample_rate_hz / self.hop
 
-
-class Codec(Network):
-    """A neural audio codec.
+class Codec(AudioCodec):
+    """The Descript Audio Codec.
 
     The end of a waveform is padded with silence to a whole frame, and the reconstruction cut to its length.
+    In chunks, samples have as many around them as a frame depends on, so that frames are those of the whole:
+
+        samples    [ context | chunk | context ]      context: the field of view
+        frames               [ chunk ]
+
     Taps: encoder.out and final, the frames z [B T D] · quantizer.out, codes, latents · audio_values [B samples]
     Source: Kumar et al. 2023, "High-Fidelity Audio Compression with Improved RVQGAN".
     """
 
-    READS = ("input_values",)
+    spec: CodecSpec
 
     def __init__(self, spec: CodecSpec, task: str) -> None:
-        super().__init__(Sizes(width=spec.quantizer.width))
+        super().__init__(spec)
         self.spec = spec
         self.encoder = WaveEncoder(spec.encoder_channels, spec.strides, self.width)
-        self.quantizer = ResidualQuantizer(spec.quantizer)
+        self.quantizer = ResidualQuantizer(spec.quantizer, CosineCodebook)
         self.decoder = WaveDecoder(spec.decoder_channels, spec.up_strides, self.width)
-        self.head = CodecLoss()
         self.name_nodes()
 
-    def states(self, batch: Batch, flow: Flow) -> Tensor:
-        """The frames of the encoder, before they are quantised: inputs for a model without an embedding table."""
-        return self.encode(require(batch.input_values, "input_values [B, samples]"), flow).transpose(1, 2)
-
-    def encode(self, wave: Float[Tensor, "B samples"], flow: Flow) -> Float[Tensor, "B D T"]:
-        """The frames z of waveforms."""
-        missing = -wave.shape[1] % self.spec.hop
+    def encode(self, wave: Float[Tensor, "B 1 samples"], flow: Flow) -> tuple[Tensor, None]:
+        missing = -wave.shape[2] % self.spec.hop
         whole = torch.nn.functional.pad(wave, (0, missing)) if missing else wave
-        frames: Tensor = self.encoder(whole[:, None].to(self.encoder.first.weight.dtype), flow)
-        return frames
+        return self.encoder(whole.to(self.encoder.first.weight.dtype), flow), None
 
-    def decode(self, frames: Float[Tensor, "B D T"]) -> Float[Tensor, "B samples"]:
-        """The waveforms of quantised frames."""
-        wave: Tensor = self.decoder(frames)[:, 0]
+    def decode(self, frames: Float[Tensor, "B D T"], scales: Tensor | None = None) -> Float[Tensor, "B 1 samples"]:
+        wave: Tensor = self.decoder(frames)
         return wave
 
-    def forward(self, batch: Batch, flow: Flow) -> Output:
-        wave = require(batch.input_values, "input_values [B, samples]")
-        z = self.encode(wave, flow)
-        self.tap(flow, "final", z.transpose(1, 2))
-        quantized = self.quantizer(z, flow)
-        decoded = self.decode(quantized.frames)[:, : wave.shape[1]]
-        return Output(
-            loss=quantized.loss.mean(),
-            audio_values=self.tap(flow, "audio_values", decoded),
-            quantized_representation=quantized.frames,
-            audio_codes=quantized.codes,
-            projected_latents=quantized.latents,
-        )
+    def encode_blocks(self, blocks: Iterable[Float[Tensor, "B 1 n"]]) -> Iterator[tuple[Tensor, None]]:
+        hop = self.spec.hop
+        first, last = field_of_view(self.encoder, 1)  # in samples
+        before, after = -(first // hop), max(last // hop, 0)
+        chunk = max(self.CHUNK_SAMPLES // hop, before + after, 1)
+        buffer, left = None, 0  # left: frames of context at the beginning of the buffer
 
-    loss_sums = Network.loss_sums_from_output
+        def frames(wave: Tensor, count: int) -> tuple[Tensor, None]:
+            return self.encode(wave, Flow())[0][:, :, left : left + count], None
+
+        for block in blocks:
+            buffer = block if buffer is None else torch.cat([buffer, block], 2)
+            while buffer.shape[2] >= (left + chunk + after) * hop:
+                yield frames(buffer[:, :, : (left + chunk + after) * hop], chunk)
+                drop = max(left + chunk - before, 0)
+                buffer, left = buffer[:, :, drop * hop :], left + chunk - drop
+        if buffer is not None and buffer.shape[2] > left * hop:
+            yield frames(buffer, -(-buffer.shape[2] // hop) - left)
+
+    def decode_blocks(self, codes: Int[Tensor, "B K T"], scales: Tensor | None = None) -> Iterator[Tensor]:
+        hop, count = self.spec.hop, codes.shape[2]
+        first, last = field_of_view(self.decoder, hop)  # in frames, of the samples of frame 0
+        before, after = -first, last
+        chunk = max(self.CHUNK_SAMPLES // hop, before + after, 1)
+        for start in range(0, count, chunk):
+            begin, end = max(start - before, 0), min(start + chunk + after, count)
+            wave = self.decode(self.quantizer.frames(codes[:, :, begin:end]))
+            stop = (start + chunk - begin) * hop if start + chunk < count else None
+            yield wave[:, :, (start - begin) * hop : stop]
 
 
 @torch.no_grad()
 def initialise(network: nn.Module, spec: CodecSpec) -> None:
-    """Initialise: convolutions from N(0, 1 / inputs), which keeps the variance; codes from N(0, 0.2²); biases 0.
+    """Initialise as `_codec.initialise` says; residual units add a tenth of that at first, as the waveform is made.
 
-    What residual units add is a tenth of that at first, and so is the waveform, which no tanh may saturate.
+    No tanh may saturate.
 
     Differs: the reference library draws from N(0, 0.02²), with which a small codec takes long to use a second code.
     """
-    for module in network.modules():
-        if isinstance(module, (nn.Conv1d, nn.ConvTranspose1d)):
-            # Of a transposed convolution, each output has inputs from two steps.
-            inputs = module.weight[0].numel() if isinstance(module, nn.Conv1d) else 2 * module.weight.shape[0]
-            nn.init.normal_(module.weight, std=inputs**-0.5)
-            nn.init.zeros_(module.bias)  # type: ignore[arg-type]
-        elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=0.2)
+    _codec.initialise(network)
     for module in network.modules():
         if isinstance(module, (ResidualUnit, WaveDecoder)):
             (module.conv2 if isinstance(module, ResidualUnit) else module.last).weight.mul_(0.1)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from glassformer.models._family import Family
 from glassformer.models._keys import Keys, Values, number, rows, size, sizes
+from glassformer.models._quantizer import QuantizerSpec
 from glassformer.models.dac.names import NAMES
 from glassformer.models.dac.network import Codec, CodecSpec, initialise
-from glassformer.models.dac.quantizer import QuantizerSpec
 
 KEYS = Keys(
     encoder_channels=size("encoder_hidden_size", 64),

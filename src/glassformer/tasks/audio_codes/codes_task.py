@@ -20,8 +20,8 @@ from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.generation.audio_codes import code_pattern, longest_window
 from glassformer.model import Model, load
+from glassformer.models._codec import AudioCodec
 from glassformer.models._seq2seq import shift_right
-from glassformer.models.dac.network import Codec
 from glassformer.tasks.base import Dataset, Examples
 from glassformer.tasks.columns import RowTask
 from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
@@ -153,7 +153,7 @@ class CodesTask(RowTask):
         return PerplexityMetric(self.head)
 
 
-def code_layout(codec: Codec, recordings: int = 1) -> CodePattern:
+def code_layout(codec: AudioCodec, recordings: int = 1) -> CodePattern:
     """How a decoder reads the codes of a codec, of so many recordings side by side."""
     quantizer = codec.spec.quantizer
     return CodePattern(kind="delayed", books=recordings * quantizer.books, entries=quantizer.entries)

@@ -18,10 +18,10 @@ from torch import Tensor
 from glassformer.audio.listening import Sound, SoundExample
 from glassformer.core.flow import Flow
 from glassformer.engine.codec import decode_audio, decoded_sound, encode_audio, require_codec
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.models.dac import CodecLoss
+from glassformer.models._codec_losses import CodecLoss
 from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
 from glassformer.tasks.codec.scores import (
     CodecMetric,
@@ -74,6 +74,11 @@ class Reconstruct(RowTask):
             setattr(self.head, name, float(weight))
         self.codec = require_codec(model.network)
         spec = self.codec.spec
+        if spec.channels > 1:
+            raise UnsupportedError(
+                f"reconstruction is learnt from mono sounds, and this codec has {spec.channels} channels; "
+                "train one with audio_channels: 1, such as the sizes of facebook/encodec_24khz or encodec_32khz"
+            )
         self.rate_hz, self.folder = spec.sample_rate_hz, folder
         self.segment = math.ceil(seconds * self.rate_hz / spec.hop) * spec.hop  # whole frames
         self.how = {"rate": self.rate_hz}
