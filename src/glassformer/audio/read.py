@@ -16,17 +16,19 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from glassformer.errors import DataError, import_optional
 from glassformer.files import error_reason, open_regular_file, safe_repr
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Samples = NDArray[np.float32]
-AudioInput = str | Path | bytes | NDArray[Any] | Tensor
+AudioInput: TypeAlias = "str | Path | bytes | NDArray[Any] | Tensor"
 """An audio file, its bytes, or samples [samples]."""
 
 MAX_SECONDS = 4 * 3600
@@ -94,6 +96,14 @@ def audio_blocks(
         )
 
 
+def audio_seconds(file: Path) -> float:
+    """How long a recording lasts, by its header; one without is decoded. Raises: as `read_audio`"""
+    with _open_file(file) as source:
+        if source.header_seconds is not None:
+            return source.header_seconds
+        return sum(map(len, _mixed_blocks(source, 1))) / source.rate_hz
+
+
 def _open(audio: AudioInput, own_rate_hz: int | None, channels: int) -> AbstractContextManager[_AudioStream]:
     if isinstance(audio, bytes):
         return _decode("the audio", io.BytesIO(audio))
@@ -157,7 +167,7 @@ def _open_array(audio: Any, rate_hz: int | None, channels: int) -> Iterator[_Aud
 
 def _samples_of(audio: Any, channels: int) -> NDArray[Any]:
     """Samples as an array of floats [samples], of stereo [samples, 2]; full scale 1.0."""
-    if isinstance(audio, Tensor):
+    if hasattr(audio, "detach"):  # a tensor: data sets, which read audio too, do without torch
         audio = (audio.float() if audio.is_floating_point() else audio).detach().cpu().numpy()
     samples = audio
     if not isinstance(samples, np.ndarray):

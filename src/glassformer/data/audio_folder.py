@@ -101,6 +101,11 @@ def path_within(folder: Path, path: Path | str) -> Path:
     return Path(path)
 
 
+def audio_files(folder: Path) -> list[Path]:
+    """The audio files in a folder and in those below, in the order of their paths."""
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in AUDIO_EXTENSIONS)
+
+
 def is_audio_folder(folder: Path) -> bool:
     """Whether an audio file lies in it or in a folder below."""
     return any(path.suffix.lower() in AUDIO_EXTENSIONS for path in folder.rglob("*"))
@@ -108,7 +113,7 @@ def is_audio_folder(folder: Path) -> bool:
 
 def _listing(folder: Path) -> RowSequence:
     """The audio files of a folder in order; those of a subfolder have its name as their label."""
-    files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in AUDIO_EXTENSIONS)
+    files = [path.relative_to(folder) for path in audio_files(folder)]
     if not files:
         raise DataError(f"{folder}: holds no audio; files must end in {', '.join(AUDIO_EXTENSIONS)}")
     flat = [path for path in files if len(path.parts) == 1]

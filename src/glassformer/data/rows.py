@@ -100,7 +100,8 @@ def read_rows(
         source: see `Source`; several are concatenated
         columns: the required ones, without gaps; the others are left out. None = all
         kind: csv, tsv, jsonl, json, parquet, squad, conll, glue, text or audio, where the name does not say it; or
-            guitar: recordings in a folder, and where there is none of this name, `GuitarOptions.clips` synthetic clips
+            guitar: recordings in a folder, or clips of them (`GuitarOptions`); of a synthetic guitar where there is no
+            folder of this name
         limit: maximum bytes of a row
         options: of the format: see `Table` (csv, tsv), `JsonList` (json), `Sentences` (conll), `PlainText` (text),
             `GlueTable` (glue)
@@ -172,8 +173,7 @@ def _guitar_source(path: Path, options: Mapping[str, Any]) -> RowSource:
         return GuitarSource(str(path), options)
     if not path.is_dir():
         raise DataError(f"{path}: is not a folder; recordings of a guitar are read from a folder")
-    _refuse_options("a folder of recordings", options)
-    return GuitarFolder(path)
+    return GuitarFolder(path, options)
 
 
 def _folder_sources(folder: Path, kind: str | None, options: Mapping[str, Any]) -> Iterator[RowSource]:

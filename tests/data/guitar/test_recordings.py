@@ -81,7 +81,7 @@ def test_annotations_that_cannot_be_read(content: str, message: str, tmp_path: P
 def test_folders_without_recordings(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"holds no recordings of a guitar; needed: a metadata\.csv"):
         read_rows(tmp_path, kind="guitar")
-    with pytest.raises(ConfigError, match="'clips' is no option of a folder of recordings"):
+    with pytest.raises(DataError, match="holds no recordings of a guitar"):
         read_rows(tmp_path, kind="guitar", clips=3)
     with pytest.raises(DataError, match="is not a folder"):
         read_rows(wav(tmp_path / "a.wav"), kind="guitar")

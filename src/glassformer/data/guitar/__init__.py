@@ -5,6 +5,7 @@ playing.py     single notes, strummed chords and riffs, drawn by a random genera
 pedals.py      effects, and chains of them drawn by probabilities · filters.py: what they are made of
 clips.py       clips by number, as rows: read_rows("guitar", kind="guitar", clips=1000)
 recordings.py  real recordings in the layouts of the IDMT-SMT data sets
+recording_clips.py  clips of recordings, behind pedals as those of the synthetic guitar
 """
 
 from glassformer.data.guitar.clips import GuitarClip, GuitarOptions, GuitarRows

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import wave
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -33,19 +34,21 @@ from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, 
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import error_reason, safe_repr
 
+LEVELS = (0.4, 0.9)
+"""The range of the peak of a clip; full scale is 1."""
 RELEASE_S = 0.03
 """How long a note fades that is stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuitarOptions:
-    """What the clips of a synthetic guitar are like.
+    """What the clips of a synthetic guitar are like, or those of a folder of recordings.
 
     clips: how many · seconds: of each · sample_rate_hz · seed: another one gives other clips
-    contents: of what kinds: note, chord, riff
+    contents: of what kinds: note, chord, riff; recordings have none
     pedals: pedal → probability, or both it and settings that are fixed: {overdrive: {probability: 1, gain: 8}}; null:
         none, all dry
-    part: "train" and "test" share no note, chord or place on the neck; "all" has both
+    part: "train" and "test" share no note, chord or place on the neck, or no second of a recording; "all" has both
     dry: rows have a column `dry` too, the sound before the pedals
     """
 
@@ -86,12 +89,16 @@ class GuitarOptions:
                 raise ConfigError(f"{name!r} is no option of guitar{nearest(name, known)}; it has: {', '.join(known)}")
         return cls(**options)
 
+    def fingerprint(self) -> str:
+        """Of two guitars with the same one, all clips are the same."""
+        return json.dumps(asdict(self), default=list, sort_keys=True)
+
 
 class GuitarClip(NamedTuple):
     """A clip of a guitar.
 
     sound: (waveform [samples] float32, sample rate in Hz) · notes: what is played · pedals: their names, in order
-    recipe: all that it was made of, JSON data: `render(recipe)` gives the sound again
+    recipe: all that it was made of, JSON data: of a synthetic guitar, `render(recipe)` gives the sound again
     """
 
     sound: tuple[NDArray[np.float32], int]
@@ -100,16 +107,19 @@ class GuitarClip(NamedTuple):
     recipe: dict[str, Any]
 
 
-class GuitarRows(RowSequence):
-    """Clips of a synthetic guitar as rows: `file` (samples and rate), `notes`, `pedals`."""
+class ClipRows(RowSequence):
+    """Clips by number as rows: `file` (samples and rate), `dry` where it is asked for, `notes`, `pedals`."""
 
-    def __init__(self, options: GuitarOptions, name: str = "guitar", columns: ColumnNames = None) -> None:
+    def __init__(self, options: GuitarOptions, name: str, columns: ColumnNames = None) -> None:
         self.options, self.name = options, name
         schema = Schema(columns)
         self._project = schema.project
         schema.validate(self._row(0), f"{name}: clip 0")
         self.columns, self.kinds = schema.columns, schema.kinds
-        self.fingerprint = json.dumps(asdict(options), default=list, sort_keys=True)
+
+    @abstractmethod
+    def clip(self, index: int, *, dry: bool = False) -> GuitarClip:
+        """A clip; `dry`: the same as it was before the pedals."""
 
     def __len__(self) -> int:
         return self.options.clips
@@ -119,39 +129,6 @@ class GuitarRows(RowSequence):
 
     def where(self, index: int) -> str:
         return f"{self.name}: clip {index}"
-
-    def recipe(self, index: int) -> dict[str, Any]:
-        """What a clip is made of: the content, the instrument, the notes, the pedals with their settings."""
-        options = self.options
-        draw = np.random.default_rng([options.seed, index])
-        content = options.contents[int(draw.integers(len(options.contents)))]
-        notes, title = play(content, options.seconds, options.part, draw)
-        guitar = Guitar(
-            pick=float(draw.uniform(0.08, 0.3)),
-            pickup=float(draw.uniform(0.08, 0.28)),
-            brightness=float(draw.uniform(0.4, 0.95)),
-            ring=float(draw.uniform(2.5, 6.0)),
-            body=float(draw.uniform(0.0, 1.0)),
-        )
-        return {
-            "content": content,
-            "title": title,
-            "seconds": options.seconds,
-            "sample_rate_hz": options.sample_rate_hz,
-            "level": float(draw.uniform(0.4, 0.9)),
-            "noise": int(draw.integers(2**31)),
-            "guitar": asdict(guitar),
-            "notes": [note.to_dict() for note in notes],
-            "pedals": draw_chain(options.pedals or {}, draw),
-        }
-
-    def clip(self, index: int, *, dry: bool = False) -> GuitarClip:
-        """A clip; `dry`: the same as it was before the pedals."""
-        recipe = self.recipe(index)
-        if dry:
-            recipe["pedals"] = []
-        sound = render(recipe), self.options.sample_rate_hz
-        return GuitarClip(sound, recipe["notes"], [link["pedal"] for link in recipe["pedals"]], recipe)
 
     def items(self) -> Iterator[GuitarClip]:
         """All clips, one after the other, each made when it is its turn."""
@@ -181,8 +158,50 @@ class GuitarRows(RowSequence):
     def _row(self, index: int) -> Row:
         clip, dry = self.clip(index), self.clip(index, dry=True) if self.options.dry else None
         sounds = {"file": clip, "dry": dry} if dry else {"file": clip}
-        samples = {name: {"array": x.sound[0], "sampling_rate": x.sound[1]} for name, x in sounds.items()}
+        # What a clip of a recording is called where it is listened to.
+        named = {"path": clip.recipe["recording"]} if "recording" in clip.recipe else {}
+        samples = {key: {"array": x.sound[0], "sampling_rate": x.sound[1], **named} for key, x in sounds.items()}
         return {**samples, "notes": clip.notes, "pedals": clip.pedals}
+
+
+class GuitarRows(ClipRows):
+    """Clips of a synthetic guitar as rows."""
+
+    def __init__(self, options: GuitarOptions, name: str = "guitar", columns: ColumnNames = None) -> None:
+        super().__init__(options, name, columns)
+        self.fingerprint = options.fingerprint()
+
+    def recipe(self, index: int) -> dict[str, Any]:
+        """What a clip is made of: the content, the instrument, the notes, the pedals with their settings."""
+        options = self.options
+        draw = np.random.default_rng([options.seed, index])
+        content = options.contents[int(draw.integers(len(options.contents)))]
+        notes, title = play(content, options.seconds, options.part, draw)
+        guitar = Guitar(
+            pick=float(draw.uniform(0.08, 0.3)),
+            pickup=float(draw.uniform(0.08, 0.28)),
+            brightness=float(draw.uniform(0.4, 0.95)),
+            ring=float(draw.uniform(2.5, 6.0)),
+            body=float(draw.uniform(0.0, 1.0)),
+        )
+        return {
+            "content": content,
+            "title": title,
+            "seconds": options.seconds,
+            "sample_rate_hz": options.sample_rate_hz,
+            "level": float(draw.uniform(*LEVELS)),
+            "noise": int(draw.integers(2**31)),
+            "guitar": asdict(guitar),
+            "notes": [note.to_dict() for note in notes],
+            "pedals": draw_chain(options.pedals or {}, draw),
+        }
+
+    def clip(self, index: int, *, dry: bool = False) -> GuitarClip:
+        recipe = self.recipe(index)
+        if dry:
+            recipe["pedals"] = []
+        sound = render(recipe), self.options.sample_rate_hz
+        return GuitarClip(sound, recipe["notes"], [link["pedal"] for link in recipe["pedals"]], recipe)
 
 
 class GuitarSource(RowSource):
@@ -195,7 +214,7 @@ class GuitarSource(RowSource):
         return GuitarRows(self._options, self.name, columns)
 
     def stamp(self) -> list[Any]:
-        return [json.dumps(asdict(self._options), default=list, sort_keys=True)]
+        return [self._options.fingerprint()]
 
 
 def render(recipe: Mapping[str, Any]) -> NDArray[np.float32]:

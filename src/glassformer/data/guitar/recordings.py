@@ -1,6 +1,7 @@
 """Real recordings of a guitar as rows: file, notes and pedals, by the layout of their folder.
 
     metadata.jsonl, metadata.csv    a table with `file_name`, and `pedals`, `notes` where they are known
+    any other folder of audio       dry recordings, of which clips are made: see recording_clips.py
     …/audio/X.wav, …/annotation/X.xml         IDMT-SMT-Guitar: notes of each recording
     …/Samples/Chorus/G61-45105-….wav          IDMT-SMT-Audio-Effects: the pedal, and the note in the name
 
@@ -12,16 +13,18 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from glassformer.data.audio_folder import METADATA_FORMATS, AudioFolderRows, path_within
+from glassformer.data.audio_folder import METADATA_FORMATS, AudioFolderRows, audio_files, path_within
+from glassformer.data.guitar.clips import GuitarOptions
 from glassformer.data.guitar.pedals import check_pedal
 from glassformer.data.guitar.playing import Note
+from glassformer.data.guitar.recording_clips import RecordingClips
 from glassformer.data.sequence import ColumnNames, InMemoryRows, Row, RowSequence, RowSource, RowView, Schema
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import error_reason, open_regular_file, safe_repr
 
 EFFECTS: dict[str, list[str] | None] = {
@@ -45,21 +48,41 @@ MAX_XML_BYTES = 16 << 20
 
 
 class GuitarFolder(RowSource):
-    """A folder of recordings of a guitar."""
+    """A folder of recordings of a guitar; with options of clips, clips of them.
 
-    def __init__(self, folder: Path) -> None:
+    Raises: ConfigError: an unknown option, or `contents`, which only a synthetic guitar has.
+    """
+
+    def __init__(self, folder: Path, options: Mapping[str, Any]) -> None:
         self.name, self._folder = str(folder), folder
+        if "contents" in options:
+            raise ConfigError(
+                f"guitar: contents is {safe_repr(options['contents'])}, and {folder} is a folder of recordings, which "
+                "hold what was played; leave it out"
+            )
+        self._options = GuitarOptions.read(options) if options else None
 
     def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
+        if self._options is not None:
+            return RecordingClips(self._recordings(None, limit), self._options, self.name, columns)
+        return self._recordings(columns, limit)
+
+    def stamp(self) -> list[Any]:
+        return [*super().stamp(), *([] if self._options is None else [self._options.fingerprint()])]
+
+    def _recordings(self, columns: ColumnNames, limit: int) -> RowSequence:
         names = [f"{stem}{end}" for stem in ("metadata", "manifest") for end in METADATA_FORMATS]
         if any((self._folder / name).is_file() for name in names):
             return TabledRecordings(self._folder, columns, limit)
         rows = list(_recordings(self._folder))
+        if not rows and self._options is not None:
+            rows = [{"file": str(path), "notes": [], "pedals": []} for path in audio_files(self._folder)]
         if not rows:
             raise DataError(
                 f"{self._folder}: holds no recordings of a guitar; needed: a metadata.csv with the columns file_name "
                 "and pedals, folders audio/ and annotation/ (IDMT-SMT-Guitar), or Samples/EFFECT/ "
-                "(IDMT-SMT-Audio-Effects)"
+                "(IDMT-SMT-Audio-Effects); of dry recordings without any of these, clips can be made: "
+                "format: {kind: guitar, clips: 2000, seconds: 2}"
             )
         return InMemoryRows(rows, columns=columns, name=self.name)
 
