@@ -110,6 +110,44 @@ def test_a_configuration_of_one_training_is_no_search_and_no_study(
     assert code == 2 and f"needs a section `{command}`" in err and "glassformer train" in err
 
 
+def test_several_runs_of_one_file(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with its own keys, the second from the model of the first; finished ones are not trained again."""
+    values = yaml.safe_load(config.read_text())
+    first = {key: values.pop(key) for key in ("scratch", "tokenizer")}
+    values |= {"runs": {"first": first, "second": {"model": "run:first", "training": {"steps": 2}}}}
+    values["data"]["columns"] = {"label": "mood"}
+    config.write_text(yaml.safe_dump(values))
+    code, out, err = typed(capsys, "train", config)
+    assert code == 0 and "first on 8 rows" in out and "second on 8 rows" in out
+    assert [line for line in err.splitlines() if " of 2, in " in line] == [
+        f"{name}, {number} of 2, in {tmp_path / 'run' / name}" for number, name in ((1, "first"), (2, "second"))
+    ]
+    second = yaml.safe_load((tmp_path / "run" / "second" / "config.yaml").read_text())
+    assert (second["model"], second["training"]["steps"]) == (str(tmp_path / "run" / "first" / "model"), 2)
+
+    code, out, err = typed(capsys, "train", config)
+    assert code == 0 and not out and err.count(": finished already") == 2
+    code, out, _ = typed(capsys, "train", config, "--output", tmp_path / "again", "--steps", "1", "--json")
+    assert {name: one["steps"] for name, one in json.loads(out).items()} == {"first": 1, "second": 1}
+    code, out, _ = typed(capsys, "train", config, "--show")
+    outputs = [one["output"] for one in yaml.safe_load_all(out)]
+    assert outputs == [str(tmp_path / "run" / name) for name in ("first", "second")]
+    code, _, err = typed(capsys, "train", config, "--seeds", "2")
+    assert code == 2 and "--seeds repeats one run; this configuration has 2: first, second" in err
+
+
+def test_a_folder_takes_the_place_of_the_configurations(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = yaml.safe_load(config.read_text())
+    values["data"] |= {"folder": "elsewhere", "train": "rows.csv"}
+    config.write_text(yaml.safe_dump(values))
+    code, _, err = typed(capsys, "train", config)
+    assert code == 2 and "elsewhere: no such folder, which is to hold the data (rows.csv)" in err
+    code, out, _ = typed(capsys, "train", config, "--data", tmp_path, "--show")
+    assert code == 0 and yaml.safe_load(out)["data"]["folder"] == str(tmp_path)
+
+
 def test_a_search(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = yaml.safe_load(config.read_text())
     values["data"]["columns"] = {"label": "mood"}

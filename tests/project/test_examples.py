@@ -5,24 +5,35 @@ from __future__ import annotations
 import runpy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from glassformer.data.rows import files_of
 from glassformer.hub.data_sets import catalogue
-from glassformer.runs.config import as_list, parse_config
+from glassformer.runs.config import RunConfig, as_list, parse_config
 from glassformer.runs.folder import read_config
+from glassformer.runs.several import RUNS, split_runs
 from glassformer.studies.ablation import study_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 
+def config_of(found: dict[str, Any], folder: str | None = None) -> RunConfig:
+    """The configuration of a file; of a study its base, of several runs, all of which are read, the first."""
+    if RUNS in found:
+        first, *_ = [parse_config(own) for own in split_runs(found).values()]
+        return first
+    return study_of(found, folder=folder).base if "study" in found else parse_config(found)
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_read(path: Path) -> None:
     found = read_config(path)
-    config = study_of(found).base if "study" in found else parse_config(found)
-    assert Path(config.output).name.removesuffix("-model") == path.stem
+    config = config_of(found)
+    output = Path(config.output).parent if RUNS in found else Path(config.output)
+    assert output.name.removesuffix("-model") == path.stem
     command = "study" if "study" in found else "train"
     assert f"glassformer {command} examples/{path.name}" in path.read_text()
     for page in ("docs/results.md", "examples/README.md"):
@@ -42,7 +53,7 @@ def test_every_example_reads_the_data_as_it_is_fetched(shared: Path) -> None:
     for path in EXAMPLES:
         found = read_config(path)
         place = str(shared / "data")
-        config = study_of(found, folder=place).base if "study" in found else parse_config(found)
+        config = config_of(found, place)
         if config.data.fetch:
             here = replace(config.data, folder=place) if config.data.folder is None else config.data
             assert len(here.read(here.train)) > 0, path

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,17 +13,19 @@ import typer
 from glassformer.cli.options import DATA, Columns, Options, command, option, pair_of
 from glassformer.cli.screen import note, notes, print_facts, print_json
 from glassformer.cli.train_screen import next_commands, show_end, summary
+from glassformer.cli.train_several import train_runs, train_seeds
 from glassformer.errors import ConfigError, GlassformerError, MissingExtraError
 from glassformer.progress import progress_bar, spinner
 from glassformer.runs import KEYS
 
 if TYPE_CHECKING:
-    from glassformer.evaluation.compare.seeds import SeedSummary
     from glassformer.evaluation.evaluate import EvaluationReport
     from glassformer.runs.config import RunConfig
     from glassformer.training.trainer import Trainer
 
 OPTIMISATION, RUN = "Optimisation", "Run"
+ONLY = ""
+"""The name of the run of a configuration that has one."""
 
 ConfigFile = Annotated[
     Path | None,
@@ -69,10 +69,10 @@ class Overrides(Columns):
         if ignore is not None:
             given["data.ignore"] = ignore
         if self.data is not None and len(self.data) == 1:
-            fetches = isinstance(known := values.get("data"), dict) and bool(known.get("fetch"))
-            in_place_of_fetched = fetches and Path(self.data[0]).is_dir()
+            known = values.get("data")
+            in_a_folder = isinstance(known, dict) and bool(known.get("fetch") or known.get("folder"))
             given.pop("data.train")
-            given["data.folder" if in_place_of_fetched else "data.train"] = self.data[0]
+            given["data.folder" if in_a_folder and Path(self.data[0]).is_dir() else "data.train"] = self.data[0]
         if self.validation is not None:
             given["data.validation"] = value_of(self.validation)
         for path, value in given.items():
@@ -128,6 +128,8 @@ def train(config: ConfigFile = None, *, overrides: Overrides, flags: RunFlags) -
 
     [cyan]glassformer train mood.yaml --seeds 3[/]  three random seeds: mean and standard deviation of the metrics
 
+    [cyan]glassformer train examples/guitar-own.yaml --data recordings/[/]  several runs of one configuration
+
     [cyan]torchrun --nproc-per-node 2 -m glassformer train mood.yaml[/]  data-parallel training in two processes
     """
     from glassformer.cli.screen import show
@@ -136,37 +138,74 @@ def train(config: ConfigFile = None, *, overrides: Overrides, flags: RunFlags) -
     if flags.show:
         from glassformer.runs.config import config_yaml
 
-        print(config_yaml(effective), end="")
+        print("---\n".join(map(config_yaml, effective.values())), end="")
         return
     quiet = flags.quiet or flags.json
     run = partial(_run, resume=not flags.fresh, quiet=quiet)
-    with notes():
-        if flags.seeds is not None:
+    if flags.seeds is not None:
+        with notes():
             each = partial(run, evaluate=flags.evaluate)
-            show(train_seeds(effective, flags.seeds, each, fresh=flags.fresh, quiet=quiet), flags.json)
-            return
-        result, report, commands = run(effective, evaluate=flags.evaluate and not overrides.dry_run)
-    if os.environ.get("RANK", "0") != "0":
-        return  # of several processes, the main one says it
-    if flags.json:
-        print_json(result, indent=None)
-    elif not flags.quiet:
+            summary = train_seeds(_only(effective), flags.seeds, each, fresh=flags.fresh, quiet=quiet)
+        show(summary, flags.json)
+        return
+    one = partial(_train_and_show, partial(run, evaluate=flags.evaluate and not overrides.dry_run), quiet=quiet)
+    if ONLY in effective:
+        results: Any = one(effective[ONLY])
+    else:
+        results = train_runs(effective, one, fresh=flags.fresh, quiet=quiet)
+    if flags.json and _is_main():
+        print_json(results, indent=None)
+
+
+def _train_and_show(
+    run: Callable[[RunConfig], tuple[dict[str, Any], EvaluationReport | None, list[str]]],
+    config: RunConfig,
+    *,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Train one run, and print its report and what comes next; its facts."""
+    from glassformer.cli.screen import show
+
+    with notes():
+        result, report, commands = run(config)
+    if not quiet and _is_main():
         if report is not None:
             show(report, json=False)
-        show_end(effective, result, commands)
+        show_end(config, result, commands)
+    return result
 
 
-def _effective(config: Path | None, overrides: Overrides) -> RunConfig:
-    """The configuration of a file, with what was typed instead."""
+def _is_main() -> bool:
+    """Whether this process speaks, of several."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _effective(config: Path | None, overrides: Overrides) -> dict[str, RunConfig]:
+    """The configurations of a file, with what was typed instead, by the names of the runs: of one, `ONLY`."""
     with spinner("starting"):
         from glassformer.runs.config import parse_config
         from glassformer.runs.folder import read_config
+        from glassformer.runs.several import RUNS, split_runs
 
     values = {} if config is None else read_config(config)
     if "study" in values:
         raise ConfigError(f"{config} describes a study of several runs: glassformer study {config}")
-    overrides.apply(values)
-    return parse_config({"output": f"runs/{values.get('task')}", **values})
+    if RUNS not in values:
+        overrides.apply(values)
+        return {ONLY: parse_config({"output": f"runs/{values.get('task')}", **values})}
+    if overrides.output is not None:
+        values["output"] = overrides.output  # of the folder that holds them all
+    runs = split_runs(values)
+    for own in runs.values():
+        replace(overrides, output=None).apply(own)
+    return {name: parse_config(own) for name, own in runs.items()}
+
+
+def _only(configs: dict[str, RunConfig]) -> RunConfig:
+    """The one run of a configuration. Raises: ConfigError: it has several."""
+    if ONLY not in configs:
+        raise ConfigError(f"--seeds repeats one run; this configuration has {len(configs)}: {', '.join(configs)}")
+    return configs[ONLY]
 
 
 def _run(
@@ -276,40 +315,3 @@ def put(values: dict[str, Any], path: str, value: Any) -> None:
             raise ConfigError(f"{path}: {name} is {inner!r}, which has no {last!r}")
         values = inner
     values[last] = value
-
-
-def train_seeds(
-    config: RunConfig, seeds: str, run: Callable[[RunConfig], Any], *, fresh: bool, quiet: bool
-) -> SeedSummary:
-    """Train into OUTPUT/seed-0, OUTPUT/seed-1, …, skipping finished runs; then evaluate and summarise them.
-
-    Args: run: trains one run, given its configuration
-    Raises: ConfigError: invalid seeds, several processes, or a folder that holds a single run already.
-    """
-    from glassformer.evaluation.compare.seeds import parse_seeds, summarise_seeds
-    from glassformer.runs.folder import CONFIG, seed_folder
-
-    numbers = parse_seeds(seeds)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError("--seeds trains several runs one after the other, in one process; with torchrun, give --seed")
-    if (Path(config.output) / CONFIG).is_file():
-        raise ConfigError(f"{config.output}: holds a run of a single seed already; choose another folder")
-    for number in numbers:
-        folder = seed_folder(config.output, number)
-        run_config = replace(config, output=str(folder), training=replace(config.training, seed=number))
-        if not quiet:
-            print(f"seed {number}, in {folder}", file=sys.stderr)
-        if fresh or not is_finished(folder, run_config):
-            run(run_config)
-    with progress_bar("evaluating", None) as progress:
-        return summarise_seeds(config.output, progress)
-
-
-def is_finished(folder: Path, config: RunConfig) -> bool:
-    """Whether the folder holds a finished run of exactly this configuration."""
-    from glassformer.runs.config import config_yaml
-    from glassformer.runs.folder import CONFIG
-    from glassformer.runs.history import read_run
-
-    saved = folder / CONFIG
-    return saved.is_file() and saved.read_text("utf-8") == config_yaml(config) and read_run(folder).ended

@@ -30,6 +30,8 @@ def summary(config: RunConfig, trainer: Trainer) -> dict[str, str]:
         count = ", a number"
     best = "" if trainer.validation_examples is None else f"; the best model by {trainer.metric}"
     first, *more = as_list(config.data.train)
+    if first == ".":
+        first = str(config.data.root)
     files = f"{first} and {len(more)} more" if more else first
     held_out = trainer.validation_examples
     validation = "no validation data (-v 0.1 holds out a tenth)"

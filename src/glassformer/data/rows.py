@@ -170,6 +170,8 @@ def _guitar_source(path: Path, options: Mapping[str, Any]) -> RowSource:
     from glassformer.data.guitar.recordings import GuitarFolder
 
     if not path.exists():
+        if len(path.parts) > 1:  # a mistyped folder is not to become a synthetic guitar
+            raise DataError(f"{path}: no such folder of recordings; a synthetic guitar has a name that is no path")
         return GuitarSource(str(path), options)
     if not path.is_dir():
         raise DataError(f"{path}: is not a folder; recordings of a guitar are read from a folder")

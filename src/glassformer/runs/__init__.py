@@ -16,7 +16,7 @@ KEYS = {
     "output": "Run folder to write.",
     "device": "Device: cpu, cuda, mps or auto.",
     "trackers": "Experiment tracker: tensorboard, wandb or trackio; repeatable.",
-    "data.train": "Training data files; repeatable. With data.fetch: also the folder that holds the data sets.",
+    "data.train": "Training data files; repeatable. With data.fetch or data.folder: also the folder that holds them.",
     "data.validation": "Validation data: a file, or the fraction of the training data to hold out: 0.1.",
     "training.epochs": "Number of epochs.",
     "training.steps": "Number of optimiser steps, instead of epochs.",

@@ -213,9 +213,10 @@ class DataConfig:
                 f"{' '.join(as_list(self.fetch))}"
             )
         if self.folder and not self.root.is_dir() and not all(map(os.path.isabs, as_list(files))):
+            named = "" if files == "." else f" ({', '.join(as_list(files))})"
             raise DataError(
-                f"{self.root}: no such folder, which is to hold the data ({', '.join(as_list(files))}); the first "
-                "lines of an example say how they are made; --data names another folder"
+                f"{self.root}: no such folder, which is to hold the data{named}; the first lines of an example say "
+                "where they come from; --data names another folder"
             )
         rows = read_rows(paths, **{**self.format, **(format or {})})
         return RelabelledRows(rows, self._label_column(rows), self.rename) if self.rename else rows

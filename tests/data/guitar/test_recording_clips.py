@@ -149,6 +149,8 @@ def test_they_can_be_streamed(tmp_path: Path) -> None:
 def test_bad_folders_and_options(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no recordings of a guitar"):
         read_rows(tmp_path, kind="guitar", clips=3)
+    with pytest.raises(DataError, match="no such folder of recordings; a synthetic guitar has a name that is no path"):
+        read_rows(tmp_path / "recordigns", kind="guitar", clips=3)
     (tmp_path / "a.wav").write_bytes(b"no sound")
     with pytest.raises(DataError, match=r"a\.wav is not readable audio"):
         read_rows(tmp_path, kind="guitar", clips=3)

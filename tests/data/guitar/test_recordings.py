@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.data.rows import read_rows
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import DataError
 
 EVENT = """<event><pitch>45</pitch><onsetSec>0.5</onsetSec><offsetSec>1.25</offsetSec><fretNumber>5</fretNumber>
 <stringNumber>1</stringNumber><excitationStyle>PK</excitationStyle><expressionStyle>NO</expressionStyle></event>"""

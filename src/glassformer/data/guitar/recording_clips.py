@@ -43,7 +43,7 @@ class Stretch(NamedTuple):
     end: float
 
 
-class Recording(NamedTuple):
+class DecodedRecording(NamedTuple):
     """A recording that was read: its samples at the sample rate of the clips, and the largest of them."""
 
     file: str
@@ -62,8 +62,8 @@ class RecordingClips(ClipRows):
     def __init__(
         self, recordings: Sequence[Row], options: GuitarOptions, name: str, columns: ColumnNames = None
     ) -> None:
-        drawn = any(pedal if isinstance(pedal, float) else True for pedal in (options.pedals or {}).values())
-        usable = [row for row in recordings if not (drawn and row.get("pedals"))]
+        adds_pedals = any((options.pedals or {}).values())
+        usable = [row for row in recordings if not (adds_pedals and row.get("pedals"))]
         if len(usable) < len(recordings):
             warnings.warn(
                 f"{name}: {len(recordings) - len(usable):,} of {len(recordings):,} recordings went through pedals "
@@ -76,7 +76,7 @@ class RecordingClips(ClipRows):
         if not self._stretches:
             raise DataError(f"{name}: the recordings are too short to hold a part {options.part!r}")
         self._ends = list(accumulate(stretch.end - stretch.begin for stretch in self._stretches))
-        self._last: Recording | None = None
+        self._last: DecodedRecording | None = None
         super().__init__(options, name, columns)
         self.fingerprint = sha256_of(options.fingerprint().encode(), *(_identity(row) for row in usable))
 
@@ -126,10 +126,10 @@ class RecordingClips(ClipRows):
         window[: len(held)] = held
         return window
 
-    def _recording(self, file: str) -> Recording:
+    def _recording(self, file: str) -> DecodedRecording:
         if self._last is None or self._last.file != file:
             samples = read_audio(file, self.options.sample_rate_hz)
-            self._last = Recording(file, samples, _peak(samples))
+            self._last = DecodedRecording(file, samples, _peak(samples))
         return self._last
 
 
