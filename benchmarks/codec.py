@@ -1,6 +1,6 @@
-"""Encoding and decoding sound with an audio codec beside the reference library's DacModel: times real time, and ratios.
+"""Encoding and decoding sound with an audio codec beside the reference library's model: times real time, and ratios.
 
-    python benchmarks/codec.py               the codec that the package carries, and the sizes of DAC at 44.1 kHz
+    python benchmarks/codec.py               the codec that the package carries, and the sizes of DAC and EnCodec
     python benchmarks/codec.py --seconds 10  of noise, in one piece
     python benchmarks/codec.py --json
 
@@ -22,25 +22,38 @@ import glassformer
 from glassformer import Model
 
 CARRIED = Path(glassformer.__file__).parent / "checkpoints" / "guitar_codec"
-DAC_44KHZ = {"downsampling_ratios": [2, 4, 8, 8], "n_codebooks": 9, "sampling_rate": 44_100}
+MADE = {
+    "DAC 44.1 kHz": {
+        **{"model_type": "dac", "downsampling_ratios": [2, 4, 8, 8], "n_codebooks": 9},
+        **{"sampling_rate": 44_100},
+    },
+    "EnCodec 24 kHz": {"model_type": "encodec"},
+}
+"""Sizes of published models."""
 
 
 def measure(folder: Path, seconds: float, rounds: int) -> dict[str, Timing]:
     """Ours and theirs, encoding and decoding the same sound."""
-    ours, theirs = glassformer.load(folder), transformers.DacModel.from_pretrained(folder).eval()
+    ours, theirs = glassformer.load(folder), transformers.AutoModel.from_pretrained(folder).eval()
     rate, hop = ours.network.spec.sample_rate_hz, ours.network.spec.hop
     wave = 0.1 * torch.randn(round(seconds * rate) // hop * hop)
     codes = ours.encode_audio(wave, sample_rate_hz=rate).codes
 
-    def decode() -> torch.Tensor:
-        frames = theirs.quantizer.from_codes(codes[None])[0]
-        return theirs.decode(frames).audio_values
+    def encode() -> object:
+        if ours.family.model_type == "encodec":
+            return theirs.encode(wave[None, None], bandwidth=theirs.config.target_bandwidths[-1])
+        return theirs.encode(wave[None, None])
+
+    def decode() -> object:
+        if ours.family.model_type == "encodec":
+            return theirs.decode(codes[None, None], [None])
+        return theirs.decode(theirs.quantizer.from_codes(codes[None])[0])
 
     with torch.inference_mode():
         return in_turn(
             {
                 "encode, ours": lambda: ours.encode_audio(wave, sample_rate_hz=rate),
-                "encode, theirs": lambda: theirs.encode(wave[None, None]),
+                "encode, theirs": encode,
                 "decode, ours": lambda: ours.decode_audio(codes),
                 "decode, theirs": decode,
             },
@@ -57,11 +70,10 @@ def main() -> None:
     args = options.parse_args()
     torch.set_num_threads(args.threads)
     with tempfile.TemporaryDirectory() as made:
-        Model.from_config({"model_type": "dac", **DAC_44KHZ}).save_pretrained(Path(made))
-        timings = {
-            name: measure(folder, args.seconds, args.rounds)
-            for name, folder in (("guitar_codec", CARRIED), ("44.1 kHz", Path(made)))
-        }
+        folders = {"guitar_codec": CARRIED, **{name: Path(made) / name for name in MADE}}
+        for name, config in MADE.items():
+            Model.from_config(config).save_pretrained(folders[name])
+        timings = {name: measure(folder, args.seconds, args.rounds) for name, folder in folders.items()}
     if args.json:
         seconds = {name: {one.name: one.seconds for one in own.values()} for name, own in timings.items()}
         found = {**environment("transformers"), "seconds_of_sound": args.seconds, "timings": seconds}

@@ -17,8 +17,8 @@ from glassformer.models import FAMILIES, ConfigReader, Network
 SENSES = ("pixel_values", "input_values", "input_features")
 """Fields that make their own tokens: patches, frames."""
 SAMPLES = 1_400
-CODECS = frozenset({"dac"})
-"""Families without attention, whose waves become codes and waves again: tests/models/test_dac.py."""
+CODECS = frozenset({"dac", "encodec"})
+"""Families without attention, whose waves become codes and waves again: tests/models/test_dac.py, test_encodec.py."""
 CODE_MODELS = frozenset({"musicgen_decoder"})
 """Families whose tokens are an id of each of several codebooks: tests/models/test_musicgen_decoder.py."""
 READ_NO_FILES = CODECS | CODE_MODELS

@@ -28,10 +28,15 @@ class AudioCoder(PretrainedModel):
     """A model's methods for sound as codes."""
 
     def encode_audio(
-        self, sound: AudioInput, *, sample_rate_hz: int | None = None, codebooks: int | None = None
+        self,
+        sound: AudioInput,
+        *,
+        sample_rate_hz: int | None = None,
+        codebooks: int | None = None,
+        bandwidth: float | None = None,
     ) -> EncodedAudio:
         """The codes of a recording of any length, by an audio codec: `engine.codec.encode_audio`."""
-        return encode_audio(self.network, sound, sample_rate_hz, codebooks)
+        return encode_audio(self.network, sound, sample_rate_hz, codebooks, bandwidth)
 
     def decode_audio(self, codes: Tensor | EncodedAudio, *, scales: Tensor | float | None = None) -> Tensor:
         """The sound that codes [K, T] of an audio codec stand for: `engine.codec.decode_audio`. [samples]"""

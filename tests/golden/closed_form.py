@@ -32,12 +32,13 @@ def inputs(config: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def wave(name: str, like: Tensor) -> Tensor:
-    """0.3 · sin(step · n + phase) over the numbers n of a tensor, around 1 for the gain of a norm."""
+    """0.3 · sin(step · n + phase) over the numbers n of a tensor, around 1 for the gain of a norm or a weight."""
     seed = crc32(name.encode())
     step, phase = 0.5 + seed % 1009 / 1009, seed % 2003 / 2003 * 6.28
     n = torch.arange(like.numel(), dtype=torch.float64)
     numbers = 0.3 * torch.sin(step * n + phase).reshape(like.shape)
-    is_gain = like.dim() == 1 and name.endswith("weight")
+    is_length = like.dim() > 1 and like.shape[1:].numel() == 1  # of a row of a normalised weight
+    is_gain = (like.dim() == 1 and name.endswith("weight")) or is_length
     return (numbers + is_gain).to(torch.float32)
 
 

@@ -64,9 +64,13 @@ def golden_codec(family: str) -> dict[str, Any]:
         model = getattr(transformers, config["architectures"][0]).from_pretrained(folder, local_files_only=True).eval()
         wave = inputs(config)["input_values"][:, None]
         with torch.no_grad():
-            output, z = model(wave), model.encoder(wave)
-    taps = {"encoder.out": z.mT, "quantizer.out": output.quantized_representation.mT}
-    taps |= {"audio_values": output.audio_values}
+            if family == "encodec":
+                output, z = model(wave, bandwidth=config["target_bandwidths"][-1]), model.encoder(wave)
+                quantized = model.quantizer.decode(output.audio_codes[0].transpose(0, 1))
+            else:
+                output, z = model(wave), model.encoder(wave)
+                quantized = output.quantized_representation
+    taps = {"encoder.out": z.mT, "quantizer.out": quantized.mT, "audio_values": output.audio_values}
     return {
         "family": family,
         "task": "audio-codec",

@@ -13,7 +13,7 @@ from glassformer.errors import ConfigError
 from glassformer.models import FAMILIES
 from glassformer.models.model_config import ModelConfig
 
-OTHER_SIZES = {"clip", "dac"}  # whose sizes are those of its two parts; which has no layers of attention
+OTHER_SIZES = {"clip", "dac", "encodec"}  # whose sizes are those of its two parts; which has no layers of attention
 CODES = {"musicgen_decoder": 16}  # of a codebook
 
 

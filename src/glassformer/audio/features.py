@@ -109,6 +109,7 @@ class Waveform:
 
     normalised: whether to normalise · masked: return an attention mask · padding_value: of padding samples
     multiple: pad to a multiple of so many samples, as the frames of a codec are
+    channels: 1, or 2 of stereo · chunk: samples of a chunk of a codec, and from one to the next; pad to whole ones
     Source: Baevski et al. 2020 (wav2vec 2.0), section 4.2.
     Differs: the reference library, where it gives no mask, computes mean and variance over a recording and its padding
     together, so that it depends on the others of its batch; here never.
@@ -119,11 +120,22 @@ class Waveform:
     masked: bool = False
     padding_value: float = 0.0
     multiple: int = 1
+    channels: int = 1
+    chunk: tuple[int, int] | None = None
 
     def __call__(self, sounds: Sequence[Float[Tensor, "samples"]]) -> dict[str, Tensor]:
-        """Recordings → `input_values` [N, samples], and `attention_mask` [N, samples]: 1 for audio, 0 for padding."""
+        """Recordings → `input_values` [N, samples], and `attention_mask` [N, samples]: 1 for audio, 0 for padding.
+
+        Those of stereo, [samples, 2], → [N, 2, samples].
+        """
         x = torch.nn.utils.rnn.pad_sequence(list(sounds), batch_first=True)
-        x = torch.nn.functional.pad(x, (0, -x.shape[1] % self.multiple))
+        missing = -x.shape[1] % self.multiple
+        if self.chunk is not None:
+            length, stride = self.chunk
+            missing = max((math.ceil(x.shape[1] / stride) - 1) * stride + length - x.shape[1], 0)
+        if self.channels > 1:
+            return {"input_values": torch.nn.functional.pad(x.mT, (0, missing), value=self.padding_value)}
+        x = torch.nn.functional.pad(x, (0, missing))
         lengths = torch.tensor([len(sound) for sound in sounds])[:, None]
         keep = torch.arange(x.shape[1]) < lengths  # [N, samples]
         if self.normalised:

@@ -116,8 +116,9 @@ class AudioProcessor:
         )
 
     def read(self, sound: AudioInput, sample_rate_hz: int | None = None) -> Tensor:
-        """One recording as mono float32 [samples] at the model's sample rate."""
-        return torch.from_numpy(read_audio(sound, self.sample_rate_hz, sample_rate_hz))
+        """One recording as float32 at the model's sample rate: mono [samples], of a model of stereo [samples, 2]."""
+        channels = self.extractor.channels if isinstance(self.extractor, Waveform) else 1
+        return torch.from_numpy(read_audio(sound, self.sample_rate_hz, sample_rate_hz, channels))
 
     def _first_window(self, samples: Tensor, number: int) -> Tensor:
         assert isinstance(self.extractor, LogMel)
@@ -208,8 +209,29 @@ def _codec(keys: _ConfigKeys) -> Waveform:
     )
 
 
+def _chunked_codec(keys: _ConfigKeys) -> Waveform:
+    """Sounds for EnCodec, whose hop no file states: it pads the last frame itself."""
+    rate = keys.integer("sampling_rate", 24_000, RATES_HZ[1], minimum=RATES_HZ[0])
+    seconds, overlap = keys.number("chunk_length_s", 0.0), keys.number("overlap", 0.0)
+    if not (0.0 <= seconds <= 3600.0 and 0.0 <= overlap < 1.0):
+        raise ConfigError(
+            f"{keys.file}: chunk_length_s is {seconds} and overlap {overlap}; a chunk has up to 3600 seconds, and a "
+            "share from 0 to below 1 of it overlaps with the next"
+        )
+    keys.get("return_attention_mask", True)  # ignored: padding is silence
+    length = int(seconds * rate)
+    return Waveform(
+        sample_rate_hz=rate,
+        normalised=False,
+        padding_value=keys.number("padding_value", 0.0),
+        channels=keys.integer("feature_size", 1, 2),
+        chunk=(length, max(1, int((1.0 - overlap) * length))) if length else None,
+    )
+
+
 EXTRACTORS: dict[str, Callable[[_ConfigKeys], LogMel | Waveform]] = {
     "DacFeatureExtractor": _codec,
+    "EncodecFeatureExtractor": _chunked_codec,
     "WhisperFeatureExtractor": _log_mel,
     "Wav2Vec2FeatureExtractor": _waveform,
 }

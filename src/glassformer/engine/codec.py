@@ -62,16 +62,23 @@ class EncodedAudio:
 
 
 def encode_audio(
-    network: Network, sound: AudioInput, own_rate_hz: int | None = None, codebooks: int | None = None
+    network: Network,
+    sound: AudioInput,
+    own_rate_hz: int | None = None,
+    codebooks: int | None = None,
+    bandwidth: float | None = None,
 ) -> EncodedAudio:
     """The codes of one recording, resampled to the codec's sample rate; its end is padded to a whole frame.
 
     A codec of one channel reads the mean of all; one of stereo reads a mono recording twice.
 
     Args: own_rate_hz: of samples; files state their own · codebooks: use the first so many; None = all
+        bandwidth: of a codec that was trained for some, in kbit/s, in the place of codebooks
     Raises: UnsupportedError: the network is no codec. ConfigError: another number of codebooks. DataError: no sound.
     """
     codec = require_codec(network)
+    if bandwidth is not None:
+        codebooks = _books_of(codec, bandwidth, codebooks)
     if codebooks is not None and (type(codebooks) is not int or codebooks not in codec.spec.book_counts):
         raise ConfigError(
             f"codebooks is {safe_repr(codebooks)}; this codec has {codec.spec.quantizer.books}: "
@@ -154,6 +161,17 @@ def check_codes(codec: AudioCodec, codes: object) -> Tensor:
             f"codes hold {int(codes[book, frame])} in codebook {book}, frame {frame}; allowed: 0 to {spec.entries - 1}"
         )
     return codes.to(next(codec.parameters()).device, torch.int64)
+
+
+def _books_of(codec: AudioCodec, bandwidth: object, codebooks: object) -> int:
+    """Raises: ConfigError: no bandwidth of the codec, or codebooks as well."""
+    known = codec.spec.bandwidths
+    if codebooks is not None:
+        raise ConfigError(f"bandwidth={safe_repr(bandwidth)} and codebooks={safe_repr(codebooks)}; give one of them")
+    if isinstance(bandwidth, bool) or not isinstance(bandwidth, (int, float)) or bandwidth not in known:
+        allowed = f"one of {', '.join(f'{kbps:g}' for kbps in known)} kbit/s" if known else "none: give codebooks=…"
+        raise ConfigError(f"bandwidth is {safe_repr(bandwidth)}; of this codec it must be {allowed}")
+    return known[bandwidth]
 
 
 def _allowed_counts(codec: AudioCodec) -> str:

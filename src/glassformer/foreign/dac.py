@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from glassformer.errors import WeightsError
@@ -15,15 +14,13 @@ from glassformer.files.atomic import write_json
 from glassformer.foreign.renamed import RenamedWeights
 from glassformer.models.dac.names import original_names
 from glassformer.weights.read import WeightFiles
+from glassformer.weights.weight_norm import fold
 
 GAIN, DIRECTION = ".weight_g", ".weight_v"
 
 
 class FoldedWeights(WeightFiles):
-    """An open checkpoint with weight normalisation folded: W = gain · direction / |direction|, a length for each row.
-
-    Source: Salimans and Kingma 2016, equation 2.
-    """
+    """An open checkpoint with weight normalisation folded: see `weights/weight_norm.py`."""
 
     def __init__(self, checkpoint: WeightFiles) -> None:
         super().__init__(checkpoint.files, {}, {}, None, checkpoint.settings)
@@ -44,9 +41,7 @@ class FoldedWeights(WeightFiles):
                 f"{self.files[0]}: {safe_repr(stem + GAIN)} is {list(gain.shape)}; it must hold a length for each of "
                 f"the {direction.shape[0]} rows of {safe_repr(stem + DIRECTION)}"
             )
-        lengths = torch.linalg.vector_norm(direction.flatten(1), dim=1)
-        scale: Tensor = (gain.flatten() / lengths).reshape(-1, *[1] * (direction.dim() - 1))
-        return direction * scale
+        return fold(gain, direction)
 
     def read_into(self, name: str, target: Tensor) -> None:
         target.copy_(self.read(name, transient=True).reshape(target.shape))

@@ -154,6 +154,9 @@ class SoundReader:
         """
         extractor = self.inner.extractor
         assert isinstance(extractor, Waveform)  # sounds with windows are log-mel spectrograms
+        if extractor.channels > 1:
+            x = self.inner(sounds, rate, cut)["input_values"]
+            return {"input_values": pad(x, (0, max(length - x.shape[-1], 0)))}
         plain = AudioProcessor(replace(extractor, normalised=False, masked=True), {})(sounds, rate, cut)
         x, keep = (pad(plain[name], (0, max(length - plain[name].shape[1], 0))) for name in plain)
         x = x.masked_fill(keep == 0, extractor.padding_value)

@@ -9,7 +9,7 @@ A family says how frames are made of samples and samples of frames; all else tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -34,6 +34,7 @@ class AudioCodecSpec(Spec):
     quantizer: QuantizerSpec
     sample_rate_hz: Count
     channels: Count = 1
+    bandwidths: dict[float, int] = field(default_factory=dict)  # kbit/s that it was trained for → codebooks
     normalises: bool = False  # frames are those of a sound divided by its loudness, so that codes do not hold it
 
     @property
@@ -49,7 +50,7 @@ class AudioCodecSpec(Spec):
     @property
     def book_counts(self) -> tuple[int, ...]:
         """With how many codebooks, the first ones, it was trained to write a sound."""
-        return tuple(range(1, self.quantizer.books + 1))
+        return tuple(sorted(set(self.bandwidths.values()))) or tuple(range(1, self.quantizer.books + 1))
 
 
 class AudioCodec(Network):

@@ -102,6 +102,14 @@ class ConfigReader:
             raise self._invalid(keys, values, allowed)
         return tuple(values)
 
+    def multipliers(self, *keys: str, default: Any = REQUIRED) -> tuple[float, ...]:
+        """A short list of numbers above 0, such as the bandwidths of a codec."""
+        values = self.get(*keys, default=default)
+        fits = isinstance(values, (list, tuple)) and 1 <= len(values) <= MAX_LIST
+        if not fits or not all(type(value) in (int, float) and 1e-30 < value < 1e30 for value in values):
+            raise self._invalid(keys, values, f"a list of 1 to {MAX_LIST} numbers above 0")
+        return tuple(map(float, values))
+
     def nullable_integer(self, key: str, *, default: int | None, maximum: int = MAX_WIDTH) -> int | None:
         """A bounded whole number where null is a value of its own, None, and an absent key means `default`."""
         value = self.config.get(key, default)

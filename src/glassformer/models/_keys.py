@@ -88,6 +88,7 @@ layer_count = key("integer", maximum=MAX_LAYERS)
 token_id = rows_or_zero
 number = key("number")
 multiplier = key("multiplier")
+multipliers = key("multipliers")
 nullable_multiplier = key("nullable_multiplier")
 probability = key("probability")
 flag = key("flag")

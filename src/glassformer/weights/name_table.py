@@ -10,6 +10,7 @@
     blocks.{i}.attn.out        h.{i}.c_proj                 ᵀ          transposed
     blocks.{i}.ffn.gate        h.{i}.gate_up                [0/2]      the first half of its rows
     embed.summary              cls_token                    [1 1]      with leading dimensions of size 1 there
+    layers.{i}.conv.weight     layers.{i}.conv.weight       |v|        lengths and directions of its rows there
     head.decoder               lm_head                      =          tied: another name of one of ours
     head.decoder               lm_head                      =?         tied if `spec.tied`
     head.decoder               lm_head                      =|embed.tokens   its own where the file has one, else that
@@ -42,6 +43,7 @@ from glassformer.weights.names import (
     Unsqueezed,
     WeightNames,
 )
+from glassformer.weights.weight_norm import WeightNormed
 
 PLACEHOLDERS = {"{side}": ("encoder", "decoder"), "{norm}": ("before", "on_residual")}
 
@@ -145,6 +147,8 @@ def _rule(theirs: str, mark: str, spec: Any) -> str | Rule:
     if slices := re.fullmatch(r"\[(\d)/(\d)\]", mark):
         number, count = map(int, slices.groups())
         return Slice(theirs, (1,) * count, number)
+    if mark == "|v|":
+        return WeightNormed(theirs)
     if mark.startswith("["):
         return Unsqueezed(theirs, axes=mark.count("1"))
     if mark.startswith("=|"):

@@ -80,6 +80,16 @@ def test_from_a_configuration_to_a_codec_and_its_report(tmp_path: Path) -> None:
     assert made.shape == (7_984,) and float(made.abs().max()) > 0
 
 
+def test_another_family_of_codecs_is_trained_too(tmp_path: Path) -> None:
+    tiny = {**FAMILIES["encodec"].tiny, "num_filters": 8}
+    trainer = make_trainer(config(tmp_path / "run", scratch=tiny))
+    assert trainer.train().metrics["code_perplexity"] >= 1.0
+    model = glassformer.load(tmp_path / "run", strict=True, offline=True)
+    assert model.decode_audio(model.encode_audio(torch.zeros(800), sample_rate_hz=16_000)).shape == (800,)
+    with pytest.raises(UnsupportedError, match="this codec has 2 channels"):
+        Reconstruct(Model.from_config({**tiny, "audio_channels": 2}))
+
+
 def test_segments_are_drawn_anew_and_short_recordings_padded() -> None:
     model = Model.from_config(SMALL)
     task = Reconstruct(model, seconds=0.1)
