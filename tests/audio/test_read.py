@@ -77,6 +77,21 @@ def test_files_that_soundfile_does_not_know(tmp_path: Path, name: str, codec: st
     assert len(read) == pytest.approx(RATE_HZ, rel=0.1)
 
 
+@pytest.mark.parametrize("rate_hz", [RATE_HZ, 22_050])
+def test_stereo_is_read_as_it_is_and_mono_twice(rate_hz: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sounds = np.stack([speech_like(0.5), speech_like(0.5)[::-1]])
+    alone = np.stack([read_audio(sound, rate_hz, RATE_HZ) for sound in sounds], 1)
+    whole = read_audio(sounds, rate_hz, RATE_HZ, channels=2)
+    assert whole.dtype == np.float32 and np.allclose(whole, alone, atol=1e-6)
+    monkeypatch.setattr(reading, "BLOCK_SAMPLES", 999)
+    assert np.allclose(read_audio(sounds, rate_hz, RATE_HZ, channels=2), whole, atol=1e-6)
+    twice = read_audio(sounds[0], rate_hz, RATE_HZ, channels=2)
+    assert np.array_equal(twice[:, 0], twice[:, 1]) and np.allclose(twice[:, 0], alone[:, 0], atol=1e-6)
+    assert torch.from_numpy(twice).shape == twice.shape  # it can be written to
+    with pytest.raises(DataError, match=r"it must be \[2, samples\], or \[samples\]"):
+        read_audio(np.zeros((3, 9)), rate_hz, RATE_HZ, channels=2)
+
+
 @pytest.mark.parametrize("channels", [2, 5])
 def test_channels_are_mixed(tmp_path: Path, channels: int) -> None:
     sounds = np.random.default_rng(0).uniform(-0.9, 0.9, (70_000, channels)).astype(np.float32)

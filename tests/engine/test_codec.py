@@ -104,9 +104,14 @@ def test_odd_sounds(model: Model, tmp_path: Path) -> None:
         assert bool(model.decode_audio(encoded).isfinite().all()) and len(model.decode_audio(encoded)) <= len(sound)
 
 
-def test_an_hour_takes_no_more_memory_than_minutes() -> None:
+@pytest.mark.parametrize("family", ["dac", "encodec"])
+def test_an_hour_takes_no_more_memory_than_minutes(family: str) -> None:
     """Samples come and go in blocks, and so do codes but for the result: 8 minutes more, a few megabytes more."""
-    model = made(downsampling_ratios=[8, 8], encoder_hidden_size=2, decoder_hidden_size=8, hidden_size=8)
+    if family == "dac":
+        model = made(downsampling_ratios=[8, 8], encoder_hidden_size=2, decoder_hidden_size=8, hidden_size=8)
+    else:
+        sizes = {"upsampling_ratios": [8, 8], "num_filters": 2, "hidden_size": 8}
+        model = Model.from_config({**FAMILIES["encodec"].tiny, **sizes}).eval()
     network = codec.require_codec(model.network)
     block = noise(AudioCodec.CHUNK_SAMPLES)
 

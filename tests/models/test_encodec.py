@@ -18,12 +18,12 @@ from glassformer.audio import AudioProcessor, CodePattern
 from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.explorer.codes_page import codec_example
+from glassformer.hf.processors import SoundReader
 from glassformer.inspect.summary import summary
 from glassformer.models import FAMILIES
 from glassformer.models._codec import AudioCodec
 from glassformer.models.encodec import Encodec
 from glassformer.weights.read import open_checkpoint
-from glassformer.weights.weight_norm import WeightNormed, fold
 from glassformer.weights.write import write_checkpoint
 
 TINY = dict(FAMILIES["encodec"].tiny)
@@ -197,16 +197,6 @@ def test_files_with_the_older_spelling_of_weight_normalisation_load(tmp_path: Pa
     assert again.network.fingerprint() == ours.network.fingerprint()
 
 
-def test_a_weight_is_its_lengths_and_directions() -> None:
-    rule, weight = WeightNormed("conv.parametrizations.weight"), torch.randn(3, 2, 5)
-    weight[1] = 0.0
-    gain, direction = rule.write(weight)
-    assert gain.shape == (3, 1, 1) and torch.equal(rule.read([gain, direction]), weight)
-    torch.testing.assert_close(torch._weight_norm(direction, gain, 0), weight)
-    narrow = fold(gain.half(), direction.half())
-    assert narrow.dtype == torch.float32
-
-
 def test_silence_and_loudness(tmp_path: Path) -> None:
     ours, theirs = pair(tmp_path, "48 kHz")
     silence = torch.zeros(1, 2, 2_000)
@@ -221,6 +211,17 @@ def test_silence_and_loudness(tmp_path: Path) -> None:
     assert torch.equal(loud.codes, soft.codes)  # a power of two: nothing is rounded
     torch.testing.assert_close(ours.decode_audio(loud) / 8, ours.decode_audio(soft), atol=1e-6, rtol=1e-5)
     assert ours.decode_audio(loud.codes, scales=0.1).shape[0] == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_narrow_weights_hear_silence_and_fade_chunks(dtype: torch.dtype) -> None:
+    model = Model.from_config({**TINY, **STEREO}).eval()
+    sound = torch.cat([torch.zeros(2, 2_000), waves(model, 1, 2_000)[0]], 1)
+    wide = model.decode_audio(model.encode_audio(sound, sample_rate_hz=16_000))
+    model.to(dtype)
+    encoded = model.encode_audio(sound, sample_rate_hz=16_000)
+    assert encoded.scales is not None and encoded.scales.dtype == torch.float32
+    assert bool(model.decode_audio(encoded).isfinite().all()) and wide.shape == sound.shape
 
 
 def test_a_last_chunk_within_the_overlap_is_whole_or_cut() -> None:
@@ -286,6 +287,7 @@ def test_the_processor_is_the_references(kind: str, settings: dict[str, Any], tm
         wanted = theirs(list(sounds), sampling_rate=16_000, return_tensors="pt")["input_values"]
         got = ours(sounds, 16_000)["input_values"]
         torch.testing.assert_close(got, as_read(wanted))
+        assert torch.equal(SoundReader(ours)(sounds, 16_000, return_tensors="pt")["input_values"], got)
     Model.from_config({**TINY, **KINDS[kind]})(input_values=got)
     (tmp_path / "preprocessor_config.json").write_text(
         '{"feature_extractor_type": "EncodecFeatureExtractor", "chunk_length_s": 1, "overlap": 1.5}'

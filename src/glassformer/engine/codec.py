@@ -193,7 +193,7 @@ def _check_scales(codec: AudioCodec, scales: object, frames: int) -> Tensor | No
             f"scales are {got}; this codec normalises loudness, which its codes do not hold: give what encode_audio "
             f"returned, its scales [{frames}], or one loudness (root mean square): decode_audio(codes, scales=0.1)"
         )
-    return given.to(weight).expand(1, frames)
+    return given.to(weight.device, torch.promote_types(weight.dtype, torch.float32)).expand(1, frames)
 
 
 def decoded_sound(codec: AudioCodec, name: str, codes: Tensor | EncodedAudio, **more: Any) -> Sound:

@@ -105,8 +105,9 @@ class Encodec(AudioCodec):
         """Frames and scales of pieces of so many samples (None: of the whole), or of chunks."""
         length, stream = self.spec.chunk_samples, StreamingState()
         dtype, scale = next(self.parameters()).dtype, None
+        wide = torch.promote_types(dtype, torch.float32)  # in which loudness of silence is not 0
         for piece, last in windows(blocks, length or size, self.spec.chunk_stride or size):
-            wave = piece.to(dtype)
+            wave = piece.to(wide)
             if length is None:
                 stream.last = last
             elif not last:
@@ -114,7 +115,7 @@ class Encodec(AudioCodec):
             if self.spec.normalises:
                 scale = wave.mean(1).square().mean(1, keepdim=True).sqrt() + QUIET  # [B, 1]
                 wave = wave / scale[:, None]
-            z = self.encoder(wave, stream if length is None else StreamingState())
+            z = self.encoder(wave.to(dtype), stream if length is None else StreamingState())
             if z.shape[2]:
                 yield z, None if scale is None else scale.expand(-1, z.shape[2])
 
@@ -126,7 +127,7 @@ class Encodec(AudioCodec):
             for frames, last in pieces:
                 stream.last = last
                 wave = self.decoder(frames, stream if self.spec.chunk_stride is None else StreamingState())
-                yield wave if scales is None else wave * scales[:, at, None, None]
+                yield wave if scales is None else (wave * scales[:, at, None, None]).to(wave.dtype)
                 at += frames.shape[2]
 
         return waves() if self.spec.chunk_stride is None else overlap_add(waves(), self.spec.chunk_stride)
@@ -159,16 +160,17 @@ def overlap_add(waves: Iterable[Float[Tensor, "B C n"]], stride: int) -> Iterato
     triangle: Tensor | None = None
     for wave in waves:
         if triangle is None:
-            ramp = torch.linspace(0, 1, wave.shape[2] + 2, device=wave.device, dtype=wave.dtype)[1:-1]
+            wide = torch.promote_types(wave.dtype, torch.float32)  # in which no weight at an end is 0
+            ramp = torch.linspace(0, 1, wave.shape[2] + 2, device=wave.device, dtype=wide)[1:-1]
             triangle = 0.5 - (ramp - 0.5).abs()
             total, weight = wave.new_zeros(*wave.shape[:2], 0), triangle[:0]
         else:
-            yield total[..., :stride] / weight[:stride]
+            yield (total[..., :stride] / weight[:stride]).to(wave.dtype)
             total, weight = total[..., stride:], weight[stride:]
         own = triangle[: wave.shape[2]]
         total, weight = _sum(total, own * wave), _sum(weight, own)
     if triangle is not None:
-        yield total / weight
+        yield (total / weight).to(wave.dtype)
 
 
 def _sum(x: Tensor, y: Tensor) -> Tensor:

@@ -43,8 +43,11 @@ KEYS = Keys(
     entries=rows("codebook_size", 1024),
     code_width=size("codebook_dim", lambda c: c.width),
     shortcut=flag("use_conv_shortcut", True),
-    commitment=number("commitment_loss_weight", 0.25),  # this and the next are of our own: no file of others has them
+    # these are of our own, by the names of DAC's: no file of others has them
+    dropout=("quantizer_dropout", 0.0),
+    commitment=number("commitment_loss_weight", 0.25),
     codebook=number("codebook_loss_weight", 1.0),
+    dead_codes=number("dead_code_loss_weight", 0.0),
     fixed={"norm_type": ("weight_norm", "time_group_norm"), "pad_mode": ("reflect", "constant", "replicate")},
 )
 
@@ -71,7 +74,7 @@ def spec(c: Values) -> EncodecSpec:
             **c("compress lstm_layers causal trim_right padding shortcut"),
             group_norm=c.norm == "time_group_norm",
         ),
-        quantizer=QuantizerSpec(books=books, **c("width entries code_width commitment codebook")),
+        quantizer=QuantizerSpec(books=books, **c("width entries code_width dropout commitment codebook dead_codes")),
         bandwidths={kbps: min(max(count, 1), books) for kbps, count in counts.items()},
         **_chunks(c),
         **c("sample_rate_hz channels normalises"),
