@@ -13,12 +13,14 @@ import yaml
 
 from glassformer.cli import demo_guitar
 from glassformer.cli.demo_guitar import GuitarDemo, GuitarModels
+from glassformer.data.guitar import GuitarOptions, GuitarRows
 from glassformer.model import Model
 from glassformer.tasks.pedals import NamePedals
 from tests.cli.conftest import Command
 from tests.inspect.test_codes_input import CODEC, PLAYER, made
 from tests.tasks.pedals.test_name_pedals import SMALL
 
+TITLES = ["Sound as codes", "Dry to wet", "Played on"]
 SLOW = {"downsampling_ratios": [8, 8, 5], "sampling_rate": 16_000}
 """50 frames a second, so that there are few to generate."""
 
@@ -38,7 +40,7 @@ def models() -> GuitarModels:
 @pytest.fixture
 def carried(models: GuitarModels, monkeypatch: pytest.MonkeyPatch) -> None:
     """These in the place of the checkpoints that the package carries, which are slower."""
-    monkeypatch.setattr(demo_guitar.GuitarModels, "load", classmethod(lambda cls: models))
+    monkeypatch.setattr(demo_guitar.GuitarModels, "load", classmethod(lambda cls, folder=None: models))
 
 
 def test_each_part_is_what_its_model_makes(models: GuitarModels) -> None:
@@ -77,6 +79,21 @@ def test_as_data_and_by_a_seed(command: Command) -> None:
     first, again, other = sections(), sections("--seed", 0), sections("--seed", 1)
     assert len(first) == 4 and first[3]["sounds"][1]["codes"] == again[3]["sounds"][1]["codes"]
     assert first[0]["facts"]["notes"] != other[0]["facts"]["notes"]
+
+
+def test_recordings_take_the_place_of_the_guitar(models: GuitarModels, tmp_path: Path) -> None:
+    GuitarRows(GuitarOptions(clips=3, seconds=4.0, pedals=None)).write(tmp_path / "recordings")
+    demo = GuitarDemo(models, seed=1, seconds=0.2, recordings=tmp_path / "recordings")
+    sections = list(demo.sections(demo_guitar.no_bar))
+    assert [section.title for section in sections] == [demo.clip.recipe["title"], *TITLES]
+    assert demo.clip.recipe["recording"].startswith(str(tmp_path)) and demo.driven.pedals == ["overdrive"]
+    assert demo_guitar.page_of(sections, demo).command.endswith(f"--seed 1 --recordings {tmp_path / 'recordings'}")
+
+
+def test_models_of_ones_own(models: GuitarModels, tmp_path: Path) -> None:
+    for name in ("pedals", "codec", "wet", "player"):
+        getattr(models, name).save_pretrained(tmp_path / name)
+    assert GuitarModels.load(tmp_path).wet.network.sizes.codebooks == 6
 
 
 def test_its_models_are_carried() -> None:

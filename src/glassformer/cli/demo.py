@@ -40,6 +40,8 @@ class RiffOptions(Options):
 
     seed: int = option(0, "Random seed of the riff, its pedals, and how it is played on.", min=0, panel=GUITAR)
     seconds: float = option(10.0, "How long it is played on, in seconds.", min=0.1, max=120.0, panel=GUITAR)
+    recordings: Path | None = option(None, "Folder of dry recordings, in place of the synthetic guitar.", panel=GUITAR)
+    models: Path | None = option(None, "Folder of the models of examples/guitar-own.yaml.", panel=GUITAR)
 
 
 @command
@@ -68,9 +70,10 @@ def demo(
     if texts == ["guitar"]:
         if serving.html is not None:
             check_html_path(serving.html)
-        from glassformer.cli.demo_guitar import demo_guitar
+        from glassformer.cli.demo_guitar import GuitarDemo, GuitarModels, demo_guitar
 
-        demo_guitar(seed=riff.seed, seconds=riff.seconds, html=serving.html, browser=serving.browser, json=json)
+        made = GuitarDemo(GuitarModels.load(riff.models), riff.seed, riff.seconds, riff.recordings)
+        demo_guitar(made, html=serving.html, browser=serving.browser, json=json)
         return
     pair = texts or TEXTS
     if len(pair) != 2:

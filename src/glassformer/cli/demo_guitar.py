@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log2
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from shlex import quote
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from glassformer.audio.listening import Sound, SoundExample, SoundMark
-    from glassformer.data.guitar.clips import GuitarClip
+    from glassformer.data.guitar.clips import ClipRows, GuitarClip
     from glassformer.explorer.listening_page import ListeningPage
     from glassformer.model import Model
 
@@ -41,9 +42,14 @@ NEXT = (
     "glassformer demo guitar --seed 1",
     f"glassformer listen {CHECKPOINTS}guitar_codec --task reconstruct --data my-riff.wav",
     "glassformer train examples/guitar-codec.yaml",
+    "glassformer train examples/guitar-own.yaml --data recordings/",
 )
 ABOUT = (
     "A riff that a synthetic guitar makes up; what models of sound hear in it, write it as, and play on from it. "
+    "All of it was computed on this computer."
+)
+ABOUT_RECORDINGS = (
+    "A recording of a guitar; what models of sound hear in it, write it as, and play on from it. "
     "All of it was computed on this computer."
 )
 
@@ -58,13 +64,12 @@ class GuitarModels:
     player: Model
 
     @classmethod
-    def load(cls) -> GuitarModels:
-        """The checkpoints that are part of this package."""
+    def load(cls, folder: Path | None = None) -> GuitarModels:
+        """The checkpoints that are part of this package; or the runs of examples/guitar-own.yaml, in their folder."""
         from glassformer.model import load
 
-        return cls(
-            *(load(f"{CHECKPOINTS}guitar_{name}", offline=True) for name in ("pedals", "codec", "wet", "player"))
-        )
+        start = f"{CHECKPOINTS}guitar_" if folder is None else f"{folder}/"
+        return cls(*(load(f"{start}{name}", offline=True) for name in ("pedals", "codec", "wet", "player")))
 
 
 @dataclass(frozen=True)
@@ -78,20 +83,29 @@ class Section:
 class GuitarDemo:
     """The demo: a riff, and what the models make of it.
 
-    Args: seed: of the riff and of what is drawn · seconds: how long it is played on
+    Args: seed: of the riff and of what is drawn · seconds: how long it is played on · recordings: a folder, whose clips
+        take the place of riff and chord
     """
 
-    def __init__(self, models: GuitarModels, seed: int = 0, seconds: float = 10.0) -> None:
-        from glassformer.data.guitar.clips import GuitarOptions, GuitarRows
-
-        self.models, self.seed, self.seconds = models, seed, seconds
-        options = GuitarOptions(clips=100, seconds=RIFF_SECONDS, seed=seed, contents=("riff",), part="test")
-        rows = GuitarRows(options)
+    def __init__(
+        self, models: GuitarModels, seed: int = 0, seconds: float = 10.0, recordings: Path | None = None
+    ) -> None:
+        self.models, self.seed, self.seconds, self.recordings = models, seed, seconds, recordings
+        rows = self._clips("riff")
         low, high = PEDALS
-        number = next((x for x in range(len(rows)) if low <= len(rows.recipe(x)["pedals"]) <= high), 0)
+        number = next((x for x in range(len(rows)) if low <= len(rows.clip(x).pedals) <= high), 0)
         self.clip, self.dry = rows.clip(number), rows.clip(number, dry=True)
-        chords = GuitarRows(replace(options, contents=("chord",), pedals=OVERDRIVE))
+        chords = self._clips("chord", pedals=OVERDRIVE)
         self.chord, self.driven = chords.clip(0, dry=True), chords.clip(0)
+
+    def _clips(self, content: str, **options: Any) -> ClipRows:
+        from glassformer.data.rows import read_rows
+
+        options |= {"clips": 100, "seconds": RIFF_SECONDS, "seed": self.seed, "part": "test"}
+        if self.recordings is None:
+            options["contents"] = [content]
+        rows: Any = read_rows(self.recordings or "a guitar", kind="guitar", **options)
+        return cast("ClipRows", rows)
 
     def sections(self, bar: Callable[[str], AbstractContextManager[Progress]]) -> Iterator[Section]:
         """Its parts, each when it is made. Args: bar: shows how many frames of codes are made, under a name"""
@@ -112,13 +126,15 @@ class GuitarDemo:
         named = PedalNames(self.models.pedals, "pedals")({"array": samples, "sampling_rate": rate})
         chain = [label.label for label in named]
         facts = [
-            ("notes", " ".join(mark.label for mark in self._notes())),
+            *([("notes", " ".join(mark.label for mark in notes))] if (notes := self._notes()) else []),
             ("pedals named", " → ".join(chain) or "none"),
             ("truly", " → ".join(self.clip.pedals) or "none"),
         ]
-        about = "A synthetic guitar plays it, and it goes through pedals; a model names them from the sound alone."
+        played = "A synthetic guitar plays it" if self.recordings is None else "It was recorded"
+        about = f"{played}, and goes through pedals; a model names them from the sound alone."
         sounds = [self._sound("dry", self.dry, marks=self._notes()), self._sound("through its pedals", self.clip)]
-        return Section(f"A {self.clip.recipe['title']}", SoundExample(self.clip.recipe["title"], sounds, about, facts))
+        title = self.clip.recipe["title"]
+        return Section(title[0].upper() + title[1:], SoundExample(title, sounds, about, facts))
 
     def _codes(self) -> Section:
         from glassformer.audio.listening import SoundExample
@@ -208,15 +224,14 @@ class GuitarDemo:
         return decoded_sound(require_codec(self.models.codec.network), name, codes, **more)
 
 
-def demo_guitar(*, seed: int, seconds: float, html: Path | None, browser: bool | None, json: bool) -> None:
+def demo_guitar(demo: GuitarDemo, *, html: Path | None, browser: bool | None, json: bool) -> None:
     """Print the demo part by part, and show its page."""
     from glassformer.cli.listen import show_page
 
-    demo = GuitarDemo(GuitarModels.load(), seed, seconds)
     if json:
         sections = list(demo.sections(no_bar))
         saved = {} if html is None else {"out": str(html), "bytes": page_of(sections, demo).save(html)}
-        print_json({"seed": seed, "sections": [section.example.to_dict() for section in sections], **saved})
+        print_json({"seed": demo.seed, "sections": [section.example.to_dict() for section in sections], **saved})
         return
     console, sections = terminal(), []
     for section in demo.sections(progress_of):
@@ -243,9 +258,11 @@ def page_of(sections: Sequence[Section], demo: GuitarDemo) -> ListeningPage:
     """The page of the demo."""
     from glassformer.explorer.listening_page import ListeningPage
 
-    command = f"glassformer demo guitar --seed {demo.seed}"
+    own = "" if demo.recordings is None else f" --recordings {quote(str(demo.recordings))}"
+    command = f"glassformer demo guitar --seed {demo.seed}{own}"
+    about = ABOUT if demo.recordings is None else ABOUT_RECORDINGS
     return ListeningPage(
-        [section.example for section in sections], "Glassformer plays guitar", about=ABOUT, command=command
+        [section.example for section in sections], "Glassformer plays guitar", about=about, command=command
     )
 
 

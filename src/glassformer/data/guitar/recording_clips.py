@@ -89,6 +89,7 @@ class RecordingClips(ClipRows):
         for _ in range(DRAWS):
             stretch, start = self._place((index + draw.random()) / options.clips * self._ends[-1])
             recipe = {
+                "title": f"{Path(stretch.row['file']).name}, {start:.1f} s",
                 "recording": stretch.row["file"],
                 "start_s": start,
                 "end_s": min(start + options.seconds, stretch.end),
