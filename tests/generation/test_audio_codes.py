@@ -117,6 +117,13 @@ def test_long_recordings_are_converted_in_windows(frames: int, config: dict[str,
     assert torch.equal(made[:, :37], model.convert_codes(source[:, :37], do_sample=False))
 
 
+def test_conversions_are_drawn_at_a_low_temperature() -> None:
+    model, source = model_of(PAIRED), drawn(20)
+    made = model.convert_codes(source, seed=1)
+    assert torch.equal(made, model.convert_codes(source, seed=1, temperature=0.6))
+    assert not torch.equal(made, model.convert_codes(source, seed=1, temperature=1.0))
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     model, codes = model_of(TINY), drawn(4)
     text = Model.from_config(dict(FAMILIES["gpt2"].tiny))

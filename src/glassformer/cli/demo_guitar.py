@@ -35,8 +35,6 @@ PEDALS = (1, 3)
 """Fewest and most pedals of the riff."""
 OVERDRIVE = {"overdrive": {"gain": 10, "tone_hz": 4_250}}
 """The pedal that a model has learnt to stand in for: that of examples/guitar-wet.yaml."""
-TOP_K = 50
-"""Codes among which one is drawn for the overdriven chord: a little nearer to the truth than any."""
 SAMPLING = {"temperature": 0.9, "top_k": 64}
 NEXT = (
     "glassformer demo guitar --seed 1",
@@ -160,16 +158,16 @@ class GuitarDemo:
         encoded = self.models.codec.encode_audio(samples, sample_rate_hz=rate)
         frames, began = encoded.codes.shape[1], time.perf_counter()
         shown = _sum_up(progress, frames)
-        codes = self.models.wet.convert_codes(encoded.codes, seed=self.seed, top_k=TOP_K, progress=shown)
+        codes = self.models.wet.convert_codes(encoded.codes, seed=self.seed, progress=shown)
         took = time.perf_counter() - began
         made = self._decoded(
-            "by the model", codes, about="from the codes that the model makes of those of the dry chord"
+            "by the model", codes, about="from the codes that the model makes of those of the dry sound"
         )
         dry, truth = self._sound("dry", self.chord), self._sound("by the pedal", self.driven)
         facts = [
             (
                 "from the truth",
-                f"{_distance(made, self.driven):.1f} dB, and the dry chord {_distance(dry, self.driven):.1f}",
+                f"{_distance(made, self.driven):.1f} dB, and the dry sound {_distance(dry, self.driven):.1f}",
             ),
             ("computed in", f"{took:.1f} s: {frames / encoded.frame_rate_hz / took:.2g} × real time"),
         ]

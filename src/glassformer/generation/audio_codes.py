@@ -39,6 +39,8 @@ from glassformer.models import Network, eval_mode
 
 Progress = Callable[[int], None]
 """Called with how many more frames are made."""
+CONVERSION_TEMPERATURE = 0.6
+"""Of conversions, unless asked otherwise: the source says what is to be written, and likely codes are nearer to it."""
 
 
 def code_pattern(network: Network) -> CodePattern:
@@ -112,12 +114,15 @@ def convert_codes(
     """Convert a recording into another of the same length. [K, T] → [K, T]
 
     By an encoder-decoder, or by a decoder of 2 K codebooks: those of the source, then those of the target.
-    Args: progress, prepare, options: as of `continue_codes`
+    Args: progress, prepare, options: as of `continue_codes`; temperature is 0.6 unless it is given
     Raises: as `continue_codes`.
     """
     pattern = code_pattern(network)
     source_pattern(network).tokens(codes)  # an early error
-    generator = _CodeGenerator(network, pattern, {"do_sample": True, **options}, progress)
+    options = {"do_sample": True, **options}
+    if options["do_sample"] is True:
+        options.setdefault("temperature", CONVERSION_TEMPERATURE)
+    generator = _CodeGenerator(network, pattern, options, progress)
     if prepare and codes.shape[1] >= MIN_STEPS_TO_PACK:
         prepare_for_steps(network)
     source, window = codes.long().cpu(), longest_window(network)
