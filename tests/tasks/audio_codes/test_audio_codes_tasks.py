@@ -19,7 +19,7 @@ import glassformer
 from glassformer.cli.train_screen import next_commands
 from glassformer.data.guitar import GuitarRows
 from glassformer.data.rows import read_rows
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.evaluation.evaluate import evaluate
 from glassformer.evaluation.runs import open_run
 from glassformer.model import Model
@@ -253,6 +253,18 @@ def test_what_is_refused(call: Callable[[Model, str], Any], message: str, codec:
 def test_a_configuration_without_a_codec(tmp_path: Path, codec: str) -> None:
     with pytest.raises(ConfigError, match="name the audio codec that makes the codes"):
         make_trainer(config(tmp_path / "run", codec, "generate-audio", objective={"seconds": 0.3}))
+
+
+def test_codes_of_another_family_and_codes_without_their_loudness(tmp_path: Path) -> None:
+    sizes = {"num_filters": 2, "upsampling_ratios": [5, 4, 4, 2], "target_bandwidths": [1.2]}
+    tiny = {**FAMILIES["encodec"].tiny, **sizes}  # 100 frames a second, 3 codebooks of 16
+    Model.from_config(tiny).save_pretrained(tmp_path / "plain")
+    trainer = make_trainer(config(tmp_path / "run", str(tmp_path / "plain"), "generate-audio"))
+    assert trainer.train().metrics["perplexity"] > 1.0
+    loud = {**tiny, "normalize": True, "chunk_length_s": 0.1, "overlap": 0.1}
+    Model.from_config(loud).save_pretrained(tmp_path / "loud")
+    with pytest.raises(UnsupportedError, match="loud normalises loudness, which its codes do not hold"):
+        make_trainer(config(tmp_path / "run", str(tmp_path / "loud"), "generate-audio"))
 
 
 def test_recordings_of_different_lengths_are_no_pair(codec: str) -> None:

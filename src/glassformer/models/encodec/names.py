@@ -11,17 +11,16 @@ from glassformer.models.encodec.network import EncodecSpec
 from glassformer.weights.name_table import NameTable
 from glassformer.weights.names import Same, Shape, WeightNames
 
-CONVOLUTIONS = ("{side}.layers.{i}", "{side}.layers.{i}.block.{j}", "{side}.layers.{i}.shortcut")
+CONVOLUTIONS = [
+    f"{side}.layers.{{i}}{part}" for side in ("encoder", "decoder") for part in ("", ".block.{j}", ".shortcut")
+]
 
 NAMES = NameTable(
     "{side}.layers.{i}.lstm  {side}.layers.{i}.lstm\n"
     + "".join(f"{path}.conv  {path}.conv\n" for path in CONVOLUTIONS),
     renamed={  # two spellings of weight normalisation; files with `weight_g` are older, but either is read
-        f"{path}.conv.weight_{old}".replace("{side}", side): f"{path}.conv.parametrizations.weight.{new}".replace(
-            "{side}", side
-        )
+        f"{path}.conv.weight_{old}": f"{path}.conv.parametrizations.weight.{new}"
         for path in CONVOLUTIONS
-        for side in ("encoder", "decoder")
         for old, new in (("g", "original0"), ("v", "original1"))
     },
 )

@@ -118,7 +118,7 @@ class Conv(nn.Module):
             return F.pad(x, (left, right), self.padding)
         # What is too short to be reflected is followed by silence.
         silence = max(max(left, right) - x.shape[-1] + 1, 0)
-        padded = F.pad(F.pad(x, (0, silence)), (left, right), "reflect")
+        padded = F.pad(F.pad(x, (0, silence)) if silence else x, (left, right), "reflect")
         return padded[..., : padded.shape[-1] - silence]
 
 

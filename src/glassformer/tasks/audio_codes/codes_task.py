@@ -16,7 +16,7 @@ from glassformer.audio.listening import Sound
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.engine.codec import decoded_sound, encode_audio, require_codec
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation.audio_codes import code_pattern, longest_window
 from glassformer.model import Model, load
@@ -56,7 +56,7 @@ class CodesTask(RowTask):
     ) -> None:
         super().__init__(model, columns)
         self.codec_model = load(codec)
-        self.codec = require_codec(self.codec_model.network)
+        self.codec = _require_plain(self.codec_model, codec)
         self.pattern, self.folder = code_pattern(model.network), folder
         if self.pattern != code_layout(self.codec, len(self.SOUNDS)):
             times = f"{len(self.SOUNDS)} times " if len(self.SOUNDS) > 1 else ""
@@ -84,7 +84,7 @@ class CodesTask(RowTask):
                 f"codec is {safe_repr(name)}; name the audio codec that makes the codes: objective: {{codec: FOLDER}}, "
                 "such as package:glassformer/checkpoints/guitar_codec"
             )
-        codec = require_codec(load(name).network)
+        codec = _require_plain(load(name), name)
         pattern, rate = code_layout(codec, len(cls.SOUNDS)), codec.spec.frame_rate_hz
         special = {"pad_token_id": pattern.padding, "bos_token_id": pattern.padding}
         sizes = {"num_codebooks": pattern.books, "vocab_size": pattern.entries, "frame_rate_hz": rate}
@@ -151,6 +151,17 @@ class CodesTask(RowTask):
 
     def metric(self) -> Metric:
         return PerplexityMetric(self.head)
+
+
+def _require_plain(model: Model, name: str) -> AudioCodec:
+    """The codec whose codes are all that a sound is made of. Raises: UnsupportedError: it is none, or another one."""
+    codec = require_codec(model.network)
+    if codec.spec.normalises:
+        raise UnsupportedError(
+            f"{name} normalises loudness, which its codes do not hold, so no model of its codes can make sound; take a "
+            "codec without: a 'dac' model, or an 'encodec' one with normalize: false, as those of 24 and 32 kHz"
+        )
+    return codec
 
 
 def code_layout(codec: AudioCodec, recordings: int = 1) -> CodePattern:
