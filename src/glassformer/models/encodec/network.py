@@ -70,7 +70,8 @@ class Encodec(AudioCodec):
     Taps: encoder.out and final, the frames z [B T D] · quantizer.out, codes, latents · audio_values, as input_values
     Source: Défossez et al. 2022, "High Fidelity Neural Audio Compression".
     Differs: all codebooks are used where nothing else is asked for, in the reference library those of the lowest
-    bandwidth. It pads no chunk: there, the last but one must be whole, or there are just two.
+    bandwidth. Codes of chunks stand one behind the other. It pads no chunk: there, the last but one must be whole, or
+    there are just two.
     """
 
     spec: EncodecSpec
