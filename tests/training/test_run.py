@@ -178,9 +178,20 @@ def test_adapters_are_merged_into_what_is_saved(values: dict[str, Any], tmp_path
     assert all((x == merged[name]).all() for name, x in network.named_parameters() if ".adapters." not in name)
 
 
+def test_frozen_parts_stay_as_they_are(values: dict[str, Any], tmp_path: Path) -> None:
+    trainer = make_trainer(parse_config({**values, "freeze": ["embed", "blocks.0.attn.qkv.weight"]}))
+    before = {name: x.detach().clone() for name, x in trainer.network.named_parameters()}
+    trainer.train()
+    changed = {name for name, x in trainer.network.named_parameters() if not torch.equal(x, before[name])}
+    frozen = {name for name in before if name.startswith("embed.") or name == "blocks.0.attn.qkv.weight"}
+    assert len(frozen) > 3 and changed == before.keys() - frozen
+
+
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
+        ("freeze", ["embd"], r"freeze names 'embd'; nearest: 'embed', .*; the network has: embed, blocks, "),
+        ("freeze", ["embed", "blocks", "final_norm", "head"], "nothing is left to train"),
         ("task", "clasify", "task is 'clasify'; nearest: 'classify'"),
         ("modle", "x", "'modle' is no option; nearest: 'model'"),
         ("model", "x", "either model, .* or scratch"),

@@ -256,6 +256,7 @@ class RunConfig:
     overrides: keys of config.json to override, such as {hidden_dropout_prob: 0}
     objective: options of the task, such as {block: 256}
     adapter: train low-rank adapters instead of all weights, such as {rank: 8, target_modules: [q, v]}
+    freeze: parts of the network whose weights stay as they are, by their names, such as [embed, encoder]
     judging: options of evaluation, such as {beams: 5}: how `glassformer evaluate` runs the trained model
     """
 
@@ -269,6 +270,7 @@ class RunConfig:
     objective: dict[str, Any] = field(default_factory=dict)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     adapter: AdapterSpec | None = None
+    freeze: list[str] = field(default_factory=list)
     judging: dict[str, Any] = field(default_factory=dict)
     trackers: list[str] = field(default_factory=list)
     device: str = "cpu"

@@ -16,6 +16,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from glassformer.compression.adapters import adapt, adapters_of
 from glassformer.data.rows import RowSequence
 from glassformer.errors import ConfigError, nearest
@@ -52,6 +54,7 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
         # A new head has random weights, and is small: it is trained whole.
         full = config.adapter.modules_to_save or (("head",) if model.report.new else ())
         adapters = adapt(model.network, replace(config.adapter, modules_to_save=full))
+    freeze(model.network, config.freeze)
     cache = Path(config.output) / "examples" if config.data.cache else None
     return Trainer(
         model,
@@ -64,6 +67,21 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
         adapters=adapters,
         sharded=config.sharded,
     )
+
+
+def freeze(network: nn.Module, names: Sequence[str]) -> None:
+    """Exclude parts of a network, each with all below it, from training. Args: names: of modules or parameters
+
+    Raises: ConfigError: there is no such part, or nothing is left to train.
+    """
+    known: dict[str, Any] = {**dict(network.named_modules()), **dict(network.named_parameters())}
+    for name in names:
+        if not name or name not in known:
+            parts = ", ".join(child for child, _ in network.named_children())
+            raise ConfigError(f"freeze names {name!r}{nearest(name, known)}; the network has: {parts}")
+        known[name].requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise ConfigError(f"freeze is {list(names)}, and nothing is left to train; leave a part out")
 
 
 class SaveConfig(Callback):
