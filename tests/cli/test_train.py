@@ -127,6 +127,24 @@ def test_several_runs_of_one_file(config: Path, tmp_path: Path, capsys: pytest.C
 
     code, out, err = typed(capsys, "train", config)
     assert code == 0 and not out and err.count(": finished already") == 2
+    (
+        tmp_path / "run" / "second" / "evaluation" / "validation" / "report.json"
+    ).unlink()  # Ctrl-C while it was evaluated
+    code, out, err = typed(capsys, "train", config)
+    assert code == 0 and err.count(": finished already") == 1 and "second on 8 rows" in out
+    code, out, _ = typed(capsys, "train", config, "--json")
+    facts = json.loads(out)
+    assert {name: one["steps"] for name, one in facts.items()} == {"first": 3, "second": 2}
+    report = json.loads((tmp_path / "run" / "first" / "model" / "metrics.json").read_text())
+    assert all(facts["first"][key] == report[key] for key in ("best_step", "figures", "beside"))
+    for command, problem in (
+        ("listen", "is no run"),
+        ("evaluate", "holds no run"),
+        ("compare", "no run and no evaluation"),
+    ):
+        code, _, err = typed(capsys, command, tmp_path / "run")
+        both = f"{tmp_path / 'run' / 'first'}, {tmp_path / 'run' / 'second'}"
+        assert code == 2 and problem in err and f"; name one of those in it: {both}" in " ".join(err.split())
     code, out, _ = typed(capsys, "train", config, "--output", tmp_path / "again", "--steps", "1", "--json")
     assert {name: one["steps"] for name, one in json.loads(out).items()} == {"first": 1, "second": 1}
     code, out, _ = typed(capsys, "train", config, "--show")
@@ -134,6 +152,12 @@ def test_several_runs_of_one_file(config: Path, tmp_path: Path, capsys: pytest.C
     assert outputs == [str(tmp_path / "run" / name) for name in ("first", "second")]
     code, _, err = typed(capsys, "train", config, "--seeds", "2")
     assert code == 2 and "--seeds repeats one run; this configuration has 2: first, second" in err
+    code, _, err = typed(capsys, "train", config, "--set", "training.stpes=2")
+    assert code == 2 and "runs.first: training: 'stpes' is no option" in err
+    for command in ("search", "study"):
+        config.write_text(yaml.safe_dump({**values, command: {"space": {}}}))
+        code, _, err = typed(capsys, command, config)
+        assert code == 2 and "needs the configuration of one run, and this one has `runs`" in " ".join(err.split())
 
 
 def test_a_folder_takes_the_place_of_the_configurations(

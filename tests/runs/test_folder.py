@@ -15,7 +15,7 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.runs import folder as module
-from glassformer.runs.folder import RunLock
+from glassformer.runs.folder import RunLock, read_config
 from tests.training.kill import ended, fork, in_child
 
 
@@ -233,3 +233,21 @@ def test_where_there_is_no_proc_a_signal_that_does_nothing_tells(monkeypatch: py
     child = fork(lambda: None)
     assert ended(child) == 0
     assert module._started(child) is None and module._started(os.getpid()) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("task: classify\nruns:\n  a: {}\n  b: {}\n  a: {task: tag}\n", "invalid YAML: duplicate key 'a' .* line 5"),
+        ("task: tag\ntask: tag\n", "duplicate key 'task'"),
+    ],
+)
+def test_a_key_that_stands_twice(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "run.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_config(tmp_path / "run.yaml")
+
+
+def test_keys_are_merged_as_yaml_does(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("all: &all {a: 1, b: 2}\none: {<<: *all, b: 3}\n")
+    assert read_config(tmp_path / "run.yaml") == {"all": {"a": 1, "b": 2}, "one": {"a": 1, "b": 3}}

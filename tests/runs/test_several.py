@@ -59,6 +59,7 @@ def test_what_is_shared_and_what_is_a_runs_own() -> None:
         ({3: {}}, "runs has the name 3"),
         ({"codec": {}, "b": {"model": "run:codek"}}, "runs.b.model is 'run:codek'; runs before this one; nearest: 'co"),
         ({"a": {"model": "run:b"}, "b": {}}, "runs.a.model is 'run:b'; runs before this one: none"),
+        ({"a": {}, "b": {"output": "runs/a"}}, "runs.b has the output folder of runs.a, runs/a; give it another"),
     ],
 )
 def test_bad_runs(runs: Any, message: str) -> None:

@@ -136,13 +136,14 @@ def _page(run: str, examples: Sequence[SoundExample], options: ListeningOptions)
 def _task_and_rows(run: str, options: ListeningOptions) -> tuple[Task, RowSequence]:
     """The task with its model, and the rows that it listens to."""
     from glassformer.evaluation.runs import load_trained_model, open_run
-    from glassformer.runs.folder import CONFIG
+    from glassformer.runs.folder import CONFIG, no_run
     from glassformer.tasks.base import task_class
 
     reading = None if options.format is None else _reading(options.format)
     if options.task is None:
         if not Path(run, CONFIG).is_file():
-            raise ConfigError(f"{run}: is no run; give the task of the model: --task reconstruct, or pedals")
+            problem = no_run(run, "is no run") if Path(run).exists() else f"{run}: is no run"
+            raise ConfigError(f"{problem}; give the task of the model: --task reconstruct, or pedals")
         opened = open_run(run, device=options.device)
         task = opened.task
         return task, _audio_rows(task, options) or opened.read_rows(options.data, format=reading)

@@ -100,11 +100,13 @@ def _search(values: dict[str, Any], settings: SearchConfig, folder: Path, *, qui
     with spinner("starting"):
         from glassformer.runs.config import parse_config
         from glassformer.runs.folder import RunLock
+        from glassformer.runs.several import refuse_runs
         from glassformer.tasks.base import task_class
         from glassformer.tasks.metrics.metric import greater_is_better
         from glassformer.training.search import search as search_for
         from glassformer.training.trials import cell
 
+    refuse_runs(values, "a search")
     base = parse_config({**values, "output": str(folder)})
     if base.data.validation is None:
         raise ConfigError(

@@ -14,7 +14,7 @@ import typer
 from glassformer.cli.options import DATA, Columns, Options, command, option, pair_of
 from glassformer.cli.screen import note, notes, print_facts, print_json
 from glassformer.cli.train_screen import next_commands, show_end, summary
-from glassformer.cli.train_several import train_runs, train_seeds
+from glassformer.cli.train_several import run_facts, train_runs, train_seeds
 from glassformer.errors import ConfigError, GlassformerError, MissingExtraError
 from glassformer.progress import progress_bar, spinner
 from glassformer.runs import KEYS
@@ -149,11 +149,12 @@ def train(config: ConfigFile = None, *, overrides: Overrides, flags: RunFlags) -
             summary = train_seeds(_only(effective), flags.seeds, each, fresh=flags.fresh, quiet=quiet)
         show(summary, flags.json)
         return
-    one = partial(_train_and_show, partial(run, evaluate=flags.evaluate and not overrides.dry_run), quiet=quiet)
+    evaluate = flags.evaluate and not overrides.dry_run
+    one = partial(_train_and_show, partial(run, evaluate=evaluate), quiet=quiet)
     if ONLY in effective:
         results: Any = one(effective[ONLY])
     else:
-        results = train_runs(effective, one, fresh=flags.fresh, quiet=quiet)
+        results = train_runs(effective, one, evaluate=evaluate, fresh=flags.fresh, quiet=quiet)
     if flags.json and _is_main():
         print_json(results, indent=None)
 
@@ -199,7 +200,17 @@ def _effective(config: Path | None, overrides: Overrides) -> dict[str, RunConfig
     runs = split_runs(values)
     for own in runs.values():
         replace(overrides, output=None).apply(own)
-    return {name: parse_config(own) for name, own in runs.items()}
+    return {name: _parsed_run(name, own) for name, own in runs.items()}
+
+
+def _parsed_run(name: str, values: dict[str, Any]) -> RunConfig:
+    """The configuration of one run of several. Raises: ConfigError: it is none, with the name of the run."""
+    from glassformer.runs.config import parse_config
+
+    try:
+        return parse_config(values)
+    except ConfigError as error:
+        raise ConfigError(f"runs.{name}: {error}") from error
 
 
 def _only(configs: dict[str, RunConfig]) -> RunConfig:
@@ -251,13 +262,7 @@ def _run(
                 Path(config.output) / "model",
                 beside=None if report is None else report.card_comparison(),
             )
-    facts = {
-        "folder": config.output,
-        "steps": result.steps,
-        "best_step": result.best_step,
-        "figures": result.metrics,
-        **({} if report is None else {"beside": report.card_comparison()}),
-    }
+    facts = run_facts(config, result.steps, result.best_step, result.metrics, report)
     return facts, report, next_commands(config, trainer, evaluated=report is not None)
 
 

@@ -14,6 +14,7 @@ from glassformer.progress import progress_bar
 
 if TYPE_CHECKING:
     from glassformer.evaluation.compare.seeds import SeedSummary
+    from glassformer.evaluation.evaluate import EvaluationReport
     from glassformer.runs.config import RunConfig
 
 
@@ -44,22 +45,58 @@ def train_seeds(
 
 
 def train_runs(
-    configs: Mapping[str, RunConfig], run: Callable[[RunConfig], Any], *, fresh: bool, quiet: bool
-) -> dict[str, Any]:
-    """Train the runs of one configuration, skipping finished ones; what each gives, by its name.
+    configs: Mapping[str, RunConfig],
+    run: Callable[[RunConfig], dict[str, Any]],
+    *,
+    evaluate: bool,
+    fresh: bool,
+    quiet: bool,
+) -> dict[str, dict[str, Any]]:
+    """Train the runs of one configuration, skipping finished ones; the facts of each, by its name.
 
-    Args: run: trains one run, given its configuration
+    Args: run: trains one run, given its configuration · evaluate: one without a report is not finished
     Raises: ConfigError: several processes.
     """
     _check_one_process("a configuration of several runs trains them one after the other, in one process")
     results = {}
     for number, (name, config) in enumerate(configs.items(), 1):
-        finished = not fresh and is_finished(Path(config.output), config)
+        finished = None if fresh else finished_facts(config, evaluated=evaluate)
         if not quiet:
-            state = ": finished already" if finished else ""
+            state = "" if finished is None else ": finished already"
             print(f"{name}, {number} of {len(configs)}, in {config.output}{state}", file=sys.stderr)
-        results[name] = None if finished else run(config)
+        results[name] = run(config) if finished is None else finished
     return results
+
+
+def finished_facts(config: RunConfig, *, evaluated: bool) -> dict[str, Any] | None:
+    """What a run was finished with: steps, metrics, its report; None where it is unfinished, or not evaluated yet."""
+    from glassformer.evaluation.evaluate import REPORT, EvaluationReport
+    from glassformer.evaluation.runs import open_run
+    from glassformer.runs.history import read_run
+    from glassformer.tasks.base import task_class
+
+    folder = Path(config.output)
+    if not is_finished(folder, config):
+        return None
+    run, report = open_run(folder), None
+    if run.is_evaluated():
+        report = EvaluationReport.load(run.evaluation_folder() / REPORT)
+    elif evaluated and config.data.validation is not None and task_class(config.task).EVALUATION is not None:
+        return None
+    history = read_run(folder)
+    return run_facts(config, history.last, history.best, history.best_metrics(), report)
+
+
+def run_facts(
+    config: RunConfig,
+    steps: int,
+    best_step: int | None,
+    metrics: Mapping[str, float],
+    report: EvaluationReport | None,
+) -> dict[str, Any]:
+    """The facts of a trained run, as `--json` prints them."""
+    beside = {} if report is None else {"beside": report.card_comparison()}
+    return {"folder": config.output, "steps": steps, "best_step": best_step, "figures": dict(metrics), **beside}
 
 
 def is_finished(folder: Path, config: RunConfig) -> bool:

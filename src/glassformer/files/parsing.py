@@ -7,7 +7,7 @@ import math
 import types
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import IO, Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
@@ -20,6 +20,35 @@ _KINDS: dict[Any, str] = {
     **dict.fromkeys((dict, Mapping), "names and values"),
 }
 """Types of options, as a message says them."""
+
+
+def parse_yaml(stream: IO[bytes]) -> Any:
+    """Parse a YAML document; a duplicate key, of which PyYAML takes the last, is an error.
+
+    Raises: yaml.YAMLError: invalid YAML, or a duplicate key, with its line. Source: YAML 1.2.2, section 3.2.1.3.
+    """
+    import yaml  # imported late: few parse YAML
+
+    loader = yaml.SafeLoader(stream)
+    root = loader.get_single_node()
+    nodes, seen = [root], set()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in seen:  # of an alias
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+        elif isinstance(node, yaml.MappingNode):
+            keys = set()
+            for key, value in node.value:
+                nodes += [key, value]
+                if (name := (key.tag, str(key.value))) in keys:
+                    raise yaml.constructor.ConstructorError(
+                        problem=f"duplicate key {key.value!r}", problem_mark=key.start_mark
+                    )
+                keys.add(name)
+    return None if root is None else loader.construct_document(root)
 
 
 def parse_dataclass(cls: type[T], values: object, path: str = "") -> T:

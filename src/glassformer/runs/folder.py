@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 from glassformer import __version__
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files import nearest_path, open_regular_file, safe_repr
+from glassformer.files.parsing import parse_yaml
 
 if TYPE_CHECKING:
     import torch
@@ -275,9 +276,13 @@ MAX_CONFIG_BYTES = 1_000_000
 
 
 def no_run(folder: str | Path, problem: str) -> str:
-    """The message for a folder that is no run: what is wrong with it, or that it does not exist, with the nearest."""
+    """The message for a folder that is no run: what is wrong, with the runs in it; or no such folder, the nearest."""
     path = Path(folder)
-    return f"{folder}: {problem}" if path.exists() else f"{folder}: no such folder{nearest_path(path)}"
+    if not path.exists():
+        return f"{folder}: no such folder{nearest_path(path)}"
+    inside = sorted(str(config.parent) for config in path.glob(f"*/{CONFIG}"))
+    more = f" and {len(inside) - 5} more" if len(inside) > 5 else ""
+    return f"{folder}: {problem}" + (f"; name one of those in it: {', '.join(inside[:5])}{more}" if inside else "")
 
 
 def read_config(path: Path, error: type[GlassformerError] = ConfigError) -> dict[str, Any]:
@@ -292,7 +297,7 @@ def read_config(path: Path, error: type[GlassformerError] = ConfigError) -> dict
         if size > MAX_CONFIG_BYTES:
             raise error(f"{path}: has {size} bytes, too many for a configuration")
         try:
-            values = yaml.safe_load(stream)
+            values = parse_yaml(stream)
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as problem:
             raise error(f"{path}: invalid YAML: {' '.join(str(problem).split())}") from problem
     if not isinstance(values, dict):

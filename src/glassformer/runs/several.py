@@ -23,7 +23,8 @@ RUNS, REFERENCE = "runs", "run:"
 def split_runs(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The keys and values of each run of a configuration, by its name, in their order.
 
-    Raises: ConfigError: `runs` holds no configurations, a name that is no folder's, or names no run before it.
+    Raises: ConfigError: `runs` holds no configurations, a name that is no folder's, two runs with one output folder, or
+        a reference to no run before it.
     """
     shared = {name: value for name, value in values.items() if name != RUNS}
     runs = values[RUNS]
@@ -38,9 +39,22 @@ def split_runs(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if not isinstance(own, Mapping):
             raise ConfigError(f"runs.{name} is {safe_repr(own)}; it must be names and values, such as task: classify")
         output = str(Path(str(folder)) / name)
-        configs[name] = _resolved({"output": output, **_merged(shared, own)}, models, f"runs.{name}")
-        models[name] = str(Path(str(configs[name]["output"])) / MODEL)
+        config = _resolved({"output": output, **_merged(shared, own)}, models, f"runs.{name}")
+        model = str(Path(str(config["output"])) / MODEL)
+        if same := [other for other in models if models[other] == model]:
+            raise ConfigError(
+                f"runs.{name} has the output folder of runs.{same[0]}, {config['output']}; give it another"
+            )
+        configs[name], models[name] = config, model
     return configs
+
+
+def refuse_runs(values: Mapping[str, Any], what: str) -> None:
+    """Refuse a configuration of several runs where one is needed. Raises: ConfigError: it has `runs`."""
+    if RUNS in values:
+        raise ConfigError(
+            f"{what} needs the configuration of one run, and this one has `runs`; take one of them by itself"
+        )
 
 
 def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from glassformer.ngram.store import save_ngram
 from glassformer.runs.config import RunConfig
 from glassformer.runs.data import read_splits, sample_rows
 from glassformer.runs.folder import seed_folder
+from glassformer.runs.several import refuse_runs
 from glassformer.speech.word_fusion import words_of
 from glassformer.studies.ablation_plan import AblationPlan
 from glassformer.studies.ablation_results import (
@@ -158,6 +159,7 @@ def study_of(values: Mapping[str, Any], output: str | None = None, folder: str |
             "a study needs a section `study` with what to train on and to evaluate on, as in examples/transfer.yaml; "
             "to train one model: glassformer train"
         )
+    refuse_runs(values, "a study")
     section = values["study"]
     is_ablation = isinstance(section, Mapping) and "language_model" in section
     return (parse_ablation if is_ablation else parse_study)(values, output, folder)
