@@ -237,7 +237,7 @@ def _soundfile_blocks(path: str, file: Any) -> Iterator[NDArray[Any]]:
         try:
             block = file.read(max(1, BLOCK_SAMPLES // file.channels), dtype="float32", always_2d=True)
         except soundfile.LibsndfileError as damage:
-            raise DataError(f"{path} is damaged: {damage.error_string} {_KEEPS}") from damage
+            raise DataError(f"{path} is damaged: {damage.error_string.removeprefix('Error : ')} {_KEEPS}") from damage
         if not len(block):
             return
         yield block

@@ -9,6 +9,7 @@ The table is metadata.csv, metadata.tsv, metadata.jsonl or manifest.…, with a 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from glassformer.data.json_rows import JsonLines
@@ -102,20 +103,33 @@ def path_within(folder: Path, path: Path | str) -> Path:
 
 
 def audio_files(folder: Path) -> list[Path]:
-    """The audio files in a folder and in those below, in the order of their paths."""
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in AUDIO_EXTENSIONS)
+    """The audio files in a folder and in those below, in the order of their paths; hidden ones are left out."""
+    return sorted(_audio_files(folder))
 
 
 def is_audio_folder(folder: Path) -> bool:
     """Whether an audio file lies in it or in a folder below."""
-    return any(path.suffix.lower() in AUDIO_EXTENSIONS for path in folder.rglob("*"))
+    return any(True for _ in _audio_files(folder))
+
+
+def no_audio(folder: Path) -> DataError:
+    """The error for a folder without audio files."""
+    return DataError(f"{folder}: holds no audio; files must end in {', '.join(AUDIO_EXTENSIONS)}")
+
+
+def _audio_files(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        # Hidden: what macOS keeps of a file on other disks, `._riff.wav`, is no audio.
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.suffix.lower() in AUDIO_EXTENSIONS and not hidden and not path.is_dir():
+            yield path
 
 
 def _listing(folder: Path) -> RowSequence:
     """The audio files of a folder in order; those of a subfolder have its name as their label."""
     files = [path.relative_to(folder) for path in audio_files(folder)]
     if not files:
-        raise DataError(f"{folder}: holds no audio; files must end in {', '.join(AUDIO_EXTENSIONS)}")
+        raise no_audio(folder)
     flat = [path for path in files if len(path.parts) == 1]
     if flat and len(flat) < len(files):
         raise DataError(f"{folder}: {flat[0]} lies beside folders of labels; put it into one, or write a metadata.csv")

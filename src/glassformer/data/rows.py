@@ -16,8 +16,10 @@ import glob
 import json
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -172,6 +174,12 @@ def _guitar_source(path: Path, options: Mapping[str, Any]) -> RowSource:
     if not path.exists():
         if len(path.parts) > 1:  # a mistyped folder is not to become a synthetic guitar
             raise DataError(f"{path}: no such folder of recordings; a synthetic guitar has a name that is no path")
+        folders = [entry.name for entry in Path().iterdir() if entry.is_dir()]
+        if near := get_close_matches(path.name, folders, cutoff=0.8):
+            warnings.warn(
+                f"{path}: no such folder, so it is a synthetic guitar of this name; nearest: {safe_repr(near[0])}",
+                stacklevel=2,
+            )
         return GuitarSource(str(path), options)
     if not path.is_dir():
         raise DataError(f"{path}: is not a folder; recordings of a guitar are read from a folder")

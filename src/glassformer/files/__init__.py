@@ -74,7 +74,7 @@ def nearest_path(path: Path) -> str:
     """A hint for a path that does not exist: `; nearest: 'runs/mood'`, of the names beside it, or an empty string."""
     try:
         with os.scandir(path.parent) as entries:
-            names = [entry.name for entry in islice(entries, 2_000)]
+            names = [entry.name for entry in islice(entries, 2_000) if entry.name != path.name]  # a broken link
     except (OSError, ValueError):
         return ""
     matches = get_close_matches(path.name[:200], names, cutoff=0.7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 import wave
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,8 @@ def test_recordings_that_are_wet_already(tmp_path: Path) -> None:
 
 def test_short_silent_and_other_recordings(tmp_path: Path) -> None:
     write(tmp_path / "short.wav", ramp(0.3) + 0.1)
-    samples = clips(tmp_path).clip(0).sound[0]
+    with pytest.warns(UserWarning, match=r"last 0\.3 s, and a clip 1 s: the rest of each is silence"):
+        samples = clips(tmp_path).clip(0).sound[0]
     assert samples.shape == (RATE,) and not samples[round(0.3 * RATE) :].any() and samples[: RATE // 4].all()
     silence = np.zeros(5 * RATE)
     silence[-RATE // 2 :] = 0.5
@@ -127,9 +129,36 @@ def test_short_silent_and_other_recordings(tmp_path: Path) -> None:
     loud = [bool(clip.sound[0].any()) for clip in clips(tmp_path, clips=1, seconds=1.0).items()]
     assert loud == [True], "silent windows are drawn again"
     write(tmp_path / "nearly silent.wav", 0 * silence)
-    assert not clips(tmp_path).clip(0).sound[0].any()
+    with pytest.raises(DataError, match=r"nearly silent\.wav: is silent throughout"):
+        clips(tmp_path)
+    for number in range(9):
+        write(tmp_path / f"{number}.wav", ramp(5.0) + 0.1)
+    assert all(clip.sound[0].any() for clip in clips(tmp_path).items()), "others take the place of a silent one"
+    for number in range(9):
+        (tmp_path / f"{number}.wav").unlink()
     write(tmp_path / "nearly silent.wav", 0.5 * np.sin(np.arange(44_100) * 0.1), rate=44_100)
     assert clips(tmp_path).clip(0).sound[1] == RATE
+
+
+@pytest.mark.filterwarnings("ignore:.*the rest of each is silence")
+def test_recordings_of_next_to_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "a.wav", ramp(0.4) + 0.1)
+    with pytest.raises(DataError, match=r"of which this is the part test, last 0\.08 s; needed are 0\.1 s and more"):
+        clips(tmp_path, part="test")
+    assert clips(tmp_path, part="train").clip(0).recipe["end_s"] <= 0.33
+    write(tmp_path / "a.wav", np.zeros(0))
+    with pytest.raises(DataError, match=r"its recordings, last 0 s; needed"):
+        clips(tmp_path)
+
+
+def test_hidden_files_are_none(tmp_path: Path) -> None:
+    write(tmp_path / ".trash" / "a.wav", ramp(1.0))
+    (tmp_path / "._b.wav").write_bytes(b"what macOS keeps of b.wav")
+    (tmp_path / "folder.wav").mkdir()
+    with pytest.raises(DataError, match="holds no audio; files must end in"):
+        clips(tmp_path)
+    write(tmp_path / "b.wav", ramp(1.0) + 0.1)
+    assert {Path(clip.recipe["recording"]).name for clip in clips(tmp_path).items()} == {"b.wav"}
 
 
 def test_other_files_are_other_rows(tmp_path: Path) -> None:
@@ -146,8 +175,17 @@ def test_they_can_be_streamed(tmp_path: Path) -> None:
     assert sorted(len(row["file"]["array"]) for row in stream) == [3_200] * 3
 
 
+def test_a_mistyped_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "recordings").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(UserWarning, match="recordigns: no such folder, so it is a synthetic guitar .* 'recordings'"):
+        read_rows("recordigns", kind="guitar", clips=1)
+    with warnings.catch_warnings(action="error"):
+        read_rows("a guitar", kind="guitar", clips=1)
+
+
 def test_bad_folders_and_options(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no recordings of a guitar"):
+    with pytest.raises(DataError, match="holds no audio"):
         read_rows(tmp_path, kind="guitar", clips=3)
     with pytest.raises(DataError, match="no such folder of recordings; a synthetic guitar has a name that is no path"):
         read_rows(tmp_path / "recordigns", kind="guitar", clips=3)

@@ -62,6 +62,28 @@ def test_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "notes", ['"C4"', "7", '[{"midi": 40}]', '[{"midi": 40, "start_s": "0", "seconds": 1}]', "[3]"]
+)
+def test_notes_of_a_table_have_pitch_and_times(notes: str, tmp_path: Path) -> None:
+    wav(tmp_path / "a.wav")
+    table = tmp_path / "metadata.jsonl"
+    table.write_text(f'{{"file_name": "a.wav", "notes": {notes}}}\n')
+    with pytest.raises(DataError, match=r"metadata\.jsonl: line 1: notes is .*; it must be a list of notes, each with"):
+        read_rows(tmp_path, kind="guitar", clips=3)
+    table.write_text('{"file_name": "a.wav", "notes": [{"midi": 40, "start_s": 0, "seconds": 1.5}]}\n')
+    assert read_rows(tmp_path, kind="guitar")[0]["notes"][0]["midi"] == 40
+
+
+def test_a_broken_link_is_not_its_own_neighbour(tmp_path: Path) -> None:
+    wav(tmp_path / "a1.wav")
+    (tmp_path / "a.wav").symlink_to(tmp_path / "gone.wav")
+    with pytest.raises(
+        DataError, match=r"a\.wav: cannot be opened: No such file or directory; nearest: '[^']*a1\.wav'$"
+    ):
+        read_rows(tmp_path, kind="guitar", clips=3)
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ("<a><event><pitch>4", "invalid XML"),
@@ -81,7 +103,7 @@ def test_annotations_that_cannot_be_read(content: str, message: str, tmp_path: P
 def test_folders_without_recordings(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"holds no recordings of a guitar; needed: a metadata\.csv"):
         read_rows(tmp_path, kind="guitar")
-    with pytest.raises(DataError, match="holds no recordings of a guitar"):
+    with pytest.raises(DataError, match="holds no audio"):
         read_rows(tmp_path, kind="guitar", clips=3)
     with pytest.raises(DataError, match="is not a folder"):
         read_rows(wav(tmp_path / "a.wav"), kind="guitar")

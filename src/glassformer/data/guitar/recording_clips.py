@@ -32,7 +32,9 @@ TEST_SHARE = 0.2
 SILENCE = 0.01
 """A window with a lower peak, as a share of its recording's, is drawn again."""
 DRAWS = 8
-"""How often at most."""
+"""How often at most in its share of the time, and then anywhere."""
+SHORTEST_S = 0.1
+"""Of the recordings of a part, together."""
 
 
 class Stretch(NamedTuple):
@@ -56,7 +58,7 @@ class RecordingClips(ClipRows):
 
     A window has a peak of 1 before its pedals; one that is longer than its recording ends in silence.
     Args: recordings: rows with `file`, and `pedals` and `notes` where they are known
-    Raises: DataError: a recording that is no audio, or none that is dry, or none in the part.
+    Raises: DataError: a recording that is no audio, none that is dry, or none in the part; silence alone.
     """
 
     def __init__(
@@ -73,12 +75,25 @@ class RecordingClips(ClipRows):
         if not usable:
             raise DataError(f"{name}: all recordings went through pedals already; clips with pedals need dry ones")
         self._stretches = list(part_of(sorted(usable, key=_name_hash), options.part))
-        if not self._stretches:
-            raise DataError(f"{name}: the recordings are too short to hold a part {options.part!r}")
         self._ends = list(accumulate(stretch.end - stretch.begin for stretch in self._stretches))
+        self._check_length(name, options)
         self._last: DecodedRecording | None = None
         super().__init__(options, name, columns)
         self.fingerprint = sha256_of(options.fingerprint().encode(), *(_identity(row) for row in usable))
+
+    def _check_length(self, name: str, options: GuitarOptions) -> None:
+        """Refuse a part that holds nothing to hear, and warn of one that is shorter than a clip."""
+        held = self._ends[-1] if self._ends else 0.0
+        what = f"{name}: its recordings" + (
+            "" if options.part == "all" else f", of which this is the part {options.part}"
+        )
+        if held < SHORTEST_S:
+            raise DataError(f"{what}, last {held:.3g} s; needed are {SHORTEST_S} s and more")
+        if held < options.seconds:
+            warnings.warn(
+                f"{what}, last {held:.3g} s, and a clip {options.seconds:g} s: the rest of each is silence",
+                stacklevel=5,
+            )
 
     def recipe(self, index: int) -> dict[str, Any]:
         """What a clip is made of: which window of which recording, its notes, the pedals with their settings."""
@@ -86,8 +101,10 @@ class RecordingClips(ClipRows):
         draw = np.random.default_rng([options.seed, index])
         chain = draw_chain(options.pedals or {}, draw)
         level = float(draw.uniform(*LEVELS))
-        for _ in range(DRAWS):
-            stretch, start = self._place((index + draw.random()) / options.clips * self._ends[-1])
+        for number in range(2 * DRAWS):
+            # In its share of the time; if all of that is silent, anywhere.
+            share = (index + draw.random()) / options.clips if number < DRAWS else draw.random()
+            stretch, start = self._place(share * self._ends[-1])
             recipe = {
                 "title": f"{Path(stretch.row['file']).name}, {start:.1f} s",
                 "recording": stretch.row["file"],
@@ -101,6 +118,9 @@ class RecordingClips(ClipRows):
             }
             if _peak(self._window(recipe)) > SILENCE * self._recording(stretch.row["file"]).peak:
                 break
+        else:
+            if self._recording(recipe["recording"]).peak == 0.0:
+                raise DataError(f"{recipe['recording']}: is silent throughout; clips need something to hear")
         return {**recipe, "through": list(stretch.row.get("pedals") or ())}
 
     def clip(self, index: int, *, dry: bool = False) -> GuitarClip:

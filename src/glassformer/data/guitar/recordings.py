@@ -10,6 +10,7 @@ Source: Kehling et al. 2014 (IDMT-SMT-Guitar); Stein et al. 2010 (IDMT-SMT-Audio
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections import Counter
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from glassformer.data.audio_folder import METADATA_FORMATS, AudioFolderRows, audio_files, path_within
+from glassformer.data.audio_folder import METADATA_FORMATS, AudioFolderRows, audio_files, no_audio, path_within
 from glassformer.data.guitar.clips import GuitarOptions
 from glassformer.data.guitar.pedals import check_pedal
 from glassformer.data.guitar.playing import Note
@@ -77,6 +78,8 @@ class GuitarFolder(RowSource):
         rows = list(_recordings(self._folder))
         if not rows and self._options is not None:
             rows = [{"file": str(path), "notes": [], "pedals": []} for path in audio_files(self._folder)]
+            if not rows:
+                raise no_audio(self._folder)
         if not rows:
             raise DataError(
                 f"{self._folder}: holds no recordings of a guitar; needed: a metadata.csv with the columns file_name "
@@ -88,7 +91,10 @@ class GuitarFolder(RowSource):
 
 
 class TabledRecordings(RowView):
-    """Recordings that a table names, with their pedals as a list. Raises: DataError: an unknown pedal, and its row."""
+    """Recordings that a table names, with their pedals as a list.
+
+    Raises: DataError: an unknown pedal, or notes without pitch or times, and their row.
+    """
 
     def __init__(self, folder: Path, columns: ColumnNames, limit: int) -> None:
         self._rows = AudioFolderRows(folder, None, limit)
@@ -107,15 +113,32 @@ class TabledRecordings(RowView):
         try:
             if not isinstance(names, list):
                 raise DataError(f"pedals is {safe_repr(pedals)}; it must be names of pedals: overdrive delay")
-            return {**row, "pedals": [check_pedal(name) for name in names]}
+            notes = {"notes": _checked_notes(row["notes"])} if "notes" in row else {}
+            return {**row, **notes, "pedals": [check_pedal(name) for name in names]}
         except DataError as problem:
             raise DataError(f"{self._rows.where(index)}: {problem}") from problem
+
+
+def _checked_notes(notes: Any) -> list[Any]:
+    """The notes of a row of a table; an empty cell is none. Raises: DataError: one without pitch or times."""
+    known = notes or []
+    if isinstance(known, list) and all(isinstance(note, Mapping) and _is_note(note) for note in known):
+        return known
+    raise DataError(
+        f"notes is {safe_repr(notes)}; it must be a list of notes, each with the numbers midi, start_s and seconds; "
+        "give a column of remarks another name"
+    )
+
+
+def _is_note(note: Mapping[str, Any]) -> bool:
+    numbers: list[Any] = [note.get(name) for name in ("midi", "start_s", "seconds")]
+    return all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
 
 
 def _recordings(folder: Path) -> Iterator[dict[str, Any]]:
     """The recordings below a folder, in the order of their paths."""
     left_out: Counter[str] = Counter()
-    for path in sorted(folder.rglob("*.wav")):
+    for path in audio_files(folder):
         annotation = path.parent.parent / "annotation" / f"{path.stem}.xml"
         effect = path.parent.name.lower() if path.parent.parent.name.lower() == "samples" else None
         if path.parent.name == "audio" and annotation.is_file():
