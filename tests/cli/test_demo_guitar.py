@@ -82,18 +82,21 @@ def test_as_data_and_by_a_seed(command: Command) -> None:
 
 
 def test_recordings_take_the_place_of_the_guitar(models: GuitarModels, tmp_path: Path) -> None:
-    GuitarRows(GuitarOptions(clips=3, seconds=4.0, pedals=None)).write(tmp_path / "recordings")
+    GuitarRows(GuitarOptions(clips=3, seconds=6.0, pedals=None)).write(tmp_path / "recordings")
     demo = GuitarDemo(models, seed=1, seconds=0.2, recordings=tmp_path / "recordings")
     sections = list(demo.sections(demo_guitar.no_bar))
     assert [section.title for section in sections] == [demo.clip.recipe["title"], *TITLES]
     assert demo.clip.recipe["recording"].startswith(str(tmp_path)) and demo.driven.pedals == ["overdrive"]
-    assert demo_guitar.page_of(sections, demo).command.endswith(f"--seed 1 --recordings {tmp_path / 'recordings'}")
+    command = demo_guitar.page_of(sections, demo).command
+    assert command == "glassformer demo guitar --seed 1 --seconds 0.2 --recordings '…/recordings'"
 
 
 def test_models_of_ones_own(models: GuitarModels, tmp_path: Path) -> None:
     for name in ("pedals", "codec", "wet", "player"):
         getattr(models, name).save_pretrained(tmp_path / name)
-    assert GuitarModels.load(tmp_path).wet.network.sizes.codebooks == 6
+    mine = GuitarModels.load(tmp_path)
+    assert mine.wet.network.sizes.codebooks == 6
+    assert GuitarDemo(mine, 3).command(4) == f"glassformer demo guitar --seed 4 --models {tmp_path}"
 
 
 def test_its_models_are_carried() -> None:

@@ -77,6 +77,8 @@ def test_what_is_known_of_encoded_audio(model: Model) -> None:
     assert encoded.latents.shape == (12, 400)
     assert (encoded.frame_rate_hz, encoded.sample_rate_hz, encoded.seconds) == (400.0, 16_000, 1.0)
     assert repr(encoded) == "EncodedAudio(3 codebooks × 400 frames, 400 Hz, 1.00 s)"
+    one = model.encode_audio(noise(40), sample_rate_hz=16_000, codebooks=1)
+    assert repr(one) == "EncodedAudio(1 codebook × 1 frame, 400 Hz, 0.00 s)"
     sound = model.decode_audio(encoded)
     assert sound.dtype == torch.float32 and sound.shape == (15_992,)  # an odd stride leaves out the last samples
 
@@ -148,6 +150,14 @@ def test_codes_that_are_none(model: Model, codes: Any, message: str) -> None:
         encoded = model.encode_audio(noise(100), sample_rate_hz=16_000)
         with pytest.raises(DataError, match=message):
             model.decode_audio(replace(encoded, codes=codes))
+
+
+def test_codes_and_scales_of_another_codec(model: Model) -> None:
+    encoded = made(downsampling_ratios=[4, 4, 4]).encode_audio(noise(400), sample_rate_hz=16_000)
+    with pytest.raises(DataError, match="another codec: 250 frames a second, and this one has 400; decode them by"):
+        model.decode_audio(encoded)
+    with pytest.raises(DataError, match="does not normalise loudness: leave them out"):
+        model.decode_audio(encoded.codes, scales=0.1)
 
 
 def test_what_is_no_sound(model: Model, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from glassformer.cli.demo_tour import SharedWord, Tour, as_data, observe, stages
 from glassformer.cli.options import Offline, Options, Serving, command, option
-from glassformer.cli.screen import amount, bar, heading, plain_table, print_json, terminal, visible
+from glassformer.cli.screen import amount, bar, heading, notes, plain_table, print_json, terminal, visible
 from glassformer.errors import DataError, GlassformerError
 from glassformer.pages import check_html_path
 
@@ -65,14 +65,15 @@ def demo(
     Then it serves the attention explorer on this machine, with every head of every layer, until Ctrl-C.
 
     [cyan]glassformer demo guitar[/] is a tour of sound: a riff is made up, its pedals are named, it becomes codes
-    and sound again, is played on, and made wet; a page lets you hear and see it.
+    and sound again, a chord is overdriven, and the riff is played on; a page lets you hear and see it.
     """
     if texts == ["guitar"]:
         if serving.html is not None:
             check_html_path(serving.html)
         from glassformer.cli.demo_guitar import GuitarDemo, GuitarModels, demo_guitar
 
-        made = GuitarDemo(GuitarModels.load(riff.models), riff.seed, riff.seconds, riff.recordings)
+        with notes():
+            made = GuitarDemo(GuitarModels.load(riff.models), riff.seed, riff.seconds, riff.recordings)
         demo_guitar(made, html=serving.html, browser=serving.browser, json=json)
         return
     pair = texts or TEXTS

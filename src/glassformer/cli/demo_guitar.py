@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import log2
 from pathlib import Path
-from shlex import quote
+from shlex import join
 from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
@@ -31,13 +31,14 @@ Progress = Callable[[int, int], None]
 """Called with how many of how many are done."""
 CHECKPOINTS = "package:glassformer/checkpoints/"
 RIFF_SECONDS = 3.0
+SECONDS = 10.0
+"""How long a riff is played on."""
 PEDALS = (1, 3)
 """Fewest and most pedals of the riff."""
 OVERDRIVE = {"overdrive": {"gain": 10, "tone_hz": 4_250}}
 """The pedal that a model has learnt to stand in for: that of examples/guitar-wet.yaml."""
 SAMPLING = {"temperature": 0.9, "top_k": 64}
 NEXT = (
-    "glassformer demo guitar --seed 1",
     f"glassformer listen {CHECKPOINTS}guitar_codec --task reconstruct --data my-riff.wav",
     "glassformer train examples/guitar-codec.yaml",
     "glassformer train examples/guitar-own.yaml --data recordings/",
@@ -60,6 +61,7 @@ class GuitarModels:
     codec: Model
     wet: Model
     player: Model
+    folder: Path | None = None
 
     @classmethod
     def load(cls, folder: Path | None = None) -> GuitarModels:
@@ -67,7 +69,9 @@ class GuitarModels:
         from glassformer.model import load
 
         start = f"{CHECKPOINTS}guitar_" if folder is None else f"{folder}/"
-        return cls(*(load(f"{start}{name}", offline=True) for name in ("pedals", "codec", "wet", "player")))
+        names = ("pedals", "codec", "wet", "player")
+        pedals, codec, wet, player = (load(f"{start}{name}", offline=True) for name in names)
+        return cls(pedals, codec, wet, player, folder)
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class GuitarDemo:
     """
 
     def __init__(
-        self, models: GuitarModels, seed: int = 0, seconds: float = 10.0, recordings: Path | None = None
+        self, models: GuitarModels, seed: int = 0, seconds: float = SECONDS, recordings: Path | None = None
     ) -> None:
         self.models, self.seed, self.seconds, self.recordings = models, seed, seconds, recordings
         rows = self._clips("riff")
@@ -95,6 +99,14 @@ class GuitarDemo:
         self.clip, self.dry = rows.clip(number), rows.clip(number, dry=True)
         chords = self._clips("chord", pedals=OVERDRIVE)
         self.chord, self.driven = chords.clip(0, dry=True), chords.clip(0)
+
+    def command(self, seed: int, path: Callable[[object], str] = str) -> str:
+        """The command that makes it, with this seed. Args: path: how a folder is shown"""
+        words = ["glassformer", "demo", "guitar", "--seed", str(seed)]
+        words += ["--seconds", f"{self.seconds:g}"] if self.seconds != SECONDS else []
+        words += ["--recordings", path(self.recordings)] if self.recordings else []
+        words += ["--models", path(self.models.folder)] if self.models.folder else []
+        return join(words)
 
     def _clips(self, content: str, **options: Any) -> ClipRows:
         from glassformer.data.rows import read_rows
@@ -132,7 +144,8 @@ class GuitarDemo:
         about = f"{played}, and goes through pedals; a model names them from the sound alone."
         sounds = [self._sound("dry", self.dry, marks=self._notes()), self._sound("through its pedals", self.clip)]
         title = self.clip.recipe["title"]
-        return Section(title[0].upper() + title[1:], SoundExample(title, sounds, about, facts))
+        title = title if self.recordings else title[0].upper() + title[1:]
+        return Section(title, SoundExample(title, sounds, about, facts))
 
     def _codes(self) -> Section:
         from glassformer.audio.listening import SoundExample
@@ -229,7 +242,8 @@ def demo_guitar(demo: GuitarDemo, *, html: Path | None, browser: bool | None, js
     if json:
         sections = list(demo.sections(no_bar))
         saved = {} if html is None else {"out": str(html), "bytes": page_of(sections, demo).save(html)}
-        print_json({"seed": demo.seed, "sections": [section.example.to_dict() for section in sections], **saved})
+        made = [section.example.to_dict() for section in sections]
+        print_json({"seed": demo.seed, "sections": made, **saved}, indent=None)  # thousands of codes
         return
     console, sections = terminal(), []
     for section in demo.sections(progress_of):
@@ -239,7 +253,7 @@ def demo_guitar(demo: GuitarDemo, *, html: Path | None, browser: bool | None, js
     show_page(page_of(sections, demo), html, browser)
     console.print()
     console.print(Text("What next", style="bold cyan"))
-    for line in NEXT:
+    for line in (demo.command(demo.seed + 1), *NEXT):
         console.print(Text(f"  {line}"), soft_wrap=True)
 
 
@@ -255,13 +269,11 @@ def show(console: Console, section: Section) -> None:
 def page_of(sections: Sequence[Section], demo: GuitarDemo) -> ListeningPage:
     """The page of the demo."""
     from glassformer.explorer.listening_page import ListeningPage
+    from glassformer.pages import shown_path
 
-    own = "" if demo.recordings is None else f" --recordings {quote(str(demo.recordings))}"
-    command = f"glassformer demo guitar --seed {demo.seed}{own}"
     about = ABOUT if demo.recordings is None else ABOUT_RECORDINGS
-    return ListeningPage(
-        [section.example for section in sections], "Glassformer plays guitar", about=about, command=command
-    )
+    examples = [section.example for section in sections]
+    return ListeningPage(examples, "Glassformer plays guitar", about=about, command=demo.command(demo.seed, shown_path))
 
 
 def no_bar(title: str) -> AbstractContextManager[Progress]:

@@ -92,7 +92,7 @@ def listen(
     if json:
         if options.html is not None:
             saved |= {"out": str(options.html), "bytes": _page(run, examples, options).save(options.html)}
-        print_json({"examples": [example.to_dict() for example in examples], **saved})
+        print_json({"examples": [example.to_dict() for example in examples], **saved}, indent=None)
         return
     for example in examples:
         print_example(example)
@@ -125,10 +125,12 @@ def show_page(page: ListeningPage, html: Path | None, browser: bool | None = Non
 
 def _page(run: str, examples: Sequence[SoundExample], options: ListeningOptions) -> ListeningPage:
     from glassformer.explorer.listening_page import ListeningPage
+    from glassformer.pages import shown_path
 
-    name = run if run.startswith("package:") else Path(run).name  # no folders of this machine
-    words = ["glassformer", "listen", name, "--rows", str(options.rows)]
+    words = ["glassformer", "listen", shown_path(run), "--rows", str(options.rows)]
     words += ["--task", options.task] if options.task else []
+    words += [word for data in options.data or () for word in ("--data", shown_path(data))]
+    words += [word for value in options.format or () for word in ("--format", value)]
     words += ["--seed", str(options.seed)] if options.seed else []
     return ListeningPage(examples, f"Listening to {Path(run).name}", command=shlex.join(words))
 

@@ -47,7 +47,7 @@ def look_at_codes(
     page = ListeningPage([example], example.title, command=" ".join(words))
     if json:
         saved = {} if html is None else {"out": str(html), "bytes": page.save(html)}
-        print_json({**example.to_dict(), **saved})
+        print_json({**example.to_dict(), **saved}, indent=None)
         return
     print_example(example)
     show_page(page, html, browser)

@@ -152,7 +152,7 @@ def predict(
 
     [cyan]glassformer predict translation_en_to_de MODEL - --beams 4 < english.txt > german.txt[/]
 
-    [cyan]glassformer predict generate MODEL 'Once upon a time' --set do_sample=true --set seed=1[/]
+    [cyan]glassformer predict pedals package:glassformer/checkpoints/guitar_pedals riff.wav[/]
     """
     with spinner("starting"):
         from glassformer.tasks import pipeline

@@ -7,6 +7,7 @@ Encoding reads a file as it is decoded. Both sides give what they would give for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -58,7 +59,8 @@ class EncodedAudio:
 
     def __repr__(self) -> str:
         books, frames = self.codes.shape
-        return f"EncodedAudio({books} codebooks × {frames} frames, {self.frame_rate_hz:g} Hz, {self.seconds:.2f} s)"
+        size = f"{books} codebook{'' if books == 1 else 's'} × {frames} frame{'' if frames == 1 else 's'}"
+        return f"EncodedAudio({size}, {self.frame_rate_hz:g} Hz, {self.seconds:.2f} s)"
 
 
 def encode_audio(
@@ -115,11 +117,17 @@ def decode_audio(network: Network, codes: Tensor | EncodedAudio, scales: Tensor 
 
     Args: scales: of codes alone, if the codec normalises loudness: `EncodedAudio.scales` [T], or one number
     Returns: [samples], of stereo [2, samples]
-    Raises: UnsupportedError: the network is no codec. DataError: codes of another shape, or out of range; no scales.
+    Raises: UnsupportedError: the network is no codec. DataError: codes of another shape or codec, or out of range; no
+        scales, or some for a codec that takes none.
     """
     codec = require_codec(network)
     encoded = codes if isinstance(codes, EncodedAudio) else None
     checked = check_codes(codec, codes if encoded is None else encoded.codes)
+    if encoded is not None and not math.isclose(encoded.frame_rate_hz, codec.spec.frame_rate_hz):
+        raise DataError(
+            f"codes are of another codec: {encoded.frame_rate_hz:g} frames a second, and this one has "
+            f"{codec.spec.frame_rate_hz:g}; decode them by the codec that made them"
+        )
     given = scales if encoded is None or scales is not None else encoded.scales
     loudness = _check_scales(codec, given, checked.shape[1])
     with torch.inference_mode(), eval_mode(codec):
@@ -182,8 +190,10 @@ def _allowed_counts(codec: AudioCodec) -> str:
 
 
 def _check_scales(codec: AudioCodec, scales: object, frames: int) -> Tensor | None:
-    """The scale of each frame [1, T]; None where the codec has none. Raises: DataError: none, or not as many."""
+    """The scale of each frame [1, T]; None where the codec has none. Raises: DataError: not those that it needs."""
     if not codec.spec.normalises:
+        if scales is not None:
+            raise DataError("scales are given, and this codec does not normalise loudness: leave them out")
         return None
     weight = next(codec.parameters())
     given = torch.as_tensor(scales) if isinstance(scales, (int, float, Tensor)) else None

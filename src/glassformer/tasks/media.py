@@ -33,6 +33,8 @@ WINDOW_SECONDS = 30
 class MediaPipeline(Pipeline):
     """A task of pictures, or of sounds: files or arrays; several are a list of these."""
 
+    INPUT = "picture"
+
     def is_one(self, given: Any) -> bool:
         return not isinstance(given, (list, tuple, Iterator))
 
@@ -51,6 +53,8 @@ class MediaPipeline(Pipeline):
 
 class SoundInputs(MediaPipeline):
     """Sounds: files, samples at the model's sample rate, or {"array": samples, "sampling_rate": 44100}."""
+
+    INPUT = "sound"
 
     def process(self, given: list[Any]) -> dict[str, Tensor]:
         processor: Any = self.model.processor

@@ -45,6 +45,7 @@ class Pipeline(ABC):
     HEAD: what the model has to be loaded for · WHY: what a model lacks that has no such head
     BODY: the body is enough, whatever head it has · BATCH: how many texts go through the model together
     OWN: its options · EMPTY: what a list of no results says, where that is an answer
+    INPUT: what an error calls one of its inputs
     task: by its full name, languages included · options: what holds where a call says nothing
     """
 
@@ -54,6 +55,7 @@ class Pipeline(ABC):
     BATCH: ClassVar[int] = 8
     OWN: ClassVar[tuple[str, ...]] = ()
     EMPTY: ClassVar[str] = ""
+    INPUT: ClassVar[str] = "text"
 
     def __init__(self, model: Model, task: str, *, batch_size: int | None = None, **options: Any) -> None:
         self.model = model
@@ -140,9 +142,10 @@ class Pipeline(ABC):
         done, rest = 0, iter(texts)
         while batch := list(islice(rest, size)):
             for number, given in enumerate(batch, done):
-                with _placed(f"text {number}"):
+                with _placed(f"{self.INPUT} {number}"):
                     self.check_input(given)
-            with _placed(f"text {done}" if len(batch) == 1 else f"texts {done} to {done + len(batch) - 1}"):
+            last = done + len(batch) - 1
+            with _placed(f"{self.INPUT} {done}" if last == done else f"{self.INPUT}s {done} to {last}"):
                 answers = self.answer(batch, options, done)
             yield from answers
             done += len(batch)

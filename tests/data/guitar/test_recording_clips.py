@@ -17,6 +17,7 @@ from glassformer.data.guitar.recording_clips import RecordingClips
 from glassformer.data.rows import read_rows
 from glassformer.data.streams import stream_rows
 from glassformer.errors import ConfigError, DataError
+from glassformer.tasks.transcribe.sounds import sound_title
 
 RATE = 8_000
 
@@ -81,6 +82,7 @@ def test_pedals_are_those_of_the_synthetic_guitar(tmp_path: Path) -> None:
     made = clips(tmp_path, pedals={"overdrive": {"gain": 8}, "delay": 0.5}, dry=True)
     row = made[2]
     assert row["pedals"][0] == "overdrive" and Path(row["file"]["path"]).name == "a.wav"
+    assert sound_title(made, 2) == made.recipe(2)["title"] == f"a.wav, {made.recipe(2)['start_s']:.1f} s"
     recipe, dry = made.recipe(2), made.clip(2, dry=True)
     assert recipe["pedals"][0]["gain"] == 8 and dry.pedals == []
     assert np.array_equal(row["dry"]["array"], dry.sound[0])

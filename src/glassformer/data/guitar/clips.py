@@ -159,7 +159,8 @@ class ClipRows(RowSequence):
         clip, dry = self.clip(index), self.clip(index, dry=True) if self.options.dry else None
         sounds = {"file": clip, "dry": dry} if dry else {"file": clip}
         # What a clip of a recording is called where it is listened to.
-        named = {"path": clip.recipe["recording"]} if "recording" in clip.recipe else {}
+        recipe = clip.recipe
+        named = {"path": recipe["recording"], "title": recipe["title"]} if "recording" in recipe else {}
         samples = {key: {"array": x.sound[0], "sampling_rate": x.sound[1], **named} for key, x in sounds.items()}
         return {**samples, "notes": clip.notes, "pedals": clip.pedals}
 

@@ -115,10 +115,10 @@ def to_float(samples: np.ndarray) -> Samples:
 
 
 def sound_title(rows: Dataset, index: int) -> str:
-    """What a recording is called where it is listened to: the name of its file, or where its row stands."""
+    """What a recording is called where it is listened to: its title, the name of its file, or where its row stands."""
     value = rows[index].get("file")
-    name = value.get("path") if isinstance(value, Mapping) else value
-    return Path(name).name if isinstance(name, str) and name else rows.where(index)
+    title, name = (value.get("title"), value.get("path")) if isinstance(value, Mapping) else (None, value)
+    return title or (Path(name).name if isinstance(name, str) and name else rows.where(index))
 
 
 def note_marks(row: Mapping[str, Any]) -> list[SoundMark]:
