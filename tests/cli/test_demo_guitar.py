@@ -99,6 +99,14 @@ def test_models_of_ones_own(models: GuitarModels, tmp_path: Path) -> None:
     assert GuitarDemo(mine, 3).command(4) == f"glassformer demo guitar --seed 4 --models {tmp_path}"
 
 
+def test_folders_that_are_not_there(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "recordings").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for option, what in (("--recordings", "recordings"), ("--models", "models")):
+        done = command("demo", "guitar", option, "recordigns", "--html", "page.html")
+        assert done.returncode == 2 and f"recordigns: no such folder of {what}; nearest: 'recordings'" in done.stderr
+
+
 def test_its_models_are_carried() -> None:
     models = GuitarModels.load()
     assert models.player.network.sizes.codebooks == 4 and models.codec.family.model_type == "dac"

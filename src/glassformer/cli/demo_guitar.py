@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.text import Text
 
 from glassformer.cli.screen import heading, plain_table, print_json, progress_of, terminal, text_of, visible
+from glassformer.errors import DataError
+from glassformer.files import nearest_path
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,6 +70,8 @@ class GuitarModels:
         """The checkpoints that are part of this package; or the runs of examples/guitar-own.yaml, in their folder."""
         from glassformer.model import load
 
+        if folder is not None and not folder.is_dir():
+            raise DataError(f"{folder}: no such folder of models{nearest_path(folder)}")
         start = f"{CHECKPOINTS}guitar_" if folder is None else f"{folder}/"
         names = ("pedals", "codec", "wet", "player")
         pedals, codec, wet, player = (load(f"{start}{name}", offline=True) for name in names)
@@ -93,6 +97,8 @@ class GuitarDemo:
         self, models: GuitarModels, seed: int = 0, seconds: float = SECONDS, recordings: Path | None = None
     ) -> None:
         self.models, self.seed, self.seconds, self.recordings = models, seed, seconds, recordings
+        if recordings is not None and not recordings.exists():
+            raise DataError(f"{recordings}: no such folder of recordings{nearest_path(recordings)}")
         rows = self._clips("riff")
         low, high = PEDALS
         number = next((x for x in range(len(rows)) if low <= len(rows.clip(x).pedals) <= high), 0)

@@ -166,7 +166,8 @@ def _audio_rows(task: Task, options: ListeningOptions) -> RowSequence | None:
     files = options.data or []
     if not files or not all(name.lower().endswith(AUDIO) for name in files):
         return None
-    return read_rows([{task.columns["file"]: name} for name in files])
+    column = task.columns.get("file") or task.columns["source"]  # of pairs, what is converted
+    return read_rows([{column: name} for name in files])
 
 
 def _reading(texts: Sequence[str]) -> dict[str, Any]:

@@ -157,6 +157,9 @@ def test_a_decoder_converts_recordings(tmp_path: Path, codec: str) -> None:
     (before, after, truth), *_ = (example.sounds for example in task.listen(rows))
     assert before.seconds == after.seconds == truth.seconds == 0.5
     assert not np.array_equal(before.samples, truth.samples)
+    (alone,) = task.listen(read_rows([{"dry": rows[0]["dry"]}]))  # a recording of one's own, without a truth
+    assert [sound.name for sound in alone.sounds] == ["before", "after"] and not alone.facts
+    assert np.array_equal(alone.sounds[1].samples, after.samples)
 
 
 def converter() -> Model:

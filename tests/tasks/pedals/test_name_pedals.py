@@ -235,3 +235,5 @@ def test_it_names_pedals_of_what_is_listened_to() -> None:
         }
     bare = read_rows([{"file": row["file"]} for row in rows])
     assert [fact[0] for example in task.listen(bare) for fact in example.facts] == ["pedals named"] * 2
+    (silent,) = task.listen(read_rows([{"file": {"array": np.zeros(8_000), "sampling_rate": 16_000}}]))
+    assert silent.facts == [("pedals named", "none can be heard: it is silent")]

@@ -70,7 +70,7 @@ class GuitarOptions:
         require("clips", whole["clips"] and 1 <= self.clips <= 10**9, "a whole number from 1 up")
         rates = "a whole number from 8000 to 96000"
         require("sample_rate_hz", whole["sample_rate_hz"] and 8_000 <= self.sample_rate_hz <= 96_000, rates)
-        require("seed", whole["seed"] and 0 <= self.seed < 2**32, "a whole number from 0 up")
+        require("seed", whole["seed"] and 0 <= self.seed < 2**32, f"a whole number from 0 to {2**32 - 1}")
         numeric = isinstance(self.seconds, (int, float)) and not isinstance(self.seconds, bool)
         require("seconds", numeric and 0.1 <= self.seconds <= 600.0, "a number from 0.1 to 600")
         kinds, one = get_args(Content), isinstance(self.contents, str)

@@ -128,17 +128,30 @@ class AudioToAudio(CodesTask):
         return labels
 
     def listen(self, rows: Dataset) -> Iterator[SoundExample]:
-        """The source, what the model makes of it, and the true target: before, after, truth."""
+        """The source, what the model makes of it, and the true target where rows have one: before, after, truth."""
+        if len(rows) and rows[0].get(self.columns["target"]) is None:
+            sources = self.sounds(rows, "source")
+            for index in range(len(rows)):
+                with placed(rows, index):
+                    source = sources.read(index)
+                yield SoundExample(sound_title(rows, index, self.columns["source"]), self._converted(source, index))
+            return
         for index, source, target in self._pairs(rows):
-            codes = torch.from_numpy(self.codes_of(source)).T
-            made = self.decoded("after", convert_codes(self.model.network, codes, seed=index), about="by the model")
+            before, made = self._converted(source, index)
             distances = [
-                (name, f"{self._distance(torch.as_tensor(samples), target):.2f} dB from the truth")
-                for name, samples in (("after", made.samples), ("before", source))
+                (sound.name, f"{self._distance(torch.as_tensor(sound.samples), target):.2f} dB from the truth")
+                for sound in (made, before)
             ]
-            before = Sound("before", source, self.rate_hz, codes=codes, frame_rate_hz=self.frame_rate_hz)
             truth = Sound("truth", target, self.rate_hz, marks=note_marks(rows[index]))
-            yield SoundExample(sound_title(rows, index), [before, made, truth], facts=distances)
+            title = sound_title(rows, index, self.columns["source"])
+            yield SoundExample(title, [before, made, truth], facts=distances)
+
+    def _converted(self, source: np.ndarray, seed: int) -> list[Sound]:
+        """A recording before and after the model."""
+        codes = torch.from_numpy(self.codes_of(source)).T
+        before = Sound("before", source, self.rate_hz, codes=codes, frame_rate_hz=self.frame_rate_hz)
+        made = convert_codes(self.model.network, codes, seed=seed)
+        return [before, self.decoded("after", made, about="by the model")]
 
     # ------------------------------------------------------------------------------------------ evaluation
 

@@ -15,12 +15,10 @@ from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.tasks.media import SoundInputs, sound_samples
 from glassformer.tasks.pedals.chains import chain_text, write_chains, writes_pedals
-from glassformer.tasks.pedals.windows import Windows
+from glassformer.tasks.pedals.windows import QUIETEST, Windows
 from glassformer.tasks.results import Label, Results
 
 SHORTEST_SECONDS = 0.1
-QUIETEST = 1e-4
-"""Peak of a recording that is silent: -80 dB of full scale."""
 
 
 class PedalNames(SoundInputs):

@@ -43,7 +43,7 @@ from glassformer.tasks.pedals.chains import (
     writes_pedals,
 )
 from glassformer.tasks.pedals.scores import chain_scores
-from glassformer.tasks.pedals.windows import Windows
+from glassformer.tasks.pedals.windows import QUIETEST, Windows
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.augmentation import Augmentation
 from glassformer.tasks.transcribe.sounds import RowSounds, note_marks, sound_title
@@ -200,8 +200,9 @@ class NamePedals(RowTask):
             features = self.windows.all_features(torch.from_numpy(samples))
             (chain,) = write_chains(self.model, features, [len(features)])
             named = [name for name, _ in chain]
+            silent = float(np.abs(samples).max(initial=0.0)) < QUIETEST
             sound = Sound("recording", samples, self.windows.extractor.sample_rate_hz, marks=note_marks(row))
-            facts = [("pedals named", chain_text(named))]
+            facts = [("pedals named", "none can be heard: it is silent" if silent else chain_text(named))]
             if true is not None:
                 facts += [("truly", chain_text(true)), ("exact", "yes" if named == true else "no")]
             yield SoundExample(sound_title(rows, index), [sound], facts=facts)

@@ -24,6 +24,8 @@ from glassformer.tasks.pedals.cepstrum import BANDS, cepstral_bands
 WINDOWS_AT_ONCE = 64
 SILENCE_DB = -60.0
 """A window that is quieter than the peak of its recording by more is silence, and names no pedal."""
+QUIETEST = 1e-4
+"""Peak of a recording that is silent: -80 dB of full scale."""
 
 
 class Windows:

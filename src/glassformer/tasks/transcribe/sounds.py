@@ -114,9 +114,9 @@ def to_float(samples: np.ndarray) -> Samples:
     return floats / np.float32(FULL_SCALE) if samples.dtype == np.int16 else floats
 
 
-def sound_title(rows: Dataset, index: int) -> str:
+def sound_title(rows: Dataset, index: int, column: str = "file") -> str:
     """What a recording is called where it is listened to: its title, the name of its file, or where its row stands."""
-    value = rows[index].get("file")
+    value = rows[index].get(column)
     title, name = (value.get("title"), value.get("path")) if isinstance(value, Mapping) else (None, value)
     return title or (Path(name).name if isinstance(name, str) and name else rows.where(index))
 
