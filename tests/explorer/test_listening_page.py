@@ -101,3 +101,10 @@ def test_attention_travels_as_roots(page_files: Path) -> None:
     most = frame.arrays["most"][:, None, None]
     assert most.ravel().tolist() == pytest.approx([1.0, 0.04])
     assert np.abs(most * (frame.arrays["values"] / 255.0) ** 2 - probs).max() < 0.004
+
+
+def test_a_page_is_heard_in_a_notebook(page_files: Path, tmp_path: Path) -> None:
+    page = ListeningPage(iter([SoundExample("A4", [Sound("tone", tone(440), RATE)])]), "Notes")
+    shown = page._repr_html_()
+    assert shown.startswith('<iframe srcdoc="') and "data-key=&quot;wav/0/0&quot;" in shown
+    assert page._repr_html_() == shown and page.save(tmp_path / "page.html") > len("".join(page.parts())) // 2

@@ -190,6 +190,7 @@ def test_frozen_parts_stay_as_they_are(values: dict[str, Any], tmp_path: Path) -
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
+        ("freeze", [""], r"freeze names ''; the network has: embed, blocks, "),
         ("freeze", ["embd"], r"freeze names 'embd'; nearest: 'embed', .*; the network has: embed, blocks, "),
         ("freeze", ["embed", "blocks", "final_norm", "head"], "nothing is left to train"),
         ("task", "clasify", "task is 'clasify'; nearest: 'classify'"),

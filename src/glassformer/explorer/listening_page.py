@@ -24,7 +24,7 @@ from glassformer.audio.features import MAX_HZ, LogMel
 from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample
 from glassformer.errors import DataError
 from glassformer.explorer import binary_frames
-from glassformer.explorer.standalone_page import CAP_BYTES, frame_block, json_block, page_around
+from glassformer.explorer.standalone_page import CAP_BYTES, frame_block, json_block, notebook_iframe, page_around
 from glassformer.pages import write_page_parts
 
 RANGE = 8.0
@@ -94,6 +94,12 @@ class ListeningPage:
     def save(self, path: str | Path) -> int:
         """Write the page atomically. Returns: its size in bytes. Raises: DataError: as `parts`, or no such path."""
         return write_page_parts(path, self.parts())
+
+    def _repr_html_(self) -> str:
+        """Rich display in a notebook: the page, to hear and see."""
+        if isinstance(self.examples, Iterator):
+            self.examples = list(self.examples)  # the page may be shown again, or saved
+        return notebook_iframe("".join(self.parts()))
 
 
 def _entry(example: SoundExample) -> dict[str, Any]:

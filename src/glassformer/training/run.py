@@ -75,8 +75,9 @@ def freeze(network: nn.Module, names: Sequence[str]) -> None:
     Raises: ConfigError: there is no such part, or nothing is left to train.
     """
     known: dict[str, Any] = {**dict(network.named_modules()), **dict(network.named_parameters())}
+    known.pop("", None)  # the network itself
     for name in names:
-        if not name or name not in known:
+        if name not in known:
             parts = ", ".join(child for child, _ in network.named_children())
             raise ConfigError(f"freeze names {name!r}{nearest(name, known)}; the network has: {parts}")
         known[name].requires_grad_(False)
