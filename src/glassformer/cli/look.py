@@ -26,7 +26,7 @@ from glassformer.cli.options import (
     option,
 )
 from glassformer.cli.screen import byte_amount, notes, print_json, progress_of
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.pages import check_html_path
 from glassformer.progress import spinner
 from glassformer.runs.folder import CONFIG
@@ -143,7 +143,13 @@ def _look_at_attention(
     """Serve the explorer until Ctrl-C, or write it as an HTML file."""
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionRuns
+    from glassformer.tasks.pedals.chains import writes_pedals
 
+    if writes_pedals(model):
+        raise UnsupportedError(
+            "look shows models that write text, and this one names pedals; hear and see it by: glassformer listen "
+            "MODEL --task pedals --data FILE"
+        )
     if page.html is not None:
         start.check_saved()
     factory = model.session_factory(truncation=truncation, corpus=page.corpus, codec=page.codec)
