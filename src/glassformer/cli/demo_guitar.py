@@ -101,7 +101,7 @@ class GuitarDemo:
             raise DataError(f"{recordings}: no such folder of recordings{nearest_path(recordings)}")
         rows = self._clips("riff")
         low, high = PEDALS
-        number = next((x for x in range(len(rows)) if low <= len(rows.clip(x).pedals) <= high), 0)
+        number = next((x for x in range(len(rows)) if low <= len(rows.recipe(x)["pedals"]) <= high), 0)
         self.clip, self.dry = rows.clip(number), rows.clip(number, dry=True)
         chords = self._clips("chord", pedals=OVERDRIVE)
         self.chord, self.driven = chords.clip(0, dry=True), chords.clip(0)

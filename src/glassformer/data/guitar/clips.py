@@ -118,8 +118,20 @@ class ClipRows(RowSequence):
         self.columns, self.kinds = schema.columns, schema.kinds
 
     @abstractmethod
+    def recipe(self, index: int) -> dict[str, Any]:
+        """What a clip is made of, with its `notes` and `pedals`; `through`: pedals that it went through already."""
+
+    @abstractmethod
+    def sound(self, recipe: Mapping[str, Any]) -> NDArray[np.float32]:
+        """The samples of a recipe. [samples]"""
+
     def clip(self, index: int, *, dry: bool = False) -> GuitarClip:
         """A clip; `dry`: the same as it was before the pedals."""
+        recipe = self.recipe(index)
+        if dry:
+            recipe["pedals"] = []
+        pedals = [*recipe.get("through", ()), *(link["pedal"] for link in recipe["pedals"])]
+        return GuitarClip((self.sound(recipe), self.options.sample_rate_hz), recipe["notes"], pedals, recipe)
 
     def __len__(self) -> int:
         return self.options.clips
@@ -197,12 +209,8 @@ class GuitarRows(ClipRows):
             "pedals": draw_chain(options.pedals or {}, draw),
         }
 
-    def clip(self, index: int, *, dry: bool = False) -> GuitarClip:
-        recipe = self.recipe(index)
-        if dry:
-            recipe["pedals"] = []
-        sound = render(recipe), self.options.sample_rate_hz
-        return GuitarClip(sound, recipe["notes"], [link["pedal"] for link in recipe["pedals"]], recipe)
+    def sound(self, recipe: Mapping[str, Any]) -> NDArray[np.float32]:
+        return render(recipe)
 
 
 class GuitarSource(RowSource):

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from glassformer.audio.read import Samples, audio_seconds, read_audio
-from glassformer.data.guitar.clips import LEVELS, ClipRows, GuitarClip, GuitarOptions
+from glassformer.data.guitar.clips import LEVELS, ClipRows, GuitarOptions
 from glassformer.data.guitar.pedals import apply_pedals, draw_chain, full_scale
 from glassformer.data.sequence import ColumnNames, Row, sha256_of
 from glassformer.errors import DataError
@@ -123,14 +123,10 @@ class RecordingClips(ClipRows):
                 raise DataError(f"{recipe['recording']}: is silent throughout; clips need something to hear")
         return {**recipe, "through": list(stretch.row.get("pedals") or ())}
 
-    def clip(self, index: int, *, dry: bool = False) -> GuitarClip:
-        recipe = self.recipe(index)
-        if dry:
-            recipe["pedals"] = []
+    def sound(self, recipe: Mapping[str, Any]) -> Samples:
         wet = apply_pedals(full_scale(self._window(recipe)), self.options.sample_rate_hz, recipe["pedals"])
-        sound = (recipe["level"] * full_scale(wet)).astype(np.float32), self.options.sample_rate_hz
-        pedals = [*recipe["through"], *(link["pedal"] for link in recipe["pedals"])]
-        return GuitarClip(sound, recipe["notes"], pedals, recipe)
+        samples: Samples = (recipe["level"] * full_scale(wet)).astype(np.float32)
+        return samples
 
     def _place(self, at: float) -> tuple[Stretch, float]:
         """The stretch at a time of all, and where in its recording a window begins, in seconds."""
