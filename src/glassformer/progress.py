@@ -68,7 +68,7 @@ def _logged(what: str, total: int | None) -> Callable[[int], None]:
 
 def log_lines(what: str) -> Callable[[int, int | None], None]:
     """A function that prints a line about how many of how many are done, at most every `log_seconds`."""
-    if log_seconds is None or not _is_first_process():
+    if log_seconds is None or not is_first_process():
         return lambda done, total: None
     interval, last = log_seconds, time.monotonic()
 
@@ -109,7 +109,7 @@ def spinner(what: str, *, shown: bool | None = None, delay: float = 0.5, logged:
         console = Console(stderr=True)
         live = Live(Spinner("dots", f"{what} …"), console=console, transient=True, redirect_stdout=sys.stdout.isatty())
         begin, end, wait = live.start, live.stop, delay
-    elif logged is not None and _is_first_process():
+    elif logged is not None and is_first_process():
         begin, end, wait = partial(print, f"{what} …", file=sys.stderr, flush=True), lambda: None, logged
     else:
         yield
@@ -126,9 +126,10 @@ def spinner(what: str, *, shown: bool | None = None, delay: float = 0.5, logged:
         end()
 
 
-def _is_first_process() -> bool:
+def is_first_process() -> bool:
+    """Whether this process is the one that speaks, of several that train together."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def _is_terminal() -> bool:
-    return sys.stderr.isatty() and _is_first_process()
+    return sys.stderr.isatty() and is_first_process()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +15,7 @@ from glassformer.cli.screen import note, notes, print_facts, print_json
 from glassformer.cli.train_screen import next_commands, show_end, summary
 from glassformer.cli.train_several import run_facts, train_runs, train_seeds
 from glassformer.errors import ConfigError, GlassformerError, MissingExtraError
-from glassformer.progress import progress_bar, spinner
+from glassformer.progress import is_first_process, progress_bar, spinner
 from glassformer.runs import KEYS
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ def train(config: ConfigFile = None, *, overrides: Overrides, flags: RunFlags) -
         results: Any = one(effective[ONLY])
     else:
         results = train_runs(effective, one, evaluate=evaluate, fresh=flags.fresh, quiet=quiet)
-    if flags.json and _is_main():
+    if flags.json and is_first_process():
         print_json(results, indent=None)
 
 
@@ -170,16 +169,11 @@ def _train_and_show(
 
     with notes():
         result, report, commands = run(config)
-    if not quiet and _is_main():
+    if not quiet and is_first_process():
         if report is not None:
             show(report, json=False)
         show_end(config, result, commands)
     return result
-
-
-def _is_main() -> bool:
-    """Whether this process speaks, of several."""
-    return os.environ.get("RANK", "0") == "0"
 
 
 def _effective(config: Path | None, overrides: Overrides) -> dict[str, RunConfig]:

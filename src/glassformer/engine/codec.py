@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -48,13 +48,12 @@ class EncodedAudio:
 
     def first(self, frames: int) -> EncodedAudio:
         """The first so many frames."""
-        return EncodedAudio(
-            self.codes[:, :frames],
-            self.latents[:, :frames],
-            self.frame_rate_hz,
-            self.sample_rate_hz,
-            min(int(frames / self.frame_rate_hz * self.sample_rate_hz), self.samples),
-            None if self.scales is None else self.scales[:frames],
+        return replace(
+            self,
+            codes=self.codes[:, :frames],
+            latents=self.latents[:, :frames],
+            samples=min(int(frames / self.frame_rate_hz * self.sample_rate_hz), self.samples),
+            scales=None if self.scales is None else self.scales[:frames],
         )
 
     def __repr__(self) -> str:
