@@ -6,11 +6,34 @@ import ast
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "glassformer"
-MODULE, FUNCTION = 350, 50
+MODULE, FUNCTION = 500, 60
+
+
+def docstring_lines(tree: ast.Module) -> set[int]:
+    """Numbers of the lines that docstrings of the module, its classes and its functions take."""
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+                lines.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return lines
+
+
+def lines_of_code(text: str) -> int:
+    """Lines that are neither blank, nor a comment, nor part of a docstring."""
+    documentation = docstring_lines(ast.parse(text))
+    return sum(
+        number not in documentation and line.strip() != "" and not line.strip().startswith("#")
+        for number, line in enumerate(text.split("\n"), 1)
+    )
 
 
 def offenders() -> dict[str, dict[str, int]]:
-    """Modules and functions over their budget → lines; a function's key is `path: name`, nested ones by both names."""
+    """Modules over their budget → lines of code; functions over theirs → lines.
+
+    A function's key is `path: name`, that of a nested one `path: outer.name`.
+    """
     modules: dict[str, int] = {}
     functions: dict[str, int] = {}
 
@@ -26,7 +49,7 @@ def offenders() -> dict[str, dict[str, int]]:
 
     for file in sorted(SOURCE.rglob("*.py")):
         path, text = file.relative_to(SOURCE).as_posix(), file.read_text(encoding="utf-8")
-        if text.count("\n") > MODULE:
-            modules[path] = text.count("\n")
+        if (code := lines_of_code(text)) > MODULE:
+            modules[path] = code
         visit(ast.parse(text), path, "")
     return {"modules": modules, "functions": functions}
