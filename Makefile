@@ -15,7 +15,10 @@ CLIENTS := .venv-clients
 BIN := $(VENV)/bin
 # One thread a worker: torch's own threads would fight with the workers for the same cores. Compiled modules are kept, or
 # each process that a test starts would compile the package again.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest
+PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(CPU_$(CPU)) $(BIN)/python -m pytest
+
+# `make test CPU=avx2`: as on a processor that has AVX2 and nothing beyond, which most laptops are.
+CPU_avx2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_CBWR=AVX2 FBGEMM_ENABLE_INSTRUCTIONS=AVX2
 
 # The page is kept built, so only those who change it, and the tests that it is current, need Node; where there is none
 # those tests say so.

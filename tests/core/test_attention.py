@@ -22,6 +22,7 @@ from glassformer.core import (
     Packing,
     Tape,
     dot_product,
+    processor,
     scaled_dot_product_attention,
 )
 from glassformer.core.attention import SCORES_AT_ONCE
@@ -87,7 +88,7 @@ def test_unfused_attention_is_the_papers_function(groups: int, at_once: int, mon
 def test_without_the_fused_kernel_narrow_attention_differs_by_rounding(
     spec: AttentionSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dot_product, "_has", lambda name: name == "avx512_bf16")
+    monkeypatch.setattr(processor, "has", lambda name: name == "avx512_bf16")
     monkeypatch.setattr(dot_product, "FEWEST_SCORES", 0)
     layer, x = perturbed(spec.make()).eval(), torch.randn(3, 9, 32)
     with torch.inference_mode():

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from glassformer.core import processor
 from glassformer.engine import products
 from glassformer.engine.packed_linear import PackedLinear
 from glassformer.engine.prepare import (
@@ -135,7 +136,8 @@ def test_any_size_fits(
         got, wanted = packed(x), linear(x.float())
     assert packed.fast
     assert got.shape == wanted.shape
-    assert got.dtype == (torch.bfloat16 if precision in ("bf16", "int8") and inside else x.dtype)
+    narrow = precision in ("bf16", "int8") and inside and processor.is_fast(torch.bfloat16)
+    assert got.dtype == (torch.bfloat16 if narrow else x.dtype)
     scale = (x.float().abs().amax() * linear.weight.abs().amax() * widths[0] ** 0.5 if x.numel() else 1.0) + 1.0
     assert ((got.float() - wanted).abs() <= 2 * BOUNDS[precision] * scale).all()
 
@@ -415,6 +417,41 @@ def test_a_missing_product_is_reported_once(
     assert all(precision in str(w.message) and w.filename == __file__ for w in caught)
 
 
+def test_bf16_is_computed_in_fp32_where_the_processor_has_no_bf16(
+    network: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not kernels("bf16"):
+        pytest.skip("needs the packed products of x86")
+    monkeypatch.setattr(processor, "is_fast", lambda dtype, device="cpu": dtype != torch.bfloat16)
+    wanted = run(network)
+    with pytest.warns(UserWarning, match="no instructions for bf16 products") as caught:
+        prepare(network, "bf16")
+    assert len(caught) == 1 and caught[0].filename == __file__
+    narrow = run(network)
+    assert 1e-5 < off(narrow, wanted) < BOUNDS["bf16"]
+    x = torch.randn(3, 8)
+    layer = nn.Linear(8, 5)
+    with torch.inference_mode():
+        packed = PackedLinear(layer, "bf16", inside=True)(x)
+        assert packed.dtype == torch.float32
+        assert off(packed, nn.functional.linear(x, layer.weight.bfloat16().float(), layer.bias)) < 1e-6
+    assert torch.equal(run(prepare(network, "bf16")), narrow)
+
+
+@pytest.mark.skipif(not kernels("int8"), reason="needs the packed products of x86")
+def test_no_sum_saturates_without_vnni(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AVX2 adds pairs of products in 16 bits: the largest inputs and weights are where they would not fit."""
+    monkeypatch.setattr(processor, "has", lambda name: name != "vnni")
+    layer = nn.Linear(64, 3, bias=False)
+    with torch.no_grad():
+        layer.weight[0], layer.weight[1], layer.weight[2] = 1.0, -1.0, 0.5
+    x = torch.ones(20, 64)
+    with torch.inference_mode():
+        y = PackedLinear(layer, "int8", inside=False)(x)
+        step = PackedLinear(layer, "int8", inside=False)(x[:4, None])
+    assert off(y, layer(x)) < 1e-3 and off(step[:, 0], layer(x[:4])) < 1e-2
+
+
 @pytest.mark.parametrize("changing", [True, False])
 def test_threads_may_run_it(network: Tiny, changing: bool) -> None:
     """In fp32 while others prepare and undo; in a narrow precision once it is prepared, by whoever came first."""
@@ -479,13 +516,13 @@ def test_a_step_in_fp32_reads_16_bits_only_where_they_hold_the_weights(
     linear = nn.Linear(70, 90).requires_grad_(False)
     if held:
         linear.weight.copy_(linear.weight.half())
-    narrow, packed_fp16 = list[Tensor](), products._packed_fp16
+    narrow, fp16_for_step = list[Tensor](), products._fp16_for_step
 
-    def noted(weight: Tensor, bias: Tensor | None, inside: bool) -> products.Product:
+    def noted(weight: Tensor, bias: Tensor | None) -> products.Product:
         narrow.append(weight)
-        return packed_fp16(weight, bias, inside)
+        return fp16_for_step(weight, bias)
 
-    monkeypatch.setattr(products, "_packed_fp16", noted)
+    monkeypatch.setattr(products, "_fp16_for_step", noted)
     packed = PackedLinear(linear, "fp32", inside=True)
     with torch.inference_mode():
         step, prompts = torch.randn(texts, 1, 70), torch.randn(texts, 5, 70)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+
+from glassformer.core import processor
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -96,13 +97,7 @@ def prefers_unfused(q: Tensor, k: Tensor) -> bool:
     """Whether `unfused_attention` is faster than the fused kernel: many scores in bf16, on a CPU that multiplies it."""
     if q.dtype != torch.bfloat16 or q.device.type != "cpu" or q.shape[:3].numel() * k.shape[2] < FEWEST_SCORES:
         return False
-    return _has("avx512_bf16") and (q.shape[2] <= FEW_QUERIES or not _has("amx_tile"))
-
-
-@cache
-def _has(instructions: str) -> bool:
-    """Whether the processor has them."""
-    return bool(getattr(torch.cpu, f"_is_{instructions}_supported", bool)())
+    return processor.has("avx512_bf16") and (q.shape[2] <= FEW_QUERIES or not processor.has("amx_tile"))
 
 
 def soft_cap(x: Float[Tensor, "..."], cap: float) -> Float[Tensor, "..."]:

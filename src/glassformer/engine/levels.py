@@ -24,9 +24,9 @@ _to_levels = Instruction(kind=Kind.TO_LEVELS)
 _from_levels = Instruction(kind=Kind.FROM_LEVELS)
 
 
-def row_steps(x: Tensor) -> Tensor:
-    """The distance between two levels of each row, so that its largest magnitude is level 127. [..., in] → [..., 1]"""
-    return _largest(x).div_(LEVELS)
+def row_steps(x: Tensor, levels: int = LEVELS) -> Tensor:
+    """The distance between two levels of each row, so that its largest magnitude is the last. [..., in] → [..., 1]"""
+    return _largest(x).div_(levels)
 
 
 def token_levels(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.core import processor
 from glassformer.engine import program
 from glassformer.files.atomic import atomic_file
 from glassformer.files.child import command
@@ -161,7 +162,10 @@ def _features() -> str:
     """What the processor has. LLVM prefers short vectors for some that have long ones, which read weights faster."""
     from llvmlite import binding
 
-    return f"{binding.get_host_cpu_features().flatten()},-prefer-256-bit"
+    features = binding.get_host_cpu_features()
+    if not processor.has("avx512"):
+        features.update({name: False for name in features if name.startswith(processor.BEYOND_AVX2)})
+    return f"{features.flatten()},-prefer-256-bit"
 
 
 def _compile(path: Path) -> None:

@@ -6,8 +6,8 @@
     fp32: the same numbers, faster · fp16: narrow weights · bf16, int8: narrow weights and inputs; see `products`
 
 Only the products are narrow. Norms, the residual stream and everything outside the blocks stay in fp32; what flows from
-one linear layer of a block to the next (q, k, v, z, neurons) is bfloat16 under "bf16" and "int8". These are the dtypes
-that `torch.autocast` gives, too.
+one linear layer of a block to the next (q, k, v, z, neurons) is bfloat16 under "bf16" and "int8", on processors that
+have instructions for it. These are the dtypes that `torch.autocast` gives, too.
 
 Many tokens at once (encoding, prefill) are bound by compute, where bf16 and int8 are fastest. A step of generation is
 one token in each row and bound by memory bandwidth: the fewer bytes the weights have, the faster, and fp16 leaves all
@@ -26,6 +26,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from glassformer.core import processor
 from glassformer.core.language_heads import TokenPrediction
 from glassformer.core.stack import Stack
 from glassformer.engine import native
@@ -89,8 +90,8 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
                 stack.few_tokens = DecodeStep()
         for head in _vocabulary_heads(network):
             head.largest_logits = LargestLogits()
-        if any(not form.fast for form in packed.values()):
-            _warn_of_slow_products(precision, slots[0][3].weight.device)
+        if packed:
+            _note_on_products(precision, slots[0][3].weight.device, all(form.fast for form in packed.values()))
     return network
 
 
@@ -139,17 +140,23 @@ def prepared_precision(network: nn.Module) -> str | None:
     return next((m.precision for m in network.modules() if isinstance(m, PackedLinear)), None)
 
 
-def _warn_of_slow_products(precision: str, device: torch.device) -> None:
-    if precision in ("int8", "fp16"):
-        processor = "with VNNI" if precision == "int8" else "with AVX2"
+def _note_on_products(precision: str, device: torch.device, packed: bool) -> None:
+    """Warn where a network does not get the products that its precision names."""
+    if not packed and precision in ("int8", "fp16"):
         warnings.warn(
-            f"{precision} products need an x86 processor {processor}, and weights on the CPU (they are on {device}); "
+            f"{precision} products need an x86 processor with AVX2, and weights on the CPU (they are on {device}); "
             "the network keeps its plain products and their precision",
             stacklevel=3,
         )
-    elif precision == "bf16" and device.type == "cpu":
+    elif not packed and precision == "bf16" and device.type == "cpu":
         warnings.warn(
-            "bf16 products are packed on x86 processors with AVX-512 only; plain ones are used, which may be slow",
+            "bf16 products are packed on x86 processors with AVX2 only; plain ones are used, which may be slow",
+            stacklevel=3,
+        )
+    elif precision == "bf16" and not processor.is_fast(torch.bfloat16, device.type):
+        warnings.warn(
+            "this processor has no instructions for bf16 products: weights are rounded to bf16, and everything else "
+            "stays in fp32, which is faster here",
             stacklevel=3,
         )
 

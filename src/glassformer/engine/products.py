@@ -6,6 +6,11 @@
     bf16        weights and inputs rounded to bfloat16                   by about 2⁻⁹ of a value
     int8        weights in 8 bits a row, inputs in 8 bits a token        by about 1 % of a vector
 
+On a processor with AVX2 alone, bf16 rounds the weights and computes in fp32, and int8 holds weights in 7 bits:
+
+    bf16        weights rounded to bfloat16, everything else in fp32     by about 2⁻⁹ of a value
+    int8        weights in 7 bits a row, inputs in 8 bits a token        by about 1.5 % of a vector
+
 They are semi-private functions of torch's x86 build (oneDNN, FBGEMM). Where they are missing (ARM, macOS, a GPU) the
 plain product does the work.
 """
@@ -24,8 +29,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from glassformer.core import processor
 from glassformer.engine.levels import OFFSET, rescale_, row_steps, token_levels
-from glassformer.engine.program import NumberFormat
+from glassformer.engine.program import LEVELS, NumberFormat
 
 TAKES = {  # precision → dtypes of the weights it can be made from
     "fp32": (torch.float32,),
@@ -39,6 +45,7 @@ Product = Callable[[Tensor], Tensor]
 TYPICAL_ROWS = 1_024  # the batch size that oneDNN optimises the block layout for; any from 8 up will do
 FULL_TILE = 4  # rows from which oneDNN reads weights as fast as memory gives them; for one it is a fifth slower
 FEW_ROWS = 16  # up to so many tokens, a product is bound by the bandwidth of reading its weights
+LEVELS_WITHOUT_VNNI = 64
 _packing = threading.Lock()  # one thread at a time changes torch's global settings
 
 
@@ -75,30 +82,42 @@ def _packed_fp32(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
 
     The same sums from half the memory. One text without that takes its token several times: oneDNN is faster so.
     """
-    blocks = cache(lambda: torch.ops.mkldnn._reorder_linear_weight(weight, TYPICAL_ROWS))
-    linear = torch.ops.mkldnn._linear_pointwise.default
-
-    def product(x: Tensor) -> Tensor:
-        y: Tensor = linear(x, blocks(), bias, "none", [], "")
-        return y
+    product = cache(lambda: _fp32_blocks(weight, bias))
 
     def step(x: Tensor) -> Tensor:
-        return product(x.expand(FULL_TILE, -1, -1))[:1] if len(x) == 1 else product(x)
+        return product()(x.expand(FULL_TILE, -1, -1))[:1] if len(x) == 1 else product()(x)
 
     def few() -> Product:
-        return _packed_fp16(weight, bias, inside) if _fits_fp16(weight) else step
+        return _fp16_for_step(weight, bias) if _fits_fp16(weight) else step
 
-    return _by_tokens(lambda: product, few)
+    return _by_tokens(product, few)
+
+
+def _fp32_blocks(weight: Tensor, bias: Tensor | None) -> Product:
+    """Weights of any dtype, widened to fp32 in cache-sized blocks."""
+    blocks = torch.ops.mkldnn._reorder_linear_weight(weight.float(), TYPICAL_ROWS)
+    linear, bias = torch.ops.mkldnn._linear_pointwise.default, None if bias is None else bias.float()
+
+    def product(x: Tensor) -> Tensor:
+        y: Tensor = linear(x.float(), blocks, bias, "none", [], "")
+        return y.to(x.dtype)
+
+    return product
 
 
 def _fits_fp16(weight: Tensor) -> bool:
     """Whether fp16 holds every weight exactly, and has a product. It is known from the first rows where it does not."""
-    return kernels("fp16") and all(torch.equal(part.half().float(), part) for part in weight.split(1_024))
+    return kernels("fp16") and all(torch.equal(part.half().float(), part.float()) for part in weight.split(1_024))
 
 
 def _packed_fp16(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
+    """Weights in 16 bits, for a step; for many tokens widened once, as a product that widens them is a fifth slower."""
+    return _by_tokens(lambda: _fp32_blocks(weight.half(), bias), lambda: _fp16_for_step(weight, bias))
+
+
+def _fp16_for_step(weight: Tensor, bias: Tensor | None) -> Product:
     """Weights in 16 bits, which halves the bandwidth; they are widened inside the product."""
-    weights = torch.ops.quantized.linear_prepack_fp16(weight, bias)
+    weights = torch.ops.quantized.linear_prepack_fp16(weight.float(), None if bias is None else bias.float())
     linear = torch.ops.quantized.linear_dynamic_fp16.default
 
     def product(x: Tensor) -> Tensor:
@@ -111,6 +130,8 @@ def _packed_fp16(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
 def _packed_bf16(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
     if not inside and weight.dtype == torch.float32:  # logits keep the precision that tells them apart
         return _packed_fp16(weight, bias, inside)
+    if not processor.is_fast(torch.bfloat16):
+        return _packed_fp32(_bf16(weight), bias, inside)
     blocks, bias = torch.ops.mkldnn._reorder_linear_weight(_bf16(weight), TYPICAL_ROWS), _bf16(bias)
     linear = torch.ops.mkldnn._linear_pointwise.default
 
@@ -127,7 +148,7 @@ def _packed_int8(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
         y = levels(x) levels(W)ᵀ · step(token) · step(row) + b,        step = largest magnitude / 127
 
     Each token has its own step, so that no vector depends on the rest of its batch, and an outlier costs its token
-    alone.
+    alone. Without VNNI the levels of W go to ±64: AVX2 adds pairs of products in 16 bits, and 2 · 255 · 64 still fits.
     Source: Dettmers et al. 2022, "LLM.int8()", section 2.1 (vector-wise quantisation).
     """
     many = cache(lambda: _int8_for_many(weight, bias, inside))
@@ -142,7 +163,7 @@ def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
     """
     bias = None if bias is None else bias.float()
     with _fbgemm_packing():
-        steps = row_steps(weight.float()).flatten().double()
+        steps = row_steps(weight.float(), _weight_levels()).flatten().double()
         levels = torch.quantize_per_channel(weight.float(), steps, torch.zeros(len(steps)).long(), 0, torch.qint8)
         weights = torch.ops.quantized.linear_prepack(levels, None)
     linear = torch.ops.quantized.linear_dynamic.default
@@ -164,13 +185,14 @@ def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def _int8_for_many(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
-    steps = row_steps(weight.float())  # [out, 1]
+    steps = row_steps(weight.float(), _weight_levels())  # [out, 1]
     levels = (weight.float() / steps).round_().to(torch.int8)
     # Files of GPT-2 hold weights transposed, and packing reads memory in order.
     blocks = torch.ops.onednn.qlinear_prepack(levels.contiguous(), None)
     steps, zeros = steps.flatten(), torch.zeros(len(weight), dtype=torch.int32)
     linear = torch.ops.onednn.qlinear_pointwise.default
-    dtype = torch.bfloat16 if inside else torch.float32
+    narrow = inside and processor.is_fast(torch.bfloat16)
+    dtype = torch.bfloat16 if narrow else torch.float32
     bias = None if bias is None else bias.float().contiguous()
 
     def product(x: Tensor) -> Tensor:
@@ -178,7 +200,7 @@ def _int8_for_many(weight: Tensor, bias: Tensor | None, inside: bool) -> Product
         # With a per-tensor input scale of 1, y is in units of the step of its token.
         y: Tensor = linear(levels, 1.0, OFFSET, blocks, steps, zeros, None, 1.0, 0, dtype, "none", [], "")
         y = rescale_(y, step, bias)
-        return (y if inside else y.to(x.dtype)).view(*x.shape[:-1], len(weight))
+        return (y if narrow else y.to(x.dtype)).view(*x.shape[:-1], len(weight))
 
     return product
 
@@ -197,6 +219,10 @@ PLAIN: dict[str, Callable[[Tensor, Tensor | None, bool], Product]] = {
 }
 
 
+def _weight_levels() -> int:
+    return LEVELS if processor.has("vnni") else LEVELS_WITHOUT_VNNI
+
+
 def _bf16(x: Any) -> Any:
     return None if x is None else x.to(torch.bfloat16)
 
@@ -204,14 +230,11 @@ def _bf16(x: Any) -> Any:
 def kernels(precision: str) -> bool:
     """Whether this build of torch has the packed product, and this processor the instructions for it."""
     available = hasattr(torch.ops.mkldnn, "_linear_pointwise") and hasattr(torch.ops.onednn, "qlinear_pointwise")
-    if not (available and torch.backends.mkldnn.is_available() and torch.cpu._is_avx2_supported()):
+    if not (available and torch.backends.mkldnn.is_available() and processor.has("avx2")):
         return False
     if precision == "fp16":
         return "fbgemm" in torch.backends.quantized.supported_engines
-    if precision == "bf16":
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    # Without these instructions 8-bit products saturate in 16 bits, and the numbers are wrong.
-    return precision != "int8" or bool(torch.cpu._is_vnni_supported())
+    return True
 
 
 def _has_dynamic_quantisation() -> bool:
