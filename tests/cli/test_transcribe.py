@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import soundfile
+from safetensors.torch import load_file, save_file
 
 from glassformer.audio import read_audio
 from glassformer.cli.transcribe import SpeechOptions
@@ -52,7 +53,7 @@ def test_a_folder_to_files_and_again(command: Command, tiny: Path, kennedy: Path
     done = command(*arguments)
     assert done.returncode == 2
     assert "b.wav is not readable audio" in done.stderr and "1 of 2 recordings could not be transcribed" in done.stderr
-    assert sorted(path.name for path in out.iterdir()) == ["a.json", "a.srt"]
+    assert sorted(path.name for path in out.iterdir() if path.is_file()) == ["a.json", "a.srt"]
     assert (out / "a.srt").read_text("utf-8").startswith("1\n00:00:00,000 --> 00:00:07,740\nAnd so my fellow")
     (talks / "b.wav").unlink()
     before = (out / "a.srt").stat().st_mtime_ns
@@ -61,17 +62,116 @@ def test_a_folder_to_files_and_again(command: Command, tiny: Path, kennedy: Path
     assert (out / "a.srt").stat().st_mtime_ns == before
 
 
+@pytest.fixture
+def silences(tmp_path: Path) -> Callable[..., list[Path]]:
+    """Silent recordings of 1, 2, … seconds in the test's folder, which are transcribed at once."""
+
+    def make(*names: str) -> list[Path]:
+        paths = [tmp_path / name for name in names]
+        for seconds, path in enumerate(paths, 1):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            soundfile.write(path, np.zeros(seconds * 16_000), 16_000)
+        return paths
+
+    return make
+
+
+def durations(folder: Path) -> dict[str, float]:
+    return {path.name: json.loads(path.read_text("utf-8"))["duration"] for path in sorted(folder.glob("*.json"))}
+
+
+def test_recordings_of_one_name_have_files_of_their_own(
+    command: Command, tiny: Path, silences: Callable[..., list[Path]], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    silences("col/a.flac", "col/x/a.flac", "col/a-2.flac", "col/a.partial.wav")
+    arguments = ("transcribe", tiny, tmp_path / "col", "--output", out, "--format", "json", "--overwrite")
+    for given in (arguments, arguments[:-1], arguments):  # again: each keeps its files
+        done = command(*given)
+        assert done.returncode == 0, done.stderr
+        assert durations(out) == {"a.json": 1.0, "a-2.json": 3.0, "a-3.json": 2.0, "a.partial.json": 4.0}
+    x, y = silences("x/talk.wav", "y/talk.wav")
+    for sound in (x, y, x):
+        done = command("transcribe", tiny, sound, "--output", out, "--format", "json")
+        assert done.returncode == 0, done.stderr
+    assert "finished before" in done.stderr and "talk.json" in done.stderr
+    assert durations(out) | {"talk.json": 1.0, "talk-2.json": 2.0} == durations(out)
+
+
+def test_files_of_another_model_or_option_are_not_taken_for_these(
+    command: Command, tiny: Path, silences: Callable[..., list[Path]], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    (sound,) = silences("talk.wav")
+    arguments = ("transcribe", tiny, sound, "--output", out, "--format", "srt")
+    assert command(*arguments).returncode == 0
+    assert "finished before" in command(*arguments).stderr
+    changed = tmp_path / "changed"
+    shutil.copytree(tiny, changed)
+    tensors = load_file(changed / "model.safetensors")
+    name = max(tensors, key=lambda each: tensors[each].numel())
+    save_file({**tensors, name: tensors[name] * 1.01}, changed / "model.safetensors")
+    for other, told in (
+        (("--beams", 2), "num_beams: then '5', now '2'"),
+        (("--max-line-width", 20), "lines: then None, now"),
+        (("--precision", "int8"), "precision: then 'fp32', now 'int8'"),
+    ):
+        done = command(*arguments, *other)
+        assert done.returncode == 2 and told in done.stderr and "--overwrite" in done.stderr, done.stderr
+    done = command("transcribe", changed, *arguments[2:])
+    assert done.returncode == 2 and "was made otherwise (model: " in done.stderr
+    assert command(*arguments, "--beams", 2, "--overwrite").returncode == 0
+    assert "finished before" in command(*arguments, "--beams", 2).stderr
+    soundfile.write(sound, np.zeros(5 * 16_000), 16_000)
+    assert "the recording's bytes" in command(*arguments, "--beams", 2).stderr
+
+
+def test_files_that_something_else_made_are_left_alone(
+    command: Command, tiny: Path, silences: Callable[..., list[Path]], tmp_path: Path
+) -> None:
+    (sound,) = silences("talk.wav")
+    (tmp_path / "talk.txt").write_text("notes of my own")
+    arguments = ("transcribe", tiny, sound, "--output", tmp_path)
+    for _ in range(2):
+        done = command(*arguments)
+        assert done.returncode == 2 and "talk.txt exists, and not as a transcript of" in done.stderr
+        assert (tmp_path / "talk.txt").read_text() == "notes of my own"
+    assert command(*arguments, "--overwrite").returncode == 0
+    assert (tmp_path / "talk.txt").read_text() == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the limit of a file's size is POSIX")
+def test_a_full_disk_leaves_no_half_written_file_and_the_same_command_finishes(
+    command: Command, tiny: Path, silences: Callable[..., list[Path]], tmp_path: Path
+) -> None:
+    import resource
+
+    (sound,) = silences("talk.wav")
+    out = tmp_path / "out"
+    arguments = ("transcribe", tiny, sound, "--output", out, "--format", "vtt", "--format", "json")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for limit in (4, 150, 400, 1_700):  # while the record is created, and while it and the files are written
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        try:
+            done = command(*arguments)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert done.returncode == 2 and "cannot be written: File too large" in done.stderr, done.stderr
+        assert durations(out) in ({}, {"talk.json": 1.0}) and not list(out.rglob("*.partial"))
+        assert not [path for path in out.rglob("talk.*") if not path.read_text("utf-8")]
+    assert command(*arguments).returncode == 0
+    assert durations(out) == {"talk.json": 1.0} and (out / "talk.vtt").read_text() == "WEBVTT\n\n"
+
+
 def test_ctrl_c_says_where_it_goes_on(
     command: Command, tiny: Path, kennedy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(
-        job: TranscriptionJob, model: object, options: object, on_step: Callable[[object, object], None]
-    ) -> None:
+    def stopped(job: TranscriptionJob, on_step: Callable[[object, object], None]) -> None:
         on_step(SimpleNamespace(duration=90.0), SimpleNamespace(window=SimpleNamespace(end=29.6)))
-        (tmp_path / "jfk.partial.json").touch()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(TranscriptionJob, "run", stopped)
+    monkeypatch.setattr(TranscriptionJob, "is_partial", True)
     done = command("transcribe", tiny, kennedy, "--output", tmp_path)
     assert done.returncode == 130 and "jfk.flac: stopped at 30 s; the same command goes on there" in done.stderr
 

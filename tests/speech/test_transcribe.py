@@ -113,7 +113,8 @@ def test_a_stopped_job_goes_on(model: Model, thrice: np.ndarray, tmp_path: Path)
     sound = tmp_path / "talk.wav"
     soundfile.write(sound, thrice, 16_000)
     whole = model.transcribe(sound, num_beams=1, temperature=0.0)
-    job = TranscriptionJob(sound, tmp_path, "talk", ["srt", "json"], "tiny")
+    out = tmp_path / "out"
+    job = lambda options=GREEDY: TranscriptionJob(model, sound, out, ["srt", "json"], options)  # noqa: E731
 
     class Stop(Exception):
         pass
@@ -123,22 +124,22 @@ def test_a_stopped_job_goes_on(model: Model, thrice: np.ndarray, tmp_path: Path)
             raise Stop  # the second window is decoded, and not saved
 
     with pytest.raises(Stop):
-        job.run(model, GREEDY, stop)
-    assert not job.is_done and (tmp_path / "talk.partial.json").is_file()
+        job().run(stop)
+    assert not job().is_done and job().is_partial
     seen = list[float]()
-    done = job.run(model, GREEDY, lambda recording, step: seen.append(step.window.start))
+    done = job().run(lambda recording, step: seen.append(step.window.start))
     assert segments(done) == segments(whole)
     assert seen[0] == 0.0 and len(seen) == len(whole.windows)
-    assert job.is_done and not (tmp_path / "talk.partial.json").exists()
-    assert json.loads((tmp_path / "talk.json").read_text("utf-8"))["text"] == whole.text
+    assert job().is_done and not job().is_partial
+    assert json.loads((out / "talk.json").read_text("utf-8"))["text"] == whole.text
 
     with pytest.raises(Stop):
-        job.run(model, GREEDY, stop)
-    with pytest.raises(DataError, match=r"other options.*remove it"):
-        job.run(model, replace(GREEDY, best_of=2), stop)
-    (tmp_path / "talk.partial.json").write_text('{"key": ')
-    with pytest.raises(DataError, match=r"talk\.partial\.json"):
-        job.run(model, GREEDY, stop)
+        job().run(stop)
+    with pytest.raises(DataError, match=r"other options \(best_of: then '5', now '2'\).*--overwrite"):
+        job(replace(GREEDY, best_of=2)).run(stop)
+    (out / ".transcripts" / "talk.json").write_text('{"key": ')
+    with pytest.raises(DataError, match=r"talk\.json"):
+        job()
 
 
 def test_live_text_settles_as_it_is_in_the_end(model: Model, kennedy: Path) -> None:

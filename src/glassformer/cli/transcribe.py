@@ -265,11 +265,20 @@ def _write(
     assert output.output is not None
     with disk_errors(output.output, DataError):
         output.output.mkdir(parents=True, exist_ok=True)
-    twins = [each for each in sounds if each.stem == sound.stem]
-    name = sound.stem if len(twins) == 1 else f"{sound.stem}-{1 + twins.index(sound)}"
-    job = TranscriptionJob(sound, output.output, name, formats, model_name, output.limits())
+    job = TranscriptionJob(
+        model,
+        sound,
+        output.output,
+        formats,
+        options,
+        model_name=model_name,
+        limits=output.limits(),
+        reserved={each.stem for each in sounds},
+        overwrite=output.overwrite,
+    )
     if job.is_done and not output.overwrite:
-        note(f"{sound}: finished before; --overwrite transcribes it again")
+        paths = ", ".join(str(path) for path in job.outputs.values())
+        note(f"{sound}: finished before, as {paths}; --overwrite transcribes it again")
         return
     seconds = 0
     try:
@@ -284,10 +293,10 @@ def _write(
                 advance(max(0, round(step.window.end) - seconds))
                 seconds = max(seconds, round(step.window.end))
 
-            job.run(model, options, on_step)
+            job.run(on_step)
     except KeyboardInterrupt:
         if job.is_partial:
             note(f"{sound}: stopped at {seconds} s; the same command goes on there")
         raise
     for path in job.outputs.values():
-        typer.echo(f"saved in {path}")
+        typer.echo(f"{sound}: saved in {path}")

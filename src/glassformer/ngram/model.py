@@ -12,6 +12,7 @@ Source: Katz 1987 for the form with back-off weights, in which every n-gram mode
 
 from __future__ import annotations
 
+import hashlib
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -110,6 +111,14 @@ class NgramModel:
     def __repr__(self) -> str:
         sizes = " · ".join(f"{len(table):,} {n}-grams" for n, table in enumerate(self.tables, 1))
         return f"NgramModel({sizes})"
+
+    def fingerprint(self) -> str:
+        """Hash of its words and probabilities: ten hexadecimal digits."""
+        digest = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass"))
+        for table in self.tables:
+            for column in (table.keys, table.log_probs, table.backoffs):
+                digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()[:10]
 
     def ids(self, words: Iterable[str]) -> np.ndarray:
         """The id of each word, of `<unk>` where it is not in the vocabulary. [T] int64"""

@@ -1,18 +1,27 @@
-"""Transcription of one file to files: saved after each window, so that a stopped one goes on where it was.
+"""Transcription of a recording to files of a folder, with a record of what made them; a stopped one is resumed.
 
-lecture.mp3 ─> lecture.partial.json ─ … ─> lecture.srt, lecture.json        the partial file is removed at the end
+    talks/a.flac ─> out/a.srt, out/a.json, out/.transcripts/a.json
+    more/a.flac  ─> out/a-2.srt, …                             the name "a" is recorded as that of talks/a.flac
+
+A record names its recording; for each file, the model and options that made it; and while a transcription runs, the
+windows so far. So a file is never taken for that of another recording, model or option.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import os
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, fields
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import DataError
-from glassformer.files import read_json_object
-from glassformer.files.atomic import atomic_file, write_json
+from glassformer.files import open_regular_file, read_json_object, safe_repr
+from glassformer.files.atomic import disk_errors, write_json, write_text
+from glassformer.ngram.model import NgramModel
 from glassformer.pretrained import PretrainedModel
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Attempt, Segment, TimedWord, Transcription, Window
@@ -20,101 +29,228 @@ from glassformer.speech.sequential import Step
 from glassformer.speech.subtitles import LineLimits, write
 from glassformer.speech.transcribe import Recording, open_recording
 
-PARTIAL_SUFFIX = ".partial.json"
-VERSION = 1
+RECORDS = ".transcripts"
+"""Folder of the records, in the output folder."""
+VERSION = 2
 
 
 class TranscriptionJob:
-    """One file that is transcribed to files beside one another in a folder.
+    """One recording that is transcribed to files of a folder.
 
-    Args: name: of the files, without suffix · formats: of `subtitles.WRITERS` · model_name: to know a partial file's ·
+    Args:
+        formats: of `subtitles.WRITERS`
+        model_name: for messages; the weights themselves are compared
         limits: of the lines of subtitles
+        reserved: names that other recordings of the same call are to get
+        overwrite: replace files that another model, other options or something unknown made
+    Raises: DataError: no such recording, or the folder cannot be written to.
     """
 
     def __init__(
         self,
+        model: PretrainedModel,
         sound: Path,
         folder: Path,
-        name: str,
         formats: Sequence[str],
-        model_name: str,
+        options: TranscriptionOptions,
+        *,
+        model_name: str = "",
         limits: LineLimits | None = None,
+        reserved: Collection[str] = (),
+        overwrite: bool = False,
     ) -> None:
-        self.limits = limits
-        self.sound = sound
-        self.outputs = {kind: folder / f"{name}.{kind}" for kind in formats}
-        self._partial = folder / (name + PARTIAL_SUFFIX)
-        self._model_name = model_name
+        self.model, self.sound, self.options = model, sound, options
+        self.limits, self.overwrite = limits, overwrite
+        self._key = _key(model, sound, options, model_name)
+        recording = str(sound.resolve())
+        self._record = _claim(folder / RECORDS, recording, sound.stem, reserved)
+        document = _read(self._record)
+        self._made: dict[str, Any] = document["outputs"]
+        self._unfinished: dict[str, Any] | None = document["unfinished"]
+        self.outputs = {kind: folder / f"{self._record.stem}.{kind}" for kind in formats}
 
     @property
     def is_done(self) -> bool:
-        """Whether all files are there, and no partial one."""
-        return not self.is_partial and all(path.exists() for path in self.outputs.values())
+        """Whether all files are there, as this model and these options make them."""
+        return self._unfinished is None and all(
+            path.exists() and _same(self._made.get(kind), self._key_of(kind)) for kind, path in self.outputs.items()
+        )
 
     @property
     def is_partial(self) -> bool:
-        """Whether it was stopped, and goes on where it was."""
-        return self._partial.exists()
+        """Whether it was stopped, and can be resumed."""
+        return self._unfinished is not None and "state" in self._unfinished
 
-    def run(
-        self, model: PretrainedModel, options: TranscriptionOptions, on_step: Callable[[Any, Step], None]
-    ) -> Transcription:
-        """Transcribe, and write the files. Args: on_step: called with the recording and each step, old ones too."""
-        recording = open_recording(model, self.sound, options)
-        key = self._key(options)
-        if isinstance(recording, Recording):
-            self._resume(recording, key, on_step)
+    def run(self, on_step: Callable[[Any, Step], None]) -> Transcription:
+        """Transcribe, and write the files.
+
+        Args: on_step: called with the recording and each step, those of a stopped transcription too
+        Raises: DataError: unreadable sound, files that something else made, a disk that refuses.
+        """
+        self._check()
+        recording = open_recording(self.model, self.sound, self.options)
+        if self.is_partial and isinstance(recording, Recording):
+            self._resume(recording, on_step)
         for step in recording:
             on_step(recording, step)
             if isinstance(recording, Recording):
-                self._save(recording, key)
+                self._save(recording)
         transcription = recording.transcription
+        # Until all files are written the record says that they are not finished.
+        self._unfinished = {**(self._unfinished or {}), "key": self._key, "formats": list(self.outputs)}
+        self._write_record()
         for kind, path in self.outputs.items():
-            with atomic_file(path) as file:
-                file.write(write(kind, transcription, self.limits).encode("utf-8"))
-        self._partial.unlink(missing_ok=True)
+            with disk_errors(path, DataError):
+                write_text(path, write(kind, transcription, self.limits))
+            self._made[kind] = self._key_of(kind)
+        self._unfinished = None
+        self._write_record()
         return transcription
 
-    def _key(self, options: TranscriptionOptions) -> dict[str, Any]:
-        """What a partial file must agree in."""
-        status = self.sound.stat()
-        given = {each.name: repr(getattr(options, each.name)) for each in fields(options)}
-        return {
-            "version": VERSION,
-            "model": self._model_name,
-            "bytes": status.st_size,
-            "modified": status.st_mtime_ns,
-            "options": given,
-        }
+    def _key_of(self, kind: str) -> dict[str, Any]:
+        """What a file was made by."""
+        limits = self.limits if kind in ("srt", "vtt") else None
+        return {**self._key, "lines": None if limits is None else asdict(limits)}
 
-    def _save(self, recording: Recording, key: dict[str, Any]) -> None:
+    def _check(self) -> None:
+        """Raises: DataError: files or a stopped transcription that something else made, and that may be precious."""
+        again = "--overwrite transcribes again and replaces it; another --output folder keeps both"
+        if self.overwrite:
+            if self._unfinished is not None and not _same(self._unfinished.get("key"), self._key):
+                self._unfinished = None
+            return
+        stopped = self._unfinished or {}
+        if stopped and not _same(stopped.get("key"), self._key):
+            differing = _difference(stopped["key"], self._key)
+            raise DataError(
+                f"{self._record} is a stopped transcription with other options ({differing}); transcribe as before, or "
+                "start again with --overwrite"
+            )
+        for kind, path in self.outputs.items():
+            if not path.exists() or kind in stopped.get("formats", ()):
+                continue
+            made = self._made.get(kind)
+            if made is None:
+                raise DataError(f"{path} exists, and not as a transcript of {self.sound}; {again}")
+            if not _same(made, self._key_of(kind)):
+                raise DataError(f"{path} was made otherwise ({_difference(made, self._key_of(kind))}); {again}")
+
+    def _save(self, recording: Recording) -> None:
         done = recording.transcription
-        document = {
-            "key": key,
+        self._unfinished = {
+            "key": self._key,
+            "formats": list(self.outputs),
             "state": recording.state(),
             "segments": [asdict(segment) for segment in done.segments],
             "windows": [asdict(window) for window in done.windows],
         }
-        write_json(self._partial, document, DataError)
+        self._write_record()
 
-    def _resume(self, recording: Recording, key: dict[str, Any], on_step: Callable[[Any, Step], None]) -> None:
-        """Take over what a partial file of the same recording, model and options has; another one is left alone."""
-        if not self._partial.is_file():
-            return
-        document = read_json_object(self._partial, DataError)
-        if document.get("key") != key:
-            raise DataError(
-                f"{self._partial} is of another model, other options or a changed recording; transcribe as before, or "
-                "remove it to begin anew"
-            )
+    def _write_record(self) -> None:
+        _write(self._record, str(self.sound.resolve()), self._made, self._unfinished)
+
+    def _resume(self, recording: Recording, on_step: Callable[[Any, Step], None]) -> None:
+        """Take over what a stopped transcription has done."""
+        assert self._unfinished is not None
         try:
-            segments = [_segment(each) for each in document["segments"]]
-            windows = [_window(each) for each in document["windows"]]
-            recording.resume(document["state"], segments, windows)
-        except (KeyError, TypeError, AttributeError) as damage:
-            raise DataError(f"{self._partial} is damaged: {damage!r}; remove it to begin anew") from None
+            segments = [_segment(dict(each)) for each in self._unfinished["segments"]]
+            windows = [_window(dict(each)) for each in self._unfinished["windows"]]
+            recording.resume(self._unfinished["state"], segments, windows)
+        except (KeyError, TypeError, AttributeError, ValueError) as damage:
+            raise DataError(f"{self._record} is damaged: {damage!r}; remove it to start again") from None
         if windows:
             on_step(recording, Step(windows[-1], tuple(segments)))
+
+
+# ------------------------------------------------------------------------------------------------------------ records
+
+
+def _claim(folder: Path, recording: str, stem: str, reserved: Collection[str]) -> Path:
+    """The record of a recording: of its own name, or the next number where that is another recording's.
+
+    It is created here, so that two processes cannot choose one name.
+    """
+    for number in count(1):
+        name = stem if number == 1 else f"{stem}-{number}"
+        if number > 1 and name in reserved:
+            continue
+        path = folder / f"{name}.json"
+        with disk_errors(path, DataError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if _created(path, json.dumps(_document(recording, {}, None))):
+                return path
+        if _read(path)["recording"] == recording:
+            return path
+    raise AssertionError("unreachable")
+
+
+def _created(path: Path, text: str) -> bool:
+    """Create a file; whether it did not exist. Raises: OSError: as the system refuses; no file is left then."""
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        return False
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    return True
+
+
+def _document(recording: str, outputs: dict[str, Any], unfinished: dict[str, Any] | None) -> dict[str, Any]:
+    return {"version": VERSION, "recording": recording, "outputs": outputs, "unfinished": unfinished}
+
+
+def _write(path: Path, recording: str, outputs: dict[str, Any], unfinished: dict[str, Any] | None) -> None:
+    write_json(path, _document(recording, outputs, unfinished), DataError)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A record. Raises: DataError: it is damaged."""
+    document = read_json_object(path, DataError)
+    outputs, unfinished = document.get("outputs"), document.get("unfinished")
+    if (
+        document.get("version") != VERSION
+        or not isinstance(document.get("recording"), str)
+        or not isinstance(outputs, dict)
+        or not (unfinished is None or (isinstance(unfinished, dict) and isinstance(unfinished.get("key"), dict)))
+    ):
+        raise DataError(f"{path} is no record of a transcription, or damaged; remove it to start again")
+    return document
+
+
+def _key(model: PretrainedModel, sound: Path, options: TranscriptionOptions, model_name: str) -> dict[str, Any]:
+    """What a transcript depends on."""
+    stream, size = open_regular_file(sound, DataError)
+    with stream:
+        modified = os.fstat(stream.fileno()).st_mtime_ns
+    return {
+        "model": model_name,
+        "weights": model.network.fingerprint(),
+        "precision": prepared_precision(model.network) or "fp32",  # the default of what is not prepared
+        "bytes": size,
+        "modified": modified,
+        **{each.name: _described(getattr(options, each.name)) for each in fields(options)},
+    }
+
+
+def _described(value: object) -> str:
+    return f"{value!r} {value.fingerprint()}" if isinstance(value, NgramModel) else repr(value)
+
+
+def _same(one: object, other: dict[str, Any]) -> bool:
+    """Whether two keys are equal; a model may have moved."""
+    return isinstance(one, dict) and {**one, "model": ""} == {**other, "model": ""}
+
+
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """The first entry that differs, for a message."""
+    named = {"bytes": "the recording's bytes", "modified": "the recording's time of change"}
+    for name, value in now.items():
+        if before.get(name) != value:
+            then = before.get(name)
+            return f"{named.get(name, name)}: then {safe_repr(then)}, now {safe_repr(value)}"
+    return "other entries in its record"
 
 
 def _segment(document: dict[str, Any]) -> Segment:
