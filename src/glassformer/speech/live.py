@@ -25,6 +25,7 @@ from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import TimedWord
 from glassformer.speech.sequential import prompt_tokens, split_segments
 from glassformer.speech.spectrogram import Spectrogram
+from glassformer.speech.vocabulary import text_ids
 from glassformer.speech.voice import speech_by_energy
 from glassformer.speech.window import WindowDecoder
 
@@ -125,7 +126,7 @@ class LiveTranscription:
         rate = self._extractor.sample_rate_hz
         edge = self._settled_to if self._settled_to > self._begin else self._begin + LONGEST_SECONDS / 2
         text = "".join(word.word for word in self._words)
-        ids: list[int] = self._decoder.model.tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+        ids = text_ids(self._decoder.model.tokenizer, text) if text else []
         self._tokens, self._words, self._previous = self._tokens + ids, [], []
         self._buffer = self._buffer[round((edge - self._begin) * rate) :]
         self._begin, self._settled_to = edge, max(edge, self._settled_to)

@@ -20,7 +20,7 @@ from glassformer.core.flow import EncoderOutput
 from glassformer.speech.alignment import WordAligner
 from glassformer.speech.results import Segment, Window
 from glassformer.speech.spectrogram import Spectrogram
-from glassformer.speech.vocabulary import SECONDS_PER_TIMESTAMP
+from glassformer.speech.vocabulary import SECONDS_PER_TIMESTAMP, text_ids
 from glassformer.speech.window import Decoded, WindowDecoder
 
 FRAMES_PER_TIMESTAMP = 2
@@ -109,8 +109,7 @@ def prompt_tokens(decoder: WindowDecoder) -> list[int]:
     text = decoder.options.initial_prompt
     if text is None:
         return []
-    ids: list[int] = decoder.model.tokenizer(" " + text.strip(), add_special_tokens=False)["input_ids"]
-    return ids
+    return text_ids(decoder.model.tokenizer, " " + text.strip())
 
 
 def split_segments(

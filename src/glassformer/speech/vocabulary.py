@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from glassformer.audio.languages import CODES
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.pretrained import PretrainedModel
+from glassformer.text import Tokenizer
+from glassformer.text.engine import guarded
 
 SECONDS_PER_TIMESTAMP = 0.02
 TASKS = ("transcribe", "translate")
@@ -128,6 +131,25 @@ class SpeechVocabulary:
         sequence = self.sequence(language, task, timestamps=timestamps)
         room = self.context // 2 - 1
         return [self.previous, *previous[-room:], *sequence] if len(previous) and room > 0 else sequence
+
+
+def text_ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Token ids of what a user, a data set or a model wrote: "<|endoftext|>" or "<|0.00|>" in it is text.
+
+    The tokenizer's own call would read them as control tokens, and timestamps even with `special_tokens_as_text`, for
+    published folders do not count them among the special tokens. Splitting by the model alone knows neither.
+    """
+    engine: Any = tokenizer.engine
+
+    def split() -> list[int]:
+        plain = text if engine.normalizer is None else engine.normalizer.normalize_str(text)
+        return [
+            token.id
+            for piece, _ in engine.pre_tokenizer.pre_tokenize_str(plain)
+            for token in engine.model.tokenize(piece)
+        ]
+
+    return guarded("text cannot be tokenised", split)
 
 
 MULTILINGUAL_SIZE = 51_865

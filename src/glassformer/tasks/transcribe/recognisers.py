@@ -31,7 +31,7 @@ from glassformer.models.whisper.foreign_names import preprocessor_config
 from glassformer.speech.ctc import LetterDecoder
 from glassformer.speech.options import CONTEXTS, TranscriptionOptions
 from glassformer.speech.results import Segment
-from glassformer.speech.vocabulary import SpeechVocabulary
+from glassformer.speech.vocabulary import SpeechVocabulary, text_ids
 from glassformer.speech.window import WindowDecoder, context_positions, short_context
 from glassformer.tasks.metrics.normalisers import plain_apostrophes
 from glassformer.tasks.microbatch import padded, padding_keep
@@ -148,8 +148,7 @@ class DecoderRecogniser(Recogniser):
         return np.where(times >= 0, moved, labels)
 
     def _ids(self, text: str) -> list[int]:
-        ids: list[int] = self.model.tokenizer(" " + " ".join(text.split()), add_special_tokens=False)["input_ids"]
-        return ids
+        return text_ids(self.model.tokenizer, " " + " ".join(text.split()))
 
     def problem(self, samples: int, labels: Sequence[int] | np.ndarray) -> str | None:
         room = min(self.vocabulary.context // 2, self.vocabulary.context - len(self.prompt))  # as in decoding
@@ -237,7 +236,9 @@ class LetterRecogniser(Recogniser):
                 self._missing[letter] += 1
             letters.append(form or " " * (letter == " "))
         spelled = " ".join("".join(letters).split())
-        ids: list[int] = self.model.tokenizer(spelled, add_special_tokens=False)["input_ids"]
+        ids: list[int] = self.model.tokenizer(spelled, add_special_tokens=False, special_tokens_as_text=True)[
+            "input_ids"
+        ]
         return ids
 
     def problem(self, samples: int, labels: Sequence[int] | np.ndarray) -> str | None:
