@@ -259,8 +259,8 @@ class Model(SentenceEncoder, AudioCoder):
             model.look(["time flies", "fruit flies"], view="head", layer=4, heads=11)
             model.look("time flies", html="page.html")          one file that needs no server
 
-        Serves a page on this machine and opens it. A script blocks until Ctrl-C; a shell or a notebook does not, and a
-        notebook shows the page itself where the value ends a cell.
+        Serves a page on this machine and opens it; a script blocks until Ctrl-C, a shell does not. A notebook shows the
+        page itself where the value ends a cell, and serves nothing unless `port`, `browser` or `block` is given.
 
         Args:
             port: None = a free one · browser: open one; None = if there is a display

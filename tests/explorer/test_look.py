@@ -13,6 +13,7 @@ import urllib.request
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,7 +79,7 @@ def test_what_is_printed_of_it_tells_no_token(models: dict[str, Model]) -> None:
         assert repr(look) == f"Look('time': at http://127.0.0.1:{look.port}/, open .url)"
         assert token not in look._repr_html_()
         assert token not in str(look.page())
-    assert repr(look) == "Look('time': closed)"
+    assert repr(look) == "Look('time': not served)"
 
 
 def test_as_a_file_it_needs_no_server(models: dict[str, Model], tmp_path: Path, a_screen: list[str]) -> None:
@@ -95,14 +96,50 @@ def test_as_a_file_it_needs_no_server(models: dict[str, Model], tmp_path: Path, 
     assert again.exact_layers == {"self": [1]}
 
 
-def test_in_a_notebook_it_is_the_page(models: dict[str, Model], monkeypatch: pytest.MonkeyPatch) -> None:
-    from html import unescape
-
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a cell of a notebook: IPython with a kernel."""
     monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
-    with models["bert"].look("time flies") as look:  # and it does not wait there
-        displayed = look._repr_html_()
-    page = unescape(displayed.split('srcdoc="')[1].split('"')[0])
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("notebook")
+def test_in_a_notebook_it_is_the_page_without_a_server(
+    models: dict[str, Model], a_screen: list[str], capsys: Any
+) -> None:
+    before = threading.active_count()
+    look = models["bert"].look("time flies")
+    page = html.unescape(look._repr_html_().split('srcdoc="')[1].split('"')[0])
     assert Reader(page).session()["texts"] == ["time flies"]
+    assert threading.active_count() == before
+    assert not a_screen and capsys.readouterr().out == ""  # what is printed is saved with the notebook
+    assert repr(look) == "Look('time flies': not served)"
+    with pytest.raises(ConfigError, match=r"shown in a notebook; \.serve\(\) starts a server"):
+        look.url  # noqa: B018
+    with pytest.raises(DataError, match="16"):
+        models["bert"].look("flies " * 100)
+
+
+@pytest.mark.usefixtures("notebook")
+@pytest.mark.parametrize("browser", [True, False])
+def test_a_server_that_a_notebook_asks_for_prints_no_token(
+    models: dict[str, Model], browser: bool, capsys: Any
+) -> None:
+    with models["bert"].look("time flies", browser=browser) as look:
+        printed = capsys.readouterr().out
+        assert look.address in printed and "token=" not in printed and Client(look).token not in printed
+
+
+def test_a_decoder_writes_in_its_file_and_in_a_notebook(models: dict[str, Model], tmp_path: Path) -> None:
+    models["gpt2"].look("time flies", html=tmp_path / "page.html")
+    page = Reader((tmp_path / "page.html").read_text("utf-8"))
+    assert page.json("trace")["ready"]["count"] > 0 and page.session()["opening"]["view"] == "generate"
+    others = [("time flies", {name: value}) for name, value in (("view", "head"), ("layer", 1), ("heads", 0))]
+    for text, options in [*others, ("flies " * 16, {})]:  # which ask for something else, or leave no room
+        models["gpt2"].look(text, html=tmp_path / "other.html", **options)
+        other = Reader((tmp_path / "other.html").read_text("utf-8"))
+        assert "trace" not in {about.get("id") for about, _ in other.scripts()}
 
 
 def test_a_script_waits_until_it_is_interrupted(
@@ -116,7 +153,7 @@ def test_a_script_waits_until_it_is_interrupted(
     monkeypatch.setattr(server.Server, "wait", interrupt)
     look = models["bert"].look("time")
     assert capsys.readouterr().out.endswith("\nstopped\n")
-    assert repr(look) == "Look('time': closed)"
+    assert repr(look) == "Look('time': not served)"
 
 
 # --------------------------------------------------------------------------------------------------- bad input
@@ -262,6 +299,17 @@ def test_options_that_are_none(models: dict[str, Model], given: dict[str, Any], 
         models["llama"].look("time flies", block=False, browser=False, **given)
 
 
+@pytest.mark.parametrize("view", ["generate", "sound", "similarity", "contexts", "patch", "lens", "attribution"])
+def test_a_view_that_the_model_lacks(models: dict[str, Model], tmp_path: Path, view: str) -> None:
+    path = tmp_path / "page.html"
+    for options in ({}, {"html": path}) if view not in ("sound", "contexts") else ({},):
+        with pytest.raises(
+            UnsupportedError, match=f"view is {view!r}, which .* has the views model, head, matrix, neuron, embedding$"
+        ):
+            models["bert"].look("time", view=view, block=False, **options)
+    assert not path.exists()
+
+
 def test_a_model_that_writes_nothing(models: dict[str, Model]) -> None:
     with pytest.raises(UnsupportedError, match="language-model head"):
         models["bert"].look("time flies", block=False, browser=False, view="generate")
@@ -281,4 +329,4 @@ def test_every_view_is_named_by_the_option_and_by_the_docs() -> None:
     missing = [view for view in VIEWS if view not in re.split(r"\W+", said)]
     assert not missing, f"--view does not name {missing}"
     page = (Path(__file__).parents[2] / "docs" / "explorer.md").read_text(encoding="utf-8")
-    assert tuple(re.findall(r"^\| \w+ \| `(\w+)` \|", page, re.MULTILINE)) == VIEWS
+    assert tuple(re.findall(r"^\| \w+ \| `(\w+)` \|", page, re.MULTILINE)) == tuple(VIEWS)

@@ -1,6 +1,6 @@
 /** Small sessions, for tests. */
 
-import type { AttentionMap, Session, Token } from "../src/core/types";
+import type { AttentionMap, Session, Token, ViewName } from "../src/core/types";
 
 const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 1, segment, special: segment === null, continues: false, span: null });
 
@@ -9,6 +9,7 @@ const map = (name: string, change: Partial<AttentionMap>): AttentionMap => ({
 });
 
 const base = {
+  views: ["model", "head", "matrix", "neuron", "generate", "embedding"] as ViewName[],
   model: { name: "small", family: "BERT", task: "embedding", revision: "c0ffee", dtype: "float32", parameters: 1000, max_tokens: 64, modality: null, can_generate: true, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, is_encoder_decoder: false },
   opening: { view: "model" as const, map: null, layer: 0, head: 0, sentence: "" },
   text_hash: "8f2a91c0", nbytes: 1000, seconds: 0.01, command: "glassformer look small 'a b' 'c'",

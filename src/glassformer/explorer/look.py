@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.explorer.describe import ModelFacts
+from glassformer.errors import ConfigError, DataError
+from glassformer.explorer.describe import VIEWS, ModelFacts, check_view, opens_with_generation
 from glassformer.explorer.embedding_page import PageMap
-from glassformer.explorer.server import PageServer
+from glassformer.explorer.server import PageServer, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_blocks
 from glassformer.explorer.standalone_page import (
@@ -24,15 +24,11 @@ from glassformer.explorer.standalone_page import (
     generation_page,
     notebook_iframe,
 )
-from glassformer.explorer.traces import StoredTrace, check_options
+from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import safe_repr
 from glassformer.inspect.session import Session
 from glassformer.pages import check_html_path
 
-VIEWS = (
-    *("model", "head", "matrix", "neuron", "generate", "sound", "patch"),
-    *("similarity", "contexts", "embedding", "lens", "attribution"),
-)
 THEMES = ("light", "dark")
 NOTEBOOK_BYTES = 600_000
 """Maximum size of the exact layers of a page inside a notebook, which is saved with it."""
@@ -64,6 +60,9 @@ def look(
         with page:
             page.save(html)
         return page
+    if in_notebook() and port is None and browser is None and not block:
+        page.run.result()  # raises where the model rejects the text
+        return page  # the cell shows the page itself: no server, and no address that would be saved with it
     page.serve(port)
     page.show(browser)
     if block or (block is None and not _interactive()):
@@ -99,8 +98,9 @@ class InitialView:
             raise ConfigError("options say how a text is written; they go with view='generate'")
         check_options(self.options or {})
 
-    def check_within(self, facts: ModelFacts) -> None:
-        """Raises: ConfigError: a layer or head that the model does not have."""
+    def check_within(self, facts: ModelFacts, texts: Sequence[str]) -> None:
+        """Raises: ConfigError: a layer or head that the model does not have. UnsupportedError: such a view."""
+        check_view(self.view, facts, texts)
         for name, count, numbers in (
             ("layer", facts.layers, [] if self.layer is None else [self.layer]),
             ("head", facts.heads, self._heads),
@@ -148,7 +148,7 @@ class Look(PageServer):
             look.url                        the address, with the token that opens it
             look.save("page.html")          the page as one file
 
-    In a notebook it shows the page itself.
+    In a notebook it shows the page itself, without a server; `serve` starts one.
     """
 
     def __init__(
@@ -164,18 +164,10 @@ class Look(PageServer):
         self._embeddings.corpus, self._projections = corpus, dict(projections or {})
         self.texts = tuple(texts)
         self.start = start or InitialView()
-        self.start.check_within(runs.factory.facts)
+        self.start.check_within(runs.factory.facts, self.texts)
         self._generated: tuple[StoredTrace, int] | None = None
         if self.start.view == "generate":
             self._check_can_generate()
-        if self.start.view == "sound" and runs.factory.transcribe is None:
-            raise UnsupportedError(f"view is 'sound', and this {runs.facts.family!r} model does not transcribe speech")
-        if self.start.view == "similarity" and (runs.factory.explain_similarity is None or len(self.texts) < 2):
-            raise UnsupportedError(
-                "view is 'similarity', which compares two texts by a model that makes vectors of them"
-            )
-        if self.start.view == "contexts" and runs.factory.corpus is None:
-            raise UnsupportedError("view is 'contexts', which searches a corpus: give one by corpus= (--corpus)")
         self.run: SessionRun = runs.begin(self.texts)
 
     @property
@@ -206,7 +198,7 @@ class Look(PageServer):
         """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap."""
         self.start.check_saved()
         first, start = self.start.layer, self.start.fragment
-        if self.start.view == "generate":
+        if self._opens_with_generation:
             stored, node = self._write()
             return generation_page(
                 self._runs, stored, node, layers=layers, cap_bytes=cap_bytes, first=first, start=start
@@ -223,6 +215,15 @@ class Look(PageServer):
             corpus=self._embeddings.corpus,
             projections=self._projections,
         )
+
+    @property
+    def _opens_with_generation(self) -> bool:
+        """Whether the page opens with what the model writes: requested by name, or nothing else was and it has room."""
+        start, facts = self.start, self._runs.facts
+        if start.view is not None or start.layer is not None or start.heads is not None:
+            return start.view == "generate"
+        room = MAX_PROMPT_TOKENS if facts.max_tokens is None else min(MAX_PROMPT_TOKENS, facts.max_tokens)
+        return opens_with_generation(facts, self.texts) and max(map(len, self.session.streams.values())) < room
 
     def _write(self) -> tuple[StoredTrace, int]:
         """Generate as `start` says, once; gives the trace and the last node of the best text."""
@@ -257,7 +258,7 @@ class Look(PageServer):
 
     def __repr__(self) -> str:
         """Without the access token: what is printed may be pasted, what is in a notebook is saved."""
-        status = "closed" if self._server is None else f"at {self.address}, open .url"
+        status = "not served" if self._server is None else f"at {self.address}, open .url"
         return f"Look({', '.join(safe_repr(text) for text in self.texts)}: {status})"
 
     def _repr_html_(self) -> str:

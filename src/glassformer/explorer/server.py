@@ -145,6 +145,12 @@ def has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook, whose output is saved with it."""
+    ipython = sys.modules.get("IPython")
+    return getattr(ipython and ipython.get_ipython(), "kernel", None) is not None
+
+
 def open_browser(address: str) -> bool:
     """Open the address in a web browser; False where there is none.
 
@@ -166,7 +172,7 @@ def open_browser(address: str) -> bool:
 def remote_hint(port: int) -> str | None:
     """How to reach the server from a browser on another machine (SSH tunnel, Colab); None where none is needed."""
     if "google.colab" in sys.modules:
-        return "in Colab this address leads nowhere: end a cell with the value of model.look(…, block=False) instead"
+        return "in Colab this address leads nowhere: end a cell with the value of model.look(…) instead"
     connection = os.environ.get("SSH_CONNECTION", "").split()
     if len(connection) == 4:
         server = connection[2]
@@ -209,7 +215,9 @@ class PageServer(ABC):
     @property
     def port(self) -> int:
         if self._server is None or not self._server.running:
-            raise ConfigError("nothing is served: this was saved as a file, or closed")
+            raise ConfigError(
+                "nothing is served: this was saved as a file, closed, or shown in a notebook; .serve() starts a server"
+            )
         return self._server.port
 
     def begin(self, texts: Sequence[str], port: int | None = None, routes: Sequence[Route] = ()) -> None:
@@ -226,13 +234,14 @@ class PageServer(ABC):
         atexit.register(self.close)
 
     def show(self, browser: bool | None = None) -> None:
-        """Print the address, and open a browser on it.
+        """Print the address, and open a browser on it. In a notebook, which is saved, without its access token.
 
         Args:
             browser: None = where there is a display.
         """
         opened = (has_display() if browser is None else browser) and open_browser(self.url)
-        print(f"{'opened' if opened else 'open'} {self.url}", flush=True)
+        shown = f"{self.address} (.url has the address with its access token)" if in_notebook() else self.url
+        print(f"{'opened' if opened else 'open'} {shown}", flush=True)
         if (hint := remote_hint(self.port)) is not None:
             print(hint, flush=True)
 

@@ -27,7 +27,7 @@ from glassformer.inspect.trace_recorder import StopTrace
 MAX_STORED = 8
 MAX_RUNNING = 4
 DEFAULT_NEW_TOKENS = 40
-"""`max_new_tokens` unless the request gives another."""
+"""`max_new_tokens` unless the request gives another, or the model has fewer positions left."""
 OPTION_LIMITS = {"max_new_tokens": 1024, "num_beams": 32, "num_return_sequences": 32}
 """Upper bounds of what one request may ask for."""
 MAX_PROMPT_TOKENS = 16_384
@@ -177,7 +177,11 @@ class TraceStore:
                 f"the prompt has {len(trace.prefix):,} tokens; the generation view takes at most "
                 f"{MAX_PROMPT_TOKENS:,}: shorten it, or call model.generate, which takes any"
             )
-        stored = StoredTrace(secrets.token_hex(8), trace, trace.resolve_options(**check_options(options)))
+        chosen = check_options(options)
+        if "max_new_tokens" not in options and trace.max_tokens is not None:  # by default, as many as have room
+            room = trace.max_tokens - len(trace.prefix) + 1  # the last token is not read
+            chosen["max_new_tokens"] = max(1, min(DEFAULT_NEW_TOKENS, room))
+        stored = StoredTrace(secrets.token_hex(8), trace, trace.resolve_options(**chosen))
         with self._lock:
             self._stored[stored.id] = stored
             idle = [entry for entry in self._stored.values() if not entry.running and entry is not stored]

@@ -15,10 +15,9 @@ from glassformer.inspect.session import Session
 
 ROWS = 64  # queries of a head that are looked at, at most
 CELLS = 2**16  # probabilities of a head that are looked at, at most
-TOKENS = (
-    2**13
-)  # layers × tokens: of a long text a few layers stand for all, so that the first picture is not kept waiting
+TOKENS = 2**13  # layers × tokens: of a longer text a few layers represent all, so that the first picture comes soon
 FAINT = 0.01  # below this, nothing stands out
+MIN_TOKENS = 4  # beside special ones: among fewer, any head seems to have a pattern
 
 WORDS = {
     "repeat": "a token attends to its other occurrences",
@@ -44,14 +43,19 @@ class OpeningHead:
 
 
 def opening(session: Session) -> OpeningHead | None:
-    """The head with the clearest pattern: a relation between tokens rather than a sink; None where nothing stands out.
+    """The head with the clearest pattern: a relation between tokens rather than a sink; None where nothing stands out,
+    as in a text of a few tokens.
 
     Clear is what takes much more attention than a head that looks at all keys alike would give it. Where there is
     cross-attention, its heads are the candidates. Deterministic: of equals, the first.
     """
+    long = {
+        name for name, tokens in session.streams.items() if sum(not token.special for token in tokens) >= MIN_TOKENS
+    }
     maps = list(session.maps.values())
     maps = [about for about in maps if about.queries != about.keys] or maps
-    best = max((each for about in maps for each in _patterns(session, about)), key=_Pattern.rank, default=None)
+    telling = [about for about in maps if {about.queries, about.keys} <= long]
+    best = max((each for about in telling for each in _patterns(session, about)), key=_Pattern.rank, default=None)
     if best is None or best.clarity < FAINT:
         return None
     about = session.maps[best.map]

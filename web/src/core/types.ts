@@ -88,6 +88,8 @@ export interface Session {
     reads: boolean;
     is_encoder_decoder: boolean;
   };
+  /** The views that the model has. */
+  views: ViewName[];
   texts: string[];
   text_hash: string;
   /** Labels of the text fields: ["text", "second text"], ["source", "target"], ["picture", "text"]. */

@@ -105,19 +105,8 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   return { state, notices: [...new Set(notices)] };
 }
 
-/** Views of what not every model can do. */
-const NEEDS: Partial<Record<ViewName, (model: Session["model"]) => boolean>> = {
-  generate: (model) => model.can_generate,
-  sound: (model) => model.can_transcribe,
-  similarity: (model) => model.can_compare,
-  contexts: (model) => model.corpus !== null,
-  patch: (model) => model.predicts !== null,
-  lens: (model) => model.reads,
-  attribution: (model) => model.reads,
-};
-
-/** The views of a model: one that cannot generate, or transcribe, has no view of that. */
-export const viewsOf = ({ model }: Session): readonly ViewName[] => VIEWS.filter((view) => NEEDS[view]?.(model) ?? true);
+/** The views of a model, in the order of the tabs: one that cannot generate, or transcribe, has no view of that. */
+export const viewsOf = ({ views }: Session): readonly ViewName[] => VIEWS.filter((view) => views.includes(view));
 
 export function mapOf(session: Session, name: string): AttentionMap {
   return session.maps.find((map) => map.name === name) ?? session.maps[0];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { initialState, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState, viewsOf, windowOf } from "../../src/core/url-state";
-import type { Session, State } from "../../src/core/types";
+import type { State } from "../../src/core/types";
 import { pair, two } from "../sessions";
 
 const session = pair();
@@ -26,11 +26,8 @@ test("a link holds the word and the head of a transcript, and the window whose p
   assert.deepEqual(parseState(pairsOf("v=1&view=model&word=x&aligned=1e9"), session).state.sound, { word: null, head: 0 });
 });
 
-test("only what generates, or transcribes, has a view of that", () => {
-  const views = (change: Partial<Session["model"]>) => viewsOf({ ...session, model: { ...session.model, can_generate: false, ...change } }).slice(4);
-  assert.deepEqual(views({}), ["embedding"]);
-  assert.deepEqual(views({ can_transcribe: true }), ["sound", "embedding"]);
-  assert.deepEqual(views({ can_generate: true, can_transcribe: true }), ["generate", "sound", "embedding"]);
+test("the views are those that the model has, in the order of the tabs", () => {
+  assert.deepEqual(viewsOf({ ...session, views: ["embedding", "sound", "model"] }), ["model", "sound", "embedding"]);
   const { state, notices } = parseState(pairsOf("v=1&view=sound"), session);
   assert.equal(state.view, "model");
   assert.match(notices[0], /the view “sound”, which is not here/);
