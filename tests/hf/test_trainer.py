@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import IterableDataset
 
 from glassformer import hf
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
@@ -169,3 +171,53 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 class _Stream(torch.utils.data.IterableDataset[dict[str, Any]]):
     def __iter__(self) -> Any:
         return iter(ROWS)
+
+
+class Stream(IterableDataset[Any]):
+    """The first rows, one after the other; once only, or as often as they are read."""
+
+    def __init__(self, count: int, *, once: bool = False) -> None:
+        self.rows = iter(ROWS[:count]) if once else ROWS[:count]
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        ([], {}),
+        ([], {"max_steps": 2}),
+        (ROWS[:3], {"max_steps": 2, "dataloader_drop_last": True}),
+        (Stream(0), {"max_steps": 2}),
+        ({"train": ROWS}, {}),
+        ((row for row in ROWS), {"max_steps": 2}),
+    ],
+)
+def test_data_without_a_batch_is_an_error(tmp_path: Path, rows: Any, options: dict[str, Any]) -> None:
+    trainer = hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=rows)
+    with pytest.raises(DataError, match=r"nothing to train on|dictionary of data sets \('train'\)|give a list"):
+        trainer.train()
+
+
+def test_a_stream_is_read_again_until_the_last_step_or_ends_the_training_with_a_warning(tmp_path: Path) -> None:
+    options = {"max_steps": 7, "logging_steps": 1, "save_steps": 5, "disable_tqdm": True}
+    whole = hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=Stream(12))
+    assert whole.train().global_step == 7 and whole.state.epoch == 2 + 1 / 7  # three batches each time
+    again = hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=Stream(12))
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
+    assert losses(again) == losses(whole)
+    once = hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=Stream(12, once=True))
+    with pytest.warns(UserWarning, match="training ends at step 3 of 7"):
+        result = once.train()
+    assert result.global_step == 3 and result.training_loss == pytest.approx(np.mean(losses(once)))
+
+
+def test_an_epoch_that_a_callback_ends_is_over(tmp_path: Path) -> None:
+    class TwoSteps(hf.TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            control.should_epoch_stop = state.global_step % 2 == 0
+
+    options = {"num_train_epochs": 2, "save_strategy": "no", "disable_tqdm": True}
+    trainer = hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS, callbacks=[TwoSteps])
+    assert trainer.train().global_step == 4 and trainer.state.epoch == 1 + 2 / 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler
 from glassformer.call import NAMED_LABELS, CallInputs
 from glassformer.edge import TOKEN_INPUTS, ModelInputs
 from glassformer.errors import DataError
+from glassformer.files import safe_repr
 from glassformer.model import Model
 
 IGNORED = -100
@@ -50,20 +52,36 @@ def data_loader(
     if examples is None:
         raise DataError("there is no data to evaluate on: give eval_dataset")
     if isinstance(examples, Mapping):
-        raise DataError(f"these are several data sets ({', '.join(examples)}); evaluate() takes each in turn")
+        names = ", ".join(safe_repr(name) for name in islice(examples, 5))
+        raise DataError(f"this is a dictionary of data sets ({names}); give one of them, such as data['train']")
+    streamed = isinstance(examples, IterableDataset)
+    if not streamed and not (hasattr(examples, "__len__") and hasattr(examples, "__getitem__")):
+        raise DataError(
+            f"the data are {safe_repr(examples)} ({type(examples).__name__}); give a list of examples, a data set that "
+            "has a length and gives examples by number, or a torch IterableDataset"
+        )
 
     def collate_read(batch: list[Any]) -> Mapping[str, Any]:
         if columns is None or not all(isinstance(example, Mapping) for example in batch):
             return collate(batch)
         return collate([{name: x for name, x in example.items() if name in columns} for example in batch])
 
-    streamed = isinstance(examples, IterableDataset) or not hasattr(examples, "__len__")
     sampler = None if seed is None or streamed else ShuffledByEpoch(len(examples), seed)
     # With a generator of its own a loader draws no seed from the one of dropout, which a resumed run goes on with.
     own = torch.Generator().manual_seed(seed or 0)
     return DataLoader(
         examples, batch_size, sampler=sampler, collate_fn=collate_read, drop_last=drop_last, generator=own
     )
+
+
+def batches_per_epoch(loader: Any) -> int | None:
+    """How many batches a loader gives; None where only reading it tells, as of a stream."""
+    if isinstance(getattr(loader, "dataset", None), IterableDataset):
+        return None  # its length, if it gives one, need not be that of what it yields
+    try:
+        return len(loader)
+    except TypeError:
+        return None
 
 
 def columns_read(model: nn.Module, label_names: list[str]) -> frozenset[str]:

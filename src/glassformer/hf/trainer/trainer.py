@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from inspect import signature
+from itertools import count
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.hf.collators import DataCollatorWithPadding, default_data_collator
@@ -33,6 +35,7 @@ from glassformer.hf.trainer.due import Checkpointing
 from glassformer.hf.trainer.evaluation import speed_metrics
 from glassformer.hf.trainer.examples import (
     ShuffledByEpoch,
+    batches_per_epoch,
     label_count,
     label_names_of,
     operations_per_token,
@@ -127,7 +130,7 @@ class CompatibleTrainer(Checkpointing):
     def train(self, resume_from_checkpoint: str | bool | None = None, **unused: Any) -> TrainOutput:
         """Train to the end. resume_from_checkpoint: a checkpoint's folder, or True = the newest of `output_dir`
 
-        Raises: DataError: no training data, or no such checkpoint.
+        Raises: DataError: no training data, or none in it, or no such checkpoint.
         """
         if self.train_dataset is None:
             raise DataError("Trainer has no train_dataset; give one")
@@ -139,14 +142,19 @@ class CompatibleTrainer(Checkpointing):
         if self.args.gradient_checkpointing:
             self.model.gradient_checkpointing_enable()  # type: ignore[operator]
         loader = self.get_train_dataloader()
-        streamed = isinstance(getattr(loader, "dataset", None), IterableDataset)
-        per_epoch = None if streamed else -(-len(loader) // self.args.gradient_accumulation_steps)
+        batches = batches_per_epoch(loader)
+        if batches == 0:
+            raise DataError(
+                "there is nothing to train on: train_dataset gives no batch; it has no examples, or "
+                "dataloader_drop_last drops its only batch, which is not full"
+            )
+        per_epoch = None if batches is None else -(-batches // self.args.gradient_accumulation_steps)
         total = self._plan(per_epoch)
         self.create_optimizer_and_scheduler(total)
         resume = resume_from_checkpoint if resume_from_checkpoint is not None else self.args.resume_from_checkpoint
         if resume:
             self._resume(resume)
-        return self._train(loader, per_epoch or total)
+        return self._train(loader, per_epoch or total, streamed=batches is None)
 
     def hyperparameter_search(
         self,
@@ -174,36 +182,53 @@ class CompatibleTrainer(Checkpointing):
         self.state = TrainerState(max_steps=total, num_train_epochs=epochs)
         return total
 
-    def _train(self, loader: Any, per_epoch: int) -> TrainOutput:
+    def _train(self, loader: Any, per_epoch: int, streamed: bool) -> TrainOutput:
         state, started, first = self.state, time.time(), self.state.global_step
-        left, losses = max(state.max_steps - first, 0), 0.0
+        losses = 0.0
+        begun = first // per_epoch
+        epochs = count(begun) if streamed else range(begun, state.num_train_epochs)
+        left_to_skip = first - begun * per_epoch  # updates that a resumed run has seen
         self.control = TrainerControl()
         self._notify("on_train_begin", train_dataloader=loader)
         if self.args.eval_on_start:
             self.evaluate()
         shown = None if self.args.disable_tqdm is None else not self.args.disable_tqdm
-        with progress_bar("training", left, shown=shown) as advance:
-            while state.global_step < state.max_steps and not self.control.should_training_stop:
-                losses += self._train_epoch(loader, per_epoch, advance)
+        with progress_bar("training", max(state.max_steps - first, 0), shown=shown) as advance:
+            for epoch in epochs:
+                if state.global_step >= state.max_steps or self.control.should_training_stop:
+                    break
+                read = left_to_skip, state.global_step
+                loss, left_to_skip = self._train_epoch(loader, epoch, per_epoch, left_to_skip, advance)
+                losses += loss
+                if (left_to_skip, state.global_step) == read:  # a stream that is used up: it would never end
+                    self._warn_used_up()
+                    break
         self._load_best()
-        mean, size = losses / max(left, 1), self.args.train_batch_size * self.args.gradient_accumulation_steps
-        speed = speed_metrics("train", started, num_samples=left * size, num_steps=left)
+        trained = state.global_step - first
+        mean, size = losses / max(trained, 1), self.args.train_batch_size * self.args.gradient_accumulation_steps
+        speed = speed_metrics("train", started, num_samples=trained * size, num_steps=trained)
         metrics = {**speed, "train_loss": mean, "epoch": state.epoch}
         self.log({**metrics, "total_flos": state.total_flos})
         self._notify("on_train_end")
         return TrainOutput(state.global_step, mean, metrics)
 
-    def _train_epoch(self, loader: Any, per_epoch: int, advance: Callable[[int], None]) -> float:
-        """Train the rest of an epoch; the sum of the losses of its updates."""
+    def _train_epoch(
+        self, loader: Any, epoch: int, per_epoch: int, skipped: int, advance: Callable[[int], None]
+    ) -> tuple[float, int]:
+        """Train an epoch without its first `skipped` updates.
+
+        Returns: the sum of the losses of its updates, and how many updates are still to be skipped.
+        """
         state, losses = self.state, 0.0
-        epoch = state.global_step // per_epoch
         self._notify("on_epoch_begin", train_dataloader=loader)
         self.control.should_epoch_stop = False
-        skipped = (state.global_step - epoch * per_epoch) * self.args.gradient_accumulation_steps
-        for batches in self._accumulated(loader, epoch, skipped):
-            losses += float(self._update(batches))
+        for number, batches in enumerate(self._accumulated(loader, epoch), 1):
+            if skipped:
+                skipped -= 1
+                continue
+            losses += float(self._update([self._prepare_inputs(batch) for batch in batches]))
             state.global_step += 1
-            state.epoch = state.global_step / per_epoch
+            state.epoch = epoch + number / per_epoch
             advance(1)
             self._notify("on_step_end", train_dataloader=loader)
             self._do_what_is_due()
@@ -211,23 +236,32 @@ class CompatibleTrainer(Checkpointing):
                 break
         self._notify("on_epoch_end", train_dataloader=loader)
         self._do_what_is_due()
-        return losses
+        return losses, skipped
 
-    def _accumulated(self, loader: Any, epoch: int, skipped: int) -> Iterator[list[Any]]:
-        """The batches of each update of an epoch, after those that a resumed run has seen."""
+    def _accumulated(self, loader: Any, epoch: int) -> Iterator[list[Any]]:
+        """The batches of each update of an epoch."""
         sampler = getattr(loader, "sampler", None)
         if isinstance(sampler, ShuffledByEpoch):
             sampler.epoch = epoch
         waiting: list[Any] = []
-        for number, batch in enumerate(loader):
-            if number < skipped:
-                continue
-            waiting.append(self._prepare_inputs(batch))
+        for batch in loader:
+            waiting.append(batch)
             if len(waiting) == self.args.gradient_accumulation_steps:
                 yield waiting
                 waiting = []
         if waiting:
             yield waiting
+
+    def _warn_used_up(self) -> None:
+        """Raises: DataError: it had no example at all."""
+        step, planned = self.state.global_step, self.state.max_steps
+        if not step:
+            raise DataError("there is nothing to train on: the stream of train_dataset gives no example")
+        warnings.warn(
+            f"train_dataset gives no further example: training ends at step {step} of {planned}; give a data set that "
+            "can be read again, or lower max_steps",
+            stacklevel=3,
+        )
 
     def _update(self, batches: list[dict[str, Any]]) -> Tensor:
         """One update of the weights; the mean loss of its batches."""
@@ -237,9 +271,9 @@ class CompatibleTrainer(Checkpointing):
         counts = [label_count(batch) for batch in batches]
         self.state.total_flos += sum(map(token_count, batches)) * self._operations
         total = torch.zeros((), device=self.args.device)
-        for batch, count in zip(batches, counts, strict=True):
+        for batch, labels in zip(batches, counts, strict=True):
             # The mean over all labels of the update, in however many batches they come.
-            share = count / max(sum(counts), 1) if sum(counts) else 1 / len(batches)
+            share = labels / max(sum(counts), 1) if sum(counts) else 1 / len(batches)
             total += self.training_step(self.model, batch, share)
         self._scaler.unscale_(self.optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.args.max_grad_norm or math.inf)
