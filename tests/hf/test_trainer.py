@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 
 from glassformer import hf
-from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
-from glassformer.hf.trainer.checkpoints import get_last_checkpoint
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, WeightsError
+from glassformer.hf.trainer import due
+from glassformer.hf.trainer.checkpoints import get_last_checkpoint, save_checkpoint
 
 ROWS = [{"x": [float(i), 1.0], "labels": i % 2} for i in range(12)]
 
@@ -155,7 +157,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         hf.Trainer(Small(), args).evaluate()
     with pytest.raises(DataError, match=r"name the column of the labels so"):
         hf.Trainer(Small(), args, train_dataset=[{"x": [1.0, 2.0]}]).train()
-    with pytest.raises(DataError, match=r"holds no checkpoint-STEP"):
+    with pytest.raises(DataError, match=r"holds no checkpoint-STEP that is intact"):
         hf.Trainer(Small(), args, train_dataset=ROWS).train(resume_from_checkpoint=True)
     with pytest.raises(DataError, match="holds no checkpoint of this Trainer"):
         hf.Trainer(Small(), args, train_dataset=ROWS).train(resume_from_checkpoint=str(tmp_path))
@@ -221,3 +223,46 @@ def test_an_epoch_that_a_callback_ends_is_over(tmp_path: Path) -> None:
     options = {"num_train_epochs": 2, "save_strategy": "no", "disable_tqdm": True}
     trainer = hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS, callbacks=[TwoSteps])
     assert trainer.train().global_step == 4 and trainer.state.epoch == 1 + 2 / 3
+
+
+def test_a_damaged_checkpoint_is_found_and_the_one_before_resumed(tmp_path: Path) -> None:
+    options = {"max_steps": 6, "logging_steps": 1, "save_steps": 2, "disable_tqdm": True}
+    whole = hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS)
+    whole.train()
+    saved = [tmp_path / f"checkpoint-{step}" for step in (2, 4, 6)]
+    weights = bytearray((saved[2] / "model.safetensors").read_bytes())
+    weights[-1] ^= 1  # one bit of a weight: the file is as valid as before
+    (saved[2] / "model.safetensors").write_bytes(weights)
+    shutil.copy(saved[0] / "manifest.json", saved[1] / "manifest.json")
+
+    def again() -> hf.Trainer:
+        return hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS)
+
+    with pytest.warns(UserWarning) as warned:
+        resumed = again()
+        resumed.train(resume_from_checkpoint=True)
+    words = " ".join(str(warning.message) for warning in warned)
+    assert "model.safetensors: its SHA-256 is not that of the manifest" in words
+    assert "checkpoint-6 is skipped" in words
+    assert "is of step 2; it belongs to another checkpoint; the checkpoint checkpoint-4 is skipped" in words
+    assert losses(resumed) == losses(whole)
+    (saved[2] / "optimizer.json").write_text("{}")
+    with pytest.raises(WeightsError, match="it is damaged"):
+        again().train(resume_from_checkpoint=saved[2])
+    for path in saved:
+        (path / "manifest.json").unlink()
+    with pytest.warns(UserWarning, match="is skipped"), pytest.raises(DataError, match="no checkpoint-STEP that is in"):
+        again().train(resume_from_checkpoint=True)
+
+
+def test_no_checkpoint_is_removed_before_the_new_one_is_intact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut(folder: Path, *rest: Any) -> None:
+        save_checkpoint(folder, *rest)
+        if folder.name == "checkpoint-4":
+            (folder / "model.safetensors").write_bytes(b"")
+
+    monkeypatch.setattr(due, "save_checkpoint", cut)
+    options = {"max_steps": 6, "save_steps": 2, "save_total_limit": 1, "disable_tqdm": True}
+    with pytest.raises(WeightsError, match="it is damaged"):
+        hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS).train()
+    assert (tmp_path / "checkpoint-2").is_dir()

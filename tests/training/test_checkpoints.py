@@ -180,7 +180,7 @@ def after_a_fault(saves: Checkpoints, call: int) -> int:
     assert step in (1, 2)
     strays = [name for name in listing(saves) if not name.endswith(".tmp")]
     for name in strays:
-        checkpoints._read_manifest(saves.folder / name).verify()
+        checkpoints.read_manifest(saves.folder / name).verify()
     saves.save(3, writer(3), about={})
     assert loads(quietly(saves)) == 3, call
     assert not [name for name in listing(saves) if name.endswith(".tmp")]
@@ -510,3 +510,10 @@ def test_a_save_waits_for_another_and_says_whose_when_it_waited_long(
     assert loads(quietly(saves)) == 2
     for handle in (ready, begin, done, finish):
         os.close(handle)
+
+
+def test_a_checkpoint_with_the_manifest_of_another_step_is_warned_of(tmp_path: Path) -> None:
+    saves = saved(tmp_path, 1, 2)
+    shutil.copy(saves.folder / "step-00000001" / "manifest.json", saves.folder / "step-00000002" / "manifest.json")
+    with pytest.warns(UserWarning, match="is of step 1; it belongs to another checkpoint.*step-00000002 is skipped"):
+        assert loads(saves.latest()) == 1

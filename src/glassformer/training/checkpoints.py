@@ -43,6 +43,7 @@ LOCK_TIMEOUT = 60.0  # seconds that a save waits for one of another process in t
 _SPACE_FACTOR = 1.1  # a save needs this much more than the last one took: logs grow meanwhile
 
 _NAME = re.compile(r"step-[0-9]{8,}(-[0-9]+)?")
+_STEP = re.compile(r"[0-9]+")
 _UNFINISHED = re.compile(_NAME.pattern + r"(\.old)?\.tmp")
 
 
@@ -147,7 +148,7 @@ class Checkpoints:
                     write(unfinished)
                     number = 1 + max((c.number for c in known), default=0)
                     about = {"step": step, "best": best, "about": dict(about), "number": number}
-                    _write_manifest(unfinished, about)
+                    write_manifest(unfinished, about)
                     os.rename(unfinished, folder)
                 except BaseException:
                     _remove(unfinished)
@@ -188,7 +189,7 @@ class Checkpoints:
         checkpoints: list[Checkpoint] = []
         for name in self._names(_NAME):
             try:
-                checkpoints.append(_read_manifest(self.folder / name))
+                checkpoints.append(read_manifest(self.folder / name))
             except WeightsError as problem:
                 if warn and (self.folder / name).exists():
                     self._skip_damaged(self.folder / name, problem)
@@ -225,7 +226,7 @@ class Checkpoints:
         stay = {new, *(checkpoint.folder for checkpoint in known[: self.keep] + best)}
         obsolete = [path for name in self._names(_NAME) if (path := self.folder / name) not in stay]
         if obsolete:
-            _read_manifest(new).verify()
+            read_manifest(new).verify()
         for path in obsolete:
             renamed = path.with_name(f"{path.name}.old.tmp")
             try:
@@ -247,8 +248,11 @@ class Checkpoints:
             ) from problem
 
 
-def _write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
-    """Flush every file, write the manifest (size and SHA-256 of each, and of itself), and flush that."""
+def write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
+    """Flush every file, write the manifest (size and SHA-256 of each, and of itself), and flush that.
+
+    about: step, best, number and about, as in `Checkpoint`
+    """
     files: dict[str, dict[str, Any]] = {}
     folders = [folder]
     for path in sorted(folder.rglob("*")):
@@ -279,10 +283,10 @@ def _with_digest(content: Mapping[str, Any]) -> bytes:
     return json.dumps({**content, "sha256": digest}, indent=1).encode() + b"\n"
 
 
-def _read_manifest(folder: Path) -> Checkpoint:
-    """Read the manifest of a checkpoint.
+def read_manifest(folder: Path) -> Checkpoint:
+    """Read the manifest of a checkpoint, a folder whose name has the step: `step-00000500`, `checkpoint-500`.
 
-    Raises: WeightsError: there is none, or it is not, to the byte, one that was written here.
+    Raises: WeightsError: there is none, it is of another step, or it is not, to the byte, one that was written here.
     """
     path = folder / MANIFEST
     stream, _ = open_regular_file(path)
@@ -295,6 +299,8 @@ def _read_manifest(folder: Path) -> Checkpoint:
     content.pop("sha256", None)
     if _with_digest(content) != data:
         raise WeightsError(f"{path}: its SHA-256 is not that of the manifest; it is damaged")
+    if int(_STEP.findall(folder.name)[0]) != content["step"]:
+        raise WeightsError(f"{path}: is of step {content['step']}; it belongs to another checkpoint")
     for name in content["files"]:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
             raise WeightsError(f"{path}: names {safe_repr(name)}, which is not in its folder")

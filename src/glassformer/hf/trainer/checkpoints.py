@@ -3,12 +3,17 @@
 checkpoint-500/  config.json  model.safetensors  tokenizer.json …     as `save_pretrained` writes them
                  trainer_state.json                                   logs, step, best checkpoint
                  optimizer.safetensors  optimizer.json                optimizer, schedule, random generators: no pickle
+                 manifest.json                                        size and SHA-256 of each file
+
+They are written and verified as those of a run are (`training/checkpoints.py`): a kill leaves a whole one or none, and
+training resumes from none that is damaged.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +21,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from glassformer.errors import DataError
-from glassformer.files.atomic import disk_errors
+from glassformer.errors import DataError, WeightsError
+from glassformer.files.atomic import disk_errors, flush_folder
 from glassformer.hf.custom_models import CustomModel
 from glassformer.hf.trainer.callbacks import TrainerState
 from glassformer.model import Model
+from glassformer.training.checkpoints import read_manifest, write_manifest
 from glassformer.training.state import (
     capture_rng,
     optimiser_tensors,
@@ -66,8 +72,9 @@ def _loaded(folder: Path, task: str) -> dict[str, torch.Tensor]:
 def save_checkpoint(
     folder: Path, model: nn.Module, processing_class: Any, optimizer: Any, schedule: Any, state: TrainerState
 ) -> None:
-    """Write a checkpoint; the folder has its name only when it is complete."""
+    """Write a checkpoint; the folder has its name only when it is complete, and on the disk."""
     unfinished = folder.with_name(f".{folder.name}.unfinished")
+    best = state.best_global_step == state.global_step
     with disk_errors(folder, DataError):
         shutil.rmtree(unfinished, ignore_errors=True)
         save_model(model, processing_class, unfinished)
@@ -75,17 +82,52 @@ def save_checkpoint(
         tensors |= {f"{RANDOM}{name}": x for name, x in capture_rng().items()}
         write_state(unfinished, tensors, {"optimizer": values, "last_epoch": schedule.last_epoch}, name="optimizer")
         state.save_to_json(unfinished / STATE)
-        shutil.rmtree(folder, ignore_errors=True)
+        write_manifest(unfinished, {"step": state.global_step, "best": best, "about": {}, "number": state.global_step})
+        remove_checkpoint(folder)
         unfinished.rename(folder)
+        flush_folder(folder.parent)
 
 
-def load_checkpoint(folder: Path, model: nn.Module, optimizer: Any, schedule: Any) -> TrainerState:
-    """Restore what `save_checkpoint` wrote; the state of the training."""
+def remove_checkpoint(folder: Path) -> None:
+    """Remove a checkpoint, if it is there; a kill meanwhile leaves no part of one under its name."""
+    if folder.is_dir():
+        removed = folder.with_name(f".{folder.name}.removed")
+        shutil.rmtree(removed, ignore_errors=True)
+        folder.rename(removed)
+        shutil.rmtree(removed)
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Verify every file of a checkpoint.
+
+    Raises: DataError: it is none of this Trainer. WeightsError: a file that is missing, cut or changed.
+    """
     if not (folder / STATE).is_file() or not (folder / "optimizer.json").is_file():
         raise DataError(
             f"{folder}: holds no checkpoint of this Trainer ({STATE}, optimizer.json); give one of its own folders "
             f"{PREFIX}STEP, or leave resume_from_checkpoint out"
         )
+    read_manifest(folder).verify()
+
+
+def newest_checkpoint(output_dir: str | Path) -> Path:
+    """The newest intact checkpoint in a folder; damaged ones are skipped with a warning.
+
+    Raises: DataError: there is none.
+    """
+    for folder in reversed(saved_checkpoints(output_dir)):
+        try:
+            check_checkpoint(folder)
+            return folder
+        except (DataError, WeightsError) as problem:
+            warnings.warn(f"{problem}; the checkpoint {folder.name} is skipped", stacklevel=4)
+    raise DataError(
+        f"resume_from_checkpoint=True: {output_dir} holds no {PREFIX}STEP that is intact; leave it out to begin"
+    )
+
+
+def load_checkpoint(folder: Path, model: nn.Module, optimizer: Any, schedule: Any) -> TrainerState:
+    """Restore what `save_checkpoint` wrote; the state of the training."""
     load_weights(model, folder)
     tensors, values = read_state(folder, name="optimizer")
     restore_optimiser(optimizer, model.named_parameters(), tensors, values["optimizer"])

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError
 from glassformer.hf.trainer.callbacks import TrainerControl, prefixed
-from glassformer.hf.trainer.checkpoints import PREFIX, load_checkpoint, load_weights, save_checkpoint, saved_checkpoints
+from glassformer.hf.trainer.checkpoints import (
+    PREFIX,
+    check_checkpoint,
+    load_checkpoint,
+    load_weights,
+    newest_checkpoint,
+    remove_checkpoint,
+    save_checkpoint,
+    saved_checkpoints,
+)
 from glassformer.hf.trainer.evaluation import EvaluationLoop
 
 
@@ -60,30 +68,32 @@ class Checkpointing(EvaluationLoop):
         if self.args.save_total_limit:
             needed = {str(folder), self.state.best_model_checkpoint if self.args.load_best_model_at_end else ""} - {""}
             others = [path for path in saved_checkpoints(self.args.output_dir) if str(path) not in needed]
-            for path in others[: max(0, len(others) + len(needed) - self.args.save_total_limit)]:
-                shutil.rmtree(path)
+            surplus = others[: max(0, len(others) + len(needed) - self.args.save_total_limit)]
+            if surplus:
+                check_checkpoint(folder)  # none is removed before the new one is seen to be intact
+            for path in surplus:
+                remove_checkpoint(path)
 
     def _load_best(self) -> None:
         """The weights of the best validation, where the options ask for it; with a limit of 1 only it stays."""
         best = self.state.best_model_checkpoint
         if not self.args.load_best_model_at_end or best is None:
             return
+        check_checkpoint(Path(best))
         load_weights(self.model, Path(best))
         self.model.eval()
         if self.args.save_total_limit == 1:
             for path in saved_checkpoints(self.args.output_dir):
                 if str(path) != best:
-                    shutil.rmtree(path)
+                    remove_checkpoint(path)
 
     def _resume(self, checkpoint: str | Path | bool) -> None:
         """Go on from a checkpoint; True = the newest of the output folder."""
         if checkpoint is True:
-            saved = saved_checkpoints(self.args.output_dir)
-            if not saved:
-                raise DataError(
-                    f"resume_from_checkpoint=True: {self.args.output_dir} holds no {PREFIX}STEP; leave it out to begin"
-                )
-            checkpoint = saved[-1]
+            folder = newest_checkpoint(self.args.output_dir)
+        else:
+            folder = Path(str(checkpoint))
+            check_checkpoint(folder)
         planned = self.state
-        self.state = load_checkpoint(Path(str(checkpoint)), self.model, self.optimizer, self.lr_scheduler)
+        self.state = load_checkpoint(folder, self.model, self.optimizer, self.lr_scheduler)
         self.state.max_steps, self.state.num_train_epochs = planned.max_steps, planned.num_train_epochs
