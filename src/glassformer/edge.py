@@ -13,7 +13,7 @@ from glassformer.core.cache import KeyValueCache
 from glassformer.core.checks import any_true
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Tape
 from glassformer.core.heads import first_token
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnknownOptionError
 from glassformer.files import safe_repr
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
@@ -31,7 +31,7 @@ def reject_arguments(call: str, arguments: Mapping[str, Any]) -> None:
     for name, value in arguments.items():
         if name in INSTEAD and (value is None or value is False):
             continue
-        raise ConfigError(f"{call}(…) takes no {safe_repr(name)}{INSTEAD.get(name, '')}")
+        raise UnknownOptionError(f"{call}(…) takes no {safe_repr(name)}{INSTEAD.get(name, '')}")
 
 
 def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = None) -> None:

@@ -1,7 +1,17 @@
 """Exception classes: every error that a caller can cause.
 
-Each message says what is wrong, what was given, what is allowed, and what to do. The command line prints the message
-alone; `--debug` adds the traceback.
+    GlassformerError
+        ConfigError, DataError, WeightsError, UnsupportedError      ValueError
+        UnknownOptionError   of ConfigError                         TypeError
+        MissingModelError        of DataError                           FileNotFoundError
+        MissingPartError     of DataError                           AttributeError
+        MissingNameError     of UnsupportedError                    AttributeError
+        UnknownNameError     of UnsupportedError                    KeyError
+        MissingExtraError                                           ImportError
+
+Each is the built-in on its right too, which is what other libraries raise there: handlers that were written for those
+catch it. Each message says what is wrong, what was given, what is allowed, and what to do. The command line prints the
+message alone; `--debug` adds the traceback.
 """
 
 from __future__ import annotations
@@ -22,25 +32,45 @@ class GlassformerError(Exception):
 
     exit_code = 2
 
+    def __str__(self) -> str:
+        """The message as it was given; a `KeyError` alone would put it in quotes."""
+        return str(self.args[0]) if len(self.args) == 1 else super().__str__()
 
-class ConfigError(GlassformerError):
+
+class ConfigError(GlassformerError, ValueError):
     """Invalid configuration: an option, size or shape that is wrong, or does not fit the others."""
 
 
-class WeightsError(GlassformerError):
+class UnknownOptionError(ConfigError, TypeError):
+    """A keyword argument that the function or class does not have."""
+
+
+class WeightsError(GlassformerError, ValueError):
     """Invalid checkpoint: damaged, incomplete, unsafe, or of another model."""
 
 
-class DataError(GlassformerError):
+class DataError(GlassformerError, ValueError):
     """Invalid data: text, ids, audio, images or files that cannot be read, or that a model cannot take."""
+
+
+class MissingModelError(DataError, FileNotFoundError):
+    """A model that is neither in a folder of its name nor on the Hub."""
 
 
 class MissingPartError(DataError, AttributeError):
     """A part that a model's folder does not hold, such as its tokenizer; `hasattr(model, "tokenizer")` is False."""
 
 
-class UnsupportedError(GlassformerError):
+class UnsupportedError(GlassformerError, ValueError):
     """Unsupported feature: valid, but not implemented (yet): a model family, a head, a config key."""
+
+
+class MissingNameError(UnsupportedError, AttributeError):
+    """A name of the reference library without a counterpart; `hasattr(glassformer.hf, name)` is False."""
+
+
+class UnknownNameError(UnsupportedError, KeyError):
+    """A task or an activation function that no part of the library has, by its name."""
 
 
 class MissingExtraError(GlassformerError, ImportError):

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from glassformer import foreign
-from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
+from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import check_links, safe_repr
 from glassformer.hub import resolve
 from glassformer.hub.find import is_adapter_folder
@@ -304,7 +304,7 @@ def shard_bytes(reference: Mapping[str, Any], max_shard_bytes: int) -> int:
     rest.pop("save_function", None)  # that of accelerate writes what this writes
     size = rest.pop("max_shard_size", max_shard_bytes)
     if rest:
-        raise ConfigError(f"save_pretrained(…) takes no {', '.join(map(safe_repr, rest))}")
+        raise UnknownOptionError(f"save_pretrained(…) takes no {', '.join(map(safe_repr, rest))}")
     if isinstance(size, str) and (match := re.fullmatch(r"(\d+)\s*([KMGT]I?B)", size.strip().upper())):
         size = int(match[1]) * UNITS[match[2]]
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:

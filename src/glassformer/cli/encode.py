@@ -135,10 +135,10 @@ def _read_lines(file: str) -> list[str]:
     """Read the lines of a UTF-8 file, which may be packed (.gz). Raises: DataError: no such file, a folder, no text."""
     from glassformer.data.lines import open_decompressed
 
+    if file != "-" and Path(file).suffix.lower() == ".gz":
+        with open_decompressed(Path(file)) as stream:
+            return list(text_lines(stream, file))
     try:
-        if file != "-" and Path(file).suffix.lower() == ".gz":
-            with open_decompressed(Path(file)) as stream:
-                return list(text_lines(stream, file))
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except (OSError, ValueError) as error:
         raise DataError(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.core.checks import Count, Probability, Spec
 from glassformer.core.flow import Flow, Node
-from glassformer.errors import UnsupportedError, nearest
+from glassformer.errors import UnknownNameError, nearest
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -62,10 +62,10 @@ ACTIVATIONS: dict[str, type[nn.Module] | tuple[type[nn.Module], dict[str, str]]]
 def make_activation(name: str) -> nn.Module:
     """Activation function by its name in `config.json` files.
 
-    Raises: UnsupportedError: an unknown name.
+    Raises: UnknownNameError: there is none of this name.
     """
     if name not in ACTIVATIONS:
-        raise UnsupportedError(
+        raise UnknownNameError(
             f"activation {name!r} is not supported; supported: {', '.join(ACTIVATIONS)}{nearest(name, ACTIVATIONS)}"
         )
     entry = ACTIVATIONS[name]

@@ -242,6 +242,8 @@ class _JsonReader:
                 # At the end of the text, a number may go on in the next chunk.
                 if end < len(self._text) or not self._read_more():
                     break
+            except DataError:  # of the file
+                raise
             except json.JSONDecodeError as error:  # perhaps the value goes on in the next chunk
                 if len(self._text) - self._at > self._lines.limit:
                     self._lines.fail_too_long(f" ({error.msg} at the end)")

@@ -74,9 +74,10 @@ def read_squad(path: str | Path) -> SquadRows:
     try:
         with open_decompressed(path) as stream:
             data = stream.read()
-        document = parse_json(data.decode("utf-8-sig"))
     except READ_ERRORS as problem:
         raise DataError(f"{path}: cannot be read: {error_reason(problem)}") from problem
+    try:
+        document = parse_json(data.decode("utf-8-sig"))
     except UnicodeDecodeError as problem:
         line = data.count(b"\n", 0, problem.start) + 1
         raise DataError(f"{path}: line {line} is not UTF-8 text; save the file as UTF-8") from problem

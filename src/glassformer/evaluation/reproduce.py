@@ -285,8 +285,9 @@ def majority_accuracy(folders: DataFolders) -> float:
 def _read_intents(data: Path) -> dict[str, list[list[str]]]:
     """The queries and intents of the splits of CLINC150."""
     path = data_file(data, "clinc150/data.json.gz")
+    content = _gunzip(path)
     try:
-        splits: dict[str, list[list[str]]] = parse_json(_gunzip(path))
+        splits: dict[str, list[list[str]]] = parse_json(content)
         return {split: splits[split] for split in ("train", "val", "oos_train", "oos_val")}
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise DataError(f"{path}: is not the expected CLINC150: {safe_repr(str(error))}") from error

@@ -65,8 +65,9 @@ def read_tiktoken(path: Path) -> list[str]:
 def read_token_list(folder: Path) -> list[str]:
     """The tokens of CTranslate2's `vocabulary.json` or `.txt`; [] where there is none. Raises: DataError: damaged."""
     if (path := folder / "vocabulary.json").is_file():
+        content = read_bytes(path, DataError)
         try:
-            tokens = json.loads(read_bytes(path, DataError))
+            tokens = json.loads(content)
         except (ValueError, RecursionError) as problem:
             raise DataError(f"{path}: is no JSON list of tokens: {problem}") from None
         if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):

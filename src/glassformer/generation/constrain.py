@@ -91,6 +91,8 @@ def json_schema(schema: Mapping[str, Any] | str) -> Grammar:
             raise ConfigError(f"json_schema is {safe_repr(parsed)}; a schema is an object such as {{'type': 'number'}}")
         _check_numbers(parsed)
         text = json.dumps({"x-guidance": AS_DUMPS, **parsed})
+    except ConfigError:
+        raise
     except (ValueError, TypeError, RecursionError) as error:
         raise ConfigError(f"json_schema is invalid JSON: {error}") from None
     return Grammar("json_schema", f"%json {text}")

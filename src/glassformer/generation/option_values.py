@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import UnknownOptionError, nearest
 from glassformer.files import safe_repr
 
 LARGEST = 2**31 - 1
@@ -151,5 +151,5 @@ def without_foreign(given: Mapping[str, Any], names: Sequence[str]) -> dict[str,
         off = value is None or value is False or (isinstance(value, (int, str)) and not value)
         if name not in names and not (name in INSTEAD and off):
             hint = f"; {INSTEAD[name]}" if name in INSTEAD else nearest(str(name), names)
-            raise ConfigError(f"generate(…) takes no {safe_repr(name)}{hint}")
+            raise UnknownOptionError(f"generate(…) takes no {safe_repr(name)}{hint}")
     return {name: value for name, value in given.items() if value is not None and name in names}

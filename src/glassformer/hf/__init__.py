@@ -9,6 +9,7 @@ name and with the arguments that such code uses; where nothing stands behind a n
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import partial
 from importlib import import_module
@@ -17,7 +18,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import UnsupportedError
+from glassformer.errors import MissingNameError
 
 if TYPE_CHECKING:
     from glassformer.generation.streamers import TextIteratorStreamer, TextStreamer
@@ -117,22 +118,46 @@ for _name in (
     sys.modules.setdefault(f"{__name__}.{_name}", sys.modules[__name__])
 
 
+_SOURCES = re.compile(
+    r"models(\.[a-z]\w*(\.(modeling|modular|configuration|tokenization|processing|feature_extraction|image_processing)_\w+)?)?"
+)
+"""The modules of families in the reference library."""
+
+
 class _Sources(MetaPathFinder, Loader):
     """`glassformer.hf.models.bert.modeling_bert`: the classes of a family, by the module that has them there."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        return ModuleSpec(name, self, is_package=True) if name.startswith(f"{__name__}.models") else None
+        """Raises: ModuleNotFoundError: a name that is not here; what to write instead, as its attribute's error says.
+
+        `from package import name` looks for a module where the package has no such attribute, and would then say only
+        that the name cannot be imported.
+        """
+        if not name.startswith(f"{__name__}."):
+            return None
+        if _SOURCES.fullmatch(name.removeprefix(f"{__name__}.")):
+            return ModuleSpec(name, self, is_package=True)
+        package, _, attribute = name.rpartition(".")
+        try:
+            getattr(sys.modules[package], attribute)
+        except MissingNameError as problem:
+            raise ModuleNotFoundError(str(problem)) from None
+        except AttributeError:  # a private name
+            pass
+        return None
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__getattr__"] = partial(_of_sources, module.__name__)
 
 
 def _of_sources(module: str, name: str) -> Any:
-    """Raises: UnsupportedError: a part of a model, which is no class here."""
+    """Raises: MissingNameError: a part of a model, which is no class here."""
+    if name.startswith("_"):
+        raise AttributeError(name)
     try:
         return getattr(sys.modules[__name__], name)
-    except UnsupportedError as problem:
-        raise UnsupportedError(
+    except MissingNameError as problem:
+        raise MissingNameError(
             f"{module} has no {name!r}: families are recipes (docs/families.md), and parts of a model are views, such "
             "as model.bert.encoder.layer[0]; a model of your own derives from BertPreTrainedModel or PreTrainedModel "
             "and holds a BertModel(config)"

@@ -11,7 +11,7 @@ from typing import Any
 import tokenizers
 
 from glassformer.core.cache import KeyValueCache
-from glassformer.errors import UnsupportedError, nearest
+from glassformer.errors import MissingNameError, UnsupportedError, nearest
 from glassformer.hf import utils
 from glassformer.hf.auto import AUTO_TASKS, AutoModel, family_class
 from glassformer.hf.configs import AutoConfig, config_class
@@ -76,7 +76,7 @@ OPTION_INSTEAD = (
 def class_of(name: str) -> Any:
     """The class that stands behind a name.
 
-    Raises: UnsupportedError: there is none; the nearest names. When it is called: there is something else to write.
+    Raises: MissingNameError: there is none; the nearest names. When it is called: there is something else to write.
     """
     if name in REFUSED:
         return _refusal(name, REFUSED[name])
@@ -120,9 +120,9 @@ def class_of(name: str) -> Any:
                 return _tokenizer_class(name)
             return config_class(_prefixes()[prefix]) if kind is AutoConfig else kind
     if (other := OTHER_FRAMEWORK.match(name)) is not None:
-        raise UnsupportedError(f"{name} is not there: models are PyTorch modules; write {other.group(2)}")
+        raise MissingNameError(f"{name} is not there: models are PyTorch modules; write {other.group(2)}")
     known = (*AUTO_NAMES, *REFUSED, *RULES, *READY, *(x for family in FAMILIES.values() for x in family.architectures))
-    raise UnsupportedError(f"glassformer.hf has no {name!r}{nearest(name, known)}")
+    raise MissingNameError(f"glassformer.hf has no {name!r}{nearest(name, known)}")
 
 
 @cache
@@ -138,12 +138,12 @@ def _tokenizer_class(name: str) -> type:
 
 
 def _multiple_choice(name: str) -> Any:
-    """Raises: UnsupportedError: another family."""
+    """Raises: MissingNameError: another family."""
     from glassformer.hf.multiple_choice import FAMILIES_OF, MultipleChoice, multiple_choice_class
 
     prefix = name.removesuffix("ForMultipleChoice")
     if prefix != "AutoModel" and _prefixes().get(prefix) not in FAMILIES_OF:
-        raise UnsupportedError(
+        raise MissingNameError(
             f"{name} is not there: {', '.join(sorted(FAMILIES_OF))} have such a head; score each choice as a pair of "
             "texts: AutoModelForSequenceClassification with num_labels=1"
         )

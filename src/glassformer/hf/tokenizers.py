@@ -11,7 +11,7 @@ from typing import Any
 import tokenizers
 from tokenizers import normalizers
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnknownOptionError
 from glassformer.files import read_json_object, read_text, safe_repr
 from glassformer.hf.configs import options_of
 from glassformer.hub.push import push_folder
@@ -85,7 +85,7 @@ def set_attributes(tokenizer: Tokenizer, values: Mapping[str, Any]) -> Tokenizer
             _set_lower_case(tokenizer, bool(value))
             continue
         if not hasattr(tokenizer, name):
-            raise ConfigError(f"a tokenizer takes no {safe_repr(name)}, and has no such attribute")
+            raise UnknownOptionError(f"a tokenizer takes no {safe_repr(name)}, and has no such attribute")
         setattr(tokenizer, name, value)
     return tokenizer
 

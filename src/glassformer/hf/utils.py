@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
+from glassformer.errors import MissingNameError
 from glassformer.hf import logging
 
 __all__ = ["logging"]
@@ -25,7 +26,7 @@ def __getattr__(name: str) -> Any:
         from glassformer.hf.modeling_outputs import ModelOutput
 
         return ModelOutput
-    raise AttributeError(f"glassformer.hf.utils has no {name!r}")
+    raise MissingNameError(f"glassformer.hf.utils has no {name!r}")
 
 
 def _finder(name: str) -> Callable[[], bool]:

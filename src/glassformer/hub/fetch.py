@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import DataError, GlassformerError, WeightsError
+from glassformer.errors import DataError, GlassformerError, MissingModelError, WeightsError
 from glassformer.files import file_sha256
 from glassformer.files.atomic import atomic_file
 from glassformer.hub.find import (
@@ -96,7 +96,7 @@ def _offline_snapshot(request: HubRequest, folder: Path | None) -> Path:
     """The snapshot without a connection: also one that another tool downloaded, if it has config and weights."""
     advice = "connections are off (offline=True or HF_HUB_OFFLINE=1): fetch it once with a connection, or pass a folder"
     if folder is None:
-        raise DataError(
+        raise MissingModelError(
             f"{request.name}: no folder of that name here, and revision '{request.revision}' is not in the Hub cache; "
             + advice
             + similar_models(request.name)
@@ -180,7 +180,7 @@ def _require_weights(request: HubRequest, names: list[str]) -> None:
         raise DataError(f"{request.name}: holds no weights: looked for model.safetensors and its index")
 
 
-def _hub_error(request: HubRequest, problem: Exception) -> DataError:
+def _hub_error(request: HubRequest, problem: Exception) -> MissingModelError:
     """The error of a failed request, with its remedy."""
     from huggingface_hub import errors
 
@@ -198,7 +198,7 @@ def _hub_error(request: HubRequest, problem: Exception) -> DataError:
             f"could not be fetched from the Hub ({type(problem).__name__}: {detail}); "
             "check the connection and try again, or pass a local folder"
         )
-    return DataError(f"{request.name}: {what}{similar_models(request.name)}")
+    return MissingModelError(f"{request.name}: {what}{similar_models(request.name)}")
 
 
 _HEXADECIMAL = frozenset("0123456789abcdef")

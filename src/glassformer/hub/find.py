@@ -17,7 +17,7 @@ from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
-from glassformer.errors import DataError, GlassformerError
+from glassformer.errors import DataError, GlassformerError, MissingModelError
 from glassformer.files import nearest_path, read_json_object, safe_repr
 
 PACKAGE, CONFIG, RUN_CONFIG, ADAPTER_CONFIG = "package:", "config.json", "config.yaml", "adapter_config.json"
@@ -98,12 +98,12 @@ def _local_folder(name_or_folder: str | Path) -> Path | None:
     if path.exists():
         raise DataError(f"{path}: is a file; give the folder that holds it")
     if isinstance(name_or_folder, Path) or not _is_hub_name(name_or_folder):
-        raise DataError(
+        raise MissingModelError(
             f"{path}: no such folder{nearest_path(path)}; give a model folder, or a name on the Hub such as org/name"
         )
     if path.name != str(path) and (runs := _runs_in(path.parent)):
         named = ", ".join(map(safe_repr, get_close_matches(path.name, runs, n=5, cutoff=0.0)))
-        raise DataError(f"{path}: no such folder; nearest of the runs in {path.parent}: {named}")
+        raise MissingModelError(f"{path}: no such folder; nearest of the runs in {path.parent}: {named}")
     return None
 
 

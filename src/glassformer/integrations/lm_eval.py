@@ -14,7 +14,7 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from tqdm import tqdm
 
 from glassformer.engine.batching import plan_batches
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError, UnknownOptionError, nearest
 from glassformer.files import check_count
 from glassformer.integrations import loaded, one_text, until
 
@@ -36,7 +36,7 @@ class GlassformerLM(TemplateLM):
             if value is not None:
                 check_count(name, value)
         if unknown := [name for name in options if name not in (*LOADING, *OF_THE_HARNESS)]:
-            raise ConfigError(f"the model takes no {unknown[0]!r}{nearest(unknown[0], LOADING)}")
+            raise UnknownOptionError(f"the model takes no {unknown[0]!r}{nearest(unknown[0], LOADING)}")
         loading = {name: value for name, value in options.items() if name in LOADING and value}
         self.model = loaded(model, "text-generation", **loading)
         self.tokenizer = self.model.tokenizer

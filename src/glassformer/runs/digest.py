@@ -205,6 +205,8 @@ def _read_tail(digest: Digest, stream: BinaryIO, path: Path) -> None:
                 record = record if event == "begin" else parse_nonfinite(record)
                 newest = max(newest, _step_of(record))
                 digest.events.append((end, line, record))
+        except DataError:  # of a line before this one
+            raise
         except (KeyError, TypeError, ValueError, OverflowError) as error:  # the last: a step of 1e400
             raise DataError(f"{path}: line {line} is no {event} of a run: {error}") from None
     flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError, nearest
+from glassformer.errors import ConfigError, DataError, UnknownNameError, UnsupportedError, WeightsError, nearest
 from glassformer.files import read_json_object, safe_repr
 from glassformer.hub import resolve
 from glassformer.model import Model, load
@@ -103,7 +103,7 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
         options: of `load` where a name is given (`device`, `dtype`, `revision`, …); the others hold for all calls, such
             as `max_new_tokens`, `num_beams`, `top_k`, `threshold`, `batch_size`.
     Returns: what is called with a text, a list of texts, or a stream of them.
-    Raises: UnsupportedError: a task that is not done, a model that cannot do it. DataError: no model.
+    Raises: UnknownNameError: a task that is not done. UnsupportedError: a model that cannot do it. DataError: no model.
         WeightsError: a checkpoint without the head for it. Else as `load`.
     """
     name, kind = _kind(task)
@@ -133,7 +133,7 @@ def reads_media(task: str) -> bool:
 def canonical_task(task: str) -> str:
     """The name of a task in Hugging Face transformers, without its languages.
 
-    Raises: UnsupportedError: there is no pipeline for it.
+    Raises: UnknownNameError: there is no pipeline for it.
     """
     return _kind(task)[0]
 
@@ -145,7 +145,7 @@ def _kind(task: str) -> tuple[str, type[Pipeline]]:
     if name not in PIPELINES:
         verbs = [verb for verb, its in TASK_ALIASES.items() if its in PIPELINES]
         heads = {head for family in FAMILIES.values() for head in family.tasks}
-        raise UnsupportedError(
+        raise UnknownNameError(
             f"there is no pipeline for the task {safe_repr(task)}"
             + (
                 f"; load(…, task={name!r}) gives a model with that head, to be called directly"

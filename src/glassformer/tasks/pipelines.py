@@ -25,7 +25,7 @@ from glassformer.core.masks import Packing
 from glassformer.engine.encoder import BATCH_TOKENS, MIN_TEXTS_TO_PREPARE, column_as_list, run_final_states
 from glassformer.engine.pooling import POOLINGS
 from glassformer.engine.prepare import prepare_plain
-from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
+from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import check_count, safe_repr
 from glassformer.model import Model
 from glassformer.models import eval_mode
@@ -69,7 +69,7 @@ class Pipeline(ABC):
         """Raises: ConfigError: options that this task does not know, or does not take so."""
         for name in options:
             if name not in self.OWN:
-                raise ConfigError(f"the task {self.task!r} takes no {safe_repr(name)}{nearest(name, self.OWN)}")
+                raise UnknownOptionError(f"the task {self.task!r} takes no {safe_repr(name)}{nearest(name, self.OWN)}")
         top_k = options.get("top_k")  # None = as many results as there usually are, or all
         if top_k is not None:
             check_count("top_k", top_k)

@@ -9,7 +9,7 @@ from typing import Any
 
 import tokenizers
 
-from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
+from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.text.engine import EncodedRow, call_engine, sharing_copy
 from glassformer.text.long_text import (
@@ -155,7 +155,7 @@ def former_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict
     """
     for name in given:
         if name not in ("pad_to_max_length", "verbose"):
-            raise ConfigError(f"a tokenizer takes no {safe_repr(name)}{nearest(name, [*options])}")
+            raise UnknownOptionError(f"a tokenizer takes no {safe_repr(name)}{nearest(name, [*options])}")
     padding = "longest" if options["max_length"] is None else "max_length"
     return {**options, "padding": padding if given.get("pad_to_max_length") else options["padding"]}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError
 from glassformer.text.chat import Chat, render_all
 from glassformer.text.encode import check_choice, check_int, padded_length
 from glassformer.text.encoding import Encoding, to_array
@@ -119,7 +119,7 @@ class TokenizerSurface(TokenizerVocabulary):
 
         # A byte-level vocabulary holds every byte from the start.
         if unknown := set(options) - {"initial_alphabet", "show_progress"}:
-            raise ConfigError(f"train_new_from_iterator(…) takes no {', '.join(map(repr, sorted(unknown)))}")
+            raise UnknownOptionError(f"train_new_from_iterator(…) takes no {', '.join(map(repr, sorted(unknown)))}")
         texts = [text for item in text_iterator for text in ([item] if isinstance(item, str) else item)]
         with TemporaryDirectory() as folder:
             self.save(folder)

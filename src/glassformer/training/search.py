@@ -174,6 +174,8 @@ def _open_study(optuna: Any, path: Path, about: dict[str, Any]) -> Any:
             load_if_exists=True,
             pruner=optuna.pruners.MedianPruner(),
         )
+    except DataError:
+        raise
     except (OSError, ValueError) as problem:
         raise DataError(f"{path}: the trials cannot be stored here: {error_reason(problem)}") from problem
     expected = json.loads(json.dumps(about))

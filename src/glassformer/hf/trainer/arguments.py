@@ -14,7 +14,7 @@ from typing import Any, get_args, get_type_hints
 
 import torch
 
-from glassformer.errors import ConfigError, UnsupportedError, nearest
+from glassformer.errors import ConfigError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import check_count
 from glassformer.files.parsing import convert
 
@@ -168,7 +168,7 @@ class TrainingArguments(_Options, metaclass=_Extended):
             if given[name] and name in INSTEAD:
                 raise UnsupportedError(f"TrainingArguments({name}=…): {INSTEAD[name]}")
             if name not in known and name not in INSTEAD:
-                raise ConfigError(f"TrainingArguments has no option {name!r}{nearest(name, known)}")
+                raise UnknownOptionError(f"TrainingArguments has no option {name!r}{nearest(name, known)}")
         given = {name: value for name, value in given.items() if name in known}
         super().__init__(output_dir=str(output_dir), unused=unused, **given)
         self._check()

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import ConfigError, DataError, UnknownOptionError, nearest
 from glassformer.files import safe_repr
 from glassformer.generation.arguments import override
 from glassformer.generation.detokenizer import decode_continuation
@@ -46,7 +46,7 @@ class Writing(Pipeline):
         for name in options:
             if name not in known:
                 hint = f"; {INSTEAD[name]}" if name in INSTEAD else nearest(name, known)
-                raise ConfigError(f"the task {self.task!r} takes no {safe_repr(name)}{hint}")
+                raise UnknownOptionError(f"the task {self.task!r} takes no {safe_repr(name)}{hint}")
         if options.get("prefix") is not None:
             check_prefix(options["prefix"])
 
