@@ -30,7 +30,7 @@ Serve = Callable[..., Client]
 def corpus(models: dict[str, Model]) -> PageMap:
     embeddings = embed_words(models["bert"], TEXTS, "flies", labels=["a", "b", "a"])
     study = WordStudy(embeddings)
-    return PageMap.of(EmbeddingMap.of(embeddings), study.caption, study=study, command="glassformer embed-map")
+    return PageMap.of(EmbeddingMap.of(embeddings), study.caption, study=study)
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from glassformer.explorer.traces import StoredTrace, TraceStore
 from glassformer.explorer.views import distribution
 from glassformer.inspect.session import Session
 from glassformer.model import Model
-from glassformer.pages import check_html_path
+from glassformer.pages import check_html_path, shown_path
 from tests.explorer.conftest import INSPECTABLE, STAND_IN, TEXTS, texts_for
 from tests.explorer.reader import Reader
 
@@ -71,7 +71,7 @@ def test_it_holds_every_overview_and_every_layer(models: dict[str, Model], famil
     found = reader.session()
     exact = {name: [layer for layer in (0, 1) if f"layer/{name}/{layer}" in expected] for name in session.maps}
     assert found["exact_layers"] == exact
-    assert found["texts"] == list(session.texts)
+    assert found["texts"] == [shown_path(text) for text in session.texts]  # of a file, no folders of this machine
     assert found["command"].endswith("--html page.html")
     assert "start" not in found
 

@@ -8,7 +8,7 @@ import { UserError, type Session, type TraceLine, type Token } from "../src/core
 const T = 6;
 const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 0, segment, special: segment === null, continues: false, span: null });
 const session: Session = {
-  id: "s", texts: ["a b", "c"], text_hash: "t", fields: ["text"], nbytes: 0, seconds: 0, command: "glassformer look m 'a b' c",
+  id: "s", texts: ["a b", "c"], text_hash: "t", fields: ["text"], nbytes: 0, seconds: 0, command: "glassformer look m 'a b' c --html page.html", look: "glassformer look m 'a b' c",
   views: ["model", "head", "matrix", "neuron", "embedding"],
   model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, is_encoder_decoder: false },
   streams: { text: [token("[CLS]", null), token("a", 0), token("b", 0), token("[SEP]", null), token("c", 1), token("[SEP]", null)] },
@@ -65,7 +65,7 @@ test("a page says whether it holds a session, and gives it", async () => {
 
 test("another text, or a layer that is not there, is refused with the command that helps", async () => {
   await assert.rejects(page().run(["other"]), refused("absent", /This page holds one text.*glassformer look m 'a b' c/));
-  await assert.rejects(page().row(session, "self", 1, 0, 0), refused("absent", /Layer 1 is not.*layer 0.*glassformer look m 'a b' c --layers 0,1$/));
+  await assert.rejects(page().row(session, "self", 1, 0, 0), refused("absent", /Layer 1 is not.*layer 0.*glassformer look m 'a b' c --html page.html --layers 0,1$/));
 });
 
 test("an overview comes out of its block", async () => {
@@ -176,7 +176,7 @@ test("writing on, writing otherwise, and a page that holds no writing are refuse
   const words = /glassformer look m 'a b' --view generate$/;
   await assert.rejects(writer().write({ w: "w", node: 1, tokens: [5] }, () => {}), refused("absent", words));
   await assert.rejects(writer().write({ prompt: null, options: { num_beams: 3 } }, () => {}), refused("absent", words));
-  await assert.rejects(writer(null).write({ prompt: null, options: {} }, () => {}), refused("absent", /glassformer look m 'a b' c --view generate$/));
+  await assert.rejects(writer(null).write({ prompt: null, options: {} }, () => {}), refused("absent", /glassformer look m 'a b' c --view generate --html page.html$/));
 });
 
 test("its pass serves the nodes on the path that it read, and its distributions those that are held", async () => {
@@ -189,7 +189,7 @@ test("its pass serves the nodes on the path that it read, and its distributions 
 });
 
 test("what was said is on a page of its own, whose command is told", async () => {
-  const sound = { ...session, command: "glassformer look m clip.wav --html page.html" };
+  const sound = { ...session, look: "glassformer look m clip.wav" };
   await assert.rejects(page().transcribe(sound), refused("absent", /glassformer transcribe m clip\.wav --html page\.html$/));
   await assert.rejects(page().recording(), refused("absent", /no sound/));
 });

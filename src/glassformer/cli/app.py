@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from glassformer import GlassformerError, __version__, progress
+from glassformer.pages import made_by
 
 # Each name is a function or typer group in `glassformer.cli.NAME`, or in its module below; `--help` has this order.
 COMMANDS = (
@@ -200,7 +201,8 @@ def main(arguments: list[str] | None = None) -> None:
     if debug:  # the web server's threads log their errors
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
         logging.getLogger("glassformer").setLevel(logging.DEBUG)
-    code = _run(remaining, debug)
+    with made_by(["glassformer", *remaining]):
+        code = _run(remaining, debug)
     try:
         sys.stdout.flush()  # now, because at exit the interpreter would report a broken pipe
     except BrokenPipeError:

@@ -141,13 +141,13 @@ def embed_map(
             vectors = study.embeddings.vectors(options.layer_choice())
             report["files"] = [str(path) for path in embedding_map.save(options.output, vectors=vectors)]
         if options.html is not None:
-            report["page"] = write_page(loaded, embedding_map, study, model, texts, options, projection)
+            report["page"] = write_page(loaded, embedding_map, study, options, projection)
         if json:
             print_json(report)
         else:
             show_study(study, report)
         if options.serve:
-            serve_page(loaded, embedding_map, study, model, texts, options)
+            serve_page(loaded, embedding_map, study, options)
 
 
 def read_corpus(arguments: Sequence[str], options: EmbedMapOptions) -> tuple[list[str], list[str] | None]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -26,7 +25,6 @@ def make_look(
     model: Model,
     embedding_map: EmbeddingMap,
     study: WordStudy,
-    command_line: str,
     projections: Mapping[str, bytes] | None = None,
     start: str = "",
 ) -> Look:
@@ -38,7 +36,7 @@ def make_look(
 
     first = study.embeddings.items[0].sentence
     text = study.embeddings.texts[first] if study.embeddings.word is None else embedding_map_text(study)
-    page = PageMap.of(embedding_map, study.caption, study=study, command=command_line)
+    page = PageMap.of(embedding_map, study.caption, study=study)
     factory = model.session_factory(truncation=True)
     view = InitialView(view="embedding", projection=start or None)
     return Look(SessionRuns(factory), [text], view, corpus=page, projections=projections)
@@ -49,23 +47,10 @@ def embedding_map_text(study: WordStudy) -> str:
     return "".join(study.embeddings.context(0, 400)).strip("…")
 
 
-def command_line(model: str, texts: Sequence[str], options: EmbedMapOptions) -> str:
-    """The command that makes the page, without folders of this machine."""
-    import shlex
-
-    shown = [Path(text).name if Path(text[:255]).is_absolute() else text for text in texts]
-    words = ["glassformer", "embed-map", Path(model).name if Path(model).is_absolute() else model, *shown[:3]]
-    words += [] if options.word is None else ["--word", options.word]
-    words += [f"--column={each}" for each in options.column or ()]
-    return shlex.join([*words, "--html", "page.html"])
-
-
 def write_page(
     model: Model,
     embedding_map: EmbeddingMap,
     study: WordStudy,
-    name: str,
-    texts: Sequence[str],
     options: EmbedMapOptions,
     projection: ProjectionOptions,
 ) -> dict[str, Any]:
@@ -82,7 +67,7 @@ def write_page(
         with progress_of(options.method) as bar:
             frames = page.projections(projection, levels, bar)
         projections = {f"{projection.method}/{level}": frame for level, frame in zip(levels, frames, strict=True)}
-    look = make_look(model, embedding_map, study, command_line(name, texts, options), projections, projection.method)
+    look = make_look(model, embedding_map, study, projections, projection.method)
     with look, progress_of("page") as bar:
         look.save(options.html, cap_bytes=1_000_000, progress=bar)
     return {"out": str(options.html), "bytes": options.html.stat().st_size, "projections": sorted(projections)}
@@ -92,12 +77,10 @@ def serve_page(
     model: Model,
     embedding_map: EmbeddingMap,
     study: WordStudy,
-    name: str,
-    texts: Sequence[str],
     options: EmbedMapOptions,
 ) -> None:
     """Serve the page until Ctrl-C."""
-    with make_look(model, embedding_map, study, command_line(name, texts, options), start=options.method) as look:
+    with make_look(model, embedding_map, study, start=options.method) as look:
         look.serve(options.port)
         look.show(options.browser)
         typer.echo("Ctrl-C stops the server")

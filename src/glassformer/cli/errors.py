@@ -107,7 +107,7 @@ def _write(part: EvaluatedSplit, path: Path, look: int) -> None:
         with progress_of("explorer pages") as bar:
             folder = path.parent / f"{path.stem}-look"
             pages = write_explorer_pages(part.run.model, sort_by_loss(part.records)[:look], folder, bar)
-    ErrorsPage(part.report, part.records, model=_model(part), pages=pages).save(path)
+    ErrorsPage(part.report, part.records, model=str(part.run.folder), pages=pages).save(path)
 
 
 def _serve(part: EvaluatedSplit, serving: Serving) -> None:
@@ -115,17 +115,11 @@ def _serve(part: EvaluatedSplit, serving: Serving) -> None:
     from glassformer.evaluation.error_analysis.served import ServedErrors
 
     typer.echo()
-    page = ErrorsPage(part.report, part.records, model=_model(part))
+    page = ErrorsPage(part.report, part.records, model=str(part.run.folder))
     with ServedErrors(page, part.run.model, serving.port) as served:
         served.show(serving.browser)
         typer.echo("Ctrl-C stops the server")
         served.wait()
-
-
-def _model(part: EvaluatedSplit) -> str:
-    from glassformer.runs.folder import MODEL
-
-    return str(part.run.folder / MODEL)
 
 
 review = typer.Typer(

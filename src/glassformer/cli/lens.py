@@ -28,7 +28,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.screen import bar, byte_amount, notes, plain_table, print_json, progress_of, terminal, visible
 from glassformer.errors import DataError
-from glassformer.pages import check_html_path
+from glassformer.pages import check_html_path, command_line
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
@@ -171,7 +171,9 @@ def _save(
     own: Reading = read(session, kind, request)
     others = [each for each in quick_readings(session) if each.key != own.key]
     start = urlencode({"v": 1, "view": kind, **{name: value for name, value in state.items() if value is not None}})
-    page = StandalonePage(session, model_facts(model), session.texts, start=start, readings=[own, *others])
+    page = StandalonePage(
+        session, model_facts(model), session.texts, start=start, readings=[own, *others], command=command_line()
+    )
     with progress_of("page") as update:
         page.save(path, update)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import tempfile
 import webbrowser
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ import typer
 from glassformer.cli.options import DATA, Json, Options, command, option, pairs_of
 from glassformer.cli.screen import byte_amount, notes, print_json, visible
 from glassformer.errors import ConfigError
-from glassformer.pages import check_html_path
+from glassformer.pages import check_html_path, command_line
 from glassformer.progress import progress_bar, spinner
 
 if TYPE_CHECKING:
@@ -125,14 +124,8 @@ def show_page(page: ListeningPage, html: Path | None, browser: bool | None = Non
 
 def _page(run: str, examples: Sequence[SoundExample], options: ListeningOptions) -> ListeningPage:
     from glassformer.explorer.listening_page import ListeningPage
-    from glassformer.pages import shown_path
 
-    words = ["glassformer", "listen", shown_path(run), "--rows", str(options.rows)]
-    words += ["--task", options.task] if options.task else []
-    words += [word for data in options.data or () for word in ("--data", shown_path(data))]
-    words += [word for value in options.format or () for word in ("--format", value)]
-    words += ["--seed", str(options.seed)] if options.seed else []
-    return ListeningPage(examples, f"Listening to {Path(run).name}", command=shlex.join(words))
+    return ListeningPage(examples, f"Listening to {Path(run).name}", command=command_line())
 
 
 def _task_and_rows(run: str, options: ListeningOptions) -> tuple[Task, RowSequence]:

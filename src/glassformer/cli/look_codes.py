@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from glassformer.audio_coding import CODEC
@@ -10,11 +9,10 @@ from glassformer.cli.listen import print_example, show_page
 from glassformer.cli.screen import notes, print_json, progress_of
 from glassformer.errors import DataError
 from glassformer.explorer.codes_page import attention_example, codec_example
-from glassformer.explorer.describe import model_facts, without_places
 from glassformer.explorer.listening_page import ListeningPage
 from glassformer.model import Model, load
 from glassformer.models._codec import AudioCodec
-from glassformer.pages import check_html_path
+from glassformer.pages import check_html_path, command_line
 
 
 def shows_sound(model: Model, view: str | None) -> bool:
@@ -33,7 +31,6 @@ def look_at_codes(
         raise DataError(f"a model of sound as codes is looked at with the file of one recording; got {len(files)}")
     if html is not None:
         check_html_path(html)
-    words = ["glassformer look", *without_places(model_facts(model)).cli_arguments, shlex.quote(Path(files[0]).name)]
     with notes(repeats=False):
         if isinstance(model.network, AudioCodec):
             example = codec_example(model.network, files[0])
@@ -42,9 +39,7 @@ def look_at_codes(
             with progress_of("forward pass") as bar:
                 session = model.inspect(files[0], codec=made_by, progress=bar)
             example = attention_example(session, made_by.network)
-            words += [] if codec is None else ["--codec", shlex.quote(Path(codec).name)]
-            words += ["--view", "sound"]
-    page = ListeningPage([example], example.title, command=" ".join(words))
+    page = ListeningPage([example], example.title, command=command_line())
     if json:
         saved = {} if html is None else {"out": str(html), "bytes": page.save(html)}
         print_json({**example.to_dict(), **saved}, indent=None)

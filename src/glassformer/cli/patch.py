@@ -17,7 +17,7 @@ from glassformer.cli.inputs import inputs, whole_texts
 from glassformer.cli.options import HeadTask, Html, Json, Loading, ModelName, Options, Truncate, command, option
 from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, progress_of, terminal, visible
 from glassformer.errors import ConfigError, DataError
-from glassformer.pages import check_html_path
+from glassformer.pages import check_html_path, command_line
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
@@ -269,6 +269,8 @@ def _write(model: Model, session: Session, sweep: PatchSweep, given: PatchOption
     start = {"v": 1, "view": "patch", "map": sweep.map, "q": request["position"], **state}
     fragment = urlencode({name: value for name, value in start.items() if value is not None})
     asked: dict[str, Any] = {"request": request, "sweep": sweep_data(sweep)}
-    page = StandalonePage(session, model_facts(model), session.texts, start=fragment, sweeps=[asked])
+    page = StandalonePage(
+        session, model_facts(model), session.texts, start=fragment, sweeps=[asked], command=command_line()
+    )
     with progress_of("page") as bar:
         page.save(path, bar)

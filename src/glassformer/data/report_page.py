@@ -15,7 +15,7 @@ import numpy as np
 
 from glassformer.data.findings import Finding
 from glassformer.data.report import DataReport
-from glassformer.pages import html_table, page, scroll_region
+from glassformer.pages import html_table, page, scroll_region, shown_place
 
 T = TypeVar("T")
 
@@ -98,7 +98,8 @@ def _tiles(report: DataReport) -> str:
 def _finding(finding: Finding) -> str:
     if not finding.locations:
         return f'<p class="plain">{escape(finding.message)}</p>'
-    items = [f'<li dir="auto">{escape(location)}</li>' for location in finding.locations[:MAX_LOCATIONS]]
+    locations = (" · ".join(map(shown_place, each.split(" · "))) for each in finding.locations[:MAX_LOCATIONS])
+    items = [f'<li dir="auto">{escape(location)}</li>' for location in locations]
     if finding.count > len(items):
         items.append(f"<li>… and {finding.count - len(items):,} more</li>")
     return f"<details><summary>{escape(finding.message)}</summary><ul>{''.join(items)}</ul></details>"

@@ -18,7 +18,6 @@ from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_text
 from glassformer.evaluation.runs import EvaluatedSplit
 from glassformer.pages import html_table, scroll_region
 from glassformer.runs.curves import curves_html, curves_script, settings_html, subtitle
-from glassformer.runs.folder import MODEL
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.tasks.predictions import Prediction
 
@@ -38,7 +37,7 @@ class RunPage(ErrorsPage):
     def __init__(
         self, split: EvaluatedSplit, history: RunHistory | None = None, pages: Mapping[int, str] | None = None
     ) -> None:
-        super().__init__(split.report, split.records, model=str(split.run.folder / MODEL), pages=pages)
+        super().__init__(split.report, split.records, model=str(split.run.folder), pages=pages)
         self.history = history or read_run(split.run.folder)
 
     @property

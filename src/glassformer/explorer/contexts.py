@@ -23,6 +23,7 @@ from glassformer.explorer.http import Query, json_errors
 from glassformer.explorer.session_runs import SessionFactory, SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage, json_block
 from glassformer.inspect.session import Session
+from glassformer.pages import command_line
 from glassformer.pretrained import PretrainedModel
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def contexts_page(corpus: CorpusSearch, session: Session, asked: Mapping[str, An
         session.texts,
         start=urlencode({"v": 1, **state}),
         extra=[contexts_block(corpus, session, asked)],
+        command=command_line(),
     )
 
 

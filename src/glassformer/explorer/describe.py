@@ -18,6 +18,7 @@ from glassformer.inspect.opening import opening
 from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import Session
+from glassformer.pages import shown_command
 from glassformer.pretrained import PretrainedModel
 
 TITLES = {
@@ -30,8 +31,6 @@ TITLES = {
     "decoder": "decoder: target to target",
     "cross": "cross-attention: target to source",
 }
-MAX_ARGUMENT_CHARACTERS = 300
-"""Longest text shown in a command line; a longer one is shown as read from a file."""
 _PACKAGE = Path(__file__).parents[1]
 _GENERIC_NAMES = ("model", "checkpoint", "final", "best", "output", "weights")
 
@@ -137,7 +136,7 @@ def session_id(revision: str, texts: Sequence[str]) -> str:
 
 
 def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str | None = None) -> dict[str, Any]:
-    """A session as a JSON object.
+    """A session as a JSON object. `look` is the command that opens it, to which options can be appended.
 
     Args:
         texts: as the user gave them; an encoder-decoder may have generated the second of `session.texts` itself.
@@ -156,6 +155,7 @@ def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str 
         "opening": _opening(session, facts, texts),
         "nbytes": session.nbytes,
         "seconds": session.seconds,
+        "look": command(facts, texts),
         "command": command(facts, texts),
     }
 
@@ -177,14 +177,10 @@ def _fields(session: Session, modality: str | None) -> list[str]:
 
 def command(facts: ModelFacts, texts: Sequence[str], *options: str) -> str:
     """The command line that reproduces this page."""
-    arguments = [_argument(text) for text in texts]
+    arguments = [shown_command([text]) for text in texts]
     if any(text.startswith("-") for text in texts):
         return " ".join(["glassformer look", *facts.cli_arguments, *options, "--", *arguments])
     return " ".join(["glassformer look", *facts.cli_arguments, *arguments, *options])
-
-
-def _argument(text: str) -> str:
-    return shlex.quote(text) if len(text) <= MAX_ARGUMENT_CHARACTERS else '"$(cat text.txt)"'
 
 
 def _map(session: Session, about: AttentionMap) -> dict[str, Any]:
@@ -211,11 +207,10 @@ def _name(folder: Path | None) -> tuple[str | None, list[str]]:
 
 
 def without_places(facts: ModelFacts) -> ModelFacts:
-    """Facts for a page that leaves this machine: of an absolute path in the command, the folder's name alone."""
-    paths = [" ".join(shlex.split(argument)) for argument in facts.cli_arguments]
+    """Facts for a page that leaves this machine: for an absolute path in the command, the model's name."""
     arguments = [
-        shlex.quote(Path(path).name) if Path(path).is_absolute() else argument
-        for path, argument in zip(paths, facts.cli_arguments, strict=True)
+        shlex.quote(facts.name) if Path(" ".join(shlex.split(argument))).is_absolute() else argument
+        for argument in facts.cli_arguments
     ]
     return replace(facts, cli_arguments=arguments)
 

@@ -32,14 +32,13 @@ class PageMap:
     """A map of embeddings as the page shows it.
 
     kind: of what the points are: words, texts, tokens or vectors · study: of a word, beside the map
-    command: the command line that makes this page · total: points before a sample was drawn
+    total: points before a sample was drawn
     """
 
     embedding_map: EmbeddingMap
     kind: str
     title: str
     study: WordStudy | None = None
-    command: str = ""
     total: int = 0
     classes: dict[str, Sequence[str]] = field(default_factory=dict)
 
@@ -50,7 +49,6 @@ class PageMap:
         title: str,
         *,
         study: WordStudy | None = None,
-        command: str = "",
         seed: int = 0,
     ) -> PageMap:
         """The page of a map; of more points than a page draws, a random sample without replacement."""
@@ -63,7 +61,7 @@ class PageMap:
             sampled = np.sort(np.random.default_rng(seed).choice(total, MAX_POINTS, replace=False)).tolist()
             embedding_map = embedding_map.select(sampled)
             classes = {name: [values[i] for i in sampled] for name, values in classes.items()}
-        return cls(embedding_map, kind, title, study, command, total, classes)
+        return cls(embedding_map, kind, title, study, total, classes)
 
     @cached_property
     def id(self) -> str:
@@ -91,7 +89,6 @@ class PageMap:
             "explained": each.explained.tolist(),
             "classes": {name: _classes(values) for name, values in classes.items()},
             "study": None if self.study is None else self.study.results(),
-            "command": self.command,
         }
 
     def places(self) -> bytes:

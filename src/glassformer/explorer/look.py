@@ -27,7 +27,7 @@ from glassformer.explorer.standalone_page import (
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import safe_repr
 from glassformer.inspect.session import Session
-from glassformer.pages import check_html_path
+from glassformer.pages import check_html_path, command_line
 
 THEMES = ("light", "dark")
 NOTEBOOK_BYTES = 600_000
@@ -197,11 +197,21 @@ class Look(PageServer):
     def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int = CAP_BYTES) -> StandalonePage:
         """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap."""
         self.start.check_saved()
+        return self._page(layers, cap_bytes, command_line())
+
+    def _page(self, layers: Sequence[int] | None, cap_bytes: int, command: str) -> StandalonePage:
         first, start = self.start.layer, self.start.fragment
         if self._opens_with_generation:
             stored, node = self._write()
             return generation_page(
-                self._runs, stored, node, layers=layers, cap_bytes=cap_bytes, first=first, start=start
+                self._runs,
+                stored,
+                node,
+                layers=layers,
+                cap_bytes=cap_bytes,
+                first=first,
+                start=start,
+                command=command,
             )
         return StandalonePage(
             self.session,
@@ -214,6 +224,7 @@ class Look(PageServer):
             extra=similarity_blocks(self._runs, self.texts),
             corpus=self._embeddings.corpus,
             projections=self._projections,
+            command=command,
         )
 
     @property
@@ -263,7 +274,16 @@ class Look(PageServer):
 
     def _repr_html_(self) -> str:
         """Rich display in a notebook: the standalone page, without a server."""
-        return notebook_iframe(str(self.page(cap_bytes=NOTEBOOK_BYTES)))
+        self.start.check_saved()
+        return notebook_iframe(str(self._page(None, NOTEBOOK_BYTES, self._python())))
+
+    def _python(self) -> str:
+        """The call that shows this page in a notebook."""
+        start = self.start
+        texts = self.texts[0] if len(self.texts) == 1 else list(self.texts)
+        given = {name: getattr(start, name) for name in ("view", "layer", "heads", "theme", "options")}
+        arguments = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+        return f"model.look({', '.join([repr(texts), *arguments])})"
 
 
 def _text_list(texts: str | Sequence[str]) -> list[str]:

@@ -29,6 +29,7 @@ from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Query, json_errors
 from glassformer.explorer.session_runs import Job, Jobs, PassStopped, SessionGone, SessionRuns, TranscribedSound
 from glassformer.explorer.standalone_page import frame_block, json_block, page_around
+from glassformer.pages import command_line
 
 EMBEDDED_BYTES, SERVED_BYTES = 4_000_000, 200_000_000
 """Largest sound that a standalone page carries, and that the server sends; another one is chosen by the reader."""
@@ -64,7 +65,8 @@ def transcript_parts(trace: TranscribedSound) -> Iterator[str]:
     if kind is not None:
         data = base64.b64encode(trace.sound.read_bytes()).decode()
         yield f'<script type="application/octet-stream" id="sound" data-media="{kind}">{data}</script>\n'
-    yield json_block("transcript", trace.description(playable=kind is not None))
+    about = trace.description(playable=kind is not None)
+    yield json_block("transcript", {**about, "command": command_line() or about["command"]})
     yield after
 
 

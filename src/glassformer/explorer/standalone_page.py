@@ -25,7 +25,8 @@ from urllib.parse import parse_qsl
 
 from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer import views
-from glassformer.explorer.describe import ModelFacts, command, describe, without_places
+from glassformer.explorer.describe import ModelFacts, describe, session_id, without_places
+from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.patches import quick_sweeps
 from glassformer.explorer.readings import FIELDS, Reading, quick_readings
@@ -35,7 +36,7 @@ from glassformer.explorer.views import distribution
 from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TreeStep
-from glassformer.pages import check_html_path, content_security_policy, escape_script
+from glassformer.pages import check_html_path, content_security_policy, escape_script, shown_path
 
 FOLDER = Path(__file__).parent / "static"
 MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
@@ -107,6 +108,7 @@ class StandalonePage:
         extra: blocks of other views.
         corpus: the map of the embeddings view, with projections by name; None = of the session's tokens.
         readings: lenses and attributions of the session; None = those of the model's own output, where they are quick.
+        command: that makes this page; empty = `glassformer look`, of these texts.
     Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
     """
 
@@ -126,6 +128,7 @@ class StandalonePage:
         corpus: PageMap | None = None,
         projections: Mapping[str, bytes] | None = None,
         readings: Sequence[Reading] | None = None,
+        command: str = "",
     ) -> None:
         deepest = max(attention_map.layers for attention_map in session.maps.values())
         for layer in layers or ():
@@ -133,10 +136,12 @@ class StandalonePage:
                 raise DataError(f"there is no layer {layer}; the model has layers 0 to {deepest - 1}")
         self.session = session
         self.facts = without_places(facts)
-        self.texts = texts
+        self.texts = [_shown_text(text, i, facts) for i, text in enumerate(texts)]
         self.layers = None if layers is None else frozenset(layers)
         self.cap_bytes = cap_bytes
-        self._about = describe(self.session, self.facts, texts)
+        self._about = describe(self.session, self.facts, self.texts, session_id(facts.revision, texts))
+        self._about["texts"] = [_shown_text(text, i, facts) for i, text in enumerate(session.texts)]
+        self._made_by = command
         opening = self._about["opening"]
         if generated is None:  # what was not written cannot be shown
             opening["view"] = "model"
@@ -245,8 +250,15 @@ class StandalonePage:
         return description
 
     def _command(self) -> str:
-        options = () if self.generated is None else command_line_options(self.generated[0].options)
-        return command(self.facts, self.texts, *options, "--html", "page.html")
+        """The command that makes this page."""
+        if self._made_by:
+            return self._made_by
+        flags = {"view": "--view", "l": "--layer", "h": "--head", "theme": "--theme"}
+        start = {name: value for name, value in parse_qsl(self.start) if name in flags}
+        options = [f"{flags[name]} {each}" for name in flags if name in start for each in start[name].split(",")]
+        if self.generated is not None:
+            options = command_line_options(self.generated[0].options)
+        return look_command(self.facts, self.texts, *options, "--html", "page.html")
 
 
 def generation_page(
@@ -258,6 +270,7 @@ def generation_page(
     cap_bytes: int = CAP_BYTES,
     first: int | None = None,
     start: str = "",
+    command: str = "",
 ) -> StandalonePage:
     """The standalone page of a generation trace: its token tree, and a session over the path to a node.
 
@@ -273,7 +286,13 @@ def generation_page(
         first=first,
         start=start or "v=1&view=generate",
         generated=(stored, node),
+        command=command,
     )
+
+
+def _shown_text(text: str, number: int, facts: ModelFacts) -> str:
+    """A text as the page shows it: of the file of an image or a sound, no folders of this machine."""
+    return shown_path(text) if number == 0 and facts.modality is not None else text
 
 
 def _map_parts(id: str, page_map: PageMap, projections: Mapping[str, bytes]) -> Iterator[str]:

@@ -6,7 +6,10 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from html import escape
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -14,6 +17,13 @@ from typing import Any
 from glassformer.errors import DataError
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
 
+MAX_ARGUMENT_CHARACTERS = 300
+"""Longest text shown in a command line; a longer one is shown as read from a file."""
+FOOT = """
+footer.made-by { max-width: 1280px; margin: 2.5rem auto 0; padding: 0 16px 24px; font-size: 12px; opacity: 0.75;
+  overflow-wrap: anywhere; }
+footer.made-by code { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+"""
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?( ?%)?")
 
 
@@ -23,7 +33,12 @@ def page(title: str, body: str, *, style: str, script: str = "") -> str:
     Args:
         title: plain text · body: HTML, in which every text is escaped
         style, script: inlined; the content security policy allows no others
+
+    At its foot stands the command that makes it, where a command does.
     """
+    if command := command_line():
+        body += f'\n<footer class="made-by">Made by <code>{escape(command)}</code></footer>'
+        style += FOOT
     program = escape_script(script)  # first: the policy holds the hash of what the page holds
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -63,6 +78,46 @@ def shown_path(value: object) -> str:
     if isinstance(path, Path) and path.is_relative_to(Path.cwd()):
         return str(path.relative_to(Path.cwd()))
     return f"…/{path.name}"
+
+
+def shown_place(where: str) -> str:
+    """`/folder/x.csv: line 2` as a page shows it: `…/x.csv: line 2`."""
+    path, separator, line = where.partition(": ")
+    return shown_path(path) + separator + line
+
+
+# ── the command that makes a page ─────────────────────────────────────────────────────────────────────
+
+_WORDS: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", default=())
+
+
+@contextmanager
+def made_by(words: Sequence[str]) -> Iterator[None]:
+    """Within the block, these are the words of the command that makes pages."""
+    token = _WORDS.set(tuple(words))
+    try:
+        yield
+    finally:
+        _WORDS.reset(token)
+
+
+def command_line() -> str:
+    """The command that runs now, for a shell, as a page shows it; empty where Python makes the page."""
+    return shown_command(_WORDS.get())
+
+
+def shown_command(words: Iterable[str]) -> str:
+    """Words as a command line for a shell, without folders of this machine, a long text as read from a file."""
+    return " ".join(map(_shown_word, words))
+
+
+def _shown_word(word: str) -> str:
+    if len(word) > MAX_ARGUMENT_CHARACTERS:
+        return '"$(cat text.txt)"'
+    if any(character.isspace() for character in word):  # a text, or one path
+        return shlex.quote(shown_path(word))
+    # --data=/folder/x.csv, data.files=[/folder/x.csv,/folder/y.csv]
+    return shlex.quote(re.sub(r"[^=,\[\]]+", lambda part: shown_path(part[0]), word))
 
 
 def check_html_path(path: str | Path) -> Path:

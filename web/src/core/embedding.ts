@@ -2,7 +2,7 @@
 
 import type { BinaryFrame } from "./binary-frame";
 import type { ProjectionMethod } from "./embedding-state";
-import { type Progress, UserError } from "./types";
+import { type Progress, type Session, UserError } from "./types";
 
 export interface Classes {
   /** The most frequent first. */
@@ -37,7 +37,6 @@ export interface EmbeddingDescription {
   explained: [number, number][];
   classes: Record<string, Classes>;
   study: Study | null;
-  command: string;
   /** In a standalone page: the projections that it holds, "tsne/6". */
   projections?: string[];
 }
@@ -79,27 +78,27 @@ export function placesOf({ arrays, shapes }: BinaryFrame): Places[] {
 
 /** The map that a standalone page holds, as JSON and frames. */
 export function inlineEmbeddings(
-  block: Element | null, frame: (name: string) => Promise<BinaryFrame | null>, unpack: (block: Element) => Promise<ArrayBuffer>, command: string,
+  block: Element | null, frame: (name: string) => Promise<BinaryFrame | null>, unpack: (block: Element) => Promise<ArrayBuffer>, session: Session,
 ): EmbeddingSource {
   const absent = (what: string, how: string) => new UserError(`${what} is not in this page. To have it: ${how}`, "absent");
   let about: EmbeddingDescription | undefined;
   return {
     map: async () => {
       const pca = await frame("pca");
-      if (!block || !pca) throw absent("The map of embeddings", command);
+      if (!block || !pca) throw absent("The map of embeddings", `${session.look} --view embedding`);
       about = JSON.parse(new TextDecoder().decode(await unpack(block))) as EmbeddingDescription;
       return embeddingOf(about, pca);
     },
     project: async ({ method, levels }) => {
       const frames = await Promise.all(levels.map((level) => frame(`${method}/${level}`)));
       return frames.map((each) => {
-        if (!each) throw absent("This projection", `${(about?.command || command).replace(/ --html.*$/, "")} --serve`);
+        if (!each) throw absent("This projection", about?.kind === "tokens" ? `${session.look} --view embedding` : `${session.command.replace(/ --html[= ]\S+/, "")} --serve`);
         return placesOf(each)[0];
       });
     },
     neighbours: async (point, level) => {
       const stored = await frame(`neighbours/${level}`);
-      if (!stored) throw absent("The list of neighbours at this level", about?.command || command);
+      if (!stored) throw absent("The list of neighbours at this level", session.command);
       const k = stored.shapes.nearest[1];
       const [nearest, cosine] = [stored.arrays.nearest, stored.arrays.cosine].map((array) => array.subarray(point * k, (point + 1) * k));
       return Array.from(nearest, (other, at) => [other, cosine[at]] as [number, number]);

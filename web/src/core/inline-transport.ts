@@ -54,7 +54,7 @@ export class InlineTransport implements Transport {
   async run(texts: string[] | null): Promise<Session> {
     const session = await (this.sessionData ??= this.open());
     if (texts && texts.join("\0") !== session.texts.join("\0")) {
-      throw new UserError(`This page holds one text; to look at another: ${session.command}`, "absent");
+      throw new UserError(`This page holds one text; another page is made in the same way: ${session.command}`, "absent");
     }
     return session;
   }
@@ -163,7 +163,7 @@ export class InlineTransport implements Transport {
   }
 
   async transcribe(session: Session): Promise<Transcript> {
-    throw new UserError(`This page holds no transcript. A page of its own does: ${session.command.replace("glassformer look", "glassformer transcribe")}`, "absent");
+    throw new UserError(`This page holds no transcript. A page of its own does: ${session.look.replace("glassformer look", "glassformer transcribe")} --html page.html`, "absent");
   }
 
   recording(): Promise<Blob> {
@@ -184,7 +184,7 @@ export class InlineTransport implements Transport {
       const column = sweep.components[row].indexOf(component);
       return { metric: sweep.metric, before: sweep.before, after: sweep.values[row][column], normalised: sweep.normalised?.[row][column] ?? null, classes, at: sweep.at };
     }
-    throw new UserError(`This page holds no such patch, and no model to compute it. To look at it: ${session.command.replace(/ --html.*/, "")}`, "absent");
+    throw new UserError(`This page holds no such patch, and no model to compute it. To look at it: ${session.look} --view patch`, "absent");
   }
 
   async lens(session: Session, request: LensRequest): Promise<Lens> {
@@ -199,14 +199,14 @@ export class InlineTransport implements Transport {
     const stored = session.readings?.find((each) => each.kind === kind && JSON.stringify(each.request) === JSON.stringify(request));
     const block = stored && this.blocks.get(`reading/${stored.key}`);
     if (block) return readFrame(await decompress(block), kind);
-    throw new UserError(`This page holds no such ${kind}, and no model to compute it. To look at it: ${session.command.replace(/ --html.*/, "")} --view ${kind}`, "absent");
+    throw new UserError(`This page holds no such ${kind}, and no model to compute it. To look at it: ${session.look} --view ${kind}`, "absent");
   }
 
   async sweep(session: Session, request: SweepRequest): Promise<Sweep> {
     const sweeps = await this.storedSweeps();
     const same = sweeps.find((each) => (Object.keys(request) as (keyof SweepRequest)[]).every((name) => each.request[name] === request[name]));
     if (same) return same.sweep;
-    throw new UserError(`This page holds ${sweeps.length ? "another sweep" : "no sweep"}, and no model to run one. To run it: ${session.command.replace(/ --html.*/, " --view patch")}`, "absent");
+    throw new UserError(`This page holds ${sweeps.length ? "another sweep" : "no sweep"}, and no model to run one. To run it: ${session.look} --view patch`, "absent");
   }
 
   private storedSweeps(): Promise<StoredSweep[]> {
@@ -218,7 +218,7 @@ export class InlineTransport implements Transport {
 
   async similarity(session: Session): Promise<Similarity> {
     const block = this.blocks.get("similarity");
-    if (!block) throw new UserError(`This page holds no similarity of two texts. To see one: ${session.command.replace("glassformer look", "glassformer similar")}`, "absent");
+    if (!block) throw new UserError(`This page holds no similarity of two texts. To see one: ${session.look.replace("glassformer look", "glassformer similar")}`, "absent");
     return similarityOf(readFrame(await decompress(block), "similarity"));
   }
 
@@ -226,7 +226,7 @@ export class InlineTransport implements Transport {
     const block = this.holder.getElementById("contexts");
     const stored = block && (JSON.parse(new TextDecoder().decode(await decompress(block))) as { query: ContextsQuery; result: Contexts });
     if (stored && sameQuery(stored.query, query)) return stored.result;
-    throw new UserError(`This page holds ${stored ? "one search" : "no search"} of the corpus. For another: ${session.command} --corpus INDEX --view contexts`, "absent");
+    throw new UserError(`This page holds ${stored ? "one search" : "no search"} of the corpus. For another: ${session.look} --corpus INDEX --view contexts`, "absent");
   }
 
   embeddings(session: Session, stream: string): EmbeddingSource {
@@ -235,13 +235,13 @@ export class InlineTransport implements Transport {
       const block = this.blocks.get(`${id}/${name}`);
       return block ? readFrame(await decompress(block), "embedding") : null;
     };
-    return inlineEmbeddings(this.holder.getElementById(id), frame, decompress, session.command);
+    return inlineEmbeddings(this.holder.getElementById(id), frame, decompress, session);
   }
 
   private storedTrace(): Promise<StoredTrace> {
     return (this.traceData ??= (async () => {
       const block = this.holder.getElementById("trace");
-      if (!block) throw new UserError(`This page holds nothing that was written. To add it: ${(await this.run(null)).command} --view generate`, "absent");
+      if (!block) throw new UserError(`This page holds nothing that was written. To add it: ${(await this.run(null)).look} --view generate --html page.html`, "absent");
       return JSON.parse(new TextDecoder().decode(await decompress(block)), nullToMinusInfinity);
     })());
   }
@@ -262,7 +262,7 @@ export class InlineTransport implements Transport {
     const data = session.exact_layers?.[map] ?? [];
     const what = data.length ? `only of ${data.length === 1 ? "layer" : "layers"} ${data.join(", ")}` : "of no layer";
     const target = [...data, layer].sort((a, b) => a - b).join(",");
-    throw new UserError(`Layer ${layer} is not in this page: it holds exact numbers ${what}. To add it: ${session.command} --layers ${target}`, "absent");
+    throw new UserError(`Layer ${layer} is not in this page: it holds exact numbers ${what}. To add it: ${session.look} --html page.html --layers ${target}`, "absent");
   }
 
   private layer(session: Session, map: string, number: number): Promise<Layer> {

@@ -101,8 +101,10 @@ export interface Session {
   nbytes: number;
   /** Duration of the forward pass. */
   seconds: number;
-  /** The command line that reproduces this page. */
+  /** The command, or the call of a notebook, that makes this page. */
   command: string;
+  /** The command that looks at these texts, to which options can be appended. */
+  look: string;
   /** In a standalone page: attention map → layers whose exact numbers it holds. */
   exact_layers?: Record<string, number[]>;
   /** In a standalone page: the lenses and attributions that it holds. */

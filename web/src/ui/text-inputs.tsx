@@ -51,7 +51,7 @@ function ReadOnly({ session }: { session: Session }) {
           <textarea rows={1} value={text} readOnly />
         </label>
       ))}
-      <p class="hint">This page holds one pass. To look at another text, run <code>{session.command}</code></p>
+      <p class="hint">This page holds one pass. For another text, run the command at its foot.</p>
     </section>
   );
 }

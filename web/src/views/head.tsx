@@ -171,8 +171,8 @@ function Stage({ controller }: { controller: HeadController }) {
 function Empty({ controller }: { controller: HeadController }) {
   const absent = controller.absent.value;
   if (absent) {
-    const [words, options] = absent.split(controller.session.command);
-    return <p class="head-absent" role="status">{words}{options !== undefined && <code>{controller.session.command}{options}</code>}</p>;
+    const [words, options] = absent.split(controller.session.look);
+    return <p class="head-absent" role="status">{words}{options !== undefined && <code>{controller.session.look}{options}</code>}</p>;
   }
   const maps = controller.mapCount.value;
   return maps > MAPS ? <p class="head-absent" role="status">{plural(maps, "head")} are more than can be drawn at once ({MAPS}): choose fewer layers or heads.</p> : null;

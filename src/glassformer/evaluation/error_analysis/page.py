@@ -31,7 +31,7 @@ from glassformer.evaluation.error_analysis.errors import (
 )
 from glassformer.evaluation.evaluate import EvaluationReport
 from glassformer.files.parsing import null_for_nan
-from glassformer.pages import html_table, json_script, page, scroll_region, shown_path, write_page
+from glassformer.pages import html_table, json_script, page, scroll_region, shown_path, shown_place, write_page
 from glassformer.runs.curves import STATIC as PAGE
 from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
@@ -50,7 +50,7 @@ class ErrorsPage:
 
     Args:
         report, records: of one evaluation
-        model: its folder, as shown in commands
+        model: a folder or a run, as shown in commands
         pages: index of a prediction → its explorer page, relative to this one
     """
 
@@ -211,7 +211,7 @@ def _row_data(record: Prediction, limit: int, page: str | None) -> dict[str, Any
     length = sum(len(x) for x in record.row.values() if isinstance(x, str))
     data: dict[str, Any] = {
         "at": record.index,
-        "where": _shown_place(record.where),
+        "where": shown_place(record.where),
         "row": {role: x[:limit] if isinstance(x, str) else x for role, x in record.row.items()},
         "y": record.label,
         "s": record.predicted,
@@ -230,12 +230,6 @@ def _row_data(record: Prediction, limit: int, page: str | None) -> dict[str, Any
     if page:
         data["page"] = page
     return data
-
-
-def _shown_place(where: str) -> str:
-    """`data/x.csv: line 2`, without the folders of this machine."""
-    path, separator, line = where.rpartition(": ")
-    return shown_path(path) + separator + line if separator else shown_path(where)
 
 
 def _rounded(x: float | None) -> float | None:

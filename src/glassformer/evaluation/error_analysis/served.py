@@ -25,6 +25,7 @@ from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage
 from glassformer.model import Model
+from glassformer.pages import command_line
 from glassformer.tasks.predictions import Prediction
 
 MAX_LAYER_BYTES = 2_000_000
@@ -74,7 +75,8 @@ def write_explorer_pages(
             # A text that is too long to look into gets no page; the row shows the command, which says why.
             with suppress(GlassformerError):
                 session = runs.begin(texts).result()
-                StandalonePage(session, runs.facts, texts, cap_bytes=MAX_LAYER_BYTES).save(folder / file)
+                page = StandalonePage(session, runs.facts, texts, cap_bytes=MAX_LAYER_BYTES, command=command_line())
+                page.save(folder / file)
                 written[record.index] = f"{folder.name}/{file}"
             if progress is not None:
                 progress(done, len(records))
