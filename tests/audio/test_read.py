@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 import warnings
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from scipy.signal import resample_poly
 
 from glassformer.audio import read as reading
-from glassformer.audio.read import read_audio, resample
+from glassformer.audio.read import audio_seconds, read_audio, resample
 from glassformer.errors import DataError, MissingExtraError
 from tests.audio.sounds import RATE_HZ, encoded, speech_like, wav_bytes
 
@@ -191,6 +192,63 @@ def test_mp3_that_is_cut_off_says_so(tmp_path: Path) -> None:
     (tmp_path / "a.mp3").write_bytes(content[: len(content) // 2])
     with pytest.warns(UserWarning, match=r"its header claims 8\.\d s, and it holds [34]\.\d s; it may be truncated"):
         read_audio(tmp_path / "a.mp3", RATE_HZ)
+
+
+def never_finished(form: str, subtype: str) -> bytes:
+    """A second of sound whose header states no length, as that of a recorder that was killed."""
+    buffer = io.BytesIO()
+    soundfile.write(buffer, np.sin(np.arange(16_000) * 0.05) * 0.3, 16_000, format=form, subtype=subtype)
+    file = bytearray(buffer.getvalue())
+    data = file.find(b"data") + 4
+    if form == "RF64":
+        file[file.find(b"ds64") + 8 : file.find(b"ds64") + 32] = bytes(24)
+    elif form == "AU":
+        file[8:12] = bytes(4)
+    else:
+        file[4:8], file[data : data + 4] = (36).to_bytes(4, "little"), bytes(4)
+    return bytes(file)
+
+
+@pytest.mark.parametrize(
+    ("form", "subtype"),
+    [
+        ("WAV", "PCM_16"),
+        ("WAV", "PCM_24"),
+        ("WAV", "FLOAT"),
+        ("WAV", "ULAW"),
+        ("WAVEX", "PCM_16"),
+        ("RF64", "PCM_16"),
+        ("AU", "PCM_16"),
+    ],
+)
+def test_a_header_without_a_length_is_read_to_the_end(tmp_path: Path, form: str, subtype: str) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(never_finished(form, subtype))
+    whole = np.sin(np.arange(16_000) * 0.05) * 0.3
+    for source in (path, path.read_bytes()):
+        with pytest.warns(UserWarning, match=r"claims no length.* all 1\.0 s after it are read"):
+            read = read_audio(source, 16_000)
+        assert len(read) == 16_000 and np.abs(read - whole).max() < 0.02
+    assert audio_seconds(path) == 1.0
+
+
+def test_an_empty_wav_that_is_finished_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    soundfile.write(path, np.zeros(0), 16_000)
+    data = path.read_bytes() + b"LIST" + (12).to_bytes(4, "little") + b"INFOISFTabcd"
+    path.write_bytes(data[:4] + (len(data) - 8).to_bytes(4, "little") + data[8:])
+    with pytest.raises(DataError, match="not a single sample"):
+        read_audio(path, 16_000)
+
+
+def test_flac_from_a_pipe_states_no_length(tmp_path: Path) -> None:
+    path = tmp_path / "a.flac"
+    soundfile.write(path, np.sin(np.arange(16_000) * 0.05) * 0.3, 16_000)
+    file = bytearray(path.read_bytes())
+    file[21] &= 0xF0
+    file[22:26] = bytes(4)  # the number of samples
+    path.write_bytes(file)
+    assert len(read_audio(path, 16_000)) == 16_000 and audio_seconds(path) == 1.0
 
 
 def test_ten_hours_in_a_header_take_no_memory(tmp_path: Path) -> None:

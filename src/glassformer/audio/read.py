@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import struct
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -39,6 +40,10 @@ BLOCK_SAMPLES = 1 << 18
 """How many samples are read and resampled at a time."""
 STREAM_BYTES = (1 << 31) - 4096
 """Writers that cannot know the size of a wav claim so much, or more."""
+STREAM_FRAMES = 1 << 62
+"""libsndfile counts more frames, where a header states no number."""
+HEADER_BYTES, UNKNOWN_LENGTH = 1 << 16, b"\xff" * 4
+"""Of a wav: how much is searched for its lengths, and what a stream has there."""
 LARGEST_SAMPLE = float(1 << 31)
 """Larger samples are no sound, even of a writer that left integers as they were; their power overflows."""
 FULL_SCALE = {"int16": 1 << 15, "int32": 1 << 31}
@@ -51,7 +56,10 @@ _KEEPS = "What can still be decoded is kept by: ffmpeg -i FILE mended.wav"
 
 @dataclass(frozen=True, slots=True)
 class _AudioStream:
-    """Opened audio: its blocks [samples] or [samples, channels], and the duration that its header claims."""
+    """Opened audio: its blocks [samples] or [samples, channels], and the duration that its header claims.
+
+    header_seconds: 0 = a header that was never finished; None = it does not state one
+    """
 
     name: str
     rate_hz: int
@@ -88,6 +96,12 @@ def audio_blocks(
     seconds = count / sample_rate_hz
     if not seconds:
         raise DataError(f"{source.name} holds no audio: not a single sample")
+    if source.header_seconds == 0:
+        warnings.warn(
+            f"{source.name}: its header claims no length, as that of a recording that was never finished; all "
+            f"{seconds:.1f} s after it are read",
+            stacklevel=2,
+        )
     if source.header_seconds is not None and source.header_seconds > 1.01 * seconds + 1:
         warnings.warn(
             f"{source.name}: its header claims {source.header_seconds:.1f} s, and it holds {seconds:.1f} s; it may be "
@@ -99,7 +113,7 @@ def audio_blocks(
 def audio_seconds(file: Path) -> float:
     """How long a recording lasts, by its header; one without is decoded. Raises: as `read_audio`"""
     with _open_file(file) as source:
-        if source.header_seconds is not None:
+        if source.header_seconds:
             return source.header_seconds
         return sum(map(len, _mixed_blocks(source, 1))) / source.rate_hz
 
@@ -205,23 +219,80 @@ def _decode(name: str, stream: BinaryIO) -> Iterator[_AudioStream]:
     """Decode a file with the first of the two packages that knows its format."""
     soundfile = import_optional("soundfile", "soundfile", "audio", f"reading {Path(name).name}")
     # By descriptor where there is one: no callbacks into Python.
-    given = stream if isinstance(stream, io.BytesIO) else stream.fileno()
+    given: Any = stream if isinstance(stream, io.BytesIO) else stream.fileno()
     try:
         file = soundfile.SoundFile(given, closefd=False)
+        if file.frames == 0 and (lengths := _missing_lengths(stream)):
+            file.close()
+            with soundfile.SoundFile(_WithBytes(stream, lengths)) as file:
+                yield _AudioStream(name, file.samplerate, _soundfile_blocks(name, file), 0.0)
+                return
     except soundfile.LibsndfileError as problem:
         first_error = problem.error_string
     else:
-        with file:
-            yield _AudioStream(name, file.samplerate, _soundfile_blocks(name, file), _claimed_seconds(file))
-            return
+        # libsndfile reads no FLAC of unknown length, as encoders write it to a pipe.
+        if file.format != "FLAC" or file.frames < STREAM_FRAMES:
+            with file:
+                yield _AudioStream(name, file.samplerate, _soundfile_blocks(name, file), _claimed_seconds(file))
+                return
+        first_error = "unknown length"
     stream.seek(0)
     with _open_with_av(name, stream, first_error) as source:
         yield source
 
 
+class _WithBytes(io.RawIOBase):
+    """A file that reads with other bytes in a few places. Args: changes: offset → bytes"""
+
+    def __init__(self, stream: BinaryIO, changes: dict[int, bytes]) -> None:
+        self._stream, self._changes = stream, changes
+        stream.seek(0)
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        begin = self._stream.tell()
+        data = bytearray(self._stream.read(len(view)))
+        for offset, content in self._changes.items():
+            for place, byte in enumerate(content, offset - begin):
+                if 0 <= place < len(data):
+                    data[place] = byte
+        view[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+
+def _missing_lengths(stream: BinaryIO) -> dict[int, bytes]:
+    """The lengths that a header lacks, of a wav or au that was never finished: offset → bytes; none of other files."""
+    stream.seek(0)
+    head = stream.read(HEADER_BYTES)
+    size = stream.seek(0, io.SEEK_END)
+    if head[:4] == b".snd" and size > struct.unpack_from(">I", head, 4)[0]:
+        return {8: UNKNOWN_LENGTH}
+    if head[:4] not in (b"RIFF", b"RF64") or head[8:12] != b"WAVE":
+        return {}
+    if head[:4] == b"RIFF" and struct.unpack_from("<I", head, 4)[0] in (size - 8, size - 9):
+        return {}  # it is as long as it says, and empty
+    at, wide = 12, None
+    while at + 8 <= len(head):
+        kind, length = struct.unpack_from("<4sI", head, at)
+        content = at + 8
+        if kind == b"ds64":
+            wide = content
+        if kind == b"data":
+            to_the_end = {4: UNKNOWN_LENGTH, at + 4: UNKNOWN_LENGTH}
+            return to_the_end | ({} if wide is None else {wide: struct.pack("<QQQ", size - 8, size - content, 0)})
+        at = content + length + length % 2
+    return {}
+
+
 def _claimed_seconds(file: Any) -> float | None:
     """The duration that a header claims; None where it does not know: a stream's."""
-    if not 0 < file.frames < 1 << 62:  # streams claim 2**63 - 1 frames
+    if not 0 < file.frames < STREAM_FRAMES:
         return None
     # Of a wav that was cut off, libsndfile counts the frames that are there, and notes what its header says.
     cut = re.search(r"^data : (\d+) \(should be (\d+)\)", file.extra_info, re.MULTILINE)
