@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 
 import pytest
@@ -29,6 +30,24 @@ EXPECTED = {
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_formats(kind: str) -> None:
     assert WRITERS[kind](TWO) == EXPECTED[kind]
+
+
+@pytest.mark.parametrize("limits", [None, LineLimits(20, 2)])
+@pytest.mark.parametrize("kind", ["srt", "vtt", "tsv", "txt"])
+def test_no_text_is_read_as_markup_of_the_file(kind: str, limits: LineLimits | None) -> None:
+    texts = (
+        " a ---> b",
+        "-------->",
+        "--\x00> c",
+        "d\n\n00:00:01.000 --> 00:00:02.000\ne",
+        "f\x00\x1b[2J\x85g\u2028h\ri",
+    )
+    segments = tuple(Segment(float(n), n + 1.0, text) for n, text in enumerate(texts))
+    written = write(kind, Transcription("", segments, 5.0), limits)
+    lines = written.split("\n")
+    assert not [x for x in lines if "-->" in x and not re.fullmatch(r"\d\d:\d\d:\d\d[.,]\d{3} --> \S+", x)]
+    assert not [x for x in written if x in "\0\x1b\x85\u2028\r"]
+    assert "".join("f [2J g h i".split()) in "".join(written.split())
 
 
 def test_json_has_all() -> None:

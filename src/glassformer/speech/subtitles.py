@@ -7,6 +7,7 @@ is some, at the times of words.
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,9 @@ from glassformer.speech.results import Segment, TimedWord, Transcription
 
 ENDS = tuple(",.;:?!…，。；：？！、")
 """A cue ends after one of these, if that leaves it at least half full."""
+_ARROW = re.compile(r"--+>")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""White space among them has become spaces before."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,8 @@ def clock(seconds: float, decimal: str) -> str:
 
 
 def _line(text: str) -> str:
-    """A text on one line, without what subtitles read as an arrow."""
-    return " ".join(text.split()).replace("-->", "->")
+    """A text on one line, without control characters, nor what subtitles read as an arrow: "-->", "--->"."""
+    return _ARROW.sub("->", _CONTROLS.sub("", " ".join(text.split())))
 
 
 def _cues(segments: Iterable[Segment], limits: LineLimits | None, decimal: str) -> Iterable[str]:
