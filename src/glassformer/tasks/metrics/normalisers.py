@@ -1,15 +1,15 @@
 """Text normalisers: what counts as the same text where transcripts are compared.
 
-                "Dr. Smith's got 7 dogs, doesn't he?"
-    none        Dr. Smith's got 7 dogs, doesn't he?
-    basic       dr smiths got 7 dogs doesnt he
-    english     doctor smiths got seven dogs does not he
+                "Dr. Smith's got seven grey dogs, doesn't he?"
+    none        Dr. Smith's got seven grey dogs, doesn't he?
+    basic       dr smiths got seven grey dogs doesnt he
+    english     doctor smith has got 7 gray dogs does not he
 
 A recogniser that writes "7" where the transcript has "seven" understood what was said; only a normaliser of the
-language knows. The figure depends on it, so its name belongs to the figure. British and American spellings stay two
-words.
+language knows. The metric depends on it, so its name belongs to the metric.
 
-Source: Radford et al. 2022, appendix C, whose normaliser is far longer; numbers go the other way there, into digits.
+Source: Radford et al. 2022, appendix C. What the published normaliser counts as equal is equal here, but for spellings:
+those that are known are listed in english_spelling.py.
 """
 
 from __future__ import annotations
@@ -20,38 +20,49 @@ from collections.abc import Callable
 
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
-from glassformer.tasks.metrics.number_words import ENGLISH, UKRAINIAN, NumberNames
+from glassformer.tasks.metrics.english_numbers import numbers_as_digits
+from glassformer.tasks.metrics.english_spelling import american
+from glassformer.tasks.metrics.number_words import UKRAINIAN, NumberNames
 
 APOSTROPHE = "\N{MODIFIER LETTER APOSTROPHE}"
 """The one that is a letter, within Ukrainian words."""
 
 _APOSTROPHES = re.compile(r"(?<=\w)['’ʼ`´‘](?=\w)")
+_WORDS = re.compile(r"[\w']+")
 _REMARKS = re.compile(r"\[[^\]]*\]|\([^)]*\)")
 _DIGITS = re.compile(r"\d+(?:,\d{3})+(?!\d)|\d+")
-_DECIMAL = re.compile(r"(\d)\.(\d+)")
-_ENGLISH_FORMS: list[tuple[re.Pattern[str], str]] = [
+TITLES = {
+    **{"mr": "mister", "mrs": "missus", "st": "saint", "dr": "doctor", "prof": "professor", "capt": "captain"},
+    **{"gov": "governor", "gen": "general", "sen": "senator", "rep": "representative", "pres": "president"},
+    **{"rev": "reverend", "hon": "honorable", "asst": "assistant", "assoc": "associate", "lt": "lieutenant"},
+    **{"col": "colonel", "jr": "junior", "sr": "senior", "esq": "esquire"},
+}
+CASUAL = {
+    **{"gonna": "going to", "gotta": "got to", "wanna": "want to", "i'ma": "i am going to", "imma": "i am going to"},
+    **{"woulda": "would have", "coulda": "could have", "shoulda": "should have", "y'all": "you all"},
+    **{"ma'am": "madam", "ain't": "aint", "won't": "will not", "can't": "can not", "cannot": "can not"},
+    **{"let's": "let us"},
+}
+_ENGLISH_WORDS = TITLES | CASUAL
+_CONTRACTIONS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(pattern), form)
     for pattern, form in (
-        (r"\bwon't\b", "will not"),
-        (r"\bcan't\b", "can not"),
-        (r"\bcannot\b", "can not"),
-        (r"\blet's\b", "let us"),
         (r"n't\b", " not"),
         (r"'re\b", " are"),
         (r"'ve\b", " have"),
         (r"'ll\b", " will"),
         (r"'m\b", " am"),
-        (r"\bmr\b\.?", "mister"),
-        (r"\bmrs\b\.?", "missus"),
-        (r"\bdr\b\.?(?=\s)", "doctor"),
-        (r"\b(?:u[hm]+|hm+|mhm|e[hr]+m?)\b", " "),
-        (r"%", " percent "),
-        (r"&", " and "),
+        (r"'s (?=(?:been|got|gone)\b)", " has "),
+        (r"'d (?=(?:been|gone)\b)", " had "),
+        (r"'s\b", " is"),
+        (r"'d\b", " would"),
     )
 ]
-_AFTER_HUNDRED = re.compile(
-    rf"\b(hundred|thousand|million) and (?=(?:{'|'.join(ENGLISH.below_20 + ENGLISH.tens[2:])})\b)"
-)
+_HESITATIONS = re.compile(r"\b(?:u[hm]+|h?m+|mhm|e[hr]+m?)\b")
+_BETWEEN_KINDS = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?!(?:st|nd|rd|th|s)\b)(?=[^\W\d_])")
+_APART = re.compile(r"(?<=\d) (?=(?:st|nd|rd|th|%|¢)(?!\w))|(?<=[$£€¢]) (?=\d)")
+_OF_NUMBERS = re.compile(r"(?<=\d)\.(?=\d)|(?<![\w.])\.(?=\d)|[$£€¢](?=\.?\d)|(?<=\d)[%¢]")
+_LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "ß": "ss", "ł": "l", "đ": "d", "ð": "d", "þ": "th"})
 _LATIN, _CYRILLIC = "aceiopxy", "асеіорху"
 _LOOKALIKES = str.maketrans(_LATIN, _CYRILLIC)
 _STRESS = "\N{COMBINING ACUTE ACCENT}"
@@ -80,12 +91,25 @@ def letters_of(text: str) -> str:
 
 
 def english(text: str) -> str:
-    """As `basic`; contractions and titles written out, numbers in words, without hesitations and [remarks]."""
+    """Lower case without punctuation and accents; contractions, titles and casual forms written out, numbers in digits
+    with their currency or %, American spelling, without hesitations and [remarks].
+    """
     plain = plain_apostrophes(unicodedata.normalize("NFKC", _REMARKS.sub(" ", text)).lower())
-    for pattern, form in _ENGLISH_FORMS:
+    plain = _WORDS.sub(lambda match: _ENGLISH_WORDS.get(match[0], match[0]), _HESITATIONS.sub(" ", plain))
+    for pattern, form in _CONTRACTIONS:
         plain = pattern.sub(form, plain)
-    plain = _DECIMAL.sub(lambda match: f"{match[1]} point {' '.join(match[2])}", plain)
-    return _AFTER_HUNDRED.sub(r"\1 ", basic(_in_words(plain, ENGLISH)))
+    plain = _APART.sub("", re.sub(r"(?<=\d),(?=\d)", "", plain.replace("&", " and ")).replace("'", ""))
+    words = _spaced(_BETWEEN_KINDS.sub(" ", plain)).split()
+    return " ".join(american(word) for word in numbers_as_digits(words))
+
+
+def _spaced(text: str) -> str:
+    """Letters without accents, digits, and the marks of numbers; spaces in the place of all else."""
+    letters = [character if unicodedata.category(character)[0] in "LN" else " " for character in text]
+    for match in _OF_NUMBERS.finditer(text):
+        letters[match.start()] = match[0]
+    bare = unicodedata.normalize("NFKD", "".join(letters).translate(_LETTERS))
+    return "".join(character for character in bare if unicodedata.category(character) != "Mn")
 
 
 def ukrainian(text: str) -> str:
