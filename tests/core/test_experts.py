@@ -105,12 +105,12 @@ def test_each_expert_runs_once_on_the_tokens_that_chose_it() -> None:
 
 
 def test_a_token_does_not_care_who_else_is_there() -> None:
-    experts, x = perturbed(Experts(SPEC)), torch.randn(3, 7, 32)
+    experts, x = perturbed(Experts(SPEC)).double(), torch.randn(3, 7, 32, dtype=torch.float64)
     whole = experts(x, Flow())
-    assert_close(torch.cat([experts(row[None], Flow()) for row in x]), whole, 1e-6)
-    assert_close(torch.cat([experts(x[:, t : t + 1], Flow()) for t in range(7)], dim=1), whole, 1e-6)
+    assert_close(torch.cat([experts(row[None], Flow()) for row in x]), whole, 1e-12)
+    assert_close(torch.cat([experts(x[:, t : t + 1], Flow()) for t in range(7)], dim=1), whole, 1e-12)
     order = torch.randperm(7)
-    assert_close(experts(x[:, order], Flow()), whole[:, order], 1e-6)
+    assert_close(experts(x[:, order], Flow()), whole[:, order], 1e-12)
 
 
 def test_gradients_equal_those_of_the_sum_written_out() -> None:

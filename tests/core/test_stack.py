@@ -242,15 +242,15 @@ def test_packed_equals_one_text_at_a_time(kind: str, path: str, lengths: list[in
 @every_path
 @both_modes
 def test_packed_gradients_equal_those_of_one_text_at_a_time(kind: str, path: str, training: bool) -> None:
-    network, lengths = stack(kind).train(training), (4, 4, 1, 6)
-    x, weights = torch.randn(1, 15, 32), torch.randn(1, 15, 32)
+    network, lengths = stack(kind).double().train(training), (4, 4, 1, 6)
+    x, weights = torch.randn(2, 1, 15, 32, dtype=torch.float64)
     packed = gradients(network, lambda: (run(network, x, path, packing=Packing(lengths)) * weights).sum())
 
     def one_by_one() -> Tensor:
         outs = [run(network, text) for text in x.split(lengths, dim=1)]
         return (torch.cat(outs, dim=1) * weights).sum()
 
-    assert_all_close(packed, gradients(network, one_by_one), 1e-4)
+    assert_all_close(packed, gradients(network, one_by_one), 1e-9)
 
 
 # ── paths ────────────────────────────────────────────────────────────────────────────────────────────────

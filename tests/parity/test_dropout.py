@@ -13,7 +13,7 @@ import torch
 from glassformer.core.flow import Tape
 from tests.parity.families import HEADS, Row
 from tests.parity.inputs import draw_inputs
-from tests.parity.sides import Folders, close, load_ours, load_theirs
+from tests.parity.sides import Folders, close, lifted, load_ours, load_theirs
 
 LIKE_BERT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3, "classifier_dropout": 0.4}
 LIKE_DEBERTA = {
@@ -77,13 +77,14 @@ DROPOUT: dict[str, dict[str, Any]] = {
 )
 @torch.no_grad()
 def test_dropout(folders: Folders, row: Row, architecture: str) -> None:
-    folder = folders(row, architecture, **DROPOUT[row.family])
-    ours, theirs = load_ours(folder).train(), load_theirs(folder, row).train()
+    folder, fp64 = folders(row, architecture, **DROPOUT[row.family]), torch.float64
+    ours, theirs = load_ours(folder, fp64).train(), load_theirs(folder, row, fp64).train()
     inputs = draw_inputs(ours.config, "none")
     torch.manual_seed(1)
     output = ours(**inputs.ours, tape=Tape("probs"))  # the explicit path, which the reference takes too
     torch.manual_seed(1)
-    expected = theirs(**inputs.theirs)
+    with lifted(row, fp64):
+        expected = theirs(**inputs.theirs)
     fields = ("last_hidden_state",) if ours.network.head is None else ours.network.head.FIELDS
     for name in fields:
-        close(output[name], expected[name], row.fp32, name)
+        close(output[name], expected[name], row.fp64, name)
