@@ -2,6 +2,7 @@
 
     python benchmarks/decoder.py                        every case, five rounds
     python benchmarks/decoder.py --case gpt2 --rounds 3
+    python benchmarks/decoder.py --quick                one round: within five minutes a case
     python benchmarks/decoder.py --json
 
 Cases: the shape of GPT-2 small, one prompt of 64 tokens and eight of them, with five beams, and a prompt of 512 tokens
@@ -102,7 +103,13 @@ PLACE = os.environ.get("GLASSFORMER_BENCH_PACKAGES")
 """A folder with further packages, such as a llama.cpp that was built for this machine."""
 
 
-def takes_part(system: str, case: Case) -> bool:
+def takes_part(system: str, precision: str, case: Case) -> bool:
+    if system == "transformers" and precision == "bf16":
+        import torch
+
+        from glassformer.core.processor import is_fast
+
+        return is_fast(torch.bfloat16)  # emulated, it takes minutes
     if system != "llama.cpp":
         return True
     # Its Python binding reads one row, and knows no beams; its converters of encoder-decoders are their own programs.
@@ -369,7 +376,7 @@ def weights_of(shape: str, folder: Path) -> int:
 
 
 def compare(case: Case, rounds: int, folder: Path) -> list[Row]:
-    systems = [(system, precision) for system, precision in SYSTEMS if takes_part(system, case)]
+    systems = [(system, precision) for system, precision in SYSTEMS if takes_part(system, precision, case)]
     rates: dict[tuple[str, str], list[float]] = {each: [] for each in systems}
     speeds = []
     for number in range(rounds):
@@ -412,6 +419,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", help="only cases whose name begins so")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_const", const=1, dest="rounds", help="one round")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     asked = parser.parse_args()

@@ -3,10 +3,12 @@
     python benchmarks/encoder.py                         BERT-base shape: variable lengths, 32 × 128, 8 × 512
     python benchmarks/encoder.py --shape minilm          MiniLM shape
     python benchmarks/encoder.py --real                  the real MiniLM on real text, beside sentence-transformers
+    python benchmarks/encoder.py --quick                 two rounds of fewer texts: within five minutes a load
     python benchmarks/encoder.py --json
 
 Every system turns ids into mean-pooled vectors. "given" means batches of 32 in the given order, "sorted" batches of 32
-after sorting by length. A ratio is ours / theirs in tokens of real text a second, the median over the rounds.
+after sorting by length. Peers compute in the precision that ours is named by where they and the processor have it,
+else in fp32. A ratio is ours / theirs in tokens of real text a second, the median over the rounds.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import transformers
 from _measure import Timing, environment, in_turn, installed_minilm, matmul_peak, rows_as_dicts
 
 import glassformer
+from glassformer.core.processor import is_fast
 from glassformer.engine.encoder import encode
 from glassformer.engine.prepare import PRECISIONS, prepare
 
@@ -191,18 +194,18 @@ def of_ours(folder: Path, precision: str) -> Callable[..., None]:
 def systems_of(folder: Path, precision: str) -> dict[str, Callable[..., None]]:
     """Name → run(ids, ordered), ours first."""
     ours: dict[str, Callable[..., None]] = {"glassformer": of_ours(folder, precision)}
-    if precision == "fp32":
+    if precision == "int8":
         return ours | {
-            "transformers eager": of_transformers(folder, torch.float32, "eager"),
-            "transformers sdpa": of_transformers(folder, torch.float32, "sdpa"),
-            "onnxruntime": of_onnxruntime(folder, quantised=False),
-            "ctranslate2": of_ctranslate2(folder, "float32"),
+            "onnxruntime": of_onnxruntime(folder, quantised=True),
+            "ctranslate2": of_ctranslate2(folder, "int8"),
         }
-    if precision == "bf16":
+    if precision == "bf16" and is_fast(torch.bfloat16):
         return ours | {"transformers sdpa": of_transformers(folder, torch.bfloat16, "sdpa")}
     return ours | {
-        "onnxruntime": of_onnxruntime(folder, quantised=True),
-        "ctranslate2": of_ctranslate2(folder, "int8"),
+        "transformers eager": of_transformers(folder, torch.float32, "eager"),
+        "transformers sdpa": of_transformers(folder, torch.float32, "sdpa"),
+        "onnxruntime": of_onnxruntime(folder, quantised=False),
+        "ctranslate2": of_ctranslate2(folder, "float32"),
     }
 
 
@@ -267,7 +270,7 @@ def measure_real(folder: Path, texts: list[str], rounds: int) -> list[Row]:
         model = glassformer.load(folder)
         lengths = [len(ids) for ids in model.tokenizer.batch_ids(texts, 256)[0]]
         model.prepare(precision)
-        kind = "bfloat16" if precision == "bf16" else "float32"
+        kind = "bfloat16" if precision == "bf16" and is_fast(torch.bfloat16) else "float32"
         peer = SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": kind})
         timings = in_turn(
             {
@@ -291,6 +294,7 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     parser.add_argument("--texts", type=int, default=96, help="texts of the variable load")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="two rounds of 32 texts")
     parser.add_argument("--real", action="store_true", help="the real MiniLM, from text to vectors")
     parser.add_argument(
         "--minilm", type=Path, default=installed_minilm(), help="its folder [default: the installed one]"
@@ -298,6 +302,8 @@ def main() -> None:
     parser.add_argument("--file", type=Path, help="its texts, one a line [default: a sample of everyday text]")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if options.quick:
+        options.texts, options.rounds = 32, 2
     warnings.filterwarnings("ignore")
     transformers.utils.logging.disable_progress_bar()
 

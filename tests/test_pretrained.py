@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 import glassformer
 from glassformer import ConfigError, DataError, Model, UnsupportedError, load
+from glassformer.core import processor
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import make_folder
@@ -116,3 +118,19 @@ def test_pooling_settings_are_read_with_the_model(bert: Path, tmp_path: Path) ->
 def test_a_config_is_a_mapping(config: Any) -> None:
     with pytest.raises(ConfigError, match="give a dict"):
         Model.from_config(config)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cure"), [("bfloat16", 'model.prepare("bf16")'), ("float16", "float32"), (None, None)]
+)
+def test_a_dtype_that_the_processor_emulates_is_noted(
+    dtype: str | None, cure: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "is_fast", lambda dtype, device="cpu": dtype == torch.float32)
+    folder = make_folder(tmp_path, "bert")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        glassformer.load(folder, dtype=dtype)
+    messages = [str(w.message) for w in caught]
+    assert len(messages) == (dtype is not None)
+    assert all(f"the weights are {dtype}, for which this processor" in text and str(cure) in text for text in messages)

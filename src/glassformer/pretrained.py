@@ -5,6 +5,7 @@ name or folder ──> config.json ──> spec ──> network on the meta devi
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ import torch
 
 from glassformer.compression.adapted_module import AdaptedModule
 from glassformer.compression.base_model import find_base_model
+from glassformer.core import processor
 from glassformer.core.heads import Head
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
 from glassformer.errors import ConfigError, GlassformerError, MissingPartError, WeightsError
@@ -222,6 +224,14 @@ class PretrainedModel(AdaptedModule):
             self.carried = carried_tensors(checkpoint, self._weight_names())
         self.report.warnings += unused_keys
         self.eval()
+        if not processor.is_fast(self.dtype, self.device.type):
+            narrow = str(self.dtype).removeprefix("torch.")
+            cure = '; or call model.prepare("bf16") (--precision bf16)' if self.dtype == torch.bfloat16 else ""
+            warnings.warn(
+                f"the weights are {narrow}, for which this processor has no instructions: several times slower than "
+                f'float32. Load with dtype="float32", which takes twice the memory{cure}',
+                stacklevel=4,
+            )
 
     def _read_files(self, folder: Path, adapters: Path) -> None:
         """Read what stands in the folder beside config and weights; the tokenizer beside adapters comes first."""
