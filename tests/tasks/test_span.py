@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from glassformer.core.flow import Output
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.squad import read_squad
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.span import Answer, answers_of, span_of
+from glassformer.tasks.span import Answer, AnswerWindow, answers_of, span_of
 from tests.tasks.word_pieces import NUMBER, check_passes, families_for, tiny_model
 
 HEAD = "question-answering"
@@ -97,16 +98,16 @@ def test_the_answer_is_found_again_in_real_texts(minilm: Path, shared: Path) -> 
 
 def test_what_is_said_is_judged() -> None:
     objective = reader()
-    item = objective.collate([objective.encode(rows_of())[i] for i in range(2)])
+    item = objective.collate([objective.encode(rows_of())[i] for i in range(2)], range(2))
     moved = item.to(torch.device("meta"))
-    assert moved.labels["start_positions"].is_meta and moved.answers == item.answers  # type: ignore[index]
+    assert moved.labels["start_positions"].is_meta and moved.windows is item.windows  # type: ignore[index]
     start, end = torch.zeros(1, 20), torch.zeros(1, 20)
     start[0, 5], end[0, 5] = 9, 9  # dean, and not ##s
     start[0, 11], end[0, 11] = 9, 9
     metric = objective.metric()
     metric.update(objective.split_packed(Output(start_logits=start, end_logits=end), item), item)
     figures = metric.compute()
-    assert figures["exact_match"] == 0.5 and figures["f1"] == pytest.approx((2 / 3 + 1) / 2)
+    assert figures["exact_match"] == figures["f1"] == 0.5  # "dean" is no word of "deans", and there is no answer twice
 
 
 def test_each_of_several_answers_is_right() -> None:
@@ -118,7 +119,7 @@ def test_each_of_several_answers_is_right() -> None:
         row = {"question": "time ?", "context": "jeff deans works", "answers": given}
         objective = reader()
         example = objective.encode(rows_of(row))[0]
-        assert example["answers"].tolist() == [[4, 6], [5, 6]]
+        assert AnswerWindow.of(example).answers == ["jeff deans", "deans"]
         assert (example["start_positions"], example["end_positions"]) == (4, 6)  # the first is learned
 
 
@@ -175,6 +176,51 @@ def test_a_reader_is_validated_while_it_trains() -> None:
     options = TrainingOptions(steps=2, batch_size=4, learning_rate=1e-3)
     result = Trainer(task.model, task, options, train=examples, validation=examples).train()
     assert {"loss", "exact_match", "f1"} <= set(result.metrics)
+
+
+class Planted:
+    """Logits of a packed row with a best span for each text; (0, 0) is no answer."""
+
+    def __init__(self, spans: list[tuple[int, int]], scores: list[float]) -> None:
+        self.spans, self.scores = spans, scores
+
+    def __call__(self, task: Answer, item: Any) -> Output:
+        start, end = torch.zeros(2, 1, item.tokens)
+        firsts = itertools.accumulate(item.flow.packing.lengths, initial=0)
+        for first, index in zip(firsts, item.indices, strict=False):
+            begin, last = self.spans[index]
+            start[0, first + begin] = end[0, first + last] = self.scores[index]
+        return task.split_packed(Output(start_logits=start, end_logits=end), item)
+
+
+def metrics_of(task: Answer, rows: RowSequence, planted: Planted) -> dict[str, float]:
+    examples, metric = task.encode(rows), task.metric()
+    for index in range(len(examples)):  # a batch a window: the windows of a question may be far apart
+        item = task.collate([examples[index]], [index])
+        metric.update(planted(task, item), item)
+    return metric.compute()
+
+
+def test_a_question_counts_once_with_the_answer_of_all_its_windows() -> None:
+    """Windows that say truly that the answer is not in them make no right answers of a reader that never answers."""
+    task, rows = reader(), rows_of(ROWS[2])
+    examples = task.encode(rows)
+    spans = [(int(examples[i]["start_positions"]), int(examples[i]["end_positions"])) for i in range(len(examples))]
+    (where,) = [i for i, (start, _) in enumerate(spans) if start]
+    silent = Planted([(0, 0)] * len(spans), [3.0] * len(spans))
+    right = Planted(spans, [3.0] * len(spans))
+    astray = [(5, 5) if i != where else spans[i] for i in range(len(spans))]
+    wrong = Planted(astray, [4.0 if i != where else 3.0 for i in range(len(spans))])
+    f1 = [metrics_of(task, rows, planted)["f1"] for planted in (silent, right, wrong)]
+    assert len(spans) > 2 and f1 == [0.0, 1.0, 0.0]
+
+
+def test_a_sample_has_all_windows_of_its_questions() -> None:
+    task = reader()
+    examples = task.encode(rows_of())
+    last = len(examples) - 1
+    assert last > 3 and task.with_siblings(examples, np.array([last])).tolist() == list(range(2, last + 1))
+    assert task.with_siblings(examples, np.array([1, 0])).tolist() == [1, 0]
 
 
 def task_of(tokens: int = 4_096) -> Answer:

@@ -60,6 +60,13 @@ def test_settings_come_from_the_space_and_the_best_is_the_best(whole: SearchResu
     assert whole.ranked()[0] == whole.best
 
 
+def test_of_equal_trials_the_lower_loss_is_the_best() -> None:
+    losses = [1.9, 1.4, float("nan"), 1.5]
+    trials = [Trial(i, {}, {"f1": 0.8, "loss": loss}, "complete", 1.0) for i, loss in enumerate(losses)]
+    found = SearchResult("f1", "maximize", [*trials, Trial(4, {}, {"f1": 0.9, "loss": 0.1}, "pruned", 1.0)])
+    assert found.best is trials[1] and [trial.number for trial in found.ranked()] == [1, 3, 0, 2, 4]
+
+
 def test_an_interrupted_search_finds_what_a_whole_one_does(tmp_path: Path, whole: SearchResult) -> None:
     place = tmp_path / "deep" / "search.log"
     look(plain, place, 4)

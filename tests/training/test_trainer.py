@@ -309,6 +309,16 @@ def test_the_best_is_what_is_left(tmp_path: Path) -> None:
         assert torch.equal(x, weights_of(trainer)[name])
 
 
+def test_of_equal_metrics_the_lower_loss_is_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten validation rows have the same accuracy again and again; the first of them is not the best model."""
+    told = iter([(0.8, 1.9), (0.8, 1.4), (0.8, 1.5), (0.7, 0.1), (0.8, 1.4), (0.8, math.nan)])
+    trainer = trainer_of(validation=some(10), validate_every=2)
+    monkeypatch.setattr(trainer, "validate", lambda: dict(zip(("accuracy", "loss"), next(told), strict=True)))
+    result = trainer.train()
+    assert (result.best_step, result.metrics) == (4, {"accuracy": 0.8, "loss": 1.4})
+    assert trainer.state.validations_without_improvement == 4
+
+
 def test_patience() -> None:
     data = some(20, seed=9)
     trainer = trainer_of(validation=data, validate_every=1, learning_rate=1e-12, patience=3, steps=50)

@@ -194,6 +194,10 @@ class Task(ABC):
             return 1
         return len(example["input_ids"]) + len(example.get("decoder_input_ids", ()))
 
+    def with_siblings(self, examples: Examples, indices: np.ndarray) -> np.ndarray:
+        """A sample of examples, with the others of the same rows where a row is scored by all of its examples."""
+        return indices
+
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
         """An example as it is shown this time; `draw` depends on (seed, epoch, example) alone."""
         return example

@@ -20,7 +20,7 @@ from glassformer.model import Model
 from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import ExtractedAnswer, Results
-from glassformer.tasks.span import Answer
+from glassformer.tasks.span import Answer, Question
 
 if TYPE_CHECKING:
     from glassformer.text.engine import EncodedRow
@@ -91,7 +91,9 @@ class QuestionAnswering(Pipeline):
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
         task = Answer(self.model, max_tokens=options.get("max_seq_len"), stride=options.get("doc_stride"))
         encoding = task.windows([row["question"] for row in batch], [row["context"] for row in batch])
-        examples = [task.example(window, []) for window in encoding.rows]
+        questions = [Question(row["question"], row["context"], []) for row in batch]
+        owned = zip(encoding.rows, encoding.overflow_to_sample, strict=True)
+        examples = [task.example(window, questions[owner]) for window, owner in owned]
         outputs = run_examples(task, examples, tokens=task.evaluation.tokens, labelled=False)
         candidates: list[list[ExtractedAnswer]] = [[] for _ in batch]
         none_of: list[float] = [1.0] * len(batch)

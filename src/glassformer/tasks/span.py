@@ -13,6 +13,7 @@ Source: Devlin et al. 2019, sections 4.2 and 4.3; windows: released code.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -28,7 +29,7 @@ from glassformer.core.flow import Output
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
 from glassformer.tasks.columns import RowTask, limit_of, listed, reads_segments, row_chunks, text_of
 from glassformer.tasks.metrics.answers import LONGEST, SpanMetric, best_spans, exact_match, word_f1
 from glassformer.tasks.metrics.metric import BootstrapMeans, Metric
@@ -54,11 +55,36 @@ class SpanBatch(MicroBatch):
     """A micro-batch of questions.
 
     context: the first and last token of each text that an answer may be of. [texts, 2]
-    answers: of each text, all spans that are right, each its first and last token; [0, 0] is none
+    windows: what each text is scored by
     """
 
     context: Tensor
-    answers: tuple[list[list[int]], ...]
+    windows: tuple[AnswerWindow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWindow:
+    """The text of a window, and what its question is scored by.
+
+    question: the number of its row · text: the part of the context that it holds · offsets: where each of its tokens
+    begins and ends in there · answers: the true ones of the whole question; none = it has no answer
+    """
+
+    question: int
+    text: str
+    offsets: np.ndarray
+    answers: list[str]
+
+    @classmethod
+    def of(cls, example: Example) -> AnswerWindow:
+        """The window of an example."""
+        text, answers = (np.asarray(example[name]).tobytes().decode("utf-8") for name in ("text", "answers"))
+        return cls(int(example["question"]), text, np.asarray(example["offsets"]), json.loads(answers))
+
+    def text_of(self, span: Sequence[int]) -> str:
+        """The text from the first to the last token of a span; empty where the window has nothing of the context."""
+        first, last = span
+        return self.text[self.offsets[first][0] : self.offsets[last][1]]
 
 
 class Question(NamedTuple):
@@ -74,7 +100,7 @@ class Answer(RowTask):
 
     `answers` is as in SQuAD: a list of {"text", "answer_start"}, or an object with a list of each. Or it is a text, and
     `start` the column of the character at which it begins in the context. No text means no answer. The first answer is
-    learned; figures take each for right.
+    learned; metrics take each as right.
 
     Args:
         columns: role → column
@@ -116,15 +142,15 @@ class Answer(RowTask):
                 f"must be from 0 to {self.window - special - 2}, which leaves room for a question"
             )
         self._segments = reads_segments(model)
-        self.how = {"window": self.window, "stride": stride}
+        self.how = {"window": self.window, "stride": stride, "scored by": "text"}
 
     def columns_read(self) -> list[str]:
         return [self.columns[role] for role in ("question", "context", "answers")]
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
-        for _, row, windows in self._read(rows):
+        for number, row, windows in self._read(rows):
             for window in windows:
-                yield self.example(window, row.answers)
+                yield self.example(window, row, number)
 
     def _read(self, rows: Dataset) -> Iterator[tuple[int, Question, list[EncodedRow]]]:
         """Each row: its number, what it asks, and its windows."""
@@ -153,17 +179,27 @@ class Answer(RowTask):
             return_overflowing_tokens=True,
         )
 
-    def example(self, window: EncodedRow, answers: Sequence[tuple[int, int]]) -> Example:
-        """A window as an example, with the spans that are right in it. answers: in characters of the context"""
+    def example(self, window: EncodedRow, row: Question, number: int = 0) -> Example:
+        """A window of a row as an example, with the first answer that is in it. Args: number: of the row"""
         of_context = [token for token, text in enumerate(window.sequence_ids) if text == 1]
         context = (of_context[0], of_context[-1]) if of_context else (1, 0)
-        spans = [span for each in answers if (span := span_of(window.offsets, context, *each))] or [(0, 0)]
+        spans = (span_of(window.offsets, context, *each) for each in row.answers)
+        start, end = next((span for span in spans if span is not None), (0, 0))
+        offsets = np.zeros((len(window.ids), 2), dtype=np.int32)
+        if of_context:
+            offsets[of_context] = np.array(window.offsets, dtype=np.int32)[of_context]
+        begin = int(offsets[context[0]][0])
+        texts = row.context[begin : int(offsets[:, 1].max())], json.dumps([row.context[a:b] for a, b in row.answers])
+        text, answers = (np.frombuffer(each.encode("utf-8", "replace"), dtype=np.uint8) for each in texts)
         example: dict[str, Any] = {
             "input_ids": np.array(window.ids, dtype=np.int32),
-            "start_positions": np.array(spans[0][0], dtype=np.int64),
-            "end_positions": np.array(spans[0][1], dtype=np.int64),
+            "start_positions": np.array(start, dtype=np.int64),
+            "end_positions": np.array(end, dtype=np.int64),
             "context": np.array(context, dtype=np.int64),
-            "answers": np.array(spans, dtype=np.int64),  # [answers, 2]
+            "question": np.array(number, dtype=np.int64),
+            "text": text,
+            "offsets": np.maximum(offsets - begin, 0),
+            "answers": answers,
         }
         if self._segments:
             example["token_type_ids"] = np.array(window.type_ids, dtype=np.int8)
@@ -189,8 +225,21 @@ class Answer(RowTask):
             item.indices,
             item.tokens,
             context=torch.from_numpy(np.stack([example["context"] for example in examples])),
-            answers=tuple(np.asarray(example["answers"]).tolist() for example in examples),
+            windows=tuple(map(AnswerWindow.of, examples)),
         )
+
+    def with_siblings(self, examples: Examples, indices: np.ndarray) -> np.ndarray:
+        chosen: dict[int, None] = {}
+        for index in map(int, indices):
+            if index in chosen:
+                continue
+            question, first, last = (int(examples[index]["question"]), index, index)
+            while first and int(examples[first - 1]["question"]) == question:
+                first -= 1
+            while last + 1 < len(examples) and int(examples[last + 1]["question"]) == question:
+                last += 1
+            chosen.update(dict.fromkeys(range(first, last + 1)))
+        return np.array(list(chosen), dtype=np.int64)
 
     def labels(self, examples: Sequence[Example], flow: Any) -> dict[str, Tensor]:
         return {name: torch.tensor([int(example[name]) for example in examples]) for name in ENDS}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -89,6 +89,14 @@ class Distributed:
     def all_gather(self, tensor: Tensor) -> list[Tensor]:
         """The tensors of all processes, in the order of their ranks; all of one shape."""
         return [tensor]
+
+    def all_gather_rows(self, rows: Sequence[Sequence[float]]) -> list[list[float]]:
+        """The rows of numbers of all processes, of which each may have another number; all rows are of one length."""
+        width, most = self.all_reduce_max(max(map(len, rows), default=0)), self.all_reduce_max(len(rows))
+        padded = torch.zeros(most, 1 + width, dtype=torch.float64)  # the first column marks rows that are there
+        for row, values in zip(padded, rows, strict=False):
+            row[:] = torch.tensor([1.0, *values])
+        return [row[1:].tolist() for part in self.all_gather(padded) for row in part if row[0]]
 
     def full_tensor(self, tensor: Tensor) -> Tensor:
         """A tensor that may be sharded, whole and on the CPU; a collective call."""

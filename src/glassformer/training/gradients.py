@@ -239,6 +239,7 @@ class ValidationLoop:
             return scores
         options = self.gradients.options
         shown = sample(len(train), min(options.training_sample, len(train)), seed=options.seed)
+        shown = self.task.with_siblings(train, shown)
         return {**scores, **{f"train_{name}": score for name, score in self._scores(train, shown).items()}}
 
     def _scores(self, examples: Examples, indices: np.ndarray) -> dict[str, float]:
@@ -254,6 +255,7 @@ class ValidationLoop:
             sums = {str(i): value for i, value in enumerate(x.flatten().tolist())}
             added = list(self.distributed.all_reduce_sum(sums).values())
             metric.state[name] = torch.tensor(added, dtype=x.dtype).view(x.shape)
+        metric.records = self.distributed.all_gather_rows(metric.records)
         return metric.compute()
 
     def outputs(self, examples: Examples) -> Iterator[Any]:

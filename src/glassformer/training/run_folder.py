@@ -28,7 +28,7 @@ from glassformer.runs.config import TrainingOptions
 from glassformer.runs.digest import update_digest
 from glassformer.runs.event_log import EventLog, event_log_path
 from glassformer.runs.folder import CHECKPOINTS, MODEL, RunLock
-from glassformer.tasks.metrics.metric import greater_is_better
+from glassformer.tasks.metrics.metric import quality
 from glassformer.training.callbacks import StepReport
 from glassformer.training.checkpoints import Checkpoints
 from glassformer.training.distributed import Distributed
@@ -202,7 +202,8 @@ class TrainingState:
     skipped: steps skipped in a row · rollbacks: to a checkpoint; each halves the learning rate
     micro_batch_halvings: after running out of memory
     log_sums: sums since the last step in the event log · log_offsets: bytes of each process's event log
-    best, best_step, best_metrics: the best value of the main metric, its step, and all metrics there
+    best, best_step, best_metrics: the best value of the main metric, its step, and all metrics there; of equal values
+        that with the lower loss
     validations_without_improvement: since then
     """
 
@@ -246,8 +247,9 @@ class TrainingState:
     def note_validation(self, metrics: dict[str, float], metric: str) -> bool:
         """Count a validation; whether it is the best so far."""
         value = metrics[metric]
-        sign = 1 if greater_is_better(metric) else -1
-        better = math.isfinite(value) and (self.best is None or sign * value > sign * self.best)
+        better = math.isfinite(value) and (
+            self.best is None or quality(metrics, metric) > quality(self.best_metrics, metric)
+        )
         self.validations_without_improvement = 0 if better else self.validations_without_improvement + 1
         if better:
             self.best, self.best_step, self.best_metrics = value, self.step, metrics

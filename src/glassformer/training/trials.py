@@ -46,10 +46,8 @@ class SearchResult:
 
     @property
     def best(self) -> Trial | None:
-        """The complete trial with the best value of the metric."""
-        complete = [trial for trial in self.trials if trial.state == "complete"]
-        sign = 1 if self.direction == "minimize" else -1
-        return min(complete, key=lambda trial: sign * trial.metrics[self.metric], default=None)
+        """The complete trial with the best value of the metric; of equal ones that with the lowest loss."""
+        return next((trial for trial in self.ranked() if trial.state == "complete"), None)
 
     @property
     def settings(self) -> list[str]:
@@ -60,9 +58,12 @@ class SearchResult:
         """Trials from the best to the worst; then the pruned ones, then the failed ones."""
         sign = 1 if self.direction == "minimize" else -1
 
-        def rank(trial: Trial) -> tuple[int, float]:
-            value = 0 if trial.state == "failed" else sign * trial.metrics.get(self.metric, math.inf)
-            return STATES.index(trial.state), value
+        def rank(trial: Trial) -> tuple[int, float, float]:
+            if trial.state == "failed":
+                return STATES.index(trial.state), 0.0, 0.0
+            cost, loss = sign * trial.metrics.get(self.metric, math.nan), trial.metrics.get("loss", math.nan)
+            cost, loss = (math.inf if math.isnan(x) else x for x in (cost, loss))
+            return STATES.index(trial.state), cost, loss
 
         return sorted(self.trials, key=rank)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,8 +12,8 @@ from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.masks import Packing
 from glassformer.errors import ConfigError
-from glassformer.tasks.metrics.answers import SpanMetric, best_spans, exact_match, overlap, word_f1, words_of
-from glassformer.tasks.span import SpanBatch
+from glassformer.tasks.metrics.answers import SpanMetric, best_spans, exact_match, word_f1, words_of
+from glassformer.tasks.span import AnswerWindow, SpanBatch
 
 
 @settings(max_examples=60, deadline=None)
@@ -50,14 +51,6 @@ def test_an_answer_has_a_token() -> None:
         best_spans(torch.ones(1, 3), torch.ones(1, 3), torch.tensor([[1, 2]]), 0)
 
 
-def test_shared_tokens() -> None:
-    assert overlap([4, 6], [4, 6]) == 1
-    assert overlap([4, 5], [5, 8]) == pytest.approx(2 * (1 / 2 * 1 / 4) / (1 / 2 + 1 / 4))
-    assert overlap([4, 5], [6, 8]) == 0
-    assert overlap([0, 0], [0, 0]) == 1
-    assert overlap([0, 0], [1, 3]) == overlap([1, 3], [0, 0]) == 0
-
-
 def judged(spans: list[tuple[int, int]], answers: list[list[list[int]]], *, packs: bool) -> SpanMetric:
     """A meter of texts of 4, 5, … tokens, all but the first of the context, of which `spans` were said."""
     lengths = [4 + i for i in range(len(spans))]
@@ -74,12 +67,17 @@ def judged(spans: list[tuple[int, int]], answers: list[list[list[int]]], *, pack
         for i, name in enumerate(("start_positions", "end_positions"))
     }
     metric = SpanMetric(SpanClassifier(3))
+    words = [f"w{token}" for token in range(max(lengths))]
+    text = " ".join(words[1:])
+    offsets = np.array([(0, 0), *((3 * i, 3 * i + 2) for i in range(max(lengths) - 1))])
+    of_spans = [[" ".join(words[first : last + 1]) for first, last in spans if first] for spans in answers]
     item = SpanBatch(
         Batch(),
         flow,
         labels,
+        tuple(range(len(lengths))),
         context=torch.tensor([[1, length - 1] for length in lengths]),
-        answers=tuple(answers),
+        windows=tuple(AnswerWindow(i, text, offsets, texts) for i, texts in enumerate(of_spans)),
     )
     output = Output(start_logits=logits[0], end_logits=logits[1])
     metric.update(SpanClassifier.one_text_per_row(output, flow), item)

@@ -15,7 +15,8 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.masks import Packing
 from glassformer.tasks.metrics.classes import per_class
 from glassformer.tasks.metrics.entities import EntityMetric, marks_entities
-from glassformer.tasks.microbatch import MicroBatch, joined, padded
+from glassformer.tasks.microbatch import joined, padded
+from glassformer.tasks.tag.task import WordBatch
 
 NAMES = ["O", "B-PER", "I-PER", "E-PER", "S-PER", "B-LOC", "I-LOC", "B-a-b", "I-a-b"]
 TEXTS = st.lists(st.lists(st.tuples(*[st.integers(0, len(NAMES) - 1)] * 2), min_size=1), min_size=1, max_size=5)
@@ -33,7 +34,8 @@ def meter_of(texts: list[Text], *, packs: bool, names: list[str] = NAMES) -> Ent
     else:
         flow, tensors = Flow(), (padded(labels, -100), padded(said, 0))
     logits = torch.nn.functional.one_hot(tensors[1], len(names)).float()
-    metric.update(Output(logits=logits), MicroBatch(Batch(), flow, tensors[0]))
+    words = tuple(torch.tensor([[true, 1 + place] for place, (true, _) in enumerate(text)]) for text in texts)
+    metric.update(Output(logits=logits), WordBatch(Batch(), flow, tensors[0], words=words))
     return metric
 
 

@@ -55,7 +55,7 @@ def test_words_that_were_cut_off_count() -> None:
     with pytest.warns(UserWarning, match="were cut"):
         records = list(task.predict(rows))
     seen = [tag for record in records for tag in record.predicted[:2]]
-    assert set(records[0].predicted[2:]) == {max(dict.fromkeys(seen), key=seen.count)}
+    assert set(records[0].predicted[2:]) == {max(task.kind.names, key=seen.count)}
     assert any("the tag that was predicted most often" in note for note in task.notes(records))
 
 

@@ -8,9 +8,12 @@
     said "about 6000 hours", true "6000 hours"       exact match 0      precision 2/3, recall 2/2: F1 0.8
     said "about 6000 dollars", true "6000 hours"     exact match 0      precision 1/3, recall 1/2: F1 0.4
 
-A validation scores spans of tokens, an evaluation their texts, as SQuAD does: case, punctuation, articles (a, an, the)
-and what white space there is do not count. Of several true answers the one that fits best counts. "No answer" is the
-span of the first token, and an empty text, which fits only itself.
+Scores compare texts, as SQuAD does: case, punctuation, articles (a, an, the) and white space do not count. Of several
+true answers the one that fits best counts. "No answer" is the span of the first token, and an empty text, which fits
+only itself. A long context has several windows; its answer is the best span of all of them:
+
+    windows   [CLS] question [SEP] it plays 6000 hours [SEP]     best span 5.9    none 1.2
+              [CLS] question [SEP] hours of music .    [SEP]     best span 0.3    none 4.0    answer: 5.9 > 1.2
 
 Sources: Devlin et al. 2019, sections 4.2 and 4.3: the score of a span is the sum of its two. Rajpurkar et al. 2016,
 "SQuAD", section 6.1, for exact match and F1.
@@ -22,7 +25,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -71,46 +74,60 @@ def best_spans(
     return spans, best
 
 
-class SpanMetric(Metric):
-    """How many answers are exactly right, and the F1 of the tokens that said and true answer share.
+class WindowAnswer(NamedTuple):
+    """What a reader makes of one window.
 
-    The said span is that of `best_spans`, or the first token (no answer) where that scores higher. Each window of a
-    long text is judged by itself; of several true answers the one that fits best counts. As in SQuAD, where one side
-    says that there is no answer, both figures are 1 if the other does too and else 0.
+    question: the number of its row · window: orders the windows of a question · score, no_answer: of its best span, and
+    of "no answer" · f1, exact: of its best span as a text · f1_of_none, exact_of_none: of "no answer"
+    """
+
+    question: float
+    window: float
+    score: float
+    no_answer: float
+    f1: float
+    exact: float
+    f1_of_none: float
+    exact_of_none: float
+
+
+class SpanMetric(Metric):
+    """The share of questions whose answer is exactly right, and the F1 of the words that predicted and true one share.
+
+    Each question counts once, with the answer that all of its windows together give, as in the report of an evaluation.
 
     Args: longest: tokens of an answer
-    Source: the two figures: Rajpurkar et al. 2016, section 6.1, there on words.
+    Source: the two metrics: Rajpurkar et al. 2016, section 6.1.
     """
 
     def __init__(self, head: Head, longest: int = LONGEST) -> None:
         super().__init__(head, ("start", "end"))
         self.longest = longest
-        self.add_state("answers", 3)  # how many, exactly right, Σ F1
 
     def update(self, output: Output, batch: Any) -> None:
-        """Add the statistics of a `SpanBatch`, which knows the context and the answers of each text."""
+        """Add the answers of a `SpanBatch`, which knows the text and the true answers of each window."""
         super().update(output, batch)
         assert output.start_logits is not None and output.end_logits is not None
         spans, scores = best_spans(output.start_logits, output.end_logits, batch.context, self.longest)
-        silent = output.start_logits[:, 0].float() + output.end_logits[:, 0].float() >= scores
-        spans[silent] = 0
-        pairs = list(zip(spans.tolist(), batch.answers, strict=True))
-        exact = sum(predicted in answers for predicted, answers in pairs)
-        f1 = sum(max(overlap(predicted, true) for true in answers) for predicted, answers in pairs)
-        self.state["answers"] += torch.tensor([len(pairs), exact, f1], dtype=torch.float64)
+        none = output.start_logits[:, 0].float() + output.end_logits[:, 0].float()
+        values = zip(spans.tolist(), scores.tolist(), none.tolist(), batch.windows, batch.indices, strict=True)
+        for span, score, no_answer, window, index in values:
+            texts = window.text_of(span), ""
+            of_texts = [measure(text, window.answers) for text in texts for measure in (word_f1, exact_match)]
+            self.records.append(list(WindowAnswer(window.question, index, score, no_answer, *of_texts)))
 
     def compute(self) -> dict[str, float]:
         loss = super().compute()  # which says so where nothing was added
-        count, exact, f1 = self.state["answers"].tolist()
-        return {**loss, "exact_match": exact / count, "f1": f1 / count}
-
-
-def overlap(predicted: Sequence[int], true: Sequence[int]) -> float:
-    """F1 of the tokens of two spans, each its first and last token. [0, 0] is no answer, which shares nothing."""
-    if 0 in (*predicted, *true):
-        return float(list(predicted) == list(true))
-    shared = min(predicted[1], true[1]) - max(predicted[0], true[0]) + 1
-    return 2 * max(shared, 0) / (predicted[1] - predicted[0] + true[1] - true[0] + 2)
+        questions: dict[float, list[WindowAnswer]] = {}
+        for answer in sorted(WindowAnswer(*record) for record in self.records):
+            questions.setdefault(answer.question, []).append(answer)
+        f1 = exact = 0.0
+        for windows in questions.values():
+            best = max(windows, key=lambda window: window.score)  # of equals the first
+            answered = best.score > min(window.no_answer for window in windows)
+            f1 += best.f1 if answered else best.f1_of_none
+            exact += best.exact if answered else best.exact_of_none
+        return {**loss, "exact_match": exact / len(questions), "f1": f1 / len(questions)}
 
 
 # ---------------------------------------------------------------------------------------- answers as texts

@@ -12,7 +12,7 @@ The three counts are the sufficient statistics: `ClassificationMetric` adds them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -123,14 +123,37 @@ class ClassificationMetric(PrecisionRecallMetric):
     accuracy, where each example has one label); matthews is the Matthews correlation. As in scikit-learn, a class that
     is neither true nor predicted for any example is left out of the macro mean; one that is true and never predicted
     has 0.
+
+    Args:
+        names: of the classes, by number
+        read: the predicted and the true class of what counts in a batch; a predicted one of -1 is of something that
+            the model did not see, and counts as the class that was predicted most often
     """
+
+    def __init__(
+        self,
+        head: Head,
+        names: Sequence[str],
+        read: Callable[[Output, MicroBatch], tuple[Tensor, Tensor]] = counted_labels,
+    ) -> None:
+        super().__init__(head, names)
+        self._read = read
+        self.add_state("unseen", len(names))
 
     def update(self, output: Output, batch: MicroBatch) -> None:
         super().update(output, batch)
-        predicted, true = (classes.cpu() for classes in counted_labels(output, batch))
-        counted = {"hits": true[predicted == true], "predicted": predicted, "true": true}
+        predicted, true = (classes.cpu() for classes in self._read(output, batch))
+        seen = predicted >= 0
+        counted = {"hits": true[predicted == true], "predicted": predicted[seen], "true": true, "unseen": true[~seen]}
         for name, classes in counted.items():
             self.state[name] += torch.bincount(classes, minlength=len(self.names))
+
+    def counts(self) -> Counts:
+        hits, predicted, true = (counts.copy() for counts in super().counts())
+        most, unseen = int(predicted.argmax()), self.state["unseen"].numpy()
+        hits[most] += unseen[most]
+        predicted[most] += unseen.sum()
+        return hits, predicted, true
 
     def compute(self) -> dict[str, float]:
         loss = super().compute()  # which says so where nothing was added

@@ -16,13 +16,12 @@ import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from glassformer.core.flow import Flow, Output
+from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.deprecation import former_names
 from glassformer.errors import import_optional
@@ -34,10 +33,7 @@ from glassformer.tasks.metrics.classes import (
     confusion_matrix,
     precision_recall_f1,
 )
-from glassformer.tasks.metrics.metric import PerClassReport, counted_labels
-
-if TYPE_CHECKING:
-    from glassformer.tasks.microbatch import MicroBatch
+from glassformer.tasks.metrics.metric import PerClassReport
 
 TAG = re.compile(r"O|([BIES])(?:-(.+))?", re.DOTALL)
 
@@ -50,19 +46,19 @@ def marks_entities(names: Sequence[str]) -> bool:
 class EntityMetric(PrecisionRecallMetric):
     """Precision, recall and F1 of whole entities, and the accuracy of tags, as seqeval has them.
 
-    Args: names: of the tags, by number
+    Args: names: of the tags, by number, the tag of no entity (O) among them
     """
 
     def __init__(self, head: Head, names: Sequence[str]) -> None:
-        self._runs = EntityRuns(names)
+        self._runs, self._outside = EntityRuns(names), list(names).index("O")
         super().__init__(head, self._runs.types)
         self.add_state("tags", 2)  # how many, how many of them right
 
-    def update(self, output: Output, batch: MicroBatch) -> None:
+    def update(self, output: Output, batch: Any) -> None:
+        """Add the words of a `WordBatch`; those that the model does not see are of no entity."""
         super().update(output, batch)
-        assert isinstance(batch.labels, Tensor)
-        predicted, true = (tags.cpu().numpy() for tags in counted_labels(output, batch))
-        texts = text_of_each(batch.labels, batch.flow).flatten()[batch.labels.flatten().cpu() >= 0].numpy()
+        predicted, true, texts = (x.numpy() for x in batch.tags_of_words(output))
+        predicted = np.where(predicted < 0, self._outside, predicted)
         for name, (_, types) in self._runs.items(true, predicted, texts).items():
             self.state[name] += torch.from_numpy(np.bincount(types, minlength=len(self.names)))
         self.state["tags"] += torch.tensor([len(true), int((predicted == true).sum())])
@@ -170,14 +166,6 @@ class EntityRuns:
             "predicted": (texts[predicted_begins], predicted_kinds[predicted_begins]),
             "hits": (texts[hits], kinds[hits]),
         }
-
-
-def text_of_each(labels: Tensor, flow: Flow) -> Tensor:
-    """Which text each label of a layout is of. [B, T], or [1, tokens] of a packed row"""
-    if flow.packing is None:
-        return torch.arange(len(labels))[:, None].expand(labels.shape)
-    lengths = torch.tensor(flow.packing.lengths)
-    return torch.arange(len(lengths)).repeat_interleave(lengths)[None]
 
 
 __getattr__ = former_names(__name__)

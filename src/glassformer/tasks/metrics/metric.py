@@ -52,6 +52,15 @@ def greater_is_better(metric: str) -> bool:
     return LOWER_IS_BETTER.fullmatch(metric.lower()) is None
 
 
+def quality(metrics: Mapping[str, float], metric: str) -> tuple[float, float]:
+    """How good a model is, to be compared: the metric, higher is better; between equal ones a lower loss.
+
+    Few validation rows have the same F1 score again and again, while the loss still tells which model is better.
+    """
+    value, loss = metrics[metric], metrics.get("loss", math.inf)
+    return (value if greater_is_better(metric) else -value), (-loss if math.isfinite(loss) else -math.inf)
+
+
 # -------------------------------------------------------------------------------------------- batch by batch
 
 
@@ -60,6 +69,8 @@ class Metric:
     """Mean loss = Σ over its parts of (sum of losses / labels that count), exactly, however the data was batched.
 
     state: the sufficient statistics by name; those of several processes, or of parts of the data, are added
+    records: what cannot be added up, such as the answers of the windows of one text: a row of numbers an example; those
+        of several processes are put together
 
     Args: head: whose loss · parts: of what the loss consists, where that is more than one sum
     """
@@ -68,6 +79,7 @@ class Metric:
         self.head = head
         self.parts = tuple(parts)
         self.state: dict[str, Tensor] = {}
+        self.records: list[list[float]] = []
         for part in parts:
             self.add_state(f"{part}.sum")
             self.add_state(f"{part}.count")

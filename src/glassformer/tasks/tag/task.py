@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import DataError
@@ -44,7 +46,7 @@ from glassformer.tasks.columns import (
 from glassformer.tasks.metrics.classes import ClassificationMetric, ClassificationScores
 from glassformer.tasks.metrics.entities import EntityMetric, EntityScores, marks_entities, seqeval_metrics
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
-from glassformer.tasks.microbatch import Example, run_examples
+from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.windows import token_labels
 
@@ -77,7 +79,9 @@ class Tags(SingleLabel):
         return super().number(value)
 
     def metric(self, head: Head) -> Metric:
-        return (EntityMetric if self.marks_entities else ClassificationMetric)(head, self.names)
+        if self.marks_entities:
+            return EntityMetric(head, self.scored_names)
+        return ClassificationMetric(head, self.names, read=_predicted_and_true)
 
     def check_packages(self) -> None:
         if self.marks_entities:
@@ -108,7 +112,38 @@ class Tags(SingleLabel):
         if self.marks_entities:
             return OUTSIDE
         counts: Counter[str] = Counter(tag for tags in predicted for tag in tags if tag is not None)
-        return counts.most_common(1)[0][0]
+        return max(self.names, key=counts.__getitem__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordBatch(MicroBatch):
+    """A micro-batch with all words of its rows, by which it is scored.
+
+    words: of each row the true tags of its words, and the place of the first token of each among the tokens of the row,
+        -1 for a word that was cut off or has no token. [words, 2]
+    """
+
+    words: tuple[Tensor, ...]
+
+    def tags_of_words(self, output: Output) -> tuple[Tensor, Tensor, Tensor]:
+        """The predicted tag of each word, -1 where the model does not see it, the true one, and the number of its row.
+
+        [words] each, on the CPU
+        """
+        assert output.logits is not None
+        tags = output.logits.argmax(-1).cpu()
+        lengths = [tags.shape[1]] * len(self.words) if self.flow.packing is None else self.flow.packing.lengths
+        tags = torch.cat([tags.flatten(), torch.tensor([-1])])  # place -1 is the last
+        firsts = zip(self.words, accumulate(lengths, initial=0), strict=False)
+        predicted = [tags[torch.where(row[:, 1] < 0, -1, row[:, 1] + first)] for row, first in firsts]
+        rows = torch.arange(len(self.words)).repeat_interleave(torch.tensor([len(row) for row in self.words]))
+        return torch.cat(predicted), torch.cat([row[:, 0] for row in self.words]), rows
+
+
+def _predicted_and_true(output: Output, batch: MicroBatch) -> tuple[Tensor, Tensor]:
+    assert isinstance(batch, WordBatch)
+    predicted, true, _ = batch.tags_of_words(output)
+    return predicted, true
 
 
 def tags_of(rows: Dataset, columns: Mapping[str, str] | None = None) -> Tags:
@@ -163,7 +198,7 @@ class Tag(ClassificationTask):
         columns: role → column
         max_tokens: longer rows are cut, and the words that are lost counted; None = what the model can take
         all_tokens: every token of a word has its tag, and what begins in the first (B-PER) goes on in the others
-            (I-PER); the words then count as often as they have tokens, in the figures too
+            (I-PER); in the loss the words then count as often as they have tokens
     Raises: ConfigError: the model has no head, or its config does not name the tags.
     """
 
@@ -184,7 +219,7 @@ class Tag(ClassificationTask):
         self.max_tokens = limit_of(model, max_tokens)
         self.all_tokens = all_tokens
         names = self.kind.names
-        self.how = {"cut": self.max_tokens, "tags": names, "all_tokens": all_tokens}
+        self.how = {"cut": self.max_tokens, "tags": names, "all_tokens": all_tokens, "scored by": "words"}
         within = [f"I{name[1:]}" if name.startswith("B") else name for name in names]
         # Tag → that of what follows within the same word: I-PER for B-PER where there is one, else the same.
         self._next = np.array([names.index(name if name in names else names[i]) for i, name in enumerate(within)])
@@ -225,13 +260,24 @@ class Tag(ClassificationTask):
             if self.all_tokens:
                 labels[owners >= 0] = self._next[tags[owners[owners >= 0]]]
             labels[first] = tags[seen]
-            yield {"input_ids": np.array(encoded.ids, dtype=np.int32), "labels": labels}
+            places = np.full(len(words), -1, dtype=np.int32)
+            places[seen] = first
+            yield {
+                "input_ids": np.array(encoded.ids, dtype=np.int32),
+                "labels": labels,
+                "words": np.stack((tags, places), -1),
+            }
         tell_cut(f"rows, with {lost:,} words,", cut, len(rows), self.max_tokens)
         if silent:
             warnings.warn(
                 f"{silent:,} words, such as those of control characters, have no token; nothing is learned of them",
                 stacklevel=2,
             )
+
+    def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> WordBatch:
+        item = super().collate(examples, indices)
+        words = tuple(torch.from_numpy(np.array(example["words"], dtype=np.int64)) for example in examples)
+        return WordBatch(item.batch, item.flow, item.labels, item.indices, item.tokens, words=words)
 
     def labels(self, examples: Sequence[Example], flow: Any) -> Tensor:
         return token_labels([example["labels"] for example in examples], flow)
