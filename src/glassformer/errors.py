@@ -3,7 +3,7 @@
     GlassformerError
         ConfigError, DataError, WeightsError, UnsupportedError      ValueError
         UnknownOptionError   of ConfigError                         TypeError
-        MissingModelError        of DataError                           FileNotFoundError
+        MissingModelError    of DataError                           FileNotFoundError
         MissingPartError     of DataError                           AttributeError
         MissingNameError     of UnsupportedError                    AttributeError
         UnknownNameError     of UnsupportedError                    KeyError

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import transformers
 
-from glassformer import ConfigError, DataError
+from glassformer import ConfigError, DataError, UnsupportedError, hf
 from glassformer.hf import AutoTokenizer, DataCollatorForLanguageModeling
 from tests.e2e.tiny_models import make_folder
 from tests.hf.test_lines import _complete
@@ -47,3 +50,109 @@ def test_masked_language_modelling(tmp_path: Path) -> None:
     for wrong in (-0.1, 1.5, "x", True):
         with pytest.raises(ConfigError, match=r"must be a number from 0 to 1"):
             DataCollatorForLanguageModeling(tokenizer, mlm_probability=wrong)
+
+
+def _both(folder: Path) -> tuple[Any, Any]:
+    """The same tokenizer, of both libraries."""
+    _complete(folder / "tokenizer.json", mask=True)
+    roles = {"mask_token": "[MASK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    own = AutoTokenizer.from_pretrained(folder, **roles)
+    return own, transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **roles)
+
+
+def _same(own: Any, theirs: Any) -> None:
+    theirs = {name: x for name, x in dict(theirs).items() if x is not None}
+    assert dict(own).keys() == theirs.keys()
+    for name, x in theirs.items():
+        assert type(own[name]) is type(x) and own[name].dtype == x.dtype
+        np.testing.assert_array_equal(own[name], x)
+
+
+IDS = [[1, 5, 6, 7, 2], [1, 8, 2], [1, 9, 10, 2]]
+INPUTS = [{"input_ids": x, "attention_mask": [1] * len(x)} for x in IDS]
+TAGGED = [{**x, "labels": [0] * len(x["input_ids"])} for x in INPUTS]
+CLASSED = [{**x, "label": i} for i, x in enumerate(INPUTS)]
+TENSORS = [{name: torch.tensor(x) for name, x in row.items()} for row in TAGGED]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "arguments", "options"),
+    [
+        ("DataCollatorWithPadding", CLASSED, (), {}),
+        ("DataCollatorWithPadding", [{**x, "label": 0.5, "weight": 0.25} for x in INPUTS], (), {}),
+        ("DataCollatorWithPadding", INPUTS, ("max_length", 12), {"return_tensors": "np"}),
+        ("DataCollatorForTokenClassification", TAGGED, (), {"pad_to_multiple_of": 8}),
+        ("DataCollatorForTokenClassification", TENSORS, (), {}),
+        ("DataCollatorForSeq2Seq", TAGGED, ("a/name",), {"pad_to_multiple_of": 8}),
+        ("DataCollatorForSeq2Seq", TAGGED, (), {"padding": "max_length", "max_length": 20}),
+        ("DataCollatorForSeq2Seq", INPUTS, (), {}),
+        ("DataCollatorForLanguageModeling", INPUTS, (False,), {}),
+        ("DataCollatorForLanguageModeling", INPUTS, (), {"mlm_probability": 0.5}),
+        ("DataCollatorForLanguageModeling", IDS, (), {"seed": 7, "pad_to_multiple_of": 8}),
+        ("DataCollatorForLanguageModeling", IDS, (), {"mask_replace_prob": 0.5, "random_replace_prob": 0.4}),
+        ("DataCollatorForLanguageModeling", IDS, (), {"mask_replace_prob": 1, "random_replace_prob": 0}),
+    ],
+)
+def test_batches_are_those_of_the_reference(
+    tmp_path: Path, name: str, rows: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    batches = []
+    for library, tokenizer in zip((hf, transformers), _both(make_folder(tmp_path, "bert")), strict=True):
+        torch.manual_seed(3)
+        collate = getattr(library, name)(tokenizer, *arguments, **options)
+        collate([dict(row) if isinstance(row, dict) else row for row in rows])  # a generator of its own goes on
+        batches.append(collate([dict(row) if isinstance(row, dict) else row for row in rows]))
+    _same(*batches)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"x": [1, 2], "label": 1}, {"x": [3, 4], "label": 0}],
+        [{"x": 1, "label": None, "text": "a"}] * 2,
+        [{"x": [0.5], "label": np.float64(0.5)}] * 2,
+        [{"x": torch.tensor([1.0]), "label_ids": [1, 0]}] * 2,
+        [{"x": np.array([1.0]), "label_ids": None}] * 2,
+    ],
+)
+def test_stacked_batches_are_those_of_the_reference(rows: Any) -> None:
+    _same(hf.default_data_collator(rows), transformers.default_data_collator(rows))
+    _same(hf.DefaultDataCollator()(rows), transformers.DefaultDataCollator()(rows))
+
+
+def test_examples_that_make_no_batch_say_why(tmp_path: Path) -> None:
+    tokenizer, _ = _both(make_folder(tmp_path, "bert"))
+    wrong: list[tuple[Any, Any, str]] = [
+        (hf.default_data_collator, [{"x": [1]}, {"x": [1, 2]}], r"'x' of the examples makes no tensor"),
+        (hf.default_data_collator, [{"x": 1}, {"y": 1}], "example 1 of the batch has no 'x'"),
+        (hf.default_data_collator, [{"x": 1, "label": "pos"}], r"is text \('pos'\)"),
+        (hf.DataCollatorWithPadding(tokenizer), [{**INPUTS[0], "label": "pos"}], r"is text \('pos'\)"),
+        (hf.DataCollatorWithPadding(tokenizer), TAGGED, "'labels' of the examples makes no tensor"),
+        (hf.DataCollatorForTokenClassification(tokenizer), CLASSED, "must be a list, a label a token"),
+        (hf.DataCollatorForTokenClassification(tokenizer), [{**INPUTS[0], "labels": ["B-PER"]}], "number the classes"),
+        (hf.DataCollatorForTokenClassification(tokenizer), [{**INPUTS[1], "labels": [0] * 9}], "9 labels, and the in"),
+        (hf.DataCollatorForSeq2Seq(tokenizer), [{**INPUTS[0], "labels": "Hallo"}], "text_target"),
+    ]
+    for collate, rows, words in wrong:
+        with pytest.raises(DataError, match=words):
+            collate(rows)
+    with pytest.raises(UnsupportedError, match="whole_words=True"):
+        DataCollatorForLanguageModeling(tokenizer, whole_word_mask=True)
+    with pytest.raises(ConfigError, match="together they may be 1 at most"):
+        DataCollatorForLanguageModeling(tokenizer, mask_replace_prob=0.8, random_replace_prob=0.4)
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, np.array, list])
+def test_padding_gives_what_it_is_given(tmp_path: Path, kind: Any) -> None:
+    rows = [{"input_ids": kind(x)} for x in IDS]
+    own, theirs = (tokenizer.pad(rows) for tokenizer in _both(make_folder(tmp_path, "bert")))
+    assert type(own["input_ids"]) is type(theirs["input_ids"])
+    np.testing.assert_array_equal(own["input_ids"], theirs["input_ids"])
+
+
+def test_padding_leaves_numbers_of_other_names_as_they_are(tmp_path: Path) -> None:
+    own, _ = _both(make_folder(tmp_path, "bert"))
+    batch = own.pad([{"input_ids": x, "weight": 0.25} for x in IDS], return_tensors="pt")
+    assert batch["weight"].tolist() == [0.25] * 3
+    with pytest.raises(ConfigError, match="'text' of the rows holds 'a'; a tensor is made of numbers"):
+        own.pad([{"input_ids": x, "text": "a"} for x in IDS], return_tensors="pt")

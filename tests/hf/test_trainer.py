@@ -266,3 +266,11 @@ def test_no_checkpoint_is_removed_before_the_new_one_is_intact(tmp_path: Path, m
     with pytest.raises(WeightsError, match="it is damaged"):
         hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS).train()
     assert (tmp_path / "checkpoint-2").is_dir()
+
+
+@pytest.mark.parametrize("name", ["label", "labels"])
+def test_labels_that_are_texts_are_to_be_numbered(tmp_path: Path, name: str) -> None:
+    rows = [{"x": [1.0, 2.0], name: "pos"}] * 4
+    trainer = hf.Trainer(Small(), arguments(tmp_path), train_dataset=rows)
+    with pytest.raises(DataError, match=r"of the examples is text \('pos'\).* number the classes, such as"):
+        trainer.train()

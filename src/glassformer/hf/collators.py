@@ -1,7 +1,11 @@
-"""Data collators: examples of a tokenizer to a batch of tensors, with their labels."""
+"""Data collators: examples of a tokenizer to a batch of tensors, with their labels.
+
+Arguments and their order are those of the reference library; with the same seed, so are the masked tokens.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import get_worker_info
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.tasks.masked import Masking
+from glassformer.text.encode import check_choice, padded_length
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
 
@@ -24,22 +29,21 @@ LABELS = ("label", "label_ids", "labels")
 Examples = Sequence[Mapping[str, Any]]
 
 
-def default_data_collator(features: Examples, return_tensors: str = "pt") -> dict[str, Tensor]:
-    """Examples of equal lengths, stacked; `label` and `label_ids` become `labels`."""
-    _check(features)
-    renamed = {"label": "labels", "label_ids": "labels"}
-    return {
-        renamed.get(name, name): _stacked([each[name] for each in features])
-        for name in features[0]
-        if not isinstance(features[0][name], str)
-    }
+def default_data_collator(features: Any, return_tensors: str = "pt") -> dict[str, Any]:
+    """Examples of equal lengths, stacked; `label` and `label_ids` become `labels`; texts and None are left out.
 
-
-def _stacked(values: list[Any]) -> Tensor:
-    """One tensor of the values of each example: numbers, lists, arrays or tensors."""
-    if isinstance(values[0], Tensor):
-        return torch.stack(values)
-    return torch.as_tensor(np.stack(values) if isinstance(values[0], np.ndarray) else values)
+    Args: features: mappings, or objects with attributes
+    Raises: DataError: no list of examples, or values that do not make one tensor.
+    """
+    rows = _examples(features)
+    batch: dict[str, Any] = {}
+    for name in ("label", "label_ids"):
+        if rows[0].get(name) is not None and "labels" not in batch:
+            batch["labels"] = labels_of(rows, name)
+    for name, value in rows[0].items():
+        if name not in ("label", "label_ids") and value is not None and not isinstance(value, str):
+            batch[name] = _stacked(name, _column(rows, name))
+    return _as(return_tensors, batch)
 
 
 @dataclass
@@ -48,29 +52,135 @@ class DefaultDataCollator:
 
     return_tensors: str = "pt"
 
-    def __call__(self, features: Examples, return_tensors: str | None = None) -> dict[str, Tensor]:
+    def __call__(self, features: Any, return_tensors: str | None = None) -> dict[str, Any]:
         return default_data_collator(features, return_tensors or self.return_tensors)
 
 
-def _examples(features: Any) -> Any:
-    """A list of examples, also of a mapping of columns, as a slice of a data set is."""
+def labels_of(rows: Examples, name: str) -> Tensor:
+    """The labels of examples as a tensor: whole numbers, or floating-point ones.
+
+    Raises: DataError: they are texts, or of different lengths.
+    """
+    values = _column(rows, name)
+    refuse_text_labels(name, values)
+    labels = _stacked(name, values)
+    return labels.float() if labels.is_floating_point() else labels.long()
+
+
+def refuse_text_labels(name: str, values: Sequence[Any]) -> None:
+    """Raises: DataError: labels that are texts, or lists of them."""
+    first = next((x for value in values for x in (value if isinstance(value, (list, tuple)) else [value])), None)
+    if isinstance(first, str):
+        raise DataError(
+            f"{name!r} of the examples is text ({safe_repr(first)}), and a loss needs numbers: number the classes, "
+            "such as {'negative': 0, 'positive': 1}[label] (datasets: class_encode_column), and give the model "
+            "id2label; text that is to be written is tokenizer(text_target=…)['input_ids']"
+        )
+
+
+def _column(rows: Examples, name: str) -> list[Any]:
+    """The values of a name. Raises: DataError: an example without it."""
+    for index, row in enumerate(rows):
+        if name not in row:
+            raise DataError(f"example {index} of the batch has no {name!r}, which the first one has")
+    return [row[name] for row in rows]
+
+
+def _stacked(name: str, values: list[Any]) -> Tensor:
+    """One tensor of the values of each example: numbers, lists, arrays or tensors."""
+    try:
+        if isinstance(values[0], Tensor):
+            return torch.stack(values)
+        return torch.as_tensor(np.stack(values) if isinstance(values[0], np.ndarray) else values)
+    except (ValueError, TypeError, RuntimeError) as problem:
+        raise DataError(
+            f"{name!r} of the examples makes no tensor ({str(problem)[:100]}); give numbers, or lists of one length: "
+            "DataCollatorWithPadding(tokenizer) fills up inputs, DataCollatorForTokenClassification labels too"
+        ) from problem
+
+
+def _examples(features: Any) -> list[Mapping[str, Any]]:
+    """A list of examples, also of a mapping of columns, as a slice of a data set is, or of objects.
+
+    Raises: DataError: no list of examples, or an empty one.
+    """
     if isinstance(features, Mapping) and features and all(isinstance(x, (list, Tensor)) for x in features.values()):
         return [dict(zip(features, row, strict=True)) for row in zip(*features.values(), strict=True)]
-    return features
-
-
-def _check(features: Any) -> None:
-    """Raises: DataError: no list of examples, or an empty one."""
-    if not isinstance(features, (list, tuple)) or not features or not all(isinstance(x, Mapping) for x in features):
+    rows = features if isinstance(features, (list, tuple)) else []
+    rows = [row if isinstance(row, Mapping) else getattr(row, "__dict__", None) for row in rows]
+    if not rows or not all(rows):
         raise DataError(f"a batch is {safe_repr(features)}; it must be a list of examples, as the tokenizer gives them")
+    return rows
 
 
-@dataclass
-class DataCollatorWithPadding:
-    """Pad examples to the longest of the batch.
+def _as(kind: str, batch: Any) -> Any:
+    """A batch as tensors, or as arrays."""
+    check_choice("return_tensors", kind, ("pt", "np"))
+    if kind == "np":
+        batch.update({name: x.numpy() for name, x in batch.items() if isinstance(x, Tensor)})
+    return batch
+
+
+class PaddingCollator(ABC):
+    """What all have that pad examples to the longest of the batch.
 
     tokenizer: pads · padding, max_length, pad_to_multiple_of: as of `tokenizer.pad`
     """
+
+    tokenizer: Tokenizer
+    padding: bool | str
+    max_length: int | None
+    pad_to_multiple_of: int | None
+    return_tensors: str
+
+    def __call__(self, features: Any, return_tensors: str | None = None) -> Encoding:
+        """Raises: DataError: no examples."""
+        batch: Encoding = _as(return_tensors or self.return_tensors, self.batch(_examples(features)))
+        return batch
+
+    @abstractmethod
+    def batch(self, rows: Examples) -> Encoding:
+        """The tensors of examples."""
+
+    def pad(self, rows: Examples) -> Encoding:
+        """The tensors of examples without their labels."""
+        return self.tokenizer.pad(
+            [{name: x for name, x in row.items() if name not in LABELS} for row in rows],
+            padding=self.padding,
+            max_length=self.max_length,
+            pad_to_multiple_of=self.pad_to_multiple_of,
+            return_tensors="pt",
+        )
+
+    def rows_of_labels(self, labels: list[list[int]], width: int, fill: int) -> Tensor:
+        """Labels of tokens, filled up on the tokenizer's side. Raises: DataError: more labels than tokens."""
+        if (longest := max(map(len, labels))) > width:
+            raise DataError(f"an example has {longest} labels, and the inputs {width} tokens; give one label a token")
+        left = self.tokenizer.padding_side == "left"
+        gaps = [[fill] * (width - len(each)) for each in labels]
+        return torch.tensor([gap + x if left else x + gap for gap, x in zip(gaps, labels, strict=True)])
+
+
+def _token_labels(rows: Examples) -> list[list[int]] | None:
+    """The labels of the tokens of each example; None where there are none. Raises: DataError: no lists of numbers."""
+    name = _labels_in(rows)
+    if name is None:
+        return None
+    values = _column(rows, name)
+    refuse_text_labels(name, values)
+    if not all(isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) == 1 for value in values):
+        raise DataError(f"{name!r} of an example is {safe_repr(values[0])}; it must be a list, a label a token")
+    return [[*map(int, value)] for value in values]
+
+
+def _labels_in(rows: Examples) -> str | None:
+    """The name that the labels have; None where there are none."""
+    return next((name for name in LABELS if rows[0].get(name) is not None), None)
+
+
+@dataclass
+class DataCollatorWithPadding(PaddingCollator):
+    """Pad examples to the longest of the batch."""
 
     tokenizer: Tokenizer
     padding: bool | str = True
@@ -78,134 +188,170 @@ class DataCollatorWithPadding:
     pad_to_multiple_of: int | None = None
     return_tensors: str = "pt"
 
-    def __call__(self, features: Examples, return_tensors: str | None = None) -> Encoding:
-        """Raises: DataError: no examples."""
-        features = _examples(features)
-        _check(features)
-        batch = self.batch(features)
-        if (return_tensors or self.return_tensors) == "np":
-            batch.update({name: x.numpy() for name, x in batch.items() if isinstance(x, Tensor)})
+    def batch(self, rows: Examples) -> Encoding:
+        batch = self.pad(rows)
+        if (name := _labels_in(rows)) is not None:
+            batch["labels"] = labels_of(rows, name)
         return batch
-
-    def batch(self, features: Examples) -> Encoding:
-        """The tensors of examples."""
-        own = [
-            {name: x for name, x in each.items() if name not in ("label", "label_ids", "labels")} for each in features
-        ]
-        batch = self.tokenizer.pad(
-            own,
-            padding=self.padding,
-            max_length=self.max_length,
-            pad_to_multiple_of=self.pad_to_multiple_of,
-            return_tensors="pt",
-        )
-        labels = self.labels(features, batch)
-        if labels is not None:
-            batch["labels"] = labels
-        return batch
-
-    def labels(self, features: Examples, batch: Encoding) -> Tensor | None:
-        """The labels of a batch; None where the examples have none."""
-        name = next((name for name in LABELS if name in features[0]), None)
-        return None if name is None else _stacked([each[name] for each in features])
-
-    def rows(self, features: Examples, width: int | None, fill: int = IGNORED) -> Tensor | None:
-        """Labels of tokens, filled up on the tokenizer's side."""
-        if "labels" not in features[0] or features[0]["labels"] is None:
-            return None
-        rows = [list(each["labels"]) for each in features]
-        width = max(map(len, rows)) if width is None else width
-        left = self.tokenizer.padding_side == "left"
-        return torch.tensor(
-            [[fill] * (width - len(r)) * left + r + [fill] * (width - len(r)) * (not left) for r in rows]
-        )
 
 
 @dataclass
-class DataCollatorForTokenClassification(DataCollatorWithPadding):
+class DataCollatorForTokenClassification(PaddingCollator):
     """Pad examples and the labels of their tokens, whose padding does not count."""
 
+    tokenizer: Tokenizer
+    padding: bool | str = True
+    max_length: int | None = None
+    pad_to_multiple_of: int | None = None
     label_pad_token_id: int = IGNORED
+    return_tensors: str = "pt"
 
-    def labels(self, features: Examples, batch: Encoding) -> Tensor | None:
-        return self.rows(features, batch["input_ids"].shape[1], self.label_pad_token_id)
+    def batch(self, rows: Examples) -> Encoding:
+        batch = self.pad(rows)
+        if (labels := _token_labels(rows)) is not None:
+            batch["labels"] = self.rows_of_labels(labels, batch["input_ids"].shape[1], self.label_pad_token_id)
+        return batch
 
 
 @dataclass
-class DataCollatorForSeq2Seq(DataCollatorWithPadding):
+class DataCollatorForSeq2Seq(PaddingCollator):
     """Pad sources and targets; with a model, the decoder's inputs are the labels shifted right.
 
-    model: an encoder-decoder
+    model: an encoder-decoder; anything else, such as its name, adds no decoder's inputs
     """
 
+    tokenizer: Tokenizer
     model: Any = None
+    padding: bool | str = True
+    max_length: int | None = None
+    pad_to_multiple_of: int | None = None
     label_pad_token_id: int = IGNORED
+    return_tensors: str = "pt"
 
-    def batch(self, features: Examples) -> Encoding:
-        batch = super().batch(features)
-        if self.model is not None and "labels" in batch:
-            from glassformer.call import decoder_inputs
-
-            batch["decoder_input_ids"] = decoder_inputs(self.model.network, batch["labels"], self.model.config)
+    def batch(self, rows: Examples) -> Encoding:
+        batch = self.pad(rows)
+        if (labels := _token_labels(rows)) is not None:
+            batch["labels"] = self.rows_of_labels(labels, self._width(labels), self.label_pad_token_id)
+            shift = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
+            if shift is not None:
+                batch["decoder_input_ids"] = shift(labels=batch["labels"])
         return batch
 
-    def labels(self, features: Examples, batch: Encoding) -> Tensor | None:
-        return self.rows(features, None, self.label_pad_token_id)
+    def _width(self, labels: list[list[int]]) -> int:
+        """To how many labels they are padded: as the sources are."""
+        whole = self.max_length if self.padding == "max_length" else None
+        multiple = None if self.padding in (False, "do_not_pad") else self.pad_to_multiple_of
+        return padded_length(whole or max(map(len, labels)), multiple)
 
 
 @dataclass
-class DataCollatorForMultipleChoice(DataCollatorWithPadding):
+class DataCollatorForMultipleChoice(PaddingCollator):
     """Pad examples of several choices each, to [B, choices, T]."""
 
-    def batch(self, features: Examples) -> Encoding:
-        inputs = [name for name in features[0] if name in ("input_ids", "attention_mask", "token_type_ids")]
-        choices = len(features[0]["input_ids"])
-        flat = [{name: each[name][i] for name in inputs} for each in features for i in range(choices)]
-        batch = super().batch(flat)
-        batch.update({name: x.view(len(features), choices, -1) for name, x in batch.items()})
-        labels = super().labels(features, batch)
-        if labels is not None:
-            batch["labels"] = labels
+    tokenizer: Tokenizer
+    padding: bool | str = True
+    max_length: int | None = None
+    pad_to_multiple_of: int | None = None
+    return_tensors: str = "pt"
+
+    def batch(self, rows: Examples) -> Encoding:
+        inputs = [name for name in rows[0] if name in ("input_ids", "attention_mask", "token_type_ids")]
+        choices = len(rows[0]["input_ids"]) if inputs else 0
+        batch = self.pad([{name: row[name][i] for name in inputs} for row in rows for i in range(choices)])
+        batch.update({name: x.view(len(rows), choices, -1) for name, x in batch.items()})
+        if (name := _labels_in(rows)) is not None:
+            batch["labels"] = labels_of(rows, name)
         return batch
 
 
 @dataclass
-class DataCollatorForLanguageModeling(DataCollatorWithPadding):
-    """Pad examples, and mask tokens for masked language modelling (`tasks.masked.Masking`).
+class DataCollatorForLanguageModeling(PaddingCollator):
+    """Pad examples, and mask tokens for masked language modelling.
 
-    mlm: False = causal: the labels are the ids, without padding
-    mlm_probability: that a token is chosen, each by itself; `tasks.masked` chooses a share of each text
-    Raises: ConfigError: the tokenizer has no mask token, or the probability is no number from 0 to 1.
+    Of the tokens, each is chosen by itself; `glassformer train --task fill-mask` chooses a share of each text.
+
+    mlm: False = causal: the labels are the ids, without padding · mlm_probability: that a token is chosen
+    mask_replace_prob, random_replace_prob: that a chosen one becomes the mask, or any token; else it stays
+    seed: of the draws; None = torch's own generator, as `torch.manual_seed` sets it
+    Raises: ConfigError: the tokenizer has no mask token, or a probability is no number from 0 to 1.
+        UnsupportedError: `whole_word_mask`.
     """
 
+    tokenizer: Tokenizer
     mlm: bool = True
-    mlm_probability: float = 0.15
+    whole_word_mask: bool = False
+    mlm_probability: float | None = 0.15
+    mask_replace_prob: float = 0.8
+    random_replace_prob: float = 0.1
+    pad_to_multiple_of: int | None = None
+    return_tensors: str = "pt"
+    seed: int | None = None
 
     def __post_init__(self) -> None:
+        self.padding, self.max_length = True, None
+        self._generator: torch.Generator | None = None
+        if self.whole_word_mask:
+            raise UnsupportedError(
+                "whole_word_mask=True: glassformer.tasks.masked.Masked(model, whole_words=True) hides whole words"
+            )
         if self.mlm and self.tokenizer.mask_token_id is None:
             raise ConfigError("the tokenizer has no mask token; mlm=False makes examples for causal language modelling")
-        rate = self.mlm_probability
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate <= 1:
-            raise ConfigError(f"mlm_probability is {safe_repr(rate)}; it must be a number from 0 to 1")
-        self._masking = Masking.of(self.tokenizer) if self.mlm else None
+        for name in ("mlm_probability", "mask_replace_prob", "random_replace_prob") if self.mlm else ():
+            rate = getattr(self, name)
+            if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate <= 1:
+                raise ConfigError(f"{name} is {safe_repr(rate)}; it must be a number from 0 to 1")
+        if self.mask_replace_prob + self.random_replace_prob > 1:
+            raise ConfigError(
+                f"mask_replace_prob is {self.mask_replace_prob} and random_replace_prob {self.random_replace_prob}; "
+                "together they may be 1 at most"
+            )
 
     def __call__(self, features: Any, return_tensors: str | None = None) -> Encoding:
         """Examples, or lists of ids."""
-        bare = isinstance(features, (list, tuple)) and any(isinstance(x, (list, Tensor)) for x in features)
-        return super().__call__([{"input_ids": x} for x in features] if bare else features, return_tensors)
+        several = isinstance(features, (list, tuple))
+        bare = several and any(isinstance(x, (list, tuple, np.ndarray, Tensor)) for x in features)
+        batch = super().__call__([{"input_ids": x} for x in features] if bare else features, return_tensors)
+        if bare:
+            del batch["attention_mask"]
+        return batch
 
-    def labels(self, features: Examples, batch: Encoding) -> Tensor:
+    def batch(self, rows: Examples) -> Encoding:
+        batch = self.pad(rows)
+        special, pad = batch.pop("special_tokens_mask", None), self.tokenizer.pad_token_id
         ids: Tensor = batch["input_ids"]
-        special, pad = batch.pop("special_tokens_mask", torch.zeros_like(ids)), self.tokenizer.pad_token_id
-        if self._masking is None:
-            return ids if pad is None else ids.masked_fill(ids == pad, IGNORED)
-        draw = np.random.default_rng(int(torch.randint(2**62, ())))  # as torch.manual_seed says
-        spared = special.numpy().astype(bool) | np.isin(ids.numpy(), self._masking.special)
-        chosen = (draw.random(ids.shape) < self.mlm_probability) & ~spared
-        rows = [
-            self._masking.hide(row, np.flatnonzero(places), draw)
-            for row, places in zip(ids.numpy(), chosen, strict=True)
-        ]
-        read, labels = (torch.from_numpy(np.stack(side)) for side in zip(*rows, strict=True))
-        batch["input_ids"] = read
-        return labels
+        if self.mlm:
+            batch["input_ids"], batch["labels"] = self.masked(ids, special)
+        else:
+            batch["labels"] = ids.clone() if pad is None else ids.masked_fill(ids == pad, IGNORED)
+        return batch
+
+    def masked(self, ids: Tensor, special: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """What is read, and the labels: the chosen tokens, all others ignored.
+
+        Args: special: 1 for tokens that are never chosen; None = the tokenizer's special ones. [B, T]
+        """
+        if special is None:
+            special = torch.isin(ids, torch.tensor(self.tokenizer.all_special_ids))
+        draws = self._draws()
+        chosen = self._draw(
+            torch.full(ids.shape, float(self.mlm_probability or 0)).masked_fill(special.bool(), 0), draws
+        )
+        hidden = chosen & self._draw(torch.full(ids.shape, float(self.mask_replace_prob)), draws)
+        read = ids.masked_fill(hidden, self.tokenizer.mask_token_id)
+        if self.mask_replace_prob < 1 and self.random_replace_prob:
+            # Of those that the mask has left.
+            share = self.random_replace_prob / (1 - self.mask_replace_prob)
+            other = chosen & ~hidden & self._draw(torch.full(ids.shape, share), draws)
+            read = torch.where(other, torch.randint(len(self.tokenizer), ids.shape, generator=draws), read)
+        return read, ids.masked_fill(~chosen, IGNORED)
+
+    @staticmethod
+    def _draw(chances: Tensor, draws: torch.Generator | None) -> Tensor:
+        return torch.bernoulli(chances, generator=draws).bool()
+
+    def _draws(self) -> torch.Generator | None:
+        """The generator of `seed`, of each process of a data loader another one."""
+        if self.seed is not None and self._generator is None:
+            worker = get_worker_info()
+            self._generator = torch.Generator().manual_seed(self.seed + (worker.id if worker is not None else 0))
+        return self._generator

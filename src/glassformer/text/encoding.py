@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import safe_repr
 from glassformer.text.engine import EncodedRow
 
 
@@ -225,8 +226,11 @@ def to_encoding(
     return Encoding(data, rows, samples)
 
 
-def to_array(values: list[Any], tensors: str) -> Any:
-    """An int64 array or tensor of rows of numbers. Raises: ConfigError: rows of unequal length."""
+def to_array(values: list[Any], tensors: str, name: str = "input_ids") -> Any:
+    """An array or tensor of rows of numbers: int64, or the single precision of floating-point ones.
+
+    Raises: ConfigError: rows of unequal length, or something else than numbers under this name.
+    """
     import numpy
 
     lengths = {len(row) for row in values if isinstance(row, list)}
@@ -235,7 +239,15 @@ def to_array(values: list[Any], tensors: str) -> Any:
             f"rows of {min(lengths)} to {max(lengths)} tokens do not make one tensor; "
             "add padding=True, or ask for no return_tensors"
         )
-    array = numpy.array(values, dtype=numpy.int64)
+    try:
+        array = numpy.array(values)
+    except ValueError:  # lists within rows, of unequal length
+        array = numpy.array(None)
+    if array.size and array.dtype.kind not in "biuf":
+        raise ConfigError(
+            f"{name!r} of the rows holds {safe_repr(values[0])}; a tensor is made of numbers: leave it out"
+        )
+    array = array.astype(numpy.float32 if array.dtype.kind == "f" and array.size else numpy.int64)
     if not array.size:
         array = array.reshape(len(values), 0)
     if tensors == "np":

@@ -203,7 +203,7 @@ class TokenizerSurface(TokenizerVocabulary):
         Args:
             encoded_inputs: an `Encoding`, a mapping of lists, or a list of mappings, as a data loader has them; other
                 keys are left as they are.
-            padding, max_length, padding_side, return_tensors: as in a call.
+            padding, max_length, padding_side, return_tensors: as in a call; of tensors or arrays come such again.
             pad_to_multiple_of: the length becomes a multiple of it.
             return_attention_mask: False leaves it out.
 
@@ -219,6 +219,7 @@ class TokenizerSurface(TokenizerVocabulary):
             if number is not None:
                 check_int(option, number, 1)
         columns, single = _columns_of(encoded_inputs)
+        return_tensors = return_tensors or _kind_of(encoded_inputs)
         rows = columns["input_ids"]
         if return_attention_mask is not False:
             columns.setdefault("attention_mask", [[1] * len(row) for row in rows])
@@ -234,7 +235,7 @@ class TokenizerSurface(TokenizerVocabulary):
             for name in fill.keys() & columns.keys():
                 columns[name] = [_padded(row, length, fill[name], left) for row in columns[name]]
         if return_tensors is not None:
-            columns = {name: to_array(values, return_tensors) for name, values in columns.items()}
+            columns = {name: to_array(values, return_tensors, name) for name, values in columns.items()}
         elif single:
             columns = {name: values[0] for name, values in columns.items()}
         return Encoding(columns, (), [])
@@ -326,6 +327,15 @@ def _columns_of(encoded: Any) -> tuple[dict[str, list[Any]], bool]:
     columns = {name: _listed(values) for name, values in encoded.items()}
     single = bool(columns["input_ids"]) and not isinstance(columns["input_ids"][0], list)
     return ({name: [values] for name, values in columns.items()} if single else columns), single
+
+
+def _kind_of(encoded: Any) -> str | None:
+    """Whether rows are tensors (pt) or arrays (np); None: lists."""
+    value = encoded["input_ids"] if isinstance(encoded, Mapping) else encoded[0]["input_ids"]
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    # By name, since this package works without torch.
+    return {"Tensor": "pt", "ndarray": "np"}.get(type(value).__name__)
 
 
 def _listed(values: Any) -> Any:

@@ -15,10 +15,10 @@ from glassformer.call import NAMED_LABELS, CallInputs
 from glassformer.edge import TOKEN_INPUTS, ModelInputs
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
+from glassformer.hf.collators import LABELS, refuse_text_labels
 from glassformer.model import Model
 
 IGNORED = -100
-LABELS = ("label", "label_ids", "labels")
 POSITIONS = ("start_positions", "end_positions")
 
 
@@ -96,6 +96,13 @@ def columns_read(model: nn.Module, label_names: list[str]) -> frozenset[str]:
 def label_names_of(model: nn.Module) -> list[str]:
     """The names of a model's labels: the positions of a span, or `labels`."""
     return list(POSITIONS) if getattr(model, "task", None) == "question-answering" else ["labels"]
+
+
+def refuse_text_labels_in(examples: Any) -> None:
+    """Raises: DataError: the first example has labels that are texts, which the default collator leaves out."""
+    first = next(iter(examples or ()), None)
+    for name in LABELS if isinstance(first, Mapping) else ():
+        refuse_text_labels(name, [first.get(name)])
 
 
 def label_count(batch: Mapping[str, Any]) -> int:

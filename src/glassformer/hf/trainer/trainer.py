@@ -39,6 +39,7 @@ from glassformer.hf.trainer.examples import (
     label_count,
     label_names_of,
     operations_per_token,
+    refuse_text_labels_in,
     token_count,
 )
 from glassformer.hf.trainer.search import BestRun, hyperparameter_search
@@ -310,6 +311,7 @@ class CompatibleTrainer(Checkpointing):
         else:
             loss = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", outputs[0])
         if loss is None:
+            refuse_text_labels_in(self.train_dataset)
             raise DataError(
                 f"the model gave no loss: a batch has {', '.join(map(repr, inputs))}, and none is named 'labels'; name "
                 "the column of the labels so, or override compute_loss"
