@@ -31,7 +31,7 @@ def test_every_error_is_a_built_in_too() -> None:
         TypeError: (UnknownOptionError,),
         KeyError: (UnknownNameError,),
         AttributeError: (MissingNameError, errors.MissingPartError),
-        ImportError: (MissingExtraError,),
+        ImportError: (MissingExtraError, errors.MissingImportError),
         FileNotFoundError: (MissingModelError,),
     }
     for builtin, ours in fitting.items():

@@ -6,6 +6,7 @@
         MissingModelError    of DataError                           FileNotFoundError
         MissingPartError     of DataError                           AttributeError
         MissingNameError     of UnsupportedError                    AttributeError
+        MissingImportError   of UnsupportedError                    ImportError
         UnknownNameError     of UnsupportedError                    KeyError
         MissingExtraError                                           ImportError
 
@@ -69,6 +70,10 @@ class MissingNameError(UnsupportedError, AttributeError):
     """A name of the reference library without a counterpart; `hasattr(glassformer.hf, name)` is False."""
 
 
+class MissingImportError(UnsupportedError, ModuleNotFoundError):
+    """`from glassformer.hf import name` of a `MissingNameError`."""
+
+
 class UnknownNameError(UnsupportedError, KeyError):
     """A task or an activation function that no part of the library has, by its name."""
 
@@ -109,9 +114,12 @@ def within_memory(what: str, instead: str) -> Iterator[None]:
         raise DataError(f"there is not enough memory for {what}; {instead}") from error
 
 
-def nearest(name: str, names: Iterable[str], count: int = 3) -> str:
-    """A hint for a misspelt name, such as `; nearest: 'a', 'b'`, or an empty string."""
+def nearest(name: str, names: Iterable[str], count: int = 3, cutoff: float = 0.5) -> str:
+    """A hint for a misspelt name, such as `; nearest: 'a', 'b'`, or an empty string.
+
+    cutoff: how alike they must be, from 0 to 1
+    """
     if len(name) > 200:  # the time of a comparison is quadratic in the length
         return ""
-    matches = get_close_matches(name, islice(names, 2_000), n=count, cutoff=0.5)
+    matches = get_close_matches(name, islice(names, 2_000), n=count, cutoff=cutoff)
     return "; nearest: " + ", ".join(repr(match) for match in matches) if matches else ""

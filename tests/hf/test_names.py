@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 import transformers
 
-from glassformer import hf, load
+from glassformer import hf, load, train_tokenizer
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import make_folder
@@ -43,8 +46,15 @@ def test_a_class_of_a_family_loads_its_head(tmp_path: Path) -> None:
             call(folder)  # type: ignore[operator]
     with pytest.raises(ConfigError, match="makes no model"):
         hf.AutoModelForMaskedLM()
-    with pytest.raises(UnsupportedError, match="no 'AutoModelForEverything'; nearest: "):
-        _ = hf.AutoModelForEverything
+    for wrong, words in (
+        ("AutoModelForEverything", "; nearest: .*AutoModelFor"),
+        ("AutoModelForSequenceClasification", "; nearest: 'AutoModelForSequenceClassification'"),
+        ("DataCollatorForTokenClassifcation", "; nearest: 'DataCollatorForTokenClassification'"),
+        ("SamVisionModel", "SamVisionModel'$"),  # no kin of any family
+        ("KeypointMatching", "KeypointMatching'$"),
+    ):
+        with pytest.raises(AttributeError, match=words):
+            getattr(hf, wrong)
 
 
 def test_a_tokenizer_with_options(tmp_path: Path) -> None:
@@ -74,3 +84,77 @@ def test_a_name_of_a_model_without_a_counterpart_says_what_to_write(tmp_path: Pa
     with pytest.raises(AttributeError, match=r"has no 'layers': the modules are model\.network's"):
         model.layers()
     assert not hasattr(model, "layers")
+
+
+def test_options_of_a_call_change_nothing_where_a_tokenizer_is_read(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "bert")
+    with pytest.warns(UserWarning, match=r"max_length=, return_tensors=, truncation= changes nothing here"):
+        tokenizer = hf.AutoTokenizer.from_pretrained(folder, return_tensors="pt", max_length=3, truncation=True)
+    assert len(tokenizer("time flies like an arrow")["input_ids"]) > 3
+
+
+def test_values_by_their_classes(tmp_path: Path) -> None:
+    tokenizer = hf.AutoTokenizer.from_pretrained(make_folder(tmp_path, "bert"), pad_token="[PAD]")
+    texts = ["time flies like an arrow", "time"]
+    options = {
+        "padding": hf.PaddingStrategy.LONGEST,
+        "truncation": hf.TruncationStrategy.ONLY_FIRST,
+        "return_tensors": hf.TensorType.PYTORCH,
+    }
+    assert tokenizer(texts, max_length=4, **options)["input_ids"].shape == (2, 4)
+    for name in ("PaddingStrategy", "TruncationStrategy", "OptimizerNames"):
+        assert {x.value for x in getattr(hf, name)} <= {x.value for x in _theirs(name)}
+    assert hf.TrainingArguments(tmp_path, optim=hf.OptimizerNames.ADAMW_TORCH).optim == "adamw_torch"
+    assert float(hf.get_activation("relu")(torch.tensor(-1.0))) == 0
+
+
+def _theirs(name: str) -> Any:
+    from transformers.tokenization_utils_base import PaddingStrategy, TruncationStrategy
+    from transformers.training_args import OptimizerNames
+
+    return {"PaddingStrategy": PaddingStrategy, "TruncationStrategy": TruncationStrategy}.get(name, OptimizerNames)
+
+
+def test_a_tokenizer_of_few_texts_has_fewer_tokens(tmp_path: Path) -> None:
+    texts = ["time flies like an arrow", "fruit flies like a banana"] * 3
+    for kind, size in (("byte-bpe", 262), ("wordpiece", 40), ("unigram", 30)):
+        train_tokenizer(texts, kind=kind, size=size).save(tmp_path / kind)
+        new = hf.AutoTokenizer.from_pretrained(tmp_path / kind).train_new_from_iterator(texts, 52_000)
+        assert size < len(new) < 52_000
+        assert new.decode(new("time flies")["input_ids"], skip_special_tokens=True).strip() == "time flies"
+
+
+def test_booleans_on_the_command_line() -> None:
+    @dataclass
+    class Options:
+        needed: bool
+        on: bool = True
+        off: bool = False
+        perhaps: bool | None = None
+
+    parser = hf.HfArgumentParser(Options)
+    theirs = transformers.HfArgumentParser(Options)
+    for line in ("", "--no_on", "--no-on", "--on false --off", "--needed --perhaps no"):
+        (own,), (other,) = (each.parse_args_into_dataclasses(line.split()) for each in (parser, theirs))
+        assert own == other, line
+
+
+def test_a_schedule_takes_its_own_arguments(tmp_path: Path) -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    for name, own in (
+        ("cosine", {"num_cycles": 2}),
+        ("polynomial", {"power": 3.0}),
+        ("inverse_sqrt", {"timescale": 7}),
+    ):
+        both = [
+            library.get_scheduler(name, optimizer, 3, 20, scheduler_specific_kwargs=own)
+            for library in (hf, transformers)
+        ]
+        ours, theirs = ([schedule.lr_lambdas[0](step) for step in range(20)] for schedule in both)
+        assert ours == pytest.approx(theirs)
+    with pytest.raises(TypeError, match="'cosine' takes no 'cycles'; nearest: 'num_cycles'"):
+        hf.get_scheduler("cosine", optimizer, 3, 20, scheduler_specific_kwargs={"cycles": 2})
+    args = hf.TrainingArguments(tmp_path, lr_scheduler_type="polynomial", lr_scheduler_kwargs={"power": 2.0})
+    trainer = hf.Trainer(torch.nn.Linear(1, 1), args, train_dataset=[])
+    trainer.create_optimizer()
+    assert trainer.create_scheduler(10).lr_lambdas[0](5) == pytest.approx(0.25, abs=1e-2)

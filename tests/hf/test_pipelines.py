@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
+import transformers
 
-from glassformer import ConfigError
+from glassformer import ConfigError, DataError, hf
 from glassformer.hf import pipeline
 from glassformer.model import Model
 from glassformer.models import FAMILIES
+from tests.e2e.tiny_models import make_folder
+from tests.hf.test_lines import _complete
 
 
 def test_of_labels_that_may_hold_together_the_likeliest_is_answered(minilm: object) -> None:
@@ -32,3 +40,57 @@ def test_of_labels_that_may_hold_together_the_likeliest_is_answered(minilm: obje
             classify("time flies", **{name: value})
         with pytest.raises(ConfigError, match=r"it must be a whole number from [01] up"):
             pipeline("text-classification", model, **{name: value})
+
+
+def _bert(tmp_path: Path, task: str) -> Path:
+    folder = make_folder(tmp_path, "bert", task=task)
+    _complete(folder / "tokenizer.json", mask=True)
+    settings = {"mask_token": "[MASK]", "pad_token": "[PAD]"}
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({**json.loads((folder / "tokenizer_config.json").read_text()), **settings})
+    )
+    return folder
+
+
+def _shape(answer: Any) -> Any:
+    """Lists and keys alone."""
+    if isinstance(answer, list):
+        return [_shape(x) for x in answer]
+    return sorted(answer) if isinstance(answer, Mapping) else None
+
+
+@pytest.mark.parametrize(
+    "inputs", ["time [MASK]", ["time [MASK]"], ["time [MASK]", "a [MASK]"], "[MASK] [MASK]", ["[MASK] [MASK]"]]
+)
+def test_filled_masks_are_nested_as_there(tmp_path: Path, inputs: Any) -> None:
+    folder = _bert(tmp_path, "fill-mask")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    theirs = transformers.pipeline("fill-mask", str(folder), tokenizer=tokenizer)(inputs, top_k=2)
+    assert _shape(hf.pipeline("fill-mask", folder)(inputs, top_k=2)) == _shape(theirs)
+
+
+def test_states_are_tensors_where_the_call_asks_for_them(tmp_path: Path) -> None:
+    pipe = hf.pipeline("feature-extraction", make_folder(tmp_path, "bert", task="feature-extraction"))
+    assert isinstance(pipe("time"), list) and isinstance(pipe("time", return_tensors=True), torch.Tensor)
+    one, two = pipe(["time", "a time"], return_tensors="pt")
+    assert one.shape[0] == two.shape[0] == 1 and isinstance(two, torch.Tensor)
+
+
+def test_two_texts_in_a_list_are_no_pair(tmp_path: Path) -> None:
+    pipe = hf.pipeline("text-classification", make_folder(tmp_path, "bert", task="text-classification"))
+    with pytest.raises(DataError, match=r"give a text, or a pair as \{'text'"):
+        pipe([["a", "b"]])
+    assert pipe([[["a", "time"]]]) == pipe([{"text": "a", "text_pair": "time"}])
+
+
+def test_a_loaded_model_and_a_device_that_is_not_there_are_taken_with_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = hf.AutoModel.from_pretrained(make_folder(tmp_path, "bert", task="feature-extraction"))
+    with pytest.warns(UserWarning, match="dtype= changes nothing: the model is loaded"):
+        pipe = hf.pipeline("feature-extraction", model, dtype=torch.float16)
+    assert pipe.dtype == torch.float32
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: None)
+    with pytest.warns(UserWarning, match="device=0: this machine has no accelerator"):
+        pipe = hf.pipeline("feature-extraction", model, device=0)
+    assert pipe.device.type == "cpu" and hf.pipeline("feature-extraction", model, device=-1).device.type == "cpu"

@@ -18,7 +18,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import MissingNameError
+from glassformer.errors import MissingImportError, MissingNameError
 
 if TYPE_CHECKING:
     from glassformer.generation.streamers import TextIteratorStreamer, TextStreamer
@@ -95,6 +95,9 @@ _LAZY = {
     ),
     **dict.fromkeys(("PretrainedConfig", "PreTrainedConfig"), "hf.custom_models"),
     "HfArgumentParser": "hf.argument_parser",
+    **dict.fromkeys(("PaddingStrategy", "TruncationStrategy", "TensorType"), "hf.tokenizers"),
+    "OptimizerNames": "hf.trainer.arguments",
+    "get_activation": "hf.activations",
     "Pipeline": "hf.pipelines.custom",
     "get_parameter_names": "hf.optimization",
     "ACT2FN": "hf.activations",
@@ -128,7 +131,7 @@ class _Sources(MetaPathFinder, Loader):
     """`glassformer.hf.models.bert.modeling_bert`: the classes of a family, by the module that has them there."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Raises: ModuleNotFoundError: a name that is not here; what to write instead, as its attribute's error says.
+        """Raises: MissingImportError: a name that is not here; what to write instead, as its attribute's error says.
 
         `from package import name` looks for a module where the package has no such attribute, and would then say only
         that the name cannot be imported.
@@ -141,7 +144,7 @@ class _Sources(MetaPathFinder, Loader):
         try:
             getattr(sys.modules[package], attribute)
         except MissingNameError as problem:
-            raise ModuleNotFoundError(str(problem)) from None
+            raise MissingImportError(str(problem)) from None
         except AttributeError:  # a private name
             pass
         return None

@@ -26,6 +26,11 @@ class _Activations(Mapping[str, nn.Module]):
 ACT2FN = _Activations()
 
 
+def get_activation(activation_string: str) -> nn.Module:
+    """A new module of an activation function. Raises: UnknownNameError: there is none of this name."""
+    return ACT2FN[activation_string]
+
+
 class Conv1D(nn.Module):
     """A linear layer whose weight has inputs as rows: y = x W + b.
 

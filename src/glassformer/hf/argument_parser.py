@@ -51,7 +51,11 @@ class HfArgumentParser(argparse.ArgumentParser):
             kind = of[0] if len(of) == 1 else next((x for x in (float, int) if x in of), str)
             of = list(get_args(kind))
         if kind is bool:
-            options |= {"type": _flag, "nargs": "?", "const": True}
+            options |= {"type": _flag, "nargs": "?", "const": True, "required": False}
+            options.setdefault("default", False)
+            if default is True:
+                names = {f"--no_{each.name}", f"--no-{each.name.replace('_', '-')}"}
+                self.add_argument(*sorted(names), action="store_false", dest=each.name, help=argparse.SUPPRESS)
         elif get_origin(kind) in (list, Sequence):
             options |= {"type": of[0] if of else str, "nargs": "+"}
         elif get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, Enum)):

@@ -43,7 +43,8 @@ def default_data_collator(features: Any, return_tensors: str = "pt") -> dict[str
     for name, value in rows[0].items():
         if name not in ("label", "label_ids") and value is not None and not isinstance(value, str):
             batch[name] = _stacked(name, _column(rows, name))
-    return _as(return_tensors, batch)
+    stacked: dict[str, Any] = _as(return_tensors, batch)
+    return stacked
 
 
 @dataclass
@@ -337,7 +338,7 @@ class DataCollatorForLanguageModeling(PaddingCollator):
             torch.full(ids.shape, float(self.mlm_probability or 0)).masked_fill(special.bool(), 0), draws
         )
         hidden = chosen & self._draw(torch.full(ids.shape, float(self.mask_replace_prob)), draws)
-        read = ids.masked_fill(hidden, self.tokenizer.mask_token_id)
+        read = ids.masked_fill(hidden, int(self.tokenizer.mask_token_id or 0))
         if self.mask_replace_prob < 1 and self.random_replace_prob:
             # Of those that the mask has left.
             share = self.random_replace_prob / (1 - self.mask_replace_prob)

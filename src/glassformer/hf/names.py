@@ -124,8 +124,21 @@ def class_of(name: str) -> Any:
             return config_class(_prefixes()[prefix]) if kind is AutoConfig else kind
     if (other := OTHER_FRAMEWORK.match(name)) is not None:
         raise MissingNameError(f"{name} is not there: models are PyTorch modules; write {other.group(2)}")
-    known = (*AUTO_NAMES, *REFUSED, *RULES, *READY, *(x for family in FAMILIES.values() for x in family.architectures))
-    raise MissingNameError(f"glassformer.hf has no {name!r}{nearest(name, known)}")
+    raise MissingNameError(f"glassformer.hf has no {name!r}{nearest(name, _kin(name))}")
+
+
+def _kin(name: str) -> Iterator[str]:
+    """Names that are here and have the words of a name in common: another family's, or another spelling."""
+    from glassformer.hf import __all__ as exported
+
+    def words(of: str) -> set[str]:
+        return {word.lower() for word in re.findall(r"[A-Z]+[a-z0-9]*|[a-z0-9]+", of)}
+
+    families = (x for family in FAMILIES.values() for x in family.architectures)
+    for known in dict.fromkeys((*exported, *AUTO_NAMES, *RULES, *READY, *families)):
+        shared, whole = words(known) & words(name), words(known) | words(name)
+        if 2 * len(shared) >= len(whole) or nearest(name, [known], cutoff=0.85):
+            yield known
 
 
 @cache

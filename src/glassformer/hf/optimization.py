@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from inspect import signature
 from typing import Any
 
 from torch import nn
@@ -12,7 +13,8 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from glassformer.core.norms import LayerNorm, RMSNorm
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError, UnknownOptionError, nearest
+from glassformer.files import safe_repr
 from glassformer.training.state import seed_all
 
 
@@ -108,32 +110,45 @@ class SchedulerType(StrEnum):
     INVERSE_SQRT = "inverse_sqrt"
 
 
+SCHEDULES: dict[str, Callable[..., LambdaLR]] = {
+    "constant": get_constant_schedule,
+    "constant_with_warmup": get_constant_schedule_with_warmup,
+    "inverse_sqrt": get_inverse_sqrt_schedule,
+    "linear": get_linear_schedule_with_warmup,
+    "cosine": get_cosine_schedule_with_warmup,
+    "cosine_with_restarts": get_cosine_with_hard_restarts_schedule_with_warmup,
+    "polynomial": get_polynomial_decay_schedule_with_warmup,
+}
+
+
 def get_scheduler(
-    name: str, optimizer: Optimizer, num_warmup_steps: int | None = None, num_training_steps: int | None = None
+    name: str,
+    optimizer: Optimizer,
+    num_warmup_steps: int | None = None,
+    num_training_steps: int | None = None,
+    scheduler_specific_kwargs: Mapping[str, Any] | None = None,
 ) -> LambdaLR:
     """A schedule by name, of `SchedulerType`.
 
-    Raises: ConfigError: another name, or numbers of steps that it needs.
+    Args: scheduler_specific_kwargs: further arguments of its function, such as `num_cycles`
+    Raises: ConfigError: another name, an argument that it does not have, or numbers of steps that it needs.
     """
-    name, warmup = str(getattr(name, "value", name)), num_warmup_steps or 0
-    if name == "constant":
-        return get_constant_schedule(optimizer)
-    if name == "constant_with_warmup":
-        return get_constant_schedule_with_warmup(optimizer, warmup)
-    if name == "inverse_sqrt":
-        return get_inverse_sqrt_schedule(optimizer, warmup)
-    falling: dict[str, Callable[..., LambdaLR]] = {
-        "linear": get_linear_schedule_with_warmup,
-        "cosine": get_cosine_schedule_with_warmup,
-        "cosine_with_restarts": get_cosine_with_hard_restarts_schedule_with_warmup,
-        "polynomial": get_polynomial_decay_schedule_with_warmup,
-    }
-    if name not in falling:
-        names = tuple(str(name) for name in SchedulerType)
-        raise ConfigError(f"schedule is {name!r}; allowed: {', '.join(names)}{nearest(name, names)}")
-    if num_training_steps is None:
+    name = str(getattr(name, "value", name))
+    if name not in SCHEDULES:
+        raise ConfigError(f"schedule is {name!r}; allowed: {', '.join(SCHEDULES)}{nearest(name, SCHEDULES)}")
+    taken = [*signature(SCHEDULES[name]).parameters]
+    steps = {"num_warmup_steps": num_warmup_steps or 0, "num_training_steps": num_training_steps}
+    given = {key: value for key, value in steps.items() if key in taken}
+    if given.get("num_training_steps", 0) is None:
         raise ConfigError(f"the schedule {name!r} needs to know how many steps there will be: num_training_steps")
-    return falling[name](optimizer, warmup, num_training_steps)
+    own = [key for key in taken if key not in ("optimizer", *steps)]
+    for key in scheduler_specific_kwargs or ():
+        if key not in own:
+            raise UnknownOptionError(
+                f"the schedule {name!r} takes no {safe_repr(key)}{nearest(str(key), own)}; it takes: "
+                + (", ".join(own) or "nothing")
+            )
+    return SCHEDULES[name](optimizer, **given, **(scheduler_specific_kwargs or {}))
 
 
 def get_parameter_names(model: nn.Module, forbidden_layer_types: Sequence[type], *_: Any) -> list[str]:

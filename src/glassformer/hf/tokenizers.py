@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +23,36 @@ from glassformer.text.tokenizer import Tokenizer
 
 READS_TABLES = frozenset({"tapas"})
 """Families whose tokenizer is called with a table."""
+
+
+class PaddingStrategy(StrEnum):
+    """Values of `padding`."""
+
+    LONGEST = "longest"
+    MAX_LENGTH = "max_length"
+    DO_NOT_PAD = "do_not_pad"
+
+
+class TruncationStrategy(StrEnum):
+    """Values of `truncation`."""
+
+    ONLY_FIRST = "only_first"
+    ONLY_SECOND = "only_second"
+    LONGEST_FIRST = "longest_first"
+    DO_NOT_TRUNCATE = "do_not_truncate"
+
+
+class TensorType(StrEnum):
+    """Values of `return_tensors`."""
+
+    PYTORCH = "pt"
+    NUMPY = "np"
+
+
+OF_A_CALL = frozenset(
+    "return_tensors max_length truncation padding return_attention_mask return_token_type_ids".split()
+)
+"""Options of a call, which change nothing where a tokenizer is read."""
 
 
 class ReferenceTokenizer(Tokenizer):
@@ -69,6 +100,10 @@ class AutoTokenizer:
         """
         for name in ("use_fast", "tokenizer_type", "legacy", "from_slow", "clean_up_tokenization_spaces", "config"):
             keywords.pop(name, None)
+        if of_a_call := OF_A_CALL & keywords.keys():
+            names = ", ".join(f"{name}=" for name in sorted(of_a_call))
+            warnings.warn(f"{names} changes nothing here; give it in a call: tokenizer(text, {names}…)", stacklevel=2)
+        keywords = {name: value for name, value in keywords.items() if name not in of_a_call}
         finding = {name: keywords.pop(name) for name in (*FINDING, "trust_remote_code") if name in keywords}
         folder = _tokenizer_folder(name_or_folder, keywords.pop("revision", None), finding)
         config = folder / "config.json"

@@ -112,6 +112,7 @@ class TokenizerSurface(TokenizerVocabulary):
     ) -> Tokenizer:
         """A tokenizer of the same kind, pipeline and special tokens, with a vocabulary trained on other texts.
 
+        It has fewer tokens than `vocab_size` where the texts make no more.
         Args: text_iterator: texts, or lists of texts · length: not needed · new_special_tokens: more of them
         Raises: ConfigError: an option that training does not take; a vocabulary smaller than the alphabet.
         """
@@ -123,7 +124,9 @@ class TokenizerSurface(TokenizerVocabulary):
         texts = [text for item in text_iterator for text in ([item] if isinstance(item, str) else item)]
         with TemporaryDirectory() as folder:
             self.save(folder)
-            return train_tokenizer(texts, like=folder, size=vocab_size, special=tuple(new_special_tokens or ()))
+            return train_tokenizer(
+                texts, like=folder, size=vocab_size, special=tuple(new_special_tokens or ()), at_most=True
+            )
 
     @classmethod
     def from_pretrained(cls, folder: Path | str, **options: Any) -> Self:

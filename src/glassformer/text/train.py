@@ -57,6 +57,7 @@ def train_tokenizer(
     strip_accents: bool = False,
     min_frequency: int | None = None,
     like: Path | str | None = None,
+    at_most: bool = False,
 ) -> Tokenizer:
     """Train a tokenizer on texts.
 
@@ -73,6 +74,7 @@ def train_tokenizer(
         special: more special tokens · lower: lower-case all text · strip_accents: é as e, as BERT's uncased models do.
         min_frequency: how often a word, a character or a pair to merge has to occur; default 1, and 2 for pairs.
         like: the folder of a tokenizer, to train one of the same kind, pipeline and special tokens.
+        at_most: take fewer tokens than `size` where the texts make no more.
 
     Raises:
         ConfigError: options that are unknown or do not fit each other; a size below the alphabet's.
@@ -95,7 +97,7 @@ def train_tokenizer(
         added_tokens=(*untrained.added_tokens, *(token for token in more if token.content not in known)),
     )
     corpus = _Corpus(texts, [token.content for token in untrained.added_tokens])
-    return _assemble(untrained, _train_model(untrained, corpus, size, min_frequency))
+    return _assemble(untrained, _train_model(untrained, corpus, size, min_frequency, at_most))
 
 
 def _train_letters(texts: Iterable[str]) -> Tokenizer:
@@ -142,7 +144,7 @@ class _Corpus:
 
 
 def _train_model(
-    untrained: UntrainedTokenizer, corpus: _Corpus, size: int, min_frequency: int | None
+    untrained: UntrainedTokenizer, corpus: _Corpus, size: int, min_frequency: int | None, at_most: bool
 ) -> dict[str, Any]:
     """The trained model, as the JSON of a `tokenizer.json`."""
     model = untrained.engine_json["model"]
@@ -157,7 +159,7 @@ def _train_model(
         words = _frequent_words(_count_words(pipeline, corpus), size - len(fixed), min_frequency or 1)
         return {**model, "vocab": {token: number for number, token in enumerate(dict.fromkeys([*fixed, *words]))}}
     if model["type"] == "Unigram":
-        return _train_unigram_model(untrained, pipeline, corpus, size, model, fixed)
+        return _train_unigram_model(untrained, pipeline, corpus, size, model, fixed, at_most)
     if not any(text.strip() for batch in corpus for text in batch):
         letters = []
     elif '"ByteLevel"' in json.dumps(untrained.engine_json["pre_tokenizer"]):
@@ -166,7 +168,8 @@ def _train_model(
         letters = sorted(_train_in_engine(pipeline, model, corpus, 0, fixed)["vocab"].keys() - set(fixed))
     _check_alphabet(len(letters), len(fixed), size)
     trained = _train_in_engine(pipeline, model, corpus, size, [*fixed, *letters], min_frequency or MIN_FREQUENCY)
-    _check_vocabulary_size(len(trained["vocab"]), size)
+    if not at_most:
+        _check_vocabulary_size(len(trained["vocab"]), size)
     vocabulary = dict(sorted(trained["vocab"].items(), key=lambda item: item[1]))
     return {**model, "vocab": vocabulary, **({"merges": trained["merges"]} if "merges" in trained else {})}
 
@@ -216,6 +219,7 @@ def _train_unigram_model(
     size: int,
     model: dict[str, Any],
     fixed: list[str],
+    at_most: bool,
 ) -> dict[str, Any]:
     unknown = untrained.settings.roles.get("unk")
     if unknown not in fixed:
@@ -224,7 +228,8 @@ def _train_unigram_model(
     letters = {letter for word in words for letter in word} - set(fixed)
     _check_alphabet(len(letters), len(fixed), size)
     pieces = [piece for piece in train_unigram(words, size - len(fixed)) if piece[0] not in fixed]
-    _check_vocabulary_size(len(pieces) + len(fixed), size)
+    if not at_most:
+        _check_vocabulary_size(len(pieces) + len(fixed), size)
     return {
         **model,
         "unk_id": fixed.index(unknown),

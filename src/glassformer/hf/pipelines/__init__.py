@@ -7,6 +7,7 @@ whether one text or a list came, and on the options. This module says how, task 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
@@ -15,14 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
-from glassformer.files import check_count
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
+from glassformer.files import check_count, safe_repr
 from glassformer.hf.auto import as_reference
 from glassformer.hf.tokenizers import AutoTokenizer
 from glassformer.hub import resolve
 from glassformer.model import Model, load
 from glassformer.tasks.generate.settings import split_task
-from glassformer.tasks.pipeline_registry import EXAMPLES, canonical_task
+from glassformer.tasks.pipeline_registry import EXAMPLES, LOADING, canonical_task
 from glassformer.tasks.pipeline_registry import pipeline as plain_pipeline
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.text.tables.encode import TableTokenizer
@@ -117,6 +118,11 @@ def pipeline(
     loading = {**(model_kwargs or {}), **_place_and_kind(place, kind)}
     if isinstance(model, Model):
         model = model.to(loading.pop("device")) if "device" in loading else model
+        loading |= {key: options.pop(key) for key in LOADING if key in options}
+        if loading:
+            names = ", ".join(f"{name}=" for name in loading)
+            warnings.warn(f"{names} changes nothing: the model is loaded; give it to from_pretrained(…)", stacklevel=2)
+            loading = {}
     source, target = options.pop("src_lang", None), options.pop("tgt_lang", None)
     if name == "translation" and source and target and not split_task(task):
         task = f"translation_{source}_to_{target}"
@@ -131,8 +137,20 @@ def pipeline(
 
 def _place_and_kind(place: Any, kind: Any) -> dict[str, Any]:
     """The keywords of loading for a device, which may be a number, and for a dtype."""
-    named = ("cpu" if place < 0 else f"cuda:{place}") if isinstance(place, int) else place
-    return {**({} if place is None else {"device": named}), **({} if kind in (None, "auto") else {"dtype": kind})}
+    return {
+        **({} if place is None else {"device": named_device(place)}),
+        **({} if kind in (None, "auto") else {"dtype": kind}),
+    }
+
+
+def named_device(place: Any) -> Any:
+    """A device by number: -1 = the CPU, 0 = the first accelerator, and the CPU with a note where there is none."""
+    if not isinstance(place, int) or isinstance(place, bool):
+        return place
+    accelerator = torch.accelerator.current_accelerator(check_available=True) if place >= 0 else None
+    if place >= 0 and accelerator is None:
+        warnings.warn(f"device={place}: this machine has no accelerator; the pipeline runs on the CPU", stacklevel=4)
+    return "cpu" if accelerator is None else f"{accelerator.type}:{place}"
 
 
 class CompatiblePipeline:
@@ -165,6 +183,8 @@ class CompatiblePipeline:
             options["query"] = further[0]
         elif further:  # candidate labels of zero-shot-classification
             options["candidate_labels"] = further[0]
+        elif self._name == "text-classification" and isinstance(inputs, list):
+            inputs = [_text_or_pair(each) for each in inputs]
         named = _inputs_by_name(options)
         given = _with_effect(options)
         batch_size = {key: given.pop(key) for key in ("batch_size",) if key in given}
@@ -173,17 +193,19 @@ class CompatiblePipeline:
         if self._name == "text-classification" and not {"top_k", "threshold"} & (given.keys() | set_before):
             batch_size["top_k"] = 1  # as there: the likeliest label, also where none of several is probable
         given |= self._sampling(given.keys() | set_before)
+        tensors = {**self._options, **options}.get("return_tensors") in (True, "pt")
         if inputs is None and named:
             answer = self.inner(**named, **given, **batch_size)
             inputs = None if isinstance(named["question"], str) else []
         else:
             answer = self.inner(inputs, **given, **batch_size)
         if isinstance(answer, Iterator):
-            return (self._shaped(each, given, alone=False) for each in answer)
+            return (self._shaped(each, given, alone=False, tensors=tensors) for each in answer)
         if isinstance(inputs, (list, tuple)):
-            return [self._shaped(each, given, alone=False) for each in answer]
+            answers = [self._shaped(each, given, alone=False, tensors=tensors) for each in answer]
+            return answers[0] if self._name == "fill-mask" and len(answers) == 1 else answers  # as there
         all_scores = bool(options.get("return_all_scores"))
-        return self._shaped(answer, given, alone=isinstance(inputs, str), all_scores=all_scores)
+        return self._shaped(answer, given, alone=isinstance(inputs, str), all_scores=all_scores, tensors=tensors)
 
     def _sampling(self, named: Collection[str]) -> dict[str, Any]:
         """Text generation samples, as there, where neither the caller nor the model says how tokens are chosen."""
@@ -192,10 +214,13 @@ class CompatiblePipeline:
             return {}
         return {"do_sample": True, **({} if "temperature" in named else {"temperature": 0.7})}
 
-    def _shaped(self, answer: Any, call: Mapping[str, Any], *, alone: bool, all_scores: bool = False) -> Any:
+    def _shaped(
+        self, answer: Any, call: Mapping[str, Any], *, alone: bool, all_scores: bool = False, tensors: bool = False
+    ) -> Any:
         """One input's answer, nested as there.
 
         alone: a single text, no list and no mapping · all_scores: asked for by the former name of top_k=None
+        tensors: states as a tensor, not as lists
         """
         if self._name == "text-classification":
             several = {"top_k", "threshold"} & {*_renamed(self._name, self._options), *call}
@@ -205,8 +230,7 @@ class CompatiblePipeline:
             return answer[0]
         if self._name in ("feature-extraction", "image-feature-extraction"):
             states = np.asarray(answer)[None]
-            wanted = call.get("return_tensors", self._options.get("return_tensors"))
-            return torch.from_numpy(states) if wanted in (True, "pt") else states.tolist()
+            return torch.from_numpy(states) if tensors else states.tolist()
         return answer
 
     def __getattr__(self, name: str) -> Any:
@@ -231,6 +255,15 @@ class CompatiblePipeline:
 
     def __repr__(self) -> str:
         return f"pipeline({self.task!r}, {self.model!r})"
+
+
+def _text_or_pair(given: Any) -> Any:
+    """An input of text classification within a list. Raises: DataError: a list of two texts, which is no pair there."""
+    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], list) and len(given[0]) == 2:
+        return tuple(given[0])  # the former way to write a pair
+    if isinstance(given, list):
+        raise DataError(f"an input is {safe_repr(given)}; give a text, or a pair as {{'text': …, 'text_pair': …}}")
+    return given
 
 
 def _with_effect(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError
 from glassformer.hf.auto import AutoModel
-from glassformer.hf.pipelines import CompatiblePipeline
+from glassformer.hf.pipelines import CompatiblePipeline, named_device
 
 
 class _AnyPipeline(type):
@@ -52,7 +52,7 @@ class CustomPipeline(metaclass=_AnyPipeline):
         self.tokenizer, self.feature_extractor, self.processor = tokenizer, feature_extractor, processor
         self.image_processor, self.task = image_processor, task
         if device is not None:
-            self.model.to(("cpu" if device < 0 else f"cuda:{device}") if isinstance(device, int) else device)
+            self.model.to(named_device(device))
         for name in ("framework", "batch_size", "num_workers", "torch_dtype", "dtype"):
             options.pop(name, None)
         self._preprocess_params, self._forward_params, self._postprocess_params = self._sanitize_parameters(**options)

@@ -74,7 +74,17 @@ COUNTS = ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient
 NOT_NEGATIVE = ("learning_rate", "weight_decay", "warmup_steps", "max_grad_norm", "seed", "data_seed")
 BELOW_ONE = ("adam_beta1", "adam_beta2", "label_smoothing_factor")
 
-OPTIMIZERS = ("adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw", "sgd", "adafactor")
+
+class OptimizerNames(StrEnum):
+    """Values of `optim`."""
+
+    ADAMW_TORCH = "adamw_torch"
+    ADAMW_TORCH_FUSED = "adamw_torch_fused"
+    SGD = "sgd"
+    ADAFACTOR = "adafactor"
+
+
+OPTIMIZERS = (*OptimizerNames, "adamw_hf", "adamw")
 
 
 @dataclass(kw_only=True)
@@ -191,7 +201,9 @@ class TrainingArguments(_Options, metaclass=_Extended):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name} is {getattr(self, name)!r}; allowed: {', '.join(allowed)}")
         if self.optim not in OPTIMIZERS:
-            raise ConfigError(f"optim is {self.optim!r}{nearest(self.optim, OPTIMIZERS)}; allowed: {OPTIMIZERS}")
+            raise ConfigError(
+                f"optim is {self.optim!r}{nearest(self.optim, OPTIMIZERS)}; allowed: {', '.join(OPTIMIZERS)}"
+            )
         self._check_numbers()
         if self.num_train_epochs <= 0 and self.max_steps <= 0:
             raise ConfigError("there is nothing to train: num_train_epochs and max_steps are both 0 or less")

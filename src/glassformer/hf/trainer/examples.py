@@ -101,8 +101,9 @@ def label_names_of(model: nn.Module) -> list[str]:
 def refuse_text_labels_in(examples: Any) -> None:
     """Raises: DataError: the first example has labels that are texts, which the default collator leaves out."""
     first = next(iter(examples or ()), None)
-    for name in LABELS if isinstance(first, Mapping) else ():
-        refuse_text_labels(name, [first.get(name)])
+    if isinstance(first, Mapping):
+        for name in LABELS:
+            refuse_text_labels(name, [first.get(name)])
 
 
 def label_count(batch: Mapping[str, Any]) -> int:

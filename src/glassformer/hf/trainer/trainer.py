@@ -366,7 +366,8 @@ class CompatibleTrainer(Checkpointing):
         warmup = self.args.get_warmup_steps(num_training_steps)
         chosen = optimizer or self.optimizer
         assert chosen is not None
-        self.lr_scheduler = get_scheduler(self.args.lr_scheduler_type, chosen, warmup, num_training_steps)
+        own = self.args.lr_scheduler_kwargs
+        self.lr_scheduler = get_scheduler(self.args.lr_scheduler_type, chosen, warmup, num_training_steps, own)
         return self.lr_scheduler
 
     def get_learning_rates(self) -> list[float]:
