@@ -116,7 +116,7 @@ class GenerationTrace:
             return replace(resolved, seed=int(torch.randint(2**31, ())))
         return resolved
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def write(
         self,
         settings: GenerationOptions | None = None,
@@ -203,7 +203,7 @@ class GenerationTrace:
         self._check_goes_on(node)
         return TokenDistribution(*self.tree.distributions.get(node, lambda: self._computed(node)))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _computed(self, node: int) -> tuple[Tensor, Tensor, Tensor]:
         inputs, probe = self._inputs_at(node, self.options_at(node))
         distribution = probe.read(inputs.rows)

@@ -112,12 +112,12 @@ class AttentionHead:
 
     def products(self, rows: RowSelection = None) -> Tensor:
         """Dot products q · k, not scaled. [R, S]"""
-        with torch.inference_mode():
+        with torch.no_grad():
             return self.q[self._indices(rows)] @ self.k.mT
 
     def bias(self, rows: RowSelection = None) -> Tensor | None:
         """Position bias, which is added to the scores; None where there is none. [R, S]"""
-        with torch.inference_mode():
+        with torch.no_grad():
             positions, S = self._key_positions(rows), len(self.k)
             pattern_bias = self.pattern.bias(positions, S)
             pattern_bias = None if pattern_bias is None else pattern_bias.to(self.q.dtype)
@@ -135,29 +135,29 @@ class AttentionHead:
     def scores(self, rows: RowSelection = None) -> Tensor:
         """Attention scores: q · k · scale, with a soft cap if the model has one, + bias; -inf where masked. [R, S]"""
         masked = self.masked(rows)
-        with torch.inference_mode():
+        with torch.no_grad():
             keep = None if masked is None else ~masked
             q, bias = self.q[self._indices(rows)], self.bias(rows)
             return attention_scores(q, self.k, keep, bias, self.scale, self.score_cap)
 
     def probs(self, rows: RowSelection = None) -> Tensor:
         """Attention weights (probabilities); every row sums to 1. [R, S]"""
-        with torch.inference_mode():
+        with torch.no_grad():
             return softmax(self.scores(rows))
 
     def weighted(self, row: int) -> Tensor:
         """Values weighted by one query's probabilities: the terms of the sum that is z. [S, E]"""
-        with torch.inference_mode():
+        with torch.no_grad():
             return self.probs(row).mT * self.v
 
     def z(self, rows: RowSelection = None) -> Tensor:
         """The head's output before the projection: the mean of values, weighted by the probabilities. [R, E]"""
-        with torch.inference_mode():
+        with torch.no_grad():
             return self.probs(rows) @ self.v
 
     def out(self, rows: RowSelection = None) -> Tensor:
         """The head's contribution to the layer's output, which is the sum over heads plus the bias. [R, D]"""
-        with torch.inference_mode():
+        with torch.no_grad():
             z = self.z(rows).to(self.projection.dtype)  # narrower than the weights under packed products
             return z @ self.projection.mT
 

@@ -120,7 +120,7 @@ class LensOptions(TypedDict, total=False):
     progress: Progress
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def read_lens(session: Session, options: LensOptions) -> Lens:
     """The logit lens of a session; see `Session.lens`."""
     top, target = options.get("top", 10), options.get("target")

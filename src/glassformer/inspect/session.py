@@ -107,7 +107,7 @@ class Session:
         blocks = sum(len(taps) - 1 for taps in self._stream_taps.values())
         tape = _ProgressTape(tuple(self._taps()), blocks, progress).attach(network)
         start = perf_counter()
-        with torch.inference_mode(), eval_mode(network):
+        with torch.no_grad(), eval_mode(network):
             network.states(self.batch, Flow(tape=tape))
         self.seconds = perf_counter() - start
         self._states = tape.taps
@@ -276,7 +276,7 @@ class Session:
 
     def _project(self, layer: AttentionLayer) -> tuple[Tensor, Tensor, Tensor]:
         memory = None if layer.memory_tap is None else self._states[layer.memory_tap]
-        with torch.inference_mode():
+        with torch.no_grad():
             q, k, v = layer.project(self._states[layer.query_tap], memory)
         return q[0], k[0], v[0]
 

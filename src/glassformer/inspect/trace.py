@@ -131,7 +131,7 @@ def trace(network: Network, batch: Batch, *patterns: str) -> list[TapRow]:
     Raises: ConfigError: a pattern matches no tap.
     """
     tape = _MeasuringTape(network, patterns).attach(network)
-    with torch.inference_mode(), eval_mode(network):
+    with torch.no_grad(), eval_mode(network):
         network(batch, Flow(tape=tape))
     return tape.rows
 

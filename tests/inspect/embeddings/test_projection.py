@@ -82,6 +82,8 @@ def test_neighbours_stay_together(method: str) -> None:
     if method == "tsne":
         again = project(levels[:1], ProjectionOptions(method, perplexity=5, seed=3))
         np.testing.assert_allclose(again[0], places[0])
+        other = project(levels[:1], ProjectionOptions(method, perplexity=5, seed=4))
+        assert np.abs(other[0] - places[0]).max() > 1e-3  # the seed does something
 
 
 def test_what_has_no_map() -> None:

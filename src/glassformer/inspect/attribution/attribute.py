@@ -74,7 +74,7 @@ def attribute(session: Session, target: str | int | None, options: AttributionOp
     began = perf_counter()
     network, batch, names = session.network, session.batch, session.names()
     with eval_mode(network):
-        with torch.inference_mode():
+        with torch.no_grad():
             aim = request.resolve(network, network(batch, Flow()), session.streams, names)
 
         def score(output: Output) -> Tensor:
@@ -123,7 +123,7 @@ def direct_parts(session: Session, score: Score, flow: Flow) -> tuple[list[Part]
     parts = [Part("embedding", _product(tape, cut[0]))]
     gradients = {}
     names = {kind: _map_name(session, stream, kind) for kind in HEADS}
-    with torch.inference_mode():
+    with torch.no_grad():
         for tap, kind, layer, module in written:
             if kind not in HEADS:
                 parts.append(Part(kind, _product(tape, tap), layer))
@@ -167,7 +167,7 @@ def _map_name(session: Session, stream: str, kind: PartKind) -> str:
 def _by_token(session: Session, gradients: dict[tuple[str, int], Tensor]) -> dict[str, Tensor]:
     """What each head added by the token that it read: map → [layers, heads, S]."""
     shares: dict[str, Tensor] = {}
-    with torch.inference_mode():
+    with torch.no_grad():
         for (name, layer), gradient in gradients.items():
             about = session.maps[name]
             table = shares.setdefault(name, torch.zeros(about.layers, about.heads, len(session.streams[about.keys])))

@@ -129,7 +129,7 @@ def _index(
         tops.read(writer.folder / neurons_file(done.chunks))
     size = max(1, min(CHUNK_TOKENS, CHUNK_BYTES // settings.bytes_per_token))
     progress(done.rows, len(rows))
-    with eval_mode(model.network), torch.inference_mode():
+    with eval_mode(model.network), torch.no_grad():
         windows = _windows_of(model.tokenizer, rows, column, settings.max_tokens, (done.rows, done.row_windows))
         for chunk, at in _chunks(windows, size, (len(rows), 0)):
             columns = {**_bookkeeping(chunk, writer.progress), **passes.run(chunk, writer.progress.tokens, tops)}

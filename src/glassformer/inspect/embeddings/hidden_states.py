@@ -207,7 +207,7 @@ class HiddenStates:
                 yield number, levels[:, start : start + lengths[number]]
                 start += lengths[number]
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _pass(self, rows: Sequence[TokenRow], batch: Sequence[int]) -> np.ndarray:
         """All levels of a batch of rows, packed into one. [levels, tokens, D]"""
         device = next(self.network.parameters()).device

@@ -41,7 +41,7 @@ class ProjectionOptions:
     """How vectors become points of a plane.
 
     perplexity: t-SNE: about how many neighbours each point has · neighbours: UMAP: how many, from local to global
-    min_dist: UMAP: how near points may lie · seed: of both
+    min_dist: UMAP: how near points may lie · seed: of t-SNE's start, and of UMAP's draws
     Raises: ConfigError: no such method, or a number out of range.
     """
 

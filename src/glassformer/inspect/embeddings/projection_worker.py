@@ -18,6 +18,8 @@ from typing import Any, TextIO
 import numpy as np
 
 TSNE_STEPS = 1_000
+NOISE = 0.1
+"""Of the start of t-SNE, as a part of the spread of the first principal component."""
 UMAP_STEPS = {10_000: 500}
 LARGE_STEPS = 200
 _ITERATION = re.compile(r"Iteration (\d+)")  # of scikit-learn
@@ -65,13 +67,14 @@ def umap_steps(points: int) -> int:
 def _tsne(vectors: np.ndarray, options: dict[str, Any], steps: int, lines: ProgressLines) -> np.ndarray:
     from sklearn.manifold import TSNE
 
-    # Begun at the PCA, scaled as scikit-learn does it.
+    # Begun near the PCA, scaled as scikit-learn does it: the exact PCA would leave nothing to the seed. The noise is
+    # the same at each level, so that levels stay comparable.
     start = vectors[:, :2] if vectors.shape[1] > 1 else np.concatenate([vectors, np.zeros_like(vectors)], 1)
     start = start / max(float(np.std(start[:, 0])), 1e-12) * 1e-4
+    start = start + np.random.default_rng(options["seed"]).normal(scale=NOISE * 1e-4, size=start.shape)
     model = TSNE(
         perplexity=options["perplexity"],
         init=start.astype(np.float32),
-        random_state=options["seed"],
         max_iter=steps,
         learning_rate="auto",
         verbose=2,

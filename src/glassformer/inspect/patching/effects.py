@@ -233,7 +233,7 @@ def _same_position(read: Readout, source: Session, align: str) -> int:
 
 def _prediction(session: Session, position: int | str | None) -> tuple[Readout, Tensor]:
     """Where a session's prediction is read, and its logits [C], of the pass without patches."""
-    with torch.inference_mode(), eval_mode(session.network):
+    with torch.no_grad(), eval_mode(session.network):
         output: Output = session.network(session.batch, Flow())
     read = readout(session, output, position)
     return read, read(output)[0]

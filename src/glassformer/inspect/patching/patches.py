@@ -136,7 +136,7 @@ class PatchTape(Tape):
 def record_taps(session: Session, names: Iterable[str]) -> dict[str, Tensor]:
     """The activations of a session's pass at some taps, without the batch axis."""
     tape = Tape(*names).attach(session.network)
-    with torch.inference_mode(), eval_mode(session.network):
+    with torch.no_grad(), eval_mode(session.network):
         session.network(session.batch, Flow(tape=tape))
     return {name: x[0] for name, x in tape.taps.items()}
 
@@ -239,7 +239,7 @@ def run_patches(
     for start in range(0, len(patches), at_once):
         rows = patches[start : start + at_once]
         tape = PatchTape(rows).attach(network)
-        with torch.inference_mode(), eval_mode(network):
+        with torch.no_grad(), eval_mode(network):
             x = read(network(batch if joined else _repeated(batch, len(rows)), Flow(tape=tape, last=last)))
         yield from x.expand(len(rows), *x.shape[1:])
         if progress is not None:
