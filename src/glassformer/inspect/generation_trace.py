@@ -11,6 +11,7 @@ The numbers are those of `generate`: the same methods run, with a `LogitsProbe` 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.token_tree import Leaf, TokenDistribution, TokenNode, TokenTree, best_first
 from glassformer.inspect.tokens import Token, special_token
 from glassformer.inspect.trace_recorder import LogitsProbe, OnStep, StopTrace, TraceRecorder
+from glassformer.pages.report import Report, ReportTable
 from glassformer.text.tokenizer import Tokenizer
 
 
@@ -48,8 +50,8 @@ class TracedText:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class TraceResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class TraceResult(Report):
     """The result of one call of `GenerationTrace.write`.
 
     answers: what `generate` returns · ended: of a beam search, also finished hypotheses that were not among the best
@@ -59,8 +61,21 @@ class TraceResult:
     ended: tuple[Leaf, ...]
     seconds: float
 
+    def tables(self) -> list[ReportTable]:
+        """The texts, with why each ended."""
+        rows = [
+            [each.text, "–" if each.score is None else f"{each.score:.3f}", str(each.reason)] for each in self.answers
+        ]
+        return [
+            ReportTable(headings=["text", "score", "ended by"], rows=rows, caption=f"generated in {self.seconds:.2f} s")
+        ]
 
-class GenerationTrace:
+
+def _probability(logprob: float | None) -> str:
+    return "–" if logprob is None else f"{math.exp(logprob):.1%}"
+
+
+class GenerationTrace(Report):
     """A prompt, and a tree of the tokens generated from it, which grows with every call of `write`.
 
     Args:
@@ -84,6 +99,15 @@ class GenerationTrace:
             self._prefix_ids = self._prompt[0].tolist()
             self.prefix = inputs.streams["text"]
         self.tree = TokenTree(tokenizer, self._prefix_ids if not generator.is_encoder_decoder else ())
+
+    def tables(self) -> list[ReportTable]:
+        """The tokens of the tree, in the order in which they were generated."""
+        rows = [
+            [str(node.id), str(node.parent), node.text, _probability(node.logprob), str(node.rank)]
+            for node in self.tree.nodes.values()
+        ]
+        caption = f"{len(rows)} generated tokens after {self.prompt!r}; parent 0 is the prompt"
+        return [ReportTable(headings=["node", "parent", "token", "probability", "rank"], rows=rows, caption=caption)]
 
     @property
     def stream(self) -> str:

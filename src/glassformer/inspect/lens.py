@@ -25,6 +25,7 @@ from glassformer.errors import DataError
 from glassformer.inspect.outputs import OutputNames, OutputTable, check_logits, output_table
 from glassformer.inspect.tokens import Token
 from glassformer.models import Network, eval_mode
+from glassformer.pages.report import Report, ReportTable
 
 if TYPE_CHECKING:
     from glassformer.inspect.session import Session
@@ -36,11 +37,14 @@ bit the model's output."""
 NUMBERS_AT_ONCE = 1 << 22
 """Numbers of a temporary tensor: 17 MB, which memory that was just freed holds; larger ones are asked for anew."""
 
+MAX_SHOWN_LAYERS = 12
+"""Columns of the table that a lens shows in a shell or a notebook."""
+
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True)
-class Lens:
+@dataclass(frozen=True, repr=False)
+class Lens(Report):
     """The logit lens of a pass: rows × columns, a row for the embedding and one for each layer.
 
     about: what columns and choices are
@@ -80,6 +84,23 @@ class Lens:
         """The first row from which on the most likely output is that of the end."""
         same = self.ids[:, column, 0] == self.ids[-1, column, 0]
         return int((~same).nonzero().max()) + 1 if not bool(same.all()) else 0
+
+    def tables(self) -> list[ReportTable]:
+        """A row for each column of the lens, with the most likely output after each layer; of many layers, some."""
+        last = len(self.rows) - 1
+        step = -(-last // MAX_SHOWN_LAYERS) if last else 1
+        layers = [*range(last % step, last + 1, step)]
+        rows, shades = [], []
+        for column, name in enumerate(self.about.column_names):
+            best = [self.top(layer, column)[0] for layer in layers]
+            rows.append([name, *(f"{text} {probability:.0%}" for text, probability in best)])
+            shades.append([probability for _, probability in best])
+        caption = "logit lens: the most likely output after each layer, and its probability"
+        return [
+            ReportTable(
+                headings=["", *(self.rows[layer] for layer in layers)], rows=rows, caption=caption, shades=shades
+            )
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: every cell with its top-k, entropy, KL divergence, and its target's rank."""

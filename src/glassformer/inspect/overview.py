@@ -11,6 +11,7 @@ from torch import Tensor
 from glassformer.inspect.head import AttentionHead, pooled
 from glassformer.inspect.patterns import CLEAR, PatternShares, main_pattern
 from glassformer.inspect.tokens import Token
+from glassformer.pages.report import Report, ReportTable
 
 THUMBNAIL = 64  # pixels
 SAMPLED_FROM = 1_024  # queries: up to here all rows are used
@@ -30,8 +31,8 @@ PATTERNS = {
 """Patterns as a summary has them."""
 
 
-@dataclass(frozen=True, eq=False)
-class Overview:
+@dataclass(frozen=True, eq=False, repr=False)
+class Overview(Report):
     """Thumbnails and statistics of the attention heads of a layer.
 
     thumbnails: max-pooled attention maps. [H, ≤ 64, ≤ 64]
@@ -51,6 +52,19 @@ class Overview:
     rows_total: int
     stats: dict[str, Tensor]
     summaries: list[str]
+
+    def tables(self) -> list[ReportTable]:
+        """A row for each head: its main pattern, entropy and mean distance."""
+        names = {"entropy_bits": "entropy, bits", "distance": "distance, tokens"}
+        shown = {title: self.stats[name].tolist() for name, title in names.items() if name in self.stats}
+        rows = [
+            [str(head), summary, *(f"{values[head]:.2f}" for values in shown.values())]
+            for head, summary in enumerate(self.summaries)
+        ]
+        sample = f", of {self.rows_used:,} of {self.rows_total:,} queries" if self.sampled else ""
+        return [
+            ReportTable(headings=["head", "attends", *shown], rows=rows, caption=f"{len(rows)} attention heads{sample}")
+        ]
 
     @property
     def sampled(self) -> bool:

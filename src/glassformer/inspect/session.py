@@ -35,7 +35,7 @@ from glassformer.inspect.patching.effects import PatchOptions, PatchResult, patc
 from glassformer.inspect.patching.patches import Component
 from glassformer.inspect.patching.sweep import PatchSweep, sweep
 from glassformer.inspect.tokens import Token
-from glassformer.inspect.trace import TapRow, trace
+from glassformer.inspect.trace import Trace, trace
 from glassformer.models import Network, eval_mode
 
 LIMIT_BYTES = 2**30
@@ -202,7 +202,7 @@ class Session:
         queries = None if about.queries == about.keys else self.streams[about.queries]
         return overview(heads, self.streams[about.keys], queries, exact=exact)
 
-    def trace(self, *patterns: str) -> list[TapRow]:
+    def trace(self, *patterns: str) -> Trace:
         """Run the forward pass again, and compute statistics of the tensor at each tap.
 
         Args:

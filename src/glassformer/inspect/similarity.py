@@ -28,6 +28,7 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.inspect.tokens import Token, tokens_of
 from glassformer.models import Network, eval_mode
+from glassformer.pages.report import Report, ReportTable
 from glassformer.text.tokenizer import Tokenizer
 
 MEASURES = ("cosine", "dot")
@@ -37,8 +38,8 @@ CONSTANT = Token("(constant)", "(constant)", -1, special=True)
 """The row or column of what no token adds: the bias of layers after pooling."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SimilarityMap:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SimilarityMap(Report):
     """The similarity of two texts, distributed over pairs of their tokens.
 
         found = model.explain_similarity("a man plays guitar", "someone plays an instrument")
@@ -80,6 +81,19 @@ class SimilarityMap:
         cells = np.add.reduceat(np.add.reduceat(self.cells, sides[0], axis=0), sides[1], axis=1)
         first, second = (_joined(tokens, starts) for tokens, starts in zip(self.tokens, sides, strict=True))
         return replace(self, tokens=(first, second), cells=cells)
+
+    def tables(self) -> list[ReportTable]:
+        """A cell for each pair of tokens; the notes."""
+        first, second = self.tokens
+        rows = [
+            [token.text, *(f"{cell:.3f}" for cell in cells)]
+            for token, cells in zip(first, self.cells.tolist(), strict=True)
+        ]
+        shades = self.cells / (float(np.abs(self.cells).max(initial=0.0)) or 1.0)
+        caption = f"{self.measure} {self.similarity:.4f}: the sum of all cells"
+        headings = ["", *(token.text for token in second)]
+        notes = [ReportTable(headings=["notes"], rows=[[note] for note in self.notes])] if self.notes else []
+        return [ReportTable(headings=headings, rows=rows, caption=caption, shades=shades.tolist()), *notes]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.models import Network, eval_mode
+from glassformer.pages.report import Report, ReportTable
 
 SLOW = ("scores", "probs")
 """Taps that are computed only for a tape that listens to them, on the explicit path; T × S numbers per head."""
@@ -122,7 +123,27 @@ class TracedLayer:
         return self.stack and f"{self.stack}.{self.first}{last}"
 
 
-def trace(network: Network, batch: Batch, *patterns: str) -> list[TapRow]:
+class Trace(Report, list[TapRow]):
+    """Statistics of the tensor at each tap, in the order of computation: a list that shows itself as a table."""
+
+    def tables(self) -> list[ReportTable]:
+        """A row for each tap; of consecutive layers with equal shapes, the first."""
+        rows = [
+            [
+                f"{layer.path}.{name}".lstrip("."),
+                " ".join(f"{a}{size}" for a, size in zip(row.axes, row.shape, strict=True)),
+            ]
+            + ["–" if x is None else f"{x:.3g}" for x in (row.mean, row.deviation, row.smallest, row.largest)]
+            for layer in fold_layers(self)
+            for name, row in layer.rows.items()
+        ]
+        used = {letter for row in self for letter in row.axes}
+        legend = ", ".join(f"{letter} {meaning}" for letter, meaning in LETTERS.items() if letter in used)
+        caption = f"{len(self)} tensors, of layers with equal shapes those of the first; {legend}"
+        return [ReportTable(headings=["tensor", "shape", "mean", "std", "min", "max"], rows=rows, caption=caption)]
+
+
+def trace(network: Network, batch: Batch, *patterns: str) -> Trace:
     """Run a batch through a network, and compute statistics of taps, in the order of computation.
 
     Args:
@@ -133,7 +154,7 @@ def trace(network: Network, batch: Batch, *patterns: str) -> list[TapRow]:
     tape = _MeasuringTape(network, patterns).attach(network)
     with torch.no_grad(), eval_mode(network):
         network(batch, Flow(tape=tape))
-    return tape.rows
+    return Trace(tape.rows)
 
 
 class _MeasuringTape(Tape):

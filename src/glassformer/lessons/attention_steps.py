@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from textwrap import fill
+from textwrap import fill, wrap
 
 import torch
 from torch import Tensor
@@ -17,10 +17,14 @@ from glassformer.core.dot_product import scaled_dot_product_attention, softmax
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.errors import DataError
 from glassformer.models._text import Encoder
+from glassformer.pages.report import Report, ReportTable
+
+MAX_SIDE = 32
+"""Longest side of a matrix whose numbers a notebook shows."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LessonStep:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LessonStep(Report):
     """One step of the way: what is computed, the tensors it makes, and what to notice in them."""
 
     name: str
@@ -31,6 +35,17 @@ class LessonStep:
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 
+    def tables(self) -> list[ReportTable]:
+        """The tensors with their shapes, and those that are small enough as matrices."""
+        shapes = [[name, str(list(tensor.shape))] for name, tensor in self.tensors.items()]
+        matrices = [
+            _matrix_table(name, tensor.flatten(0, -2))
+            for name, tensor in self.tensors.items()
+            if tensor.dim() > 1 and max(tensor.shape[-2:]) <= MAX_SIDE and tensor.numel() <= MAX_SIDE**2
+        ]
+        about = ReportTable(headings=["tensor", "shape"], rows=shapes, caption=f"{self.name}: {self.formula}")
+        return [about, *matrices, ReportTable(headings=["notice"], rows=[[line] for line in wrap(self.notice, 78)])]
+
     def __str__(self) -> str:
         rows = [f"{self.name}:   {self.formula}"]
         for name, tensor in self.tensors.items():
@@ -40,6 +55,16 @@ class LessonStep:
                 number = "{:7.3f}" if tensor.is_floating_point() else "{:7d}"
                 rows += ["        " + " ".join(map(number.format, row)) for row in tensor.flatten(0, -2).tolist()]
         return "\n".join([*rows, fill(self.notice, 100, initial_indent="    → ", subsequent_indent="      ")])
+
+
+def _matrix_table(name: str, matrix: Tensor) -> ReportTable:
+    numbers = matrix.float()
+    shades = numbers / (float(numbers.abs().max()) or 1.0)
+    number = "{:.3f}" if matrix.is_floating_point() else "{:d}"
+    rows = [[str(i), *map(number.format, row)] for i, row in enumerate(matrix.tolist())]
+    return ReportTable(
+        headings=["", *map(str, range(matrix.shape[-1]))], rows=rows, caption=name, shades=shades.tolist()
+    )
 
 
 def bare_attention(x: Tensor) -> LessonStep:

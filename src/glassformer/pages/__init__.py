@@ -175,16 +175,24 @@ def markdown_text(text: object) -> str:
     return " ".join(str(text).split()).replace("<", "&lt;").replace("|", "\\|")
 
 
-def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
+def html_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    caption: str = "",
+    shades: Sequence[Sequence[float]] | None = None,
+) -> str:
     """An HTML table; the first column holds the row headings.
 
     Args:
         headings: of the columns · rows: their cells; line breaks in a cell are kept
+        shades: colour of the cells behind a row's heading, from -1 to 1
     """
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = "".join(
-        f'<tr><th scope="row">{_cell(row[0])}</th>' + "".join(f"<td>{_cell(x)}</td>" for x in row[1:]) + "</tr>"
-        for row in rows
+        f'<tr><th scope="row">{_cell(row[0])}</th>'
+        + "".join(f"<td{_shade(shades, i, j)}>{_cell(x)}</td>" for j, x in enumerate(row[1:]))
+        + "</tr>"
+        for i, row in enumerate(rows)
     )
     named = f"<caption>{escape(caption)}</caption>" if caption else ""
     return f"<table>{named}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -193,6 +201,14 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], caption: 
 def scroll_region(label: str, html: str, css_class: str = "scroll") -> str:
     """A labelled part of a page that scrolls sideways; it takes the focus, so that a keyboard can scroll it too."""
     return f'<div class="{css_class}" tabindex="0" role="region" aria-label="{escape(label)}">{html}</div>'
+
+
+def _shade(shades: Sequence[Sequence[float]] | None, row: int, column: int) -> str:
+    """The background of a cell: teal above zero, orange below; text stays legible on it, light and dark."""
+    if shades is None or not abs(shades[row][column]) >= 0.01:  # NaN too has none
+        return ""
+    colour = "14 128 148" if shades[row][column] > 0 else "214 110 30"
+    return f' style="background: rgb({colour} / {min(1.0, abs(shades[row][column])) * 0.6:.2f})"'
 
 
 def _cell(text: str) -> str:

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from glassformer.inspect.attribution.target import Target
 from glassformer.inspect.tokens import Token
+from glassformer.pages.report import Report, ReportTable
 
 PartKind = Literal["embedding", "head", "cross head", "attention bias", "feed-forward", "convolution", "biases"]
 
@@ -50,8 +51,8 @@ class Part:
         return where + (self.kind if self.head is None else f"{self.kind} {self.head}")
 
 
-@dataclass(frozen=True)
-class Attribution:
+@dataclass(frozen=True, repr=False)
+class Attribution(Report):
     """What made an output: shares of its logit by input token, by part of the network, and by layer.
 
         attribution.words()                     integrated gradients of each word
@@ -118,6 +119,29 @@ class Attribution:
             f"integrated gradients: {self.steps} steps from {self.baseline}; completeness gap {self.gap:.2%} of the "
             f"change {change:+.3f}" + (": more than 1 %, so read them with care" if self.gap > 0.01 else ""),
             f"direct logit attribution: {'; '.join(self.approximations)}; what is left over: {self.remainder:+.1e}",
+        ]
+
+    def tables(self) -> list[ReportTable]:
+        """What each word has of the output, by integrated gradients; the parts that added most; what to know."""
+        target = f"{self.target.title}: logit {self.target.score:.3f}, probability {self.target.probability:.1%}"
+        shown = []
+        for stream, words in self.words().items():
+            largest = max((abs(value) for _, value in words), default=1.0) or 1.0
+            shown.append(
+                ReportTable(
+                    headings=[stream, "integrated gradients"],
+                    rows=[[word, f"{value:+.3f}"] for word, value in words],
+                    caption=target,
+                    shades=[[value / largest] for _, value in words],
+                )
+            )
+        parts = [[part.name, f"{part.value:+.3f}"] for part in self.strongest()]
+        caption = f"direct logit attribution, the largest of {len(self.parts)} parts"
+        notes = [[note] for note in self.notes()]
+        return [
+            *shown,
+            ReportTable(headings=["part", "added to the logit"], rows=parts, caption=caption),
+            ReportTable(headings=["notes"], rows=notes),
         ]
 
     def to_dict(self) -> dict[str, Any]:

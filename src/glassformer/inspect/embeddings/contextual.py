@@ -20,6 +20,7 @@ from glassformer.errors import ConfigError, DataError, import_optional
 from glassformer.files import safe_repr
 from glassformer.inspect.embeddings.senses import Senses, cluster_senses
 from glassformer.pages import html_table
+from glassformer.pages.report import Report, ReportTable
 
 POOLINGS = ("word", "first", "mean")
 """Which tokens a vector is the mean of: the word's pieces, the first token alone, or all tokens of the text."""
@@ -48,8 +49,8 @@ class Occurrence:
         return f"{self.sentence}:{self.position}"
 
 
-@dataclass(frozen=True, slots=True)
-class LayerCurve:
+@dataclass(frozen=True, slots=True, repr=False)
+class LayerCurve(Report):
     """Mean cosine similarities at each level.
 
     all: of all pairs · within, between: of pairs with the same label, and with different ones; NaN where there are none
@@ -85,12 +86,13 @@ class LayerCurve:
     def to_dict(self) -> dict[str, list[float | None]]:
         return {name: [None if np.isnan(x) else float(x) for x in values] for name, values in self.columns().items()}
 
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), caption=self.caption)
+    def tables(self) -> list[ReportTable]:
+        headings, rows = self.table()
+        return [ReportTable(headings=headings, rows=rows, caption=self.caption)]
 
 
-@dataclass(frozen=True, slots=True)
-class CosineTable:
+@dataclass(frozen=True, slots=True, repr=False)
+class CosineTable(Report):
     """Cosine similarities of all pairs of occurrences [N, N]; row and column i are occurrence i."""
 
     values: np.ndarray
@@ -118,8 +120,10 @@ class CosineTable:
     def to_dict(self) -> dict[str, Any]:
         return {"occurrences": [item.key for item in self.items], "cosine": self.values.round(6).tolist()}
 
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), caption="cosine similarity of each pair of occurrences (sentence:position)")
+    def tables(self) -> list[ReportTable]:
+        headings, rows = self.table()
+        caption = "cosine similarity of each pair of occurrences (sentence:position)"
+        return [ReportTable(headings=headings, rows=rows, caption=caption, shades=self.values.tolist())]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, unit_rows
 from glassformer.inspect.embeddings.occurrences import embed_words
-from glassformer.pages import html_table
+from glassformer.pages.report import Report, ReportTable
 from glassformer.pretrained import PretrainedModel
 
 RESAMPLES = 1_000
@@ -51,8 +51,8 @@ class WordChange:
     control: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticChange:
+@dataclass(frozen=True, slots=True, repr=False)
+class SemanticChange(Report):
     """Semantic change of a word between two corpora, and of control words. names: of the corpora"""
 
     words: tuple[WordChange, ...]
@@ -89,8 +89,9 @@ class SemanticChange:
 
         return {"corpora": list(self.names), "layers": self.layers, "words": [asdict(each) for each in self.words]}
 
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), caption=self.caption)
+    def tables(self) -> list[ReportTable]:
+        headings, rows = self.table()
+        return [ReportTable(headings=headings, rows=rows, caption=self.caption)]
 
 
 def semantic_change(

@@ -37,6 +37,7 @@ from glassformer.inspect.patching.patches import (
 )
 from glassformer.inspect.patching.readout import Readout, readout
 from glassformer.models import eval_mode
+from glassformer.pages.report import Report, ReportTable
 
 if TYPE_CHECKING:
     from glassformer.inspect.session import Session
@@ -258,8 +259,8 @@ def _metric(read: Readout, base: Tensor, other: Tensor | None, direction: str, o
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PatchResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PatchResult(Report):
     """What one patch changes. components: as they are written · patched: its logits [C] · base, source: without it."""
 
     components: tuple[str, ...]
@@ -287,6 +288,15 @@ class PatchResult:
         """The most likely classes before or after the patch, and the target, most likely after it first."""
         return self.patching.changes(self.patched, count)
 
+    def tables(self) -> list[ReportTable]:
+        """The classes before and after the patch."""
+        rows = [
+            [change.name, *(_shown(p) for p in (change.probability_before, change.probability_after))]
+            for change in self.top()
+        ]
+        caption = f"{', '.join(self.components)}: {self.patching.metric} {self.before:.3f} → {self.after:.3f}"
+        return [ReportTable(headings=["output", "before", "after"], rows=rows, caption=caption)]
+
     def text(self, max_new_tokens: int = 20) -> tuple[str, str]:
         """Greedy continuations without and with the patch. Zeros and means hold for new tokens too, swaps do not.
 
@@ -305,6 +315,10 @@ class PatchResult:
             "normalised": finite(self.normalised),
             "classes": [change.to_dict() for change in self.top(count)],
         }
+
+
+def _shown(probability: float | None) -> str:
+    return "–" if probability is None else f"{probability:.1%}"
 
 
 def continuations(patching: Patching, patch: Patch, count: int) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.inspect.patching.effects import Patching, PatchOptions, PredictionChange, finite, patching
 from glassformer.inspect.patching.patches import Component
+from glassformer.pages.report import Report, ReportTable
 
 if TYPE_CHECKING:
     from glassformer.inspect.session import Session
@@ -33,8 +34,8 @@ MAX_DETAILED = 1_000
 """Patches of a sweep of each of which the most likely classes are noted."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PatchSweep:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PatchSweep(Report):
     """The effect of each patch of a sweep.
 
     rows: layers · columns: heads, or the words at the positions · components: what was patched, as it is written
@@ -80,6 +81,23 @@ class PatchSweep:
         names = [name for row in self.components for name in row]
         order = flat.argsort(descending=True, stable=True)[:count].tolist()
         return [(name, float(self.effects.flatten()[at])) for at in order if (name := names[at]) is not None]
+
+    def tables(self) -> list[ReportTable]:
+        """The effect of each patch, a row for each layer; and the largest."""
+        neutral = 1.0 if self.normalised is not None and self.patching.direction == "noising" else 0.0
+        away = self.effects - neutral
+        shades = away / (float(away.abs().nan_to_num(0.0).max()) or 1.0)
+        rows = [
+            [name, *("–" if value != value else f"{value:.2f}" for value in line)]
+            for name, line in zip(self.rows, self.effects.tolist(), strict=True)
+        ]
+        what = "the metric" if self.normalised is None else "0 = as the corrupt text, 1 = as the clean one"
+        caption = f"{self.patching.metric}: {'change of ' if self.normalised is None else ''}{what}, for each patch"
+        largest = [[name, f"{value:.3f}"] for name, value in self.strongest()]
+        return [
+            ReportTable(headings=["", *self.columns], rows=rows, caption=caption, shades=shades.tolist()),
+            ReportTable(headings=["largest effect", ""], rows=largest),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
