@@ -311,3 +311,33 @@ def test_a_folder_says_what_it_lacks(tmp_path: Path) -> None:
     assert missing_files(tmp_path) == ["x.safetensors"]
     (tmp_path / "x.safetensors").write_text("")
     assert missing_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("blob", ["file", "link"])
+def test_a_file_out_of_the_cache_is_never_moved(serve: Serve, tmp_path: Path, blob: str) -> None:
+    """A damaged name may lead to any file of the user: its link goes, in the snapshot or among the blobs."""
+    server = serve(repository())
+    cache, precious = tmp_path / "cache", tmp_path / ("ab" * 32)
+    name = fetch(server, cache) / "model.safetensors"
+    precious.write_bytes(b"a thesis")
+    if blob == "link":
+        stored = name.resolve()
+        stored.unlink()
+        stored.symlink_to(precious)
+    else:
+        name.unlink()
+        name.symlink_to(precious)
+    with pytest.raises(WeightsError, match="it is quarantined"):
+        fetch(server, cache, offline=True)
+    assert precious.read_bytes() == b"a thesis" and not precious.is_symlink()
+    assert (fetch(server, cache) / "model.safetensors").read_bytes() == server.repository.files["model.safetensors"]
+    assert precious.read_bytes() == b"a thesis"
+
+
+def test_a_loop_of_links_ends(serve: Serve, tmp_path: Path) -> None:
+    server = serve(repository())
+    name = fetch(server, tmp_path) / "model.safetensors"
+    stored = name.resolve()
+    stored.unlink()
+    stored.symlink_to(stored)
+    assert (fetch(server, tmp_path) / "model.safetensors").read_bytes() == server.repository.files["model.safetensors"]

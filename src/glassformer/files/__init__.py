@@ -13,6 +13,7 @@ of `[[[[`). Here the size is bounded before parsing, and every violation is an e
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -70,6 +71,25 @@ def open_regular_file(path: Path, error: type[GlassformerError] = WeightsError) 
     return open(handle, "rb"), status.st_size
 
 
+def append_handle(path: Path) -> int:
+    """Open a file that an earlier process may have left, to read it, cut it and append to it; made where it is missing.
+
+    A folder that came from elsewhere may hold a link in its place: what it leads to is never changed.
+
+    Returns: a handle, for `open(handle, "a+b")`.
+    Raises: OSError: as the system refuses; a symbolic link, or no regular file.
+    """
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "is a symbolic link, and what it leads to is not changed; remove the link")
+    # O_NOFOLLOW: a link that takes its place meanwhile. O_NONBLOCK: as in `open_regular_file`.
+    flags = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | flags, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a regular file; remove it")
+    return handle
+
+
 def nearest_path(path: Path) -> str:
     """A hint for a path that does not exist: `; nearest: 'runs/mood'`, of the names beside it, or an empty string."""
     try:
@@ -108,12 +128,12 @@ def check_link(folder: Path, path: Path, error: type[GlassformerError] = Weights
         real, root = path.resolve(), folder.resolve()
     except (OSError, RuntimeError) as problem:  # RuntimeError: a loop of links, before Python 3.13
         raise error(f"{path}: cannot be opened: {error_reason(problem)}") from problem
-    if any(allowed in real.parents for allowed in (root, *_blob_stores(root))):
+    if any(allowed in real.parents for allowed in (root, *blob_stores(root))):
         return
     raise error(f"{path}: is a link that leads out of the model's folder, to {real}; copy the file into the folder")
 
 
-def _blob_stores(folder: Path) -> list[Path]:
+def blob_stores(folder: Path) -> list[Path]:
     """The blob folders that links of a Hub snapshot may lead to: its repository's, and the cache's shared one."""
     for snapshots in folder.parents:
         repository = snapshots.parent

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import DataError, GlassformerError, MissingModelError, WeightsError
-from glassformer.files import file_sha256
+from glassformer.files import blob_stores, file_sha256
 from glassformer.files.atomic import atomic_file
 from glassformer.hub.find import (
     ADAPTER_CONFIG,
@@ -201,6 +201,7 @@ def _hub_error(request: HubRequest, problem: Exception) -> MissingModelError:
     return MissingModelError(f"{request.name}: {what}{similar_models(request.name)}")
 
 
+MAX_LINKS = 40  # as Linux follows; a loop ends
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
@@ -252,20 +253,27 @@ class SnapshotRecord:
     def quarantine(self, name: str) -> None:
         """Move a damaged file out of the cache, so that it is downloaded again, and can still be examined.
 
+        A link may lead anywhere. Only what lies in the cache is moved or removed: of a file elsewhere only the link.
         Raises: OSError: the cache cannot be written.
         """
         damaged_folder = self._path.parent / "damaged"
         damaged_folder.mkdir(parents=True, exist_ok=True)
         # Every link from the snapshot to the file itself; another process may have moved some of them already.
         links = [self.folder / name]
-        while links[-1].is_symlink():
+        while links[-1].is_symlink() and len(links) < MAX_LINKS:
             links.append(links[-1].parent / os.readlink(links[-1]))
-        for link in links:
+        for link in filter(self._is_in_cache, links):
             with suppress(FileNotFoundError):
                 if link.is_symlink():
                     link.unlink()
                 else:
                     os.replace(link, damaged_folder / f"{link.name}.{secrets.token_hex(4)}")
+
+    def _is_in_cache(self, path: Path) -> bool:
+        """Whether a file, or a link itself, lies in the snapshot or where its links may lead (`files.check_link`)."""
+        folder = path.parent.resolve()
+        stores = [self.folder.resolve(), *blob_stores(self.folder.resolve())]
+        return any(folder == store or store in folder.parents for store in stores)
 
     def _save(self, **changes: Any) -> None:
         if all(self._record.get(key) == value for key, value in changes.items()) and self._path.exists():
