@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -181,3 +184,59 @@ def test_the_first_writer_wins(tmp_path: Path) -> None:
     store = ExampleStore.make(slow(), tmp_path, "k")
     (place,) = tmp_path.iterdir()
     assert len(store) == 2 and [(place / "store.json").stat().st_ino] == inode
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (0, ["input_ids", "O", True, []]),
+        (0, ["input_ids", "U4", True, []]),
+        (0, ["input_ids", "int32", True, [-1]]),
+        (0, ["input_ids", "int32", True, ["a"]]),
+        (0, ["../../outside", "int32", True, []]),
+        (0, 3),
+        (1, ["labels", "int16", False, []]),
+        (1, ["labels", "int8", False, []]),
+    ],
+)
+def test_odd_metadata_is_no_store(tmp_path: Path, column: int, value: Any) -> None:
+    """Bytes of a file that were taken for Python's objects would end the process, or worse."""
+    (folder,) = (ExampleStore.make(EXAMPLES, tmp_path, "k"), *tmp_path.iterdir())[1:]
+    metadata = json.loads((folder / "store.json").read_text())
+    metadata["columns"][column] = value
+    (folder / "store.json").write_text(json.dumps(metadata))
+    assert ExampleStore._open(folder, "k") is None
+    assert all(map(same, ExampleStore.make(EXAMPLES, tmp_path, "k"), EXAMPLES))
+
+
+@pytest.mark.parametrize("offsets", [[0, 5, 3], [-4, 0, 5], [1, 2, 5], [0, 1 << 62, 5]])
+def test_offsets_that_do_not_divide_the_values(tmp_path: Path, offsets: list[int]) -> None:
+    ExampleStore.make([{"a": [1, 2, 3]}, {"a": [4, 5]}], tmp_path, "k")
+    (folder,) = tmp_path.iterdir()
+    content = np.array(offsets, np.int64).tobytes()
+    (folder / "a.offsets").write_bytes(content)
+    metadata = json.loads((folder / "store.json").read_text())
+    metadata["digests"]["a.offsets"] = hashlib.sha256(content).hexdigest()
+    (folder / "store.json").write_text(json.dumps(metadata))
+    assert ExampleStore._open(folder, "k") is None
+
+
+@pytest.mark.parametrize("name", ["input_ids.values", "store.json"])
+def test_a_pipe_or_a_link_out_of_a_store_is_not_read(tmp_path: Path, name: str) -> None:
+    ExampleStore.make(EXAMPLES, tmp_path, "k")
+    (folder,) = tmp_path.iterdir()
+    (folder / name).rename(tmp_path / "outside")
+    os.mkfifo(folder / name)
+    assert ExampleStore._open(folder, "k") is None
+    (folder / name).unlink()
+    (folder / name).symlink_to(tmp_path / "outside")
+    assert (ExampleStore._open(folder, "k") is None) is (name != "store.json")
+
+
+def test_a_stray_name_next_to_a_store_is_left_alone(tmp_path: Path) -> None:
+    ExampleStore.make(EXAMPLES, tmp_path, "k")
+    (folder,) = tmp_path.iterdir()
+    stray = tmp_path / f"{folder.name}.part.{socket.gethostname()}.notes"
+    folder.rename(stray)
+    assert len(ExampleStore.make(EXAMPLES, tmp_path, "k")) == len(EXAMPLES)
+    assert stray.is_dir()

@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from itertools import chain, islice
@@ -27,7 +27,15 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.files import error_reason, file_sha256, safe_repr
+from glassformer.files import (
+    check_link,
+    error_reason,
+    file_sha256,
+    open_regular_file,
+    read_json_object,
+    safe_repr,
+)
+from glassformer.files.atomic import remove_folder
 
 VERSION = 1
 METADATA = "store.json"
@@ -141,21 +149,20 @@ class ExampleStore:
         """Open the store in a folder; None if it is missing, damaged or of another key."""
 
         def mapped(name: str, dtype: str) -> Any:
-            with (folder / name).open("rb") as file:
+            check_link(folder, folder / name, DataError)
+            file, size = open_regular_file(folder / name, DataError)
+            with file:
                 if file_sha256(file) != metadata["digests"][name]:
                     raise ValueError("damaged")
-                empty = os.fstat(file.fileno()).st_size == 0  # an empty file cannot be mapped
-            return b"" if empty else np.memmap(folder / name, dtype, mode="r")
+                return np.memmap(file, dtype, mode="r") if size else b""  # an empty file cannot be mapped
 
         try:
-            metadata = json.loads((folder / METADATA).read_bytes())
+            metadata = read_json_object(folder / METADATA, DataError)
             if metadata["version"] != VERSION or metadata["key"] != key:
                 return None
-            columns = [
-                RaggedColumn(name, dtype, ragged, tuple(shape)) for name, dtype, ragged, shape in metadata["columns"]
-            ]
+            columns = [RaggedColumn.read(*column) for column in metadata["columns"]]
             return cls(columns, _arrays(columns, mapped), metadata["digests"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (DataError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
             return None
 
 
@@ -180,6 +187,17 @@ class RaggedColumn:
     def offsets(self) -> str:
         """The file of the offsets at which arrays begin."""
         return f"{self.name}.offsets"
+
+    @classmethod
+    def read(cls, name: str, dtype: str, ragged: bool, shape: Sequence[int]) -> RaggedColumn:
+        """A column as the metadata of a store describes it.
+
+        Raises: TypeError, ValueError: something else than was written, such as a type that is not numeric: bytes of a
+            file that are taken for Python's objects would be anything.
+        """
+        if np.dtype(dtype).kind not in NUMBERS or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError(f"no column of numbers: {safe_repr([name, dtype, shape])}")
+        return cls(str(name), dtype, bool(ragged), tuple(shape))
 
     @classmethod
     def of(cls, name: str, value: Any) -> RaggedColumn:
@@ -279,7 +297,11 @@ def _arrays(columns: Iterable[RaggedColumn], read: Callable[[str, str], Any]) ->
         values = np.frombuffer(read(column.values, column.dtype), column.dtype)
         arrays[column.values] = values.reshape(-1, *column.shape)
         if column.ragged:
-            arrays[column.offsets] = np.frombuffer(read(column.offsets, "int64"), "int64")
+            offsets = arrays[column.offsets] = np.frombuffer(read(column.offsets, "int64"), "int64")
+            if offsets[0] != 0 or offsets[-1] != len(arrays[column.values]) or (np.diff(offsets) < 0).any():
+                raise ValueError(f"{column.offsets} does not divide its values")
+    if len({len(arrays[x.offsets]) - 1 if x.ragged else len(arrays[x.values]) for x in columns}) != 1:
+        raise ValueError("columns of different lengths")
     return arrays
 
 
@@ -288,8 +310,9 @@ def _remove_stale(folder: Path) -> None:
     if os.name != "posix":
         return  # on Windows os.kill(pid, 0) would end the process
     for part in folder.parent.glob(f"{folder.name}.part.{socket.gethostname()}.*"):
-        if (pid := int(part.suffix[1:])) == os.getpid() or not _is_running(pid):
-            shutil.rmtree(part)
+        pid = part.suffix[1:]
+        if pid.isdecimal() and (int(pid) == os.getpid() or not _is_running(int(pid))):
+            remove_folder(part)
 
 
 def _is_running(pid: int) -> bool:
