@@ -517,3 +517,25 @@ def test_a_checkpoint_with_the_manifest_of_another_step_is_warned_of(tmp_path: P
     shutil.copy(saves.folder / "step-00000001" / "manifest.json", saves.folder / "step-00000002" / "manifest.json")
     with pytest.warns(UserWarning, match="is of step 1; it belongs to another checkpoint.*step-00000002 is skipped"):
         assert loads(saves.latest()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"step": 2}, "is of step 2; it belongs to another"),
+        ({"step": "3"}, "is no manifest"),
+        ({"number": "9"}, "it belongs to another"),
+        ({"files": 3}, "is no manifest"),
+        ({"files": {"a": {}}}, "is no manifest"),
+        ({"about": 3}, "is no manifest"),
+    ],
+)
+def test_odd_values_of_a_manifest_are_warned_of(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    """Its own digest is right."""
+    saves = saved(tmp_path, 2, 3)
+    manifest = saves.folder / "step-00000003" / "manifest.json"
+    content = {**json.loads(manifest.read_text()), **change}
+    content.pop("sha256")
+    manifest.write_bytes(checkpoints._with_digest(content))
+    with pytest.warns(UserWarning, match=f"{message}.*step-00000003 is skipped"):
+        assert loads(saves.latest()) == 2

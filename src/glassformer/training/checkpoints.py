@@ -299,19 +299,24 @@ def read_manifest(folder: Path) -> Checkpoint:
     content.pop("sha256", None)
     if _with_digest(content) != data:
         raise WeightsError(f"{path}: its SHA-256 is not that of the manifest; it is damaged")
-    if int(_STEP.findall(folder.name)[0]) != content["step"]:
-        raise WeightsError(f"{path}: is of step {content['step']}; it belongs to another checkpoint")
-    for name in content["files"]:
+    try:
+        checkpoint = Checkpoint(
+            step=content["step"],
+            folder=folder,
+            about=dict(content["about"]),
+            best=bool(content["best"]),
+            number=content["number"],
+            files={name: (int(file["bytes"]), str(file["sha256"])) for name, file in content["files"].items()},
+        )
+        of_another = int(_STEP.findall(folder.name)[0]) != checkpoint.step or not isinstance(checkpoint.number, int)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise WeightsError(f"{path}: is no manifest of a checkpoint") from None
+    if of_another:
+        raise WeightsError(f"{path}: is of step {safe_repr(checkpoint.step)}; it belongs to another checkpoint")
+    for name in checkpoint.files:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
             raise WeightsError(f"{path}: names {safe_repr(name)}, which is not in its folder")
-    return Checkpoint(
-        step=content["step"],
-        folder=folder,
-        about=content["about"],
-        best=content["best"],
-        number=content["number"],
-        files={name: (file["bytes"], file["sha256"]) for name, file in content["files"].items()},
-    )
+    return checkpoint
 
 
 def _remove(folder: Path) -> None:
