@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -432,3 +433,110 @@ def test_a_killed_process_is_resumed(shared: Path, source: Path, tmp_path: Path)
         )
         assert done.returncode == (-signal.SIGKILL if left else 0)
     assert contents(folders[0]) == contents(folders[1])
+
+
+# ── an index from elsewhere ──────────────────────────────────────────────────────────────────────────────
+
+
+def stopped(stories: Model, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """An index that was stopped after a chunk; what its index.json holds."""
+    monkeypatch.setattr(build, "CHUNK_TOKENS", 100)
+
+    def stop(done: int, of: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        index_corpus(stories, source, folder, progress=stop, **OPTIONS)
+    values: dict[str, Any] = json.loads((folder / "index.json").read_text())
+    assert not values["progress"]["complete"]
+    return values
+
+
+@pytest.mark.parametrize("name", ["../thesis.txt", "ABSOLUTE", "thesis.txt", "sub/thesis.txt"])
+def test_files_that_settings_do_not_name_are_not_cut(
+    stories: Model, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folder = tmp_path / "index"
+    values = stopped(stories, source, folder, monkeypatch)
+    name = str(tmp_path / "thesis.txt") if name == "ABSOLUTE" else name
+    thesis = folder / name
+    thesis.parent.mkdir(exist_ok=True)
+    thesis.write_text("many years of work")
+    values["progress"]["files"][name] = [0, 0]
+    (folder / "index.json").write_text(json.dumps(values))
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    with pytest.raises(DataError, match=r"is damaged .*do not include"):
+        index_corpus(stories, source, folder, **OPTIONS)
+    assert thesis.read_text() == "many years of work"
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize("name", ["tokens.bin", "head.1.3.bin", "neurons.1.bin", "index.json"])
+def test_links_in_an_index_are_not_written_through(
+    stories: Model, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folder, thesis = tmp_path / "index", tmp_path / "thesis.txt"
+    stopped(stories, source, folder, monkeypatch)
+    (folder / name).rename(thesis)
+    thesis.write_bytes(thesis.read_bytes() + b" " * 99)
+    before = thesis.read_bytes()
+    (folder / name).symlink_to(thesis)
+    others = {path: path.read_bytes() for path in folder.iterdir()}
+    if name == "index.json":  # replaced, as every file that is written as a whole
+        index_corpus(stories, source, folder, **OPTIONS)
+    else:
+        with pytest.raises(DataError, match=f"{name}: is a link"):
+            index_corpus(stories, source, folder, **OPTIONS)
+        assert {path: path.read_bytes() for path in folder.iterdir()} == others
+    assert thesis.read_bytes() == before
+
+
+def with_right_checksums(folder: Path, name: str, content: bytes) -> None:
+    (folder / name).write_bytes(content)
+    values = json.loads((folder / "index.json").read_text())
+    values["progress"]["files"][name] = [len(content), zlib.crc32(content)]
+    (folder / "index.json").write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize("name", ["tokens.bin", "offsets.bin", "windows.bin", "texts.bin", "neurons.1.bin"])
+@pytest.mark.parametrize("value", [-1, 1 << 30])
+def test_wrong_content_with_right_checksums_is_a_clear_error(
+    stories: Model, index: CorpusIndex, tmp_path: Path, name: str, value: int
+) -> None:
+    folder = broken(index, tmp_path)
+    size, dtype = (folder / name).stat().st_size, {"windows.bin": "<i8", "texts.bin": "u1"}.get(name, "<i4")
+    content = np.full(size // np.dtype(dtype).itemsize, 255 if dtype == "u1" else value, dtype).tobytes()
+    with_right_checksums(folder, name, content)
+    with pytest.raises(DataError, match=f"{name}: "):
+        corpus = CorpusSearch(stories, folder)
+        corpus.search("time flies", token=1, layer=LAYER, attention=(0, 1), count=50)
+        corpus.neuron(1, 7)
+
+
+@pytest.mark.parametrize(
+    ("where", "key", "value"),
+    [
+        ("settings", "rows", True),
+        ("settings", "heads", [[1, -3]]),
+        ("settings", "layers", ["../2"]),
+        ("settings", "model", 3),
+        ("settings", "width", 1 << 70),
+        ("progress", "tokens", "many"),
+        ("progress", "windows", -1),
+        ("progress", "complete", 1),
+        ("progress", "chunks", 1 << 70),
+        ("progress", "rows", 10**6),
+        ("progress", "files", {"tokens.bin": ["x" * 10_000, 0]}),
+        ("progress", "files", {"tokens.bin": 3}),
+        ("progress", "other", 3),
+    ],
+)
+def test_odd_metadata_is_a_clear_error(index: CorpusIndex, tmp_path: Path, where: str, key: str, value: Any) -> None:
+    folder = broken(index, tmp_path)
+    values = json.loads((folder / "index.json").read_text())
+    values[where][key] = value
+    (folder / "index.json").write_text(json.dumps(values))
+    with pytest.raises(DataError, match="is damaged") as raised:
+        CorpusIndex(folder)
+    assert len(str(raised.value)) < 500

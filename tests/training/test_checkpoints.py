@@ -523,7 +523,7 @@ def test_a_checkpoint_with_the_manifest_of_another_step_is_warned_of(tmp_path: P
     ("change", "message"),
     [
         ({"step": 2}, "is of step 2; it belongs to another"),
-        ({"step": "3"}, "is no manifest"),
+        ({"step": "3"}, "it belongs to another"),
         ({"number": "9"}, "it belongs to another"),
         ({"files": 3}, "is no manifest"),
         ({"files": {"a": {}}}, "is no manifest"),

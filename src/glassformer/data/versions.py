@@ -18,7 +18,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import file_sha256, read_json_object, safe_repr
-from glassformer.files.atomic import disk_errors, write_json
+from glassformer.files.atomic import disk_errors, remove_folder, write_json
 
 CARD, FACTS, SUMS = "README.md", "version.json", "SHA256SUMS"
 VERSION = re.compile(r"\d+(\.\d+){0,2}([-+][0-9A-Za-z.-]+)?")
@@ -39,7 +39,7 @@ def write_version(root: Path, version: str, rows: Mapping[Path, int], card: str)
     if folder.exists():
         raise DataError(f"{folder}: exists already, and a version never changes; give the new one another number")
     with disk_errors(folder, DataError):
-        shutil.rmtree(unfinished, ignore_errors=True)
+        remove_folder(unfinished)
         unfinished.mkdir(parents=True)
         facts = {}
         for file, count in rows.items():

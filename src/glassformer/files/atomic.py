@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,6 +58,17 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             partial.unlink()
         raise
     flush_folder(path.parent)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that a process which has ended may have left; of a link only the link itself.
+
+    Raises: OSError: something of it cannot be removed.
+    """
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder)
 
 
 def write_text(path: Path, text: str) -> None:

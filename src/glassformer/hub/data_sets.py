@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, nearest
-from glassformer.files import error_reason, max_unpacked_bytes, read_json_object, safe_repr
+from glassformer.files import append_handle, error_reason, max_unpacked_bytes, read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
 from glassformer.files.parsing import parse_dataclass
 from glassformer.hub.find import connections_off
@@ -218,6 +218,8 @@ def _download(url: str, partial: Path) -> None:
                 response.raise_for_status()
                 _receive(response, partial, resumed=response.status_code == PARTIAL_CONTENT)
             return
+        except DataError:
+            raise
         except Exception as problem:  # the client documents no set of errors: its own, its transport's, the system's
             if attempt == ATTEMPTS - 1 or not partial.exists() or partial.stat().st_size == start:
                 raise _unavailable(url, problem) from problem
@@ -229,9 +231,12 @@ def _receive(response: Any, partial: Path, *, resumed: bool) -> None:
     length = response.headers.get("Content-Length", "")
     name = os.path.basename(response.url.path)
     with (
-        partial.open("ab" if resumed else "wb") as stream,
+        disk_errors(partial, DataError, "the download"),
+        open(append_handle(partial), "a+b") as stream,
         progress_bar(name, int(length) if length.isdigit() else None) as advance,
     ):
+        if not resumed:
+            stream.truncate(0)
         for chunk in response.iter_bytes():
             stream.write(chunk)
             advance(len(chunk))

@@ -52,7 +52,7 @@ def page(title: str, body: str, *, style: str, script: str = "") -> str:
 
 def write_page(path: str | Path, html: str) -> Path:
     """Write a page atomically. Returns: its path. Raises: DataError: it cannot be written."""
-    with disk_errors(path, DataError, "the page"), atomic_file(Path(path).resolve()) as stream:
+    with disk_errors(path, DataError, "the page"), atomic_file(Path(path)) as stream:
         stream.write(html.encode("utf-8", "replace"))
     return Path(path)
 

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 from glassformer.deprecation import former_names
 from glassformer.errors import DataError
-from glassformer.files import error_reason, open_regular_file
+from glassformer.files import append_handle, error_reason, open_regular_file
 from glassformer.files.parsing import json_value
 
 NONFINITE = ("nan", "inf", "-inf")
@@ -56,7 +56,7 @@ class EventLog:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         try:
-            self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115  closed by `close`
+            self._file = open(append_handle(self.path), "a+b", buffering=0)  # noqa: SIM115  closed by `close`
         except OSError as problem:
             raise DataError(f"{self.path}: the log cannot be opened: {error_reason(problem)}") from problem
         self._warned = False

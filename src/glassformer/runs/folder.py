@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from glassformer import __version__
 from glassformer.errors import ConfigError, DataError, GlassformerError
-from glassformer.files import nearest_path, open_regular_file, safe_repr
+from glassformer.files import append_handle, nearest_path, open_regular_file, safe_repr
 from glassformer.files.parsing import parse_yaml
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class RunLock:
         """Whether `flock` acquired it; None where there are no such locks."""
         if sys.platform == "win32":
             return None
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = append_handle(self.path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:
@@ -172,7 +172,7 @@ class RunLock:
         _handles.add(handle)
         with suppress(OSError):  # a full disk: the lock is held all the same
             os.ftruncate(handle, 0)
-            os.pwrite(handle, _own_name().encode(), 0)
+            os.write(handle, _own_name().encode())
         return True
 
     def _try_rename(self) -> bool:

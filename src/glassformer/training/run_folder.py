@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import error_reason, file_sha256
-from glassformer.files.atomic import atomic_file
+from glassformer.files.atomic import atomic_file, remove_folder
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
 from glassformer.runs.digest import update_digest
@@ -146,7 +146,7 @@ class RunFolder:
         new, old, path = (self.path / name for name in (f".{MODEL}.new", f".{MODEL}.old", MODEL))
         try:
             for left in (new, old):
-                shutil.rmtree(left, ignore_errors=True)
+                remove_folder(left)
             model.save_pretrained(new)
             sums = "".join(f"{file_sha256(file)}  {file.name}\n" for file in sorted(new.iterdir()))
             with atomic_file(new / SUMS) as stream:

@@ -14,7 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from glassformer.errors import ConfigError, import_optional, nearest
+from glassformer.errors import ConfigError, DataError, import_optional, nearest
+from glassformer.files import read_text
+from glassformer.files.atomic import disk_errors, write_text
 from glassformer.training.callbacks import Callback, StepReport
 
 if TYPE_CHECKING:
@@ -176,7 +178,8 @@ def _folder(trainer: Trainer) -> Path:
 def _run_id(path: Path, *, fresh: bool) -> str:
     """The id of a run, the same when it is resumed; a run that starts anew has a new one."""
     if not fresh and path.is_file():
-        return path.read_text("ascii").strip()
+        return read_text(path, DataError).strip()
     run_id = secrets.token_hex(4)
-    path.write_text(run_id, "ascii")
+    with disk_errors(path, DataError):
+        write_text(path, run_id)
     return run_id

@@ -12,7 +12,6 @@ training resumes from none that is damaged.
 from __future__ import annotations
 
 import re
-import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from glassformer.errors import DataError, WeightsError
-from glassformer.files.atomic import disk_errors, flush_folder
+from glassformer.files.atomic import disk_errors, flush_folder, remove_folder
 from glassformer.hf.custom_models import CustomModel
 from glassformer.hf.trainer.callbacks import TrainerState
 from glassformer.model import Model
@@ -76,7 +75,7 @@ def save_checkpoint(
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     best = state.best_global_step == state.global_step
     with disk_errors(folder, DataError):
-        shutil.rmtree(unfinished, ignore_errors=True)
+        remove_folder(unfinished)
         save_model(model, processing_class, unfinished)
         tensors, values = optimiser_tensors(optimizer, model.named_parameters())
         tensors |= {f"{RANDOM}{name}": x for name, x in capture_rng().items()}
@@ -92,9 +91,9 @@ def remove_checkpoint(folder: Path) -> None:
     """Remove a checkpoint, if it is there; a kill meanwhile leaves no part of one under its name."""
     if folder.is_dir():
         removed = folder.with_name(f".{folder.name}.removed")
-        shutil.rmtree(removed, ignore_errors=True)
+        remove_folder(removed)
         folder.rename(removed)
-        shutil.rmtree(removed)
+        remove_folder(removed)
 
 
 def check_checkpoint(folder: Path) -> None:

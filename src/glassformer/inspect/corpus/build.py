@@ -126,7 +126,7 @@ def _index(
     settings, done = writer.settings, writer.progress
     tops = TopActivations(settings)
     if done.chunks:
-        tops.read(writer.folder / neurons_file(done.chunks))
+        tops.read(writer.folder / neurons_file(done.chunks), done.tokens)
     size = max(1, min(CHUNK_TOKENS, CHUNK_BYTES // settings.bytes_per_token))
     progress(done.rows, len(rows))
     with eval_mode(model.network), torch.no_grad():

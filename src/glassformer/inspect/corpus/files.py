@@ -13,6 +13,7 @@ atomically. So a process may be killed at any point: what is longer than recorde
 
 from __future__ import annotations
 
+import math
 import os
 import zlib
 from collections.abc import Iterator, Mapping
@@ -23,13 +24,15 @@ from typing import Any, Self
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.files import read_json_object
+from glassformer.files import append_handle, open_regular_file, read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, disk_errors, flush_folder, write_json
 
 FORMAT, VERSION = "glassformer corpus index", 1
 METADATA = "index.json"
 SPECIAL, CONTINUES = 1, 2
 BLOCK_BYTES = 1 << 24
+ENTRY = np.dtype([("value", "<f4"), ("token", "<i8")])
+"""Of the top activations of a neuron."""
 
 Head = tuple[int, int]
 
@@ -84,11 +87,13 @@ class IndexSettings:
         """Raises: KeyError, TypeError, ValueError: something else than `to_dict` gives."""
         given = {x.name: values[x.name] for x in fields(cls)}
         for name in ("layers", "neurons"):
-            given[name] = tuple(int(number) for number in given[name])
-        given["heads"] = tuple((int(layer), int(head)) for layer, head in given["heads"])
+            given[name] = tuple(_count(name, number) for number in given[name])
+        given["heads"] = tuple((_count("heads", layer), _count("heads", head)) for layer, head in given["heads"])
         for name in ("rows", "top", "width", "head_width", "neuron_width", "max_tokens"):
-            if not isinstance(given[name], int) or given[name] < 0:
-                raise ValueError(f"{name} is {given[name]!r}")
+            _count(name, given[name])
+        for name in ("fingerprint", "model", "source", "rows_fingerprint"):
+            if not isinstance(given[name], str):
+                raise TypeError(f"{name} is {safe_repr(given[name])}")
         return cls(**given)
 
 
@@ -106,6 +111,45 @@ class IndexProgress:
     windows: int = 0
     files: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     complete: bool = False
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any], settings: IndexSettings) -> Self:
+        """What index.json says of an index with these settings, which decide its files and their sizes.
+
+        Raises: KeyError, TypeError, ValueError, AttributeError: something else than was written.
+        """
+        files = {name: (_count(name, size), _count(name, crc)) for name, (size, crc) in values["files"].items()}
+        progress = cls(**{**values, "files": files})
+        for name in ("rows", "row_windows", "chunks", "tokens", "windows"):
+            _count(name, getattr(progress, name))
+        if not isinstance(progress.complete, bool) or progress.rows > settings.rows:
+            raise ValueError(f"complete is {safe_repr(progress.complete)}, with {progress.rows} rows")
+        sizes = progress.file_sizes(settings)
+        if files.keys() != sizes.keys():
+            other = sorted(files.keys() ^ sizes.keys())
+            raise ValueError(f"the files of these settings do not include {safe_repr(other[0])}, or it is missing")
+        for name, size in sizes.items():
+            if size not in (None, files[name][0]):
+                raise ValueError(f"{name} has {files[name][0]} bytes, which should be {size}")
+        return progress
+
+    def file_sizes(self, settings: IndexSettings) -> dict[str, int | None]:
+        """File → its bytes at this point; None = of the texts, which settings do not tell."""
+        sizes: dict[str, int | None] = {}
+        for name, (dtype, shape) in settings.columns.items():
+            count = {"texts.bin": None, "windows.bin": self.windows}.get(name, self.tokens)
+            sizes[name] = None if count is None else count * np.dtype(dtype).itemsize * math.prod(shape)
+        if self.chunks:
+            entries = len(settings.neurons) * settings.neuron_width * settings.top
+            sizes[neurons_file(self.chunks)] = entries * ENTRY.itemsize
+        return sizes
+
+
+def _count(name: str, value: object) -> int:
+    """Raises: ValueError: no whole number from 0 up."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{name} is {safe_repr(value)}")
+    return value
 
 
 def layer_file(layer: int) -> str:
@@ -130,11 +174,11 @@ def read_metadata(folder: Path) -> tuple[IndexSettings, IndexProgress]:
         raise DataError(f"{path}: is no corpus index of version {VERSION}; make it again: glassformer corpus index")
     try:
         settings = IndexSettings.read(values["settings"])
-        done = values["progress"]
-        files = {str(name): (int(size), int(crc)) for name, (size, crc) in done["files"].items()}
-        progress = IndexProgress(**{**done, "files": files})
+        progress = IndexProgress.read(values["progress"], settings)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"{path}: is damaged ({error!r}); delete the folder and index the text again") from error
+        raise DataError(
+            f"{path}: is damaged ({safe_repr(error)}); delete the folder and index the text again"
+        ) from error
     return settings, progress
 
 
@@ -167,12 +211,17 @@ class IndexWriter:
             )
         if self.progress.complete:
             return
-        for name, (size, _) in self.progress.files.items():
+        for name, (size, _) in self.progress.files.items():  # all are checked before any is changed
             path = self.folder / name
+            if path.is_symlink() or (path.exists() and not path.is_file()):
+                raise DataError(f"{path}: is a link, or no regular file; delete the folder and index the text again")
             if size and (not path.is_file() or path.stat().st_size < size):
                 raise DataError(f"{path}: is shorter than was recorded; delete the folder and index the text again")
-            if path.is_file():
-                os.truncate(path, size)
+        with disk_errors(self.folder, DataError, "the index"):
+            for name, (size, _) in self.progress.files.items():
+                if (self.folder / name).is_file():
+                    with open(append_handle(self.folder / name), "a+b") as stream:
+                        stream.truncate(size)
 
     def append(
         self,
@@ -214,7 +263,7 @@ class IndexWriter:
     def _append(self, name: str, values: np.ndarray, size: int, crc: int) -> tuple[int, int]:
         path = self.folder / name
         content = values.reshape(-1).view("u1").data  # its bytes, not a copy
-        with open(path, "ab") as stream:
+        with open(append_handle(path), "a+b") as stream:
             if stream.tell() != size:
                 raise DataError(f"{path}: another process writes to this index; let it finish, or stop it")
             stream.write(content)
@@ -240,7 +289,7 @@ def check_files(folder: Path, progress: IndexProgress, names: Iterator[str] | No
             state = "is missing" if actual is None else f"has {actual:,} bytes"
             raise DataError(f"{path}: {state}, and {size:,} were written; delete the folder and index the text again")
     for name in names or ():
-        with open(folder / name, "rb") as stream:
+        with open_regular_file(folder / name, DataError)[0] as stream:
             crc = 0
             while block := stream.read(BLOCK_BYTES):
                 crc = zlib.crc32(block, crc)

@@ -67,6 +67,24 @@ class CorpusIndex:
         check_files(self.folder, self.progress, iter(names))
         self.tokens, self.flags = self._column("tokens.bin"), self._column("flags.bin")
         self._windows = self._column("windows.bin")
+        self._check_windows()
+
+    def _check_windows(self) -> None:
+        """Raises: DataError: windows that do not divide the tokens, the texts and the rows, each in order."""
+        limits = len(self), self.progress.files["texts.bin"][0], self.settings.rows - 1
+        first = self._windows[:1]
+        if (len(self) > 0) != (len(first) > 0) or first[:, :2].any():
+            raise self.damaged("windows.bin")
+        bounds = np.vstack([np.zeros((1, 3), np.int64), self._windows, np.array([limits])])
+        if (np.diff(bounds, axis=0) < 0).any():
+            raise self.damaged("windows.bin")
+
+    def damaged(self, name: str) -> DataError:
+        """The error of a file that is whole, and holds something else than an index."""
+        return DataError(
+            f"{self.folder / name}: its checksum is right, and its content is none of an index; delete the folder and "
+            "index the text again"
+        )
 
     def __len__(self) -> int:
         """How many tokens it has, special ones included."""
@@ -136,15 +154,20 @@ class CorpusIndex:
         last = number + 1 == len(self._windows)
         end = len(self) if last else int(self._windows[number + 1, 0])
         stop = self.progress.files["texts.bin"][0] if last else int(self._windows[number + 1, 1])
-        text = bytes(self._column("texts.bin")[begin:stop]).decode()
+        try:
+            text = bytes(self._column("texts.bin")[begin:stop]).decode()
+        except UnicodeDecodeError:
+            raise self.damaged("texts.bin") from None
         ids = self.tokens[first:end].tolist()
         offsets, flags = self._column("offsets.bin")[first:end].tolist(), self.flags[first:end].tolist()
+        if not all(0 <= start <= end <= len(text) for start, end in offsets):
+            raise self.damaged("offsets.bin")
         tokens = [_token(tokenizer, *parts, text) for parts in zip(ids, offsets, flags, strict=True)]
         return IndexedWindow(row, first, text, ids, tokens)
 
     @cached_property
     def _neurons(self) -> np.ndarray:
-        return read_entries(self.folder / neurons_file(self.progress.chunks), self.settings)
+        return read_entries(self.folder / neurons_file(self.progress.chunks), self.settings, len(self))
 
     def _column(self, name: str) -> np.ndarray:
         """A column; copy-on-write, which needs and changes nothing of the file, and torch takes it without a copy."""

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import DataError
-from glassformer.inspect.corpus.files import IndexSettings
+from glassformer.inspect.corpus.files import ENTRY, IndexSettings
 
-ENTRY = np.dtype([("value", "<f4"), ("token", "<i8")])
 ABSENT = -1
 """The token of an entry that nothing has filled."""
 
@@ -55,17 +54,25 @@ class TopActivations:
         entries["token"] = torch.where(self.values.isinf(), ABSENT, self.tokens)
         return entries
 
-    def read(self, path: Path) -> None:
-        """Go on from the entries of a file. Raises: DataError: it is not of this size."""
-        entries = read_entries(path, self.settings)
+    def read(self, path: Path, tokens: int) -> None:
+        """Go on from the entries of a file. Raises: DataError: as `read_entries`."""
+        entries = read_entries(path, self.settings, tokens)
         self.values = torch.from_numpy(entries["value"].copy())
         self.tokens = torch.from_numpy(entries["token"].copy())
 
 
-def read_entries(path: Path, settings: IndexSettings) -> np.ndarray:
-    """The entries of a file. [layers, F, k] of `ENTRY`"""
+def read_entries(path: Path, settings: IndexSettings, tokens: int) -> np.ndarray:
+    """The entries of a file. [layers, F, k] of `ENTRY`
+
+    Args: tokens: of the corpus
+    Raises: DataError: it is not of this size, or names tokens that there are not.
+    """
     shape = (len(settings.neurons), settings.neuron_width, settings.top)
     entries = np.fromfile(path, ENTRY) if path.is_file() else np.empty(0, ENTRY)
     if entries.size != np.prod(shape):
         raise DataError(f"{path}: is cut or missing; delete the folder and index the text again")
+    if entries.size and (entries["token"].min() < ABSENT or entries["token"].max() >= tokens):
+        raise DataError(f"{path}: names tokens that there are not; delete the folder and index the text again")
+    if np.isnan(entries["value"]).any():
+        raise DataError(f"{path}: holds NaN; delete the folder and index the text again")
     return entries.reshape(shape)

@@ -112,8 +112,12 @@ class CorpusSearch:
         if self.index.settings.fingerprint != fingerprint:
             raise DataError(
                 f"{self.index.folder}: was made by another model ({safe_repr(self.index.settings.model)}, weights "
-                f"{self.index.settings.fingerprint}; these are {fingerprint}); load that one, or index the text anew"
+                f"{safe_repr(self.index.settings.fingerprint)}; these are {fingerprint}); load that one, or index the "
+                "text anew"
             )
+        tokens = self.index.tokens
+        if len(tokens) and (tokens.min() < 0 or tokens.max() >= (model.network.vocabulary or 0)):
+            raise self.index.damaged("tokens.bin")
 
     def search(self, text: str, *, token: int | str, **options: Any) -> Contexts:
         """The contexts nearest to a token of a text. Args: token: its position, or a word · options: as `contexts`"""

@@ -215,7 +215,7 @@ class EmbeddingMap:
                 "vector": pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
             }
         )
-        with disk_errors(path, DataError), atomic_file(path.resolve()) as stream:
+        with disk_errors(path, DataError), atomic_file(path) as stream:
             parquet.write_table(table, stream)
         return path
 
@@ -246,6 +246,6 @@ def _cell(value: object) -> str:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    with disk_errors(path, DataError), atomic_file(path.resolve()) as stream:
+    with disk_errors(path, DataError), atomic_file(path) as stream:
         for line in lines:
             stream.write(f"{line}\n".encode("utf-8", "replace"))
