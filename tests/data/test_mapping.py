@@ -248,3 +248,20 @@ def test_a_long_chain_of_modules_and_one_that_was_broken_since(tmp_path: Path, m
     before = digest_of(function)
     (tmp_path / f"link{length - 1}.py").write_text("def f(:\n")
     assert digest_of(function) != before
+
+
+def test_a_module_of_many_names_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python writes an extra step in front of those that use a name or constant beyond number 255."""
+    names = "".join(f"name_{number} = {number}.5\n" for number in range(300))
+    (tmp_path / "many_names.py").write_text(
+        f"{names}from many_names_inner import FACTOR\ndef f(x): return FACTOR * x\n"
+    )
+    inner = tmp_path / "many_names_inner.py"
+    digests = []
+    for factor in (2, 3):
+        inner.write_text(f"FACTOR = {factor}\n")
+        code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import many_names\n"
+        code += "from glassformer.data.mapping import digest_of; print(digest_of(many_names))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        digests.append(done.stdout)
+    assert digests[0] != digests[1]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from glassformer.data.findings import spelling_variants
 from glassformer.data.report import DataReport, FileReport, Lengths, data_card, inspect_rows
 from glassformer.data.rows import read_rows
 from glassformer.data.sequence import InMemoryRows
@@ -177,3 +180,19 @@ def test_what_is_stated_and_measured() -> None:
 def test_missing_statements_are_marked() -> None:
     text = data_card(inspect_rows({"a": MOODS}, text="text"), title="x")
     assert text.count("Not stated.") == 3 and "Rows a class" not in text
+
+
+def test_labels_that_differ_in_spelling_alone_are_found_with_the_option_that_joins_them() -> None:
+    labels = ["joy", "joy", "Joy", "joy ", "sad", "B", "b ", "b "]
+    rows = read_rows([{"text": f"text {number}", "label": label} for number, label in enumerate(labels)])
+    report = inspect_rows({"a": rows}, text="text", label="label")
+    (finding,) = (finding for finding in report.findings if finding.kind == "spelling")
+    assert finding.count == 3
+    renamed = {"Joy": "joy", "joy ": "joy", "b ": "B"}
+    assert spelling_variants(Counter(labels)) == renamed
+    option = shlex.split(finding.message.partition("--set ")[2])[0]
+    assert json.loads(option.removeprefix("data.rename=")) == renamed
+
+
+def test_labels_that_differ_in_more_are_left_alone() -> None:
+    assert spelling_variants({"pos": 3, "positive": 4, "I-PER": 1, "B-PER": 1}) == {}

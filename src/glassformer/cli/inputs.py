@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 STDIN = "standard input"
 # Bytes of one text. Rows for training are bounded; whoever gives a text by hand knows how long it is.
 NO_LIMIT = 1 << 40
-TABLES = ("csv", "tsv", "json", "parquet", "conll")
+TABLES = ("csv", "tsv", "json", "parquet", "conll", "conllu")
 
 
 def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -> list[Any]:
@@ -182,10 +182,10 @@ def _lines_of(file: Path | None, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def text_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of a text; only \\n and \\r\\n end a line. Raises: DataError: not UTF-8, or binary."""
-    from glassformer.data.lines import LineReader, strip_newline
+    """The lines of a text. Raises: DataError: not UTF-8, or binary."""
+    from glassformer.data.lines import LineReader, line_feeds, strip_newline
 
-    lines = LineReader(stream, name, limit=NO_LIMIT)
+    lines = LineReader(line_feeds(stream), name, limit=NO_LIMIT)
     for line in lines:
         if "\0" in line:
             raise DataError(

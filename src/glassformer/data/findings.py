@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -92,10 +94,44 @@ class FindingCollector:
         ]
 
 
+def spelling_variants(counts: Mapping[str, int]) -> dict[str, str]:
+    """Labels that differ from another in case or white space alone → the one without white space that is most frequent.
+
+        {"joy": 9, "Joy": 2, "joy ": 1, "sad": 4} → {"Joy": "joy", "joy ": "joy"}
+
+    Args: counts: label → how often it occurs
+    """
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in counts:
+        groups[" ".join(name.split()).casefold()].append(name)
+    renamed: dict[str, str] = {}
+    for names in groups.values():
+        if len(names) > 1:
+            usual, *others = sorted(names, key=lambda name: (name != " ".join(name.split()), -counts[name], name))
+            renamed |= dict.fromkeys(others, usual)
+    return renamed
+
+
+def spelling_message(renamed: Mapping[str, str]) -> str:
+    """What to say of labels that differ in case or white space alone: see `spelling_variants`."""
+    listed = "; ".join(f"{other!r} and {usual!r}" for other, usual in list(renamed.items())[:5])
+    more = f" and {len(renamed) - 5:,} more" if len(renamed) > 5 else ""
+    option = shlex.quote(f"data.rename={json.dumps(renamed, ensure_ascii=False)}")
+    return (
+        f"labels that differ in case or white space alone are learned as different ones: {listed}{more}; "
+        f"train joins them with --set {option} (rename: under data: in a configuration)"
+    )
+
+
 def label_findings(classes: Mapping[str, Mapping[str, int]]) -> list[Finding]:
-    """Classes with a single row, and classes that only one file has. classes: file → label → rows"""
+    """Classes with a single row, classes that only one file has, and those that differ in spelling alone.
+
+    Args: classes: file → label → rows
+    """
     total = sum(map(Counter, classes.values()), Counter())
     findings = []
+    if renamed := spelling_variants(total):
+        findings.append(Finding("spelling", spelling_message(renamed), len(renamed), tuple(map(repr, renamed))))
     if alone := sorted(name for name, count in total.items() if count == 1):
         message = f"{_classes(alone)} one row alone, which can train or judge, not both: {_list_names(alone)}"
         findings.append(Finding("single", message, len(alone), tuple(alone[:MAX_LOCATIONS])))

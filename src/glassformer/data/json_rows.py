@@ -63,6 +63,18 @@ def _row_lists(value: Mapping[str, Any]) -> list[str]:
     return [key for key, item in value.items() if isinstance(item, list) and item and isinstance(item[0], (dict, list))]
 
 
+def _holds_columns(value: Mapping[str, Any]) -> bool:
+    """Whether an object holds columns rather than one row: row name → value of each, or a list of values of each.
+
+    `tokens` with its tags is one row: the lists hold its words.
+    """
+    columns = list(value.values())
+    if columns and all(isinstance(column, dict) and column for column in columns):
+        return all(column.keys() == columns[0].keys() for column in columns)
+    lists = all(isinstance(column, list) for column in columns) and len({len(column) for column in columns}) == 1
+    return lists and len(columns) > 1 and "tokens" not in value
+
+
 @dataclass(frozen=True)
 class JsonList(Format):
     """A JSON file that holds a list of rows, parsed incrementally; or JSON Lines, which some name .json too.
@@ -112,8 +124,15 @@ class JsonList(Format):
                 for count, parsed in enumerate(JsonLines().rows(lines, None)):
                     only = None if count else parsed
                     yield parsed
-                if from_start and only is not None and (names := _row_lists(only.row)):
-                    lines.row_line = only.line
+                if not from_start or only is None:
+                    return
+                lines.row_line = only.line
+                if _holds_columns(only.row):
+                    lines.fail(
+                        f"is one object of columns, {', '.join(map(safe_repr, list(only.row)[:5]))}, where rows are "
+                        "needed: a list of objects, as DataFrame.to_json(path, orient='records') writes"
+                    )
+                if names := _row_lists(only.row):
                     lines.fail(
                         f"is one object that holds lists of rows, {', '.join(map(safe_repr, names[:5]))}; say which to "
                         "read: part=… (--part)"

@@ -3,7 +3,8 @@
 offset 0   name,age\\n      lines_read 1       row_start, row_line     where the current row began
 offset 9   Ann,31\\n        lines_read 2       offset, lines_read      how far the stream has been read
 
-Files are UTF-8; .gz files are decompressed. Of each row 16 bytes stay in memory.
+Files are UTF-8; .gz files are decompressed. Lines end in LF or CR LF; in files of which most end in CR alone, as some
+programs for the Mac write them, each CR is read as LF. Of each row 16 bytes stay in memory.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import shutil
 import tempfile
 import zlib
@@ -33,13 +35,70 @@ READ_ERRORS = (OSError, EOFError, zlib.error)
 """Exceptions raised by reading a file or a gzip archive."""
 
 
+FIRST_BYTES = 1 << 16
+"""Bytes at the beginning of a file that show how its lines end."""
+
+
 def open_decompressed(path: Path) -> BinaryIO:
-    """Open a regular file for reading, decompressed where its name ends in .gz."""
+    """Open a regular file of lines for reading, decompressed where its name ends in .gz."""
+    return line_feeds(_open(path))
+
+
+def _open(path: Path) -> BinaryIO:
     stream, _ = open_regular_file(path, DataError)
     if path.suffix.lower() != ".gz":
         return stream
     stream.close()
-    return cast(BinaryIO, io.BufferedReader(_GzipStream(path), 1 << 16))
+    return cast(BinaryIO, io.BufferedReader(_GzipStream(path), FIRST_BYTES))
+
+
+def line_feeds(stream: BinaryIO) -> BinaryIO:
+    """The stream itself, or where its lines end in CR alone, one that reads each CR as LF; offsets are the same."""
+    if stream.seekable():
+        start = stream.tell()
+        first = stream.read(FIRST_BYTES)
+        stream.seek(start)
+    else:  # a pipe
+        first = stream.peek(FIRST_BYTES) if isinstance(stream, io.BufferedReader) else b""
+    return cast(BinaryIO, io.BufferedReader(_LineFeedStream(stream), FIRST_BYTES)) if ends_in_cr(first) else stream
+
+
+def ends_in_cr(first: bytes) -> bool:
+    """Whether lines end in CR alone: the first one does, and more do than end in LF, which a quoted field may hold."""
+    line = _LINE_END.search(first)
+    return line is not None and line[0] == b"\r" and len(_LONE_CR.findall(first)) > first.count(b"\n")
+
+
+_LINE_END = re.compile(rb"\r?\n|\r(?=.)", re.DOTALL)  # whether LF follows the last CR is not known
+_LONE_CR = re.compile(rb"\r(?!\n)")
+
+
+class _LineFeedStream(io.RawIOBase):
+    """A raw stream that reads each CR of another stream as LF."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._stream.seekable()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer)).replace(b"\r", b"\n")
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 class _GzipStream(io.RawIOBase):
@@ -88,7 +147,7 @@ class DataFile:
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        self._stream = open_decompressed(path)
+        self._stream = _open(path)
         if path.suffix.lower() == ".gz":
             packed = self._stream
             self._stream = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (closed in __del__)
@@ -103,16 +162,20 @@ class DataFile:
                 ) from problem
         self._lock = Lock()
         self._stamp = self._size_and_time()
+        self._ends_in_cr = False
+        self._ends_in_cr = ends_in_cr(self.read_at(0, FIRST_BYTES))
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Read `size` bytes at an offset. Raises: DataError: the file has changed since it was opened."""
         if self._size_and_time() != self._stamp:
             raise DataError(f"{self.name}: was changed after it had been read; read it again")
         if hasattr(os, "pread"):
-            return os.pread(self._stream.fileno(), size, offset)
-        with self._lock:  # Windows has no pread, and does not fork, so a lock between threads is enough
-            self._stream.seek(offset)
-            return self._stream.read(size)
+            data = os.pread(self._stream.fileno(), size, offset)
+        else:
+            with self._lock:  # Windows has no pread, and does not fork, so a lock between threads is enough
+                self._stream.seek(offset)
+                data = self._stream.read(size)
+        return data.replace(b"\r", b"\n") if self._ends_in_cr else data
 
     def stream(self) -> BinaryIO:
         """An independent stream over the file, at its beginning."""

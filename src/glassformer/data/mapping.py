@@ -151,7 +151,8 @@ def _imported_files(code: CodeType, package: str | None) -> Iterator[tuple[Path,
 
     Args: package: that of the code
     """
-    steps = list(dis.get_instructions(code))
+    # A module of more than 256 names has an EXTENDED_ARG in front of the steps that use the later ones.
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
     for number, step in enumerate(steps):
         if step.opname != "IMPORT_NAME":
             continue

@@ -10,7 +10,11 @@
     Vinken   NNP   B-PER            read_rows("train.conll")    {"tokens": ["Vinken", "joins"], "tags": ["B-PER", "O"]}
     joins    VBZ   O                  … fields={"tokens": 0, "pos": 1, "tags": -1}
 
-Source: Tjong Kim Sang and De Meulder 2003, "Introduction to the CoNLL-2003 shared task", section 3.
+    1   Hi      hi      INTJ   …    read_rows("train.conllu")   {"tokens": ["Hi", "there"], "tags": ["INTJ", "ADV"]}
+    2   there   there   ADV    …      … fields={"tokens": 1, "tags": 7}   for dependency relations
+
+Source: Tjong Kim Sang and De Meulder 2003, "Introduction to the CoNLL-2003 shared task", section 3;
+Universal Dependencies, "CoNLL-U format", version 2.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, 
 from glassformer.errors import ConfigError, DataError
 
 DOCUMENT_BOUNDARY = "-DOCSTART-"
+UNIVERSAL_DEPENDENCIES = {"fields": {"tokens": 1, "tags": 3}, "comment": "#", "numbers": 0}
+"""Options of `Sentences` for CoNLL-U files: forms, universal parts of speech, word numbers."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +80,18 @@ class PlainText(Format):
 class Sentences(Format):
     """CoNLL sentences: each row holds lists, one value a token. Fields are separated by tabs, else by spaces.
 
+    Other white space, such as the no-break space of "10 000", is part of a token; spaces around a field are not.
+
     Args:
-        fields: column → index of its field in a line; -1 = the last · comment: prefix of comment lines
+        fields: column → index of its field in a line; -1 = the last
+        comment: prefix of comment lines
+        numbers: index of the field with the number of a word; lines of ranges (1-2) and of empty nodes (2.1) are left
+            out. None = words have no numbers
     """
 
     fields: Mapping[str, int] = field(default_factory=lambda: {"tokens": 0, "tags": -1})
     comment: str | None = None
+    numbers: int | None = None
 
     def __post_init__(self) -> None:
         if not self.fields or not all(isinstance(index, int) for index in self.fields.values()):
@@ -91,7 +103,7 @@ class Sentences(Format):
         width = 0
         for line in lines:
             text = strip_newline(line)
-            if not text.strip() or text.startswith(DOCUMENT_BOUNDARY):
+            if not text.strip(BETWEEN_FIELDS) or text.startswith(DOCUMENT_BOUNDARY):
                 if row:
                     yield lines.parsed(row)
                 row = {}
@@ -99,21 +111,44 @@ class Sentences(Format):
                 continue
             if self.comment and text.startswith(self.comment):
                 continue
-            values = text.split("\t") if "\t" in text else text.split()
-            if not row:
-                row, width = {name: [] for name in self.fields}, len(values)
+            values = _fields(text)
             lines.row_line, first_line = lines.lines_read, lines.row_line  # errors name the line of the token
+            if not row:
+                width = len(values)
+                self._check_width(width, lines)
+                row = {name: [] for name in self.fields}
             if len(values) != width:
                 lines.fail(f"has {len(values)} fields, and the sentence has {width} before it")
-            for name, index in self.fields.items():
-                if not -width <= index < width:
-                    lines.fail(f"has {width} fields, and {name!r} should be number {index} (from 0)")
-                if not values[index].strip():
-                    lines.fail(f"has nothing as {name!r}; a token and its tag may not be blank")
-                row[name].append(values[index])
+            if self.numbers is None or not {"-", "."} & {*values[self.numbers]}:
+                for name, index in self.fields.items():
+                    if not values[index].strip():
+                        lines.fail(f"has nothing as {name!r}; a token and its tag may not be blank")
+                    row[name].append(values[index])
             lines.row_line = first_line
         if row:
             yield lines.parsed(row)
+
+    def _check_width(self, width: int, lines: LineReader) -> None:
+        """Raises: DataError: a line has no field for a column, or one field for two columns."""
+        columns: dict[int, str] = {}
+        for name, index in self.fields.items():
+            if not -width <= index < width:
+                lines.fail(f"has {width} fields, and {name!r} should be number {index} (from 0)")
+            if (other := columns.setdefault(index % width, name)) != name:
+                lines.fail(
+                    f"has {width} field{'s' * (width != 1)}, and {name!r} would be the same one as {other!r}; each "
+                    "needs a field of its own: name them by fields=, or put tags behind the tokens"
+                )
+
+
+BETWEEN_FIELDS = " \t"
+
+
+def _fields(line: str) -> list[str]:
+    """The fields of a line, separated by tabs or by runs of spaces, without the spaces around them."""
+    if "\t" in line:
+        return [value.strip(" ") for value in line.split("\t")]
+    return [value for value in line.split(" ") if value]
 
 
 class ParallelFiles(RowSource):

@@ -29,7 +29,7 @@ from glassformer.data.columnar import HuggingFaceRows, ParquetFile, rows_of_fram
 from glassformer.data.glue import GlueTable
 from glassformer.data.json_rows import JsonLines, JsonList
 from glassformer.data.lines import MAX_ROW_BYTES, Format, LineFile
-from glassformer.data.plain_text import ParallelFiles, PlainText, Sentences
+from glassformer.data.plain_text import UNIVERSAL_DEPENDENCIES, ParallelFiles, PlainText, Sentences
 from glassformer.data.sequence import (
     ColumnNames,
     InMemoryRows,
@@ -58,6 +58,7 @@ LINE_FORMATS: dict[str, tuple[type[Format], dict[str, Any]]] = {
     "jsonl": (JsonLines, {}),
     "json": (JsonList, {}),
     "conll": (Sentences, {}),
+    "conllu": (Sentences, UNIVERSAL_DEPENDENCIES),
     "text": (PlainText, {}),
     "glue": (GlueTable, {}),
 }
@@ -69,7 +70,8 @@ _ENDS = {
     "jsonl": ".jsonl .ndjson",
     "json": ".json",
     "parquet": ".parquet",
-    "conll": ".conll .conllu .bio .iob",
+    "conll": ".conll .bio .iob",
+    "conllu": ".conllu",
     "text": ".txt",
 }
 EXTENSIONS = {extension: kind for kind, ends in _ENDS.items() for extension in ends.split()}
@@ -101,12 +103,12 @@ def read_rows(
     Args:
         source: see `Source`; several are concatenated
         columns: the required ones, without gaps; the others are left out. None = all
-        kind: csv, tsv, jsonl, json, parquet, squad, conll, glue, text or audio, where the name does not say it; or
-            guitar: recordings in a folder, or clips of them (`GuitarOptions`); of a synthetic guitar where there is no
-            folder of this name
+        kind: csv, tsv, jsonl, json, parquet, squad, conll, conllu, glue, text or audio, where the name does not say
+            it; or guitar: recordings in a folder, or clips of them (`GuitarOptions`); of a synthetic guitar where there
+            is no folder of this name
         limit: maximum bytes of a row
-        options: of the format: see `Table` (csv, tsv), `JsonList` (json), `Sentences` (conll), `PlainText` (text),
-            `GlueTable` (glue)
+        options: of the format: see `Table` (csv, tsv), `JsonList` (json), `Sentences` (conll, conllu), `PlainText`
+            (text), `GlueTable` (glue)
     Returns: `RowSequence`: a sequence of dicts, each with its file and line.
     Raises:
         DataError: a file that cannot be read, is empty or damaged; an invalid row, with file and line

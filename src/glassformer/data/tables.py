@@ -89,7 +89,13 @@ class Table(Format):
                     yield fields
                 lines.begin_row()
         except csv.Error as error:
-            raise DataError(f"{lines.name}: line {lines.row_line} cannot be read as a row: {error}") from error
+            what = f"cannot be read as a row: {error}"
+            if "new-line character" in str(error):  # whose hint is about an argument of open()
+                what = (
+                    "holds a carriage return (CR) within a field; put the field in double quotes, or save the file "
+                    "with one kind of line end"
+                )
+            raise DataError(f"{lines.name}: line {lines.row_line} {what}") from error
 
 
 def parse_number(value: str, name: str, kind: str, lines: LineReader) -> Any:

@@ -216,3 +216,10 @@ def test_training_learns_the_rows_by_heart(problem: str) -> None:
                     weight -= 0.03 * (1 - step / 60) * gradient.sign()
     assert figures[1]["loss"] < 0.5 * figures[0]["loss"]
     assert figures[1][objective.VALIDATION_METRIC] > max(0.9, figures[0][objective.VALIDATION_METRIC])
+
+
+def test_labels_that_differ_in_spelling_alone_are_warned_of() -> None:
+    labels = ["joy", "joy ", "joy ", "sad", "sad"]
+    rows = [{"text": str(number), "label": label} for number, label in enumerate(labels)]
+    with pytest.warns(UserWarning, match="differ in case or white space alone.*'joy ' and 'joy'.*--set 'data.rename="):
+        labels_of(rows, "label")

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
+from glassformer.data.findings import spelling_message, spelling_variants
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.model import Model
@@ -92,7 +93,7 @@ def labels_of(
 def count_names(
     rows: Dataset, values: Iterable[Any], read: Callable[[Any], list[str]]
 ) -> tuple[Counter[str], dict[str, int]]:
-    """How often each name stands in rows, and the first row that has it.
+    """How often each name occurs in rows, and the first row that has it; warns of names that differ in spelling alone.
 
     Args: values: of each row · read: the names in one
     """
@@ -104,6 +105,8 @@ def count_names(
         counts.update(names)
         for name in names:
             first.setdefault(name, index)
+    if renamed := spelling_variants(counts):
+        warnings.warn(spelling_message(renamed), stacklevel=4)
     return counts, first
 
 
