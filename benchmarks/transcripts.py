@@ -48,7 +48,7 @@ def compare(theirs: Any, ours: Any, name: str, samples: np.ndarray, beams: int, 
         samples, beam_size=beams if beams > 1 else None, best_of=5, fp16=False, **options
     )["segments"]  # fmt: skip
     middle = time.process_time()
-    done = ours.transcribe(samples, sample_rate_hz=RATE, num_beams=beams, **options)
+    done = ours.transcribe(samples, sample_rate_hz=RATE, num_beams=beams, like_openai=True, **options)
     end = time.process_time()
     a = [(round(each["start"], 2), round(each["end"], 2), tuple(each["tokens"]), each["text"]) for each in reference]
     b = [(round(each.start, 2), round(each.end, 2), each.tokens, each.text) for each in done.segments]

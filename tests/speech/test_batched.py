@@ -30,6 +30,9 @@ class Spectrogram:
     def window(self, begin: int, end: int, **options: Any) -> Tensor:
         return torch.tensor([[begin, end]])
 
+    def silence_from(self, begin: int) -> int:
+        return 0
+
 
 class Decoder:
     """One that hears what is written down for the second in which a window begins; windows of a batch are noted."""

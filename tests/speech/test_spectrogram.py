@@ -35,8 +35,11 @@ def test_a_window_is_padded_with_zeros() -> None:
 
 def test_digital_silence() -> None:
     spectrogram = Spectrogram(LogMel(), [np.concatenate([np.zeros(16_000, np.float32), speech_like(1.0)])])
-    assert spectrogram.is_silent(0, 90)
-    assert not spectrogram.is_silent(0, 110)
+    assert 90 <= spectrogram.silence_from(0) < 110
+    assert spectrogram.silence_from(50) == spectrogram.silence_from(0) - 50
+    assert spectrogram.silence_from(150) == 0
+    long = Spectrogram(LogMel(), [np.concatenate([np.ones(160, np.float32), np.zeros(65 * 16_000, np.float32)])])
+    assert long.silence_from(10) == long.frames - 10 and long.silence_from(long.frames) == 0
 
 
 @pytest.mark.parametrize("samples", [1, 150, 400])

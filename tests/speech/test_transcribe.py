@@ -199,6 +199,44 @@ def test_digital_silence_is_no_word(model: Model, kennedy: Path) -> None:
     assert (silent.text, silent.segments, [each.skipped for each in silent.windows]) == ("", (), [True, True])
 
 
+@pytest.mark.parametrize("options", [{}, {"word_timestamps": True}, {"batch_size": 2}])
+def test_words_after_a_long_pause_have_their_own_times(model: Model, kennedy: Path, options: dict[str, Any]) -> None:
+    sound = read_audio(kennedy, 16_000)
+    pause = np.zeros(40 * 16_000, np.float32)
+    done = model.transcribe(
+        np.concatenate([sound, pause, sound]), sample_rate_hz=16_000, num_beams=1, temperature=0.0, **options
+    )
+    assert [segment.text.split()[0].lower() for segment in done.segments][:3] == ["and", "ask", "and"]
+    assert done.text.lower().count("country") == 4
+    assert 50.7 <= done.segments[2].start <= 51.5 and done.segments[1].end <= 11.1
+    assert all(window.skipped or not 11.5 < window.start < 50 for window in done.windows)
+
+
+def test_like_openai_a_window_begins_in_silence(model: Model, kennedy: Path) -> None:
+    sound = np.concatenate([np.zeros(20 * 16_000, np.float32), read_audio(kennedy, 16_000)[: 9 * 16_000]])
+    given = {"sample_rate_hz": 16_000, "num_beams": 1, "temperature": 0.0}
+    assert model.transcribe(sound, **given, like_openai=True).windows[0].start == 0.0
+    skipped, heard = model.transcribe(sound, **given).windows[:2]
+    assert skipped.skipped and skipped.end == heard.start == pytest.approx(19.8, abs=0.05)
+
+
+def test_live_sound_after_a_long_pause_is_heard_from_its_beginning(
+    model: Model, kennedy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins = list[tuple[float, float]]()
+
+    def hear(live: LiveTranscription, spectrogram: Any) -> list[Any]:
+        begins.append((round(live._begin, 1), spectrogram.duration))
+        return []
+
+    monkeypatch.setattr(LiveTranscription, "_hear", hear)
+    sound = read_audio(kennedy, 16_000)[: 3 * 16_000]
+    live = LiveTranscription(model, GREEDY)
+    for block in np.split(np.concatenate([sound, np.zeros(40 * 16_000, np.float32), sound]), 46):
+        list(live.feed(block))
+    assert begins == [(0, 1), (0, 2), (0, 3), (0, 4), (42.8, 1.2), (42.8, 2.2), (42.8, 3.2)]
+
+
 def test_odd_recordings(model: Model, kennedy: Path, tmp_path: Path) -> None:
     sound = read_audio(kennedy, 96_000)[: 96_000 * 4]
     soundfile.write(tmp_path / "eight.wav", np.stack([sound] * 8, axis=1), 96_000)

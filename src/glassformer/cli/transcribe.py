@@ -91,6 +91,9 @@ class SpeechOptions(Options):
     audio_context: str | None = option(
         None, "Encoder context: window, or as long as the sound, for models that were fine-tuned so.", panel=SEARCH
     )
+    like_openai: bool = option(
+        False, "Cut windows as openai-whisper does, also where a pause is digital silence.", panel=SEARCH
+    )
     beams: int | None = beam_width(None)
     temperature: list[float] | None = option(
         None, "Temperature of sampling; repeatable: the next is tried where a text is poor.", panel=SEARCH

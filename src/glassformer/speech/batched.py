@@ -71,7 +71,7 @@ def batched_steps(
                 segments, advance, complete = split_segments(decoder, each, begin / rate, end - begin)
                 heard = round(segments[-1].end * rate) if complete else begin + advance
                 if begin + MIN_HEARD * rate <= heard <= end - MIN_REST * rate:
-                    rests.append((heard, end))
+                    rests.append((heard + spectrogram.silence_from(heard), end))
                     stop = heard
             window = Window(begin / rate, stop / rate, each.no_speech_prob, each.attempts, silent)
             if aligner is not None and segments:

@@ -34,7 +34,7 @@ SILENCE_SECONDS = 0.4
 LONGEST_SECONDS = 30.0
 """A segment without a silence is cut at its longest pause."""
 
-OF_DECODERS = ("language", "task", "initial_prompt", "batch_size", "voice_filter")
+OF_DECODERS = ("language", "task", "initial_prompt", "batch_size", "voice_filter", "like_openai")
 
 LogProbs = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ from glassformer.speech.results import TimedWord
 from glassformer.speech.sequential import prompt_tokens, split_segments
 from glassformer.speech.spectrogram import Spectrogram
 from glassformer.speech.vocabulary import text_ids
-from glassformer.speech.voice import speech_by_energy
+from glassformer.speech.voice import MARGIN, speech_by_energy
 from glassformer.speech.window import WindowDecoder
 
 INTERVAL_SECONDS = 1.0
@@ -86,6 +86,12 @@ class LiveTranscription:
 
     def _decode(self, *, last: bool) -> Update:
         rate = self._extractor.sample_rate_hz
+        step = round(INTERVAL_SECONDS * rate)
+        if not self._previous and not self._buffer[-self._unread - step :].any():
+            # Digital silence, and no word waits: what is kept begins with the next sound, in which its times are right.
+            self._unread = 0
+            self._forget(self._begin + max(0.0, len(self._buffer) / rate - MARGIN))
+            return Update((), ())
         self._unread = 0
         words: list[TimedWord] = []
         if len(self._buffer) >= MIN_SECONDS * rate:
@@ -105,7 +111,7 @@ class LiveTranscription:
             self._words += settled
         self._previous = tentative
         if len(self._buffer) > LONGEST_SECONDS * rate:
-            self._forget()
+            self._forget(self._settled_to if self._settled_to > self._begin else self._begin + LONGEST_SECONDS / 2)
         return Update(tuple(settled), tuple(tentative))
 
     def _hear(self, spectrogram: Spectrogram) -> list[TimedWord]:
@@ -121,10 +127,9 @@ class LiveTranscription:
         timed = self._aligner.align(memory, segments, frames, self._begin, self.language)
         return [word for segment in timed for word in segment.words or ()]
 
-    def _forget(self) -> None:
-        """Throw away the sound of settled words; they become the text before."""
+    def _forget(self, edge: float) -> None:
+        """Throw away the sound before a time; its settled words become the text before."""
         rate = self._extractor.sample_rate_hz
-        edge = self._settled_to if self._settled_to > self._begin else self._begin + LONGEST_SECONDS / 2
         text = "".join(word.word for word in self._words)
         ids = text_ids(self._decoder.model.tokenizer, text) if text else []
         self._tokens, self._words, self._previous = self._tokens + ids, [], []

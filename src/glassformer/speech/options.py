@@ -59,6 +59,8 @@ class TranscriptionOptions:
         recordings, and for models that were fine-tuned so
     batch_size: windows decoded at once, cut at silences; None = one after another, where timestamps end
     voice_filter: leave out what is not speech; None = where windows are batched
+    like_openai: cut windows as openai-whisper does, through long pauses of digital silence too; its texts and times may
+        be wrong there
     seed: of sampling
     language_model, alpha, beta: shallow fusion with an n-gram model, its weight, and a bonus for each word. It is one
         of words, or, for a model with a decoder, of its tokenizer's tokens (without bonus)
@@ -82,6 +84,7 @@ class TranscriptionOptions:
     audio_context: str = _option("window", "'window' or 'sound'", CONTEXTS.__contains__)
     batch_size: int | None = _option(None, "a whole number from 1 up, or None", _optional(_whole(1)))
     voice_filter: bool | None = _option(None, "True, False or None", _optional(_FLAG))
+    like_openai: bool = _option(False, "True or False", _FLAG)
     seed: int = _option(0, "a whole number from 0 up", _whole(0))
     language_model: NgramModel | None = _option(None, "an n-gram model, as load_ngram reads it", _MODEL)  # noqa: RUF009 # a field
     alpha: float = _option(0.5, "a number from 0 to 100", _number(0.0, 100.0))

@@ -1,5 +1,7 @@
 """Sequential transcription: windows one after another; the last timestamp of each says where the next one begins.
 
+Digital silence there is skipped: a window begins with a sound.
+
     0 s                        30 s
     [ segment | segment | cut off ]
                         [ segment | segment | … ]         the cut segment is heard again, as a whole
@@ -21,9 +23,12 @@ from glassformer.speech.alignment import WordAligner
 from glassformer.speech.results import Segment, Window
 from glassformer.speech.spectrogram import Spectrogram
 from glassformer.speech.vocabulary import SECONDS_PER_TIMESTAMP, text_ids
+from glassformer.speech.voice import MARGIN
 from glassformer.speech.window import Decoded, WindowDecoder
 
 FRAMES_PER_TIMESTAMP = 2
+MIN_PAUSE = 1.0
+"""Seconds of digital silence at the beginning of a window that are skipped."""
 RESET_TEMPERATURE = 0.5
 """Above this temperature a text is so uncertain that the next window does not see it."""
 
@@ -74,9 +79,9 @@ class SequentialTranscription:
         begin = progress.frame
         size = min(spectrogram.window_frames, spectrogram.frames - begin)
         rate = spectrogram.frames_per_second
-        if spectrogram.is_silent(begin, begin + size):  # a small model would hear a word in it
-            progress.frame += size
-            return Step(Window(begin / rate, (begin + size) / rate, 1.0, (), skipped=True), ())
+        if pause := pause_at(spectrogram, begin, like_openai=self.decoder.options.like_openai):
+            progress.frame += pause
+            return Step(Window(begin / rate, (begin + pause) / rate, 1.0, (), skipped=True), ())
         features = spectrogram.window(begin, begin + size, quiet=self.decoder.quiet_frames)
         memory = self.decoder.encode(features[None], [size])
         decoded = self.decoder.decode(memory, self.language, progress.tokens[progress.seen_from :])[0]
@@ -102,6 +107,19 @@ class SequentialTranscription:
     def _aligned(self, memory: EncoderOutput, segments: list[Segment], size: int, begin: float) -> list[Segment]:
         assert self.aligner is not None
         return self.aligner.align(memory, segments, size, begin, self.language)
+
+
+def pause_at(spectrogram: Spectrogram, begin: int, *, like_openai: bool) -> int:
+    """Frames of digital silence that are skipped, so that a window begins at its first sound.
+
+    In silence a small model hears a word, and from a window that begins with it a text may come at the wrong time, or
+    again and again. openai-whisper cuts its windows through silence: `like_openai` skips whole windows alone.
+    """
+    silence, size = spectrogram.silence_from(begin), min(spectrogram.window_frames, spectrogram.frames - begin)
+    if silence >= size:
+        return size
+    rate = spectrogram.frames_per_second
+    return 0 if like_openai or silence < MIN_PAUSE * rate else silence - round(MARGIN * rate)
 
 
 def prompt_tokens(decoder: WindowDecoder) -> list[int]:

@@ -86,9 +86,13 @@ class Spectrogram:
         """In seconds."""
         return self.samples / self.extractor.sample_rate_hz
 
-    def is_silent(self, begin: int, end: int) -> bool:
-        """Whether there is digital silence alone from one frame to another."""
-        return bool(self.logs[:, begin : min(end, self.frames)].amax() <= SILENCE)
+    def silence_from(self, begin: int) -> int:
+        """How many frames of digital silence begin at a frame."""
+        for at in range(begin, self.frames, self.window_frames):
+            sounds = (self.logs[:, at : min(at + self.window_frames, self.frames)].amax(0) > SILENCE).nonzero()
+            if len(sounds):
+                return at + int(sounds[0, 0]) - begin
+        return self.frames - begin
 
     def window(self, begin: int, end: int, *, own_peak: bool = False, quiet: int = 0) -> Tensor:
         """The frames from begin to end, scaled, with zeros up to the length of a whole window. [M, window_frames]

@@ -22,7 +22,7 @@ from glassformer.speech.batched import batched_steps, speech_windows
 from glassformer.speech.ctc import CTCTranscription
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Segment, Transcription, Window
-from glassformer.speech.sequential import SequentialTranscription, Step, WindowProgress, prompt_tokens
+from glassformer.speech.sequential import SequentialTranscription, Step, WindowProgress, pause_at, prompt_tokens
 from glassformer.speech.spectrogram import Spectrogram
 from glassformer.speech.voice import SileroDetector, Span
 from glassformer.speech.window import WindowDecoder
@@ -99,8 +99,11 @@ class Recording:
         if self._filters_voice and (windows := self._speech_windows):
             start = round(windows[0].start * spectrogram.frames_per_second)
         size = spectrogram.window_frames
-        while start + size < spectrogram.frames and spectrogram.is_silent(start, start + size):
-            start += size
+        while start < spectrogram.frames and (
+            pause := pause_at(spectrogram, start, like_openai=self.options.like_openai)
+        ):
+            start += pause
+        start = start if start < spectrogram.frames else 0
         features = spectrogram.window(start, start + size)
         shares = self._decoder.languages(self._decoder.encode(features[None]))[0]
         self.language, self.language_probability = next(iter(shares.items()))
