@@ -222,4 +222,4 @@ def test_labels_that_differ_in_spelling_alone_are_warned_of() -> None:
     labels = ["joy", "joy ", "joy ", "sad", "sad"]
     rows = [{"text": str(number), "label": label} for number, label in enumerate(labels)]
     with pytest.warns(UserWarning, match="differ in case or white space alone.*'joy ' and 'joy'.*--set 'data.rename="):
-        labels_of(rows, "label")
+        labels_of(read_rows(rows), "label")
