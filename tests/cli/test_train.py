@@ -96,6 +96,9 @@ def test_without_a_file(config: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     )
     code, out, _ = typed(capsys, "train", *words, "-o", tmp_path / "more", "--steps", "2", "--dry-run", "--json")
     assert code == 0 and json.loads(out)["steps"] == 2
+    code, _, err = typed(capsys, "train", *words, "-o", tmp_path / "few", "--epochs", "1")
+    assert code == 0 and "2 steps are few" in err and "--epochs 50 makes 100" in " ".join(err.split())
+    assert err.index("2 steps are few") < err.index("2 steps in ")
     code, out, _ = typed(capsys, "train", *words, "-v", "0.5", "--epochs", "2", "--show")
     shown = yaml.safe_load(out)
     assert code == 0 and shown["training"]["epochs"] == 2 and shown["data"]["validation"] == 0.5

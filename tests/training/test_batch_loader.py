@@ -47,3 +47,15 @@ def test_epochs_have_other_orders(seed: int) -> None:
     assert plan.batch_indices(0, 0).tolist() != plan.batch_indices(1, 0).tolist()
     still = BatchSampler(TrainingOptions(batch_size=50, shuffle=False), np.ones(50))
     assert still.batch_indices(4, 0).tolist() == list(range(50))
+
+
+def test_few_rows_have_enough_steps_by_default() -> None:
+    """100 rows in 3 epochs are 12 steps of 32, in which nothing is learnt; it is also no use to pause 25 times."""
+    few, many = ([10] * count for count in (100, 5_000))
+    sampler = BatchSampler(TrainingOptions(), few)
+    assert (sampler.total_steps(), sampler.epochs, sampler.epochs_per_pause) == (100, 25, 3)
+    sampler = BatchSampler(TrainingOptions(), many)
+    assert (sampler.total_steps(), sampler.epochs, sampler.epochs_per_pause) == (3 * 157, 3, 1)
+    for options, steps in (({"epochs": 3}, 12), ({"steps": 7}, 7), ({"epochs": 25}, 100)):
+        sampler = BatchSampler(TrainingOptions(**options), few)
+        assert (sampler.total_steps(), sampler.epochs_per_pause) == (steps, 1)

@@ -319,6 +319,19 @@ def test_of_equal_metrics_the_lower_loss_is_the_best(monkeypatch: pytest.MonkeyP
     assert trainer.state.validations_without_improvement == 4
 
 
+def test_a_short_run_logs_every_step_and_pauses_about_ten_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glassformer.training.batch_loader.LEAST_STEPS", 30)
+    trainer = trainer_of(tmp_path / "few", examples=some(16), validation=some(4), steps=None)
+    trainer.train()
+    events = list(read_event_log(tmp_path / "few" / "journal.jsonl"))
+    steps = {name: [x["step"] for x in events if x["event"] == name] for name in ("step", "validation", "checkpoint")}
+    assert steps["step"] == list(range(1, 31)) and trainer.batch_sampler.epochs == 15  # of two steps
+    assert steps["validation"] == steps["checkpoint"] == [*range(4, 30, 4), 30]
+    assert trainer_of(steps=600).log_every == 10 and trainer_of(steps=600, log_every=7).log_every == 7
+
+
 def test_patience() -> None:
     data = some(20, seed=9)
     trainer = trainer_of(validation=data, validate_every=1, learning_rate=1e-12, patience=3, steps=50)

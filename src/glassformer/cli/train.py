@@ -12,7 +12,7 @@ import typer
 
 from glassformer.cli.options import DATA, Columns, Options, command, option, pair_of
 from glassformer.cli.screen import note, notes, print_facts, print_json
-from glassformer.cli.train_screen import next_commands, show_end, summary
+from glassformer.cli.train_screen import few_steps_note, next_commands, show_end, summary
 from glassformer.cli.train_several import run_facts, train_runs, train_seeds
 from glassformer.errors import ConfigError, GlassformerError, MissingExtraError
 from glassformer.progress import is_first_process, progress_bar, spinner
@@ -240,6 +240,8 @@ def _run(
                 from rich.console import Console
 
                 print_facts(summary(config, trainer), Console(stderr=True, highlight=False))
+                if (few := few_steps_note(trainer)) is not None:
+                    note(few)
                 super().on_begin(trainer)
 
         trainer.callbacks.insert(1, Opening())  # after the configuration is saved

@@ -39,7 +39,8 @@ def summary(config: RunConfig, trainer: Trainer) -> dict[str, str]:
         validation = f"{len(held_out):,} for validation"
     size = f"{options.batch_size} examples" if options.batch_tokens is None else f"{options.batch_tokens:,} tokens"
     length = f"{trainer.steps:,} step{'s' * (trainer.steps != 1)} of {size}"
-    epochs = "" if options.steps is not None else f" ({options.epochs:g} epoch{'s' * (options.epochs != 1)})"
+    passes = trainer.batch_sampler.epochs
+    epochs = "" if options.steps is not None else f" ({passes:g} epoch{'s' * (passes != 1)})"
     resumed = f"; resumed after step {trainer.state.step:,}" if trainer.state.step else ""
     return {
         "model": f"{config.model or 'from scratch'}: {model.family.model_type}, {amount(parameters)} parameters{part}",
@@ -48,6 +49,20 @@ def summary(config: RunConfig, trainer: Trainer) -> dict[str, str]:
         "budget": f"{length}{epochs}, learning rate {number(options.learning_rate)}, on {trainer.device}",
         "output": f"{config.output}, with every setting in its {CONFIG}{resumed}",
     }
+
+
+def few_steps_note(trainer: Trainer) -> str | None:
+    """What to type where the epochs that were asked for are too few steps to learn anything; None = they suffice."""
+    from glassformer.training.batch_loader import LEAST_STEPS
+
+    options, sampler = trainer.options, trainer.batch_sampler
+    if options.epochs is None or options.steps is not None or trainer.steps >= LEAST_STEPS or options.dry_run:
+        return None
+    epochs = -(-LEAST_STEPS // sampler.steps_per_epoch(0))
+    return (
+        f"{trainer.steps} step{'s' * (trainer.steps != 1)} are few, a new head hardly learns in them: "
+        f"--epochs {epochs} makes {LEAST_STEPS:,} of the same rows"
+    )
 
 
 def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> list[str]:

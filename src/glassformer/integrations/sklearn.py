@@ -73,7 +73,7 @@ class TextClassifier(ClassifierMixin, _OfTexts):
         self,
         model: str | Path = MINILM,
         *,
-        epochs: float = 3.0,
+        epochs: float | None = None,
         batch_size: int = 32,
         learning_rate: float = 5e-5,
         seed: int = 0,

@@ -18,7 +18,7 @@ KEYS = {
     "trackers": "Experiment tracker: tensorboard, wandb or trackio; repeatable.",
     "data.train": "Training data files; repeatable. With data.fetch or data.folder: also the folder that holds them.",
     "data.validation": "Validation data: a file, or the fraction of the training data to hold out: 0.1.",
-    "training.epochs": "Number of epochs.",
+    "training.epochs": "Number of epochs; 3 by default, for few rows as many as make 100 steps.",
     "training.steps": "Number of optimiser steps, instead of epochs.",
     "training.learning_rate": "Peak learning rate.",
     "training.batch_size": "Batch size: examples per optimiser step.",

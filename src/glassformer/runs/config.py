@@ -32,7 +32,8 @@ ScheduleName = Literal["constant", "linear", "cosine", "inverse-sqrt", "noam"]
 class TrainingOptions:
     """Hyperparameters and settings of `Trainer`. A step is one update of the weights, in any number of micro-batches.
 
-    epochs, steps: length of the training; `steps` wins, `epochs` may be a fraction
+    epochs, steps: length of the training; `steps` wins, `epochs` may be a fraction. None of both = 3 epochs, or for few
+        examples as many as make `LEAST_STEPS` steps
     batch_size: examples a step, over all processes · batch_tokens: instead, tokens a step at most
     micro_batch_tokens, micro_batch_size: limits of one call of the network; they change speed and memory, and results
         only by rounding. None = 2,048 tokens on a CPU, 16,384 elsewhere, and any number of examples. A task that
@@ -45,11 +46,12 @@ class TrainingOptions:
     gradient_checkpointing: recompute blocks in the backward pass instead of storing their activations
     offload: store what the backward pass needs in the host's RAM, where an accelerator's memory is short
     shuffle: shuffle the examples each epoch · seed: random seed of the order, dropout and new weights
-    validate_every, save_every: steps between; None = at the end of each epoch · keep: number of last checkpoints kept
+    validate_every, save_every: steps between; None = at the end of each epoch, and where few examples have many short
+        ones by default, at the end of about ten of them · keep: number of last checkpoints kept
     training_sample: examples of the training data that each validation scores too, as train_loss, …; 0 = none
     metric, patience: the metric of the best model (None = that of the task), and early stopping after so many
         validations without improvement (None = never)
-    log_every: steps between two logged steps
+    log_every: steps between two logged steps; None = 10, and 1 in a run of at most 500 steps
     max_skipped: steps in a row that may be skipped for a NaN loss before a rollback
     max_failed_saves: saves in a row that may fail, for a full disk, before the run stops
     deterministic: deterministic algorithms only; others raise an error
@@ -57,7 +59,7 @@ class TrainingOptions:
     Raises: ConfigError: an invalid value.
     """
 
-    epochs: float = 3.0
+    epochs: float | None = None
     steps: int | None = None
     batch_size: int = 32
     batch_tokens: int | None = None
@@ -85,7 +87,7 @@ class TrainingOptions:
     training_sample: int = 0
     metric: str | None = None
     patience: int | None = None
-    log_every: int = 10
+    log_every: int | None = None
     max_skipped: int = 3
     max_failed_saves: int = 3
     deterministic: bool = False
@@ -99,7 +101,7 @@ class TrainingOptions:
         whole = "a whole number from 1 to 1e15"
         self._require(counts, lambda x: x is None or (isinstance(x, int) and 1 <= x <= 10**15), whole)
         self._require("training_sample", lambda x: isinstance(x, int) and x >= 0, "a whole number from 0 up")
-        self._require("epochs", lambda x: 0 < x < math.inf, "a number above 0")
+        self._require("epochs", lambda x: x is None or 0 < x < math.inf, "a number above 0")
         self._require("learning_rate", lambda x: 0 < x < math.inf, "a number above 0, such as 5e-5")
         self._require("warmup", lambda x: 0 <= x < math.inf, "a number of steps, or a share of them below 1")
         self._require("seed", lambda x: 0 <= x < 2**32, "a whole number from 0 to 4294967295")

@@ -21,9 +21,20 @@ from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.base import Examples, Task
 from glassformer.tasks.microbatch import MicroBatch, micro_batches
 
+EPOCHS = 3
+LEAST_STEPS = 100
+"""Of a training of default length: 100 rows in 3 epochs are 12 steps, in which a new head learns nothing.
+
+Source: Mosbach et al. 2021, "On the stability of fine-tuning BERT", section 6: small data need many more epochs.
+"""
+PAUSES = 10
+"""Validations and checkpoints of a training that was lengthened so: its epochs are too short for one each."""
+
 
 class BatchSampler:
     """Batch sampler: which examples make each step of a run.
+
+    epochs: how many the training has · epochs_per_pause: after how many it is validated and saved by default
 
     Args:
         lengths: tokens of each example. [N]
@@ -35,6 +46,10 @@ class BatchSampler:
         self.lengths = np.asarray(lengths)
         self.order = ShuffledOrder(len(lengths), seed=options.seed, shuffled=options.shuffle)
         self._cached_starts: tuple[int, np.ndarray] = (-1, np.empty(0, np.int64))
+        self.epochs, self.epochs_per_pause = options.epochs or EPOCHS, 1
+        if options.epochs is None and options.steps is None:
+            self.epochs = max(EPOCHS, -(-LEAST_STEPS // self.steps_per_epoch(0)))
+            self.epochs_per_pause = -(-self.epochs // PAUSES)
 
     def steps_per_epoch(self, epoch: int) -> int:
         """Number of steps of an epoch."""
@@ -46,9 +61,9 @@ class BatchSampler:
         """Number of steps of the run."""
         if self.options.steps is not None:
             return self.options.steps
-        full_epochs = math.floor(self.options.epochs)
+        full_epochs = math.floor(self.epochs)
         count = sum(self.steps_per_epoch(epoch) for epoch in range(full_epochs))
-        fraction = self.options.epochs - full_epochs
+        fraction = self.epochs - full_epochs
         # Rounded first: 1.1 - 1 is a little more than 0.1, and would make a step too many.
         partial = round(fraction * self.steps_per_epoch(full_epochs), 6) if fraction else 0
         return max(count + math.ceil(partial), 1)

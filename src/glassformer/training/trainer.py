@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from glassformer.compression.adapters import Adapters
 
 
+FEW_STEPS = 500
+"""Of a run of at most so many, each step is logged by default."""
+
+
 @dataclass(frozen=True)
 class TrainingResult:
     """The result of a training: steps done, metrics of the best validation, and its step."""
@@ -95,6 +99,8 @@ class Trainer:
         self.train_examples, self.validation_examples, self.callbacks = train, validation, list(callbacks)
         self.batch_sampler = BatchSampler(self.options, train.lengths)
         self.steps = self.batch_sampler.total_steps()
+        # A curve of a short run needs every point that there is.
+        self.log_every = self.options.log_every or (1 if self.steps <= FEW_STEPS else 10)
         self._model_identity = model_identity(model, adapters)  # of its weights before they are sharded and trained
         self.distributed, self.device = init_distributed(model.device, sharded=sharded)
         self.network = model.network.to(self.device)
@@ -148,7 +154,8 @@ class Trainer:
         epoch = self.state.epoch
         while self.state.epoch == epoch and self.state.step < self.steps and not self._patience_exhausted:
             self.train_step()
-            ended = self.state.epoch > epoch or self.state.step == self.steps
+            whole = self.state.epoch > epoch and self.state.epoch % self.batch_sampler.epochs_per_pause == 0
+            ended = whole or self.state.step == self.steps
             if self.validation_examples is not None and _due(self.state.step, self.options.validate_every, ended):
                 self._validate_and_keep_best()
             stop_requested = self.distributed.all_reduce_max(int(stop is not None and bool(stop.requested)))
@@ -223,10 +230,10 @@ class Trainer:
     # ------------------------------------------------------------------------------------------- inside a step
 
     def _log_step(self, report: StepReport) -> None:
-        """Log every `log_every` steps: the mean of their losses, the tokens read, and the speed."""
+        """Log every `self.log_every` steps: the mean of their losses, the tokens read, and the speed."""
         mean = self.state.mean_since_log(report)
         finite = is_finite(report.loss, report.grad_norm)
-        if report.step % self.options.log_every and report.step < self.steps and finite:
+        if report.step % self.log_every and report.step < self.steps and finite:
             return
         self.run_folder.log_event("step", **{**asdict(report), **mean, "tokens": self.state.tokens})
         self.state.log_sums = {}
@@ -337,5 +344,5 @@ class Trainer:
 
 
 def _due(step: int, every: int | None, ended: bool) -> bool:
-    """Whether it is time: every so many steps; None = at the end of each epoch and of the run."""
+    """Whether it is time: every so many steps; None = at the end of an epoch, or of several, and of the run."""
     return ended if every is None else step % every == 0
