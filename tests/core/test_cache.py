@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -11,7 +14,7 @@ from torch import nn
 from glassformer.core import EncoderOutput, Flow, KeyValueCache, Stack, StackSpec, Tape
 from glassformer.core.cache import FunctionalCache
 from glassformer.errors import ConfigError
-from tests.core.small import CROSS, assert_close, examples, perturbed, stack
+from tests.core.small import CROSS, PRE, assert_close, examples, perturbed, stack
 
 
 @examples(30)
@@ -171,3 +174,56 @@ def test_gradients_flow_through_several_calls_of_the_functional_cache() -> None:
     (by_parts,) = torch.autograd.grad(torch.cat(parts, dim=1).square().sum(), x)
     (at_once,) = torch.autograd.grad(model(x, Flow()).square().sum(), x)
     assert_close(by_parts, at_once, 1e-9)
+
+
+def named(network: Stack) -> Stack:
+    network.name_nodes()
+    return network
+
+
+def test_a_copy_of_a_network_continues_its_cache() -> None:
+    network, x = named(stack("pre-norm causal")), torch.randn(2, 6, 32)
+    cache, other = KeyValueCache(), copy.deepcopy(network)
+    with torch.no_grad():
+        network(x[:, :4], Flow(cache=cache))
+        assert_close(other(x[:, 4:], Flow(cache=cache)), network(x, Flow())[:, 4:])
+
+
+@pytest.mark.parametrize("functional", [False, True])
+def test_a_network_with_more_layers_is_refused(functional: bool) -> None:
+    def deep(layers: int) -> Stack:
+        return named(perturbed(Stack(StackSpec(blocks=(PRE,) * layers))))
+
+    x, cache = torch.randn(1, 3, 32), FunctionalCache() if functional else KeyValueCache()
+    shallow, deeper = deep(1), deep(2)
+    with torch.no_grad():
+        shallow(x, Flow(cache=cache))
+        with pytest.raises(ConfigError, match=r"holds 3 tokens, but 0 of 1\.attn: it was filled by another model"):
+            deeper(x, Flow(cache=cache))
+        cache = type(cache)()
+        deeper(x, Flow(cache=cache))
+        shallow(x, Flow(cache=cache))  # the second layer is left behind
+        with pytest.raises(ConfigError, match=r"holds 6 tokens, but 3 of 1\.attn"):
+            deeper(x, Flow(cache=cache))
+
+
+def test_keys_of_another_shape_are_refused() -> None:
+    for spec, other in (
+        (PRE, replace(PRE, attention=replace(PRE.attention, heads=2))),
+        (CROSS, replace(CROSS, cross=replace(CROSS.cross, heads=2))),
+    ):
+        first, second = (named(perturbed(Stack(StackSpec(blocks=(each,))))) for each in (spec, other))
+        cache, memory = KeyValueCache(), EncoderOutput(torch.randn(1, 5, 24))
+        with torch.no_grad():
+            first(torch.randn(1, 3, 32), Flow(cache=cache, memory=memory))
+            with pytest.raises(ConfigError, match="the cache holds keys of 4 heads of 8 numbers"):
+                second(torch.randn(1, 1, 32), Flow(cache=cache, memory=memory))
+
+
+@pytest.mark.parametrize("length", [-3, 6, 2.5, "2"])
+def test_a_length_that_the_cache_cannot_have_is_refused(length: object) -> None:
+    cache = written(5)[0]
+    with pytest.raises(ConfigError, match=f"length is {length}; a cache of 5 tokens can be cut to 0 to 5"):
+        cache.length = length  # type: ignore[assignment] # what a caller may write
+    cache.length = 3
+    assert cache.length == 3

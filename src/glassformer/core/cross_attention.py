@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from glassformer.core.attention import AttentionSpec, MultiHeadAttention
+from glassformer.core.cache import KeyValueCache, check_heads
 from glassformer.core.checks import Count
 from glassformer.core.dot_product import prefers_unfused
 from glassformer.core.flow import EncoderOutput, Flow
@@ -17,8 +18,6 @@ from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-
-    from glassformer.core.cache import KeyValueCache
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,8 +87,13 @@ class CrossAttention(MultiHeadAttention):
         return q, self.tap(flow, "k", k), self.tap(flow, "v", v)
 
     def cached_keys_values(self, memory: EncoderOutput, cache: KeyValueCache) -> tuple[Tensor, Tensor]:
-        """Keys and values of the encoder's output, computed at the first step. [N, K, S, E] each"""
-        return cache.encoder_keys_values(self, partial(self._contiguous_keys_values, memory))
+        """Keys and values of the encoder's output, computed at the first step. [N, K, S, E] each
+
+        Raises: ConfigError: the cache holds those of another model.
+        """
+        k, v = cache.encoder_keys_values(self, partial(self._contiguous_keys_values, memory))
+        check_heads(self, k, self.spec.K, self.spec.E)
+        return k, v
 
     def keys_values(self, states: Float[Tensor, "N S D"]) -> tuple[Tensor, Tensor]:
         """Keys and values of the encoder's output, the same at every step of decoding. [N, K, S, E] each"""
