@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 
+from glassformer.core import Batch, Flow, KeyValueCache, Packing
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES, roberta, xlm_roberta
@@ -21,28 +22,64 @@ def model_of(family: str, **changes: Any) -> Model:
     return Model.from_config({**FAMILIES[family].tiny, **changes})
 
 
-@both
-@pytest.mark.parametrize("hidden", [0, 1, 5])
-@pytest.mark.parametrize("padding_side", ["none", "right", "left"])
-@torch.no_grad()
-def test_positions_are_those_that_the_reference_counts(
-    family: str, hidden: int, padding_side: str, tmp_path: Path
-) -> None:
-    """It is told no positions: it finds padding by its id, where ours looks at the mask."""
-    kind = getattr(transformers, next(iter(FAMILIES[family].architectures)))
+counted_by_ids = pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "mpnet"])
+
+
+def both_sides(family: str, folder: Path, architecture: str = "Model", **changes: Any) -> tuple[Model, Any]:
+    """Ours and the reference's, with the same perturbed parameters."""
+    kind = getattr(transformers, next(name for name in FAMILIES[family].architectures if name.endswith(architecture)))
     torch.manual_seed(0)
-    theirs = kind(kind.config_class.from_dict({**FAMILIES[family].tiny, "pad_token_id": hidden})).eval()
+    theirs = kind(kind.config_class.from_dict({**FAMILIES[family].tiny, **changes})).eval()
     perturb(theirs)
-    theirs.save_pretrained(tmp_path)
+    theirs.save_pretrained(folder)
+    return load(folder), theirs
+
+
+@counted_by_ids
+@pytest.mark.parametrize("mask", ["none", "padding", "other tokens"])
+@pytest.mark.parametrize("padding", ["none", "right", "left", "between"])
+@torch.no_grad()
+def test_positions_are_those_that_the_reference_counts(family: str, mask: str, padding: str, tmp_path: Path) -> None:
+    ours, theirs = both_sides(family, tmp_path, **({} if family == "mpnet" else {"pad_token_id": 5}))
+    pad_id = theirs.config.pad_token_id
     ids = torch.randint(10, 99, (2, 9))
-    if padding_side != "none":
-        ids[1, -4:] = hidden
-    if padding_side == "left":
-        ids = ids.flip(1)
-    keep = ids != hidden
-    expected = theirs(input_ids=ids, attention_mask=keep.long()).last_hidden_state
-    states = load(tmp_path)(ids, keep.long()).last_hidden_state
-    torch.testing.assert_close(states[keep], expected[keep], atol=1e-5, rtol=1e-5)
+    if padding != "none":
+        ids[1, {"right": slice(5, 9), "left": slice(0, 4), "between": slice(2, 5)}[padding]] = pad_id
+    keep = torch.ones(2, 9, dtype=torch.bool)
+    if mask != "none":
+        keep = ids != pad_id if mask == "padding" else torch.arange(9)[None] != torch.tensor([[1], [7]])
+    given = {} if mask == "none" else {"attention_mask": keep.long()}
+    for inputs in ({"input_ids": ids}, {"inputs_embeds": theirs.get_input_embeddings()(ids)}):
+        expected = theirs(**inputs, **given).last_hidden_state
+        states = ours(**inputs, **given).last_hidden_state
+        torch.testing.assert_close(states[keep], expected[keep], atol=1e-5, rtol=1e-5)
+
+
+@counted_by_ids
+@torch.no_grad()
+def test_packed_texts_have_the_positions_of_texts_in_rows(family: str) -> None:
+    model = model_of(family).eval()
+    perturb(model.network)
+    pad_id = model.network.embedding.spec.positions.padding
+    texts = [[20, pad_id, 30, 40], [50, 60, pad_id], [pad_id, 70]]
+    packed = model.network(
+        Batch(input_ids=torch.tensor([[id for text in texts for id in text]])),
+        Flow(packing=Packing(tuple(map(len, texts)))),
+    ).last_hidden_state
+    alone = [model(torch.tensor([text])).last_hidden_state for text in texts]
+    torch.testing.assert_close(packed, torch.cat(alone, dim=1), atol=1e-5, rtol=1e-5)
+
+
+@both
+@torch.no_grad()
+def test_a_cache_continues_the_positions(family: str, tmp_path: Path) -> None:
+    ours, theirs = both_sides(family, tmp_path, "ForCausalLM", is_decoder=True, pad_token_id=5)
+    ids, cache = torch.tensor([[11, 12, 13, 14, 5, 16], [21, 22, 23, 24, 25, 26]]), KeyValueCache()
+    past = None
+    for part in ids.split([3, 1, 2], dim=1):
+        expected = theirs(part, past_key_values=past, use_cache=True)
+        past = expected.past_key_values
+        torch.testing.assert_close(ours(part, cache=cache).logits, expected.logits, atol=1e-5, rtol=1e-5)
 
 
 @both

@@ -21,7 +21,7 @@ TOLD_NO_POSITIONS = {
     "lxmert",
     "tapas",
 }  # whose reference counts padding: it takes none, or counts them in each cell
-BEHIND_PADDING = {"mpnet", "roberta", "xlm-roberta"}  # whose positions begin behind the number of padding
+BY_IDS = {"mpnet", "roberta", "xlm-roberta"}  # whose positions count all ids but padding's, and begin behind it
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,18 @@ class Inputs:
     ids: Tensor
     keep: Tensor
     token_types: Tensor | None
-    first: int = 0  # the number that the reference gives to the first position
+    padding: int | None = None  # the id that takes no position, where positions are counted by ids
     beside: Mapping[str, Tensor] = field(default_factory=dict)  # what else is read: boxes, regions of a picture
 
     @property
     def positions(self) -> Tensor:
-        """Our rule, told to the reference: padding is not counted, and has the position of its place."""
+        """Our rule, told to the reference: padding is not counted, and has the position of its place.
+
+        Where positions are counted by ids, the rule is the reference's.
+        """
+        if self.padding is not None:
+            text = self.ids != self.padding
+            return torch.where(text, text.long().cumsum(-1) - 1, -1)
         counted = self.keep.long().cumsum(-1) - 1
         return torch.where(self.keep, counted, torch.arange(self.keep.shape[1]).clamp(max=counted.amax().clamp(min=0)))
 
@@ -47,7 +53,12 @@ class Inputs:
 
     @property
     def theirs(self) -> dict[str, Any]:
-        return {**self.ours, "position_ids": self.positions + self.first}
+        return self.ours if self.padding is not None else {**self.ours, "position_ids": self.positions}
+
+    @property
+    def first(self) -> int:
+        """The number that the reference gives to the first position."""
+        return 0 if self.padding is None else self.padding + 1
 
     def right(self) -> Inputs:
         """The same texts, padded on the right."""
@@ -190,9 +201,10 @@ def draw_inputs(config: Mapping[str, Any], padding: str, *, tokens: int = 11, se
     beside = draw_fields(config, network.READS, len(ids))
     if "bbox" in network.READS:
         beside["bbox"] = draw_boxes(config, *ids.shape)
-    first = config["pad_token_id"] + 1 if config["model_type"] in BEHIND_PADDING else 0
+    by_ids = config["pad_token_id"] if config["model_type"] in BY_IDS else None
+    ids = ids if by_ids is None else ids.where(keep, by_ids)
     kind = Twice if config["model_type"] in TOLD_NO_POSITIONS else Inputs
-    return kind(ids, keep, token_types, first, beside)
+    return kind(ids, keep, token_types, by_ids, beside)
 
 
 def draw_texts(vocabulary: int, padding: str, tokens: int, seed: int = 3) -> tuple[Tensor, Tensor]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from glassformer.core.checks import Count, NonNegativeInt, Probability, Spec, check_widths
 from glassformer.core.flow import Flow, Node
@@ -96,13 +97,35 @@ class Embedding(Node):
             x = x * self.scale(x.dtype)
         if self.positions is not None:
             self.check_length(ids, flow)
-            x = x + self.positions(flow.token_positions(ids), x.dtype)
+            x = x + self.positions(self.token_positions(ids, flow), x.dtype)
         if self.segments is not None:
             x = x + (self.segments.weight[0] if token_types is None else self.segments(token_types))
         if extra is not None:
             x = x + extra
         x = self.norm_and_dropout(x)
         return self.tap(flow, "out", x if self.projection is None else self.projection(x))
+
+    def token_positions(self, ids: Int[Tensor, "B T"], flow: Flow) -> Int[Tensor, "B T"]:
+        """Position ids of these tokens: as the flow counts them; without padding, where its id takes no position.
+
+        Then masks do not matter, except for tokens in the cache, whose ids are not known any more; and vectors in the
+        place of ids take a position each. Padding is at -1.
+        """
+        padding = self.spec.positions.padding if isinstance(self.spec.positions, LearnedPositionsSpec) else None
+        if padding is None or flow.positions is not None:
+            return flow.token_positions(ids)
+        if ids.is_floating_point():
+            return replace(flow, keep=None).token_positions(ids)
+        text = ids != padding
+        counted = text.long().cumsum(1)
+        if flow.packing is not None:
+            own = flow.token_positions(ids)  # each text begins with the count of those before it
+            starts = torch.arange(ids.shape[1], device=ids.device) - own
+            counted = counted - functional.pad(counted, (1, 0)).gather(1, starts)
+        past: int | Tensor = flow.past
+        if past and flow.keep is not None and flow.keep.shape[1] == 1:
+            past = flow.keep[:, 0, : flow.past].sum(-1, keepdim=True)
+        return torch.where(text, counted - 1 + past, -1)
 
     def scale(self, dtype: torch.dtype) -> float:
         """The factor of token embeddings of a dtype."""

@@ -29,10 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LearnedPositionsSpec(Spec):
-    """Learned position embeddings: a table of `count` vectors; position p reads row p + `offset`."""
+    """Learned position embeddings: a table of `count` vectors; position p reads row p + `offset`.
+
+    padding: the token id that takes no position and reads the row before the first; None = every token takes one
+    """
 
     count: Count
     offset: NonNegativeInt = 0
+    padding: NonNegativeInt | None = None
 
     def make(self, width: int) -> LearnedPositions:
         """The module that this spec describes."""

@@ -2,11 +2,10 @@
 
     ids + positions ─ norm ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
 
-    row of the position table    0 … padding id     unused
+    row of the position table    padding id         padding, which takes no position, hidden or not
                                  padding id + 1     the first token
 
 Source: Liu et al. 2019. The rest is BERT's.
-Differs: the reference library gives a visible padding token no position of its own; here only hidden tokens have none.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def text_spec(c: Values) -> TextSpec:
     offset = c.pad_id + 1
     rows = c.reader.integer("max_position_embeddings", minimum=offset + 1, maximum=MAX_ROWS)
     like_bert = bert.text_spec(c, TextSpec, activation="gelu")  # of the head; `hidden_act` is the blocks'
-    positions = LearnedPositionsSpec(count=rows - offset, offset=offset)
+    positions = LearnedPositionsSpec(count=rows - offset, offset=offset, padding=c.pad_id)
     return replace(like_bert, embed=replace(like_bert.embed, positions=positions))
 
 
