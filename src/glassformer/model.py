@@ -291,7 +291,9 @@ class Model(SentenceEncoder, AudioCoder):
         codecs: Any = {"codec": load(codec or CODEC)} if self.network.sizes.codebooks else {}
         inspect = partial(self.inspect, **options, **codecs)
         compare = self.explain_similarity if facts.can_compare else None
-        return searched_corpus(SessionFactory(facts, inspect, trace, transcriber(self), compare), self, corpus)
+        count = (lambda text: len(self.tokenizer([text]).rows[0].ids)) if facts.modality is None else None
+        factory = SessionFactory(facts, inspect, trace, transcriber(self), compare, count_tokens=count)
+        return searched_corpus(factory, self, corpus)
 
     def prepare(self, precision: str = "fp32") -> Self:
         """Pack the weights for fast inference, in a precision: "fp32", "fp16", "bf16" or "int8" (quantization)."""

@@ -364,15 +364,41 @@ def test_who_goes_away_in_the_middle_disturbs_nobody(client: Client, monkeypatch
 
     client.session()
     monkeypatch.setattr(Model, "inspect", slow)
-    for _ in range(3):
+    runs = client.look._runs
+    for number in range(3):  # the first is in a block, the others wait for their turn
         connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
         connection.request(
             "POST", "/api/runs", '{"texts": ["a banana ."]}', {"Authorization": f"Bearer {client.token}"}
         )
-        assert connection.getresponse().readline() == b'{"done":1,"of":2}\n'
-        connection.close()
+        answer = connection.getresponse()
+        if not number:
+            assert answer.readline() == b'{"done":1,"of":2}\n'
+        run = next(run for run in runs._runs.values() if run.texts == ("a banana .",))
+        assert not run.stopped
+        answer.close(), connection.close()
+        deadline = time.monotonic() + 10
+        while not run.stopped:  # nobody waits for it any more
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
     go.set()
     assert client.session("a banana .")["texts"] == ["a banana ."]
+
+
+def test_a_page_sends_no_text_that_takes_minutes(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own long text the user may look at, and stop."""
+    monkeypatch.setattr("glassformer.explorer.session_runs.MAX_TEXT_TOKENS", 6)
+    client = serve("bert", "time flies like an arrow")
+    assert len(client.session()["streams"]["text"]) == 7
+    for path, fields in (
+        ("runs", {"texts": ["a banana .", "time flies like an arrow"]}),
+        ("patch", {"s": client.session()["id"], "components": [], "other": "time flies like an arrow"}),
+    ):
+        answer = client.ask(f"/api/{path}", method="POST", body=json.dumps(fields).encode())
+        if path == "runs":
+            assert answer.status == 400
+            assert "has 7 tokens; a page may send at most 6: shorten it" in answer.error
+        else:
+            assert answer.status == 400
 
 
 def test_bytes_that_are_no_http(client: Client) -> None:

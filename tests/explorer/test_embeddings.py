@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.errors import DataError
 from glassformer.explorer import embedding_page
 from glassformer.explorer.binary_frames import decode
 from glassformer.explorer.embedding_page import PageMap
+from glassformer.explorer.embeddings import MAX_WAITING
 from glassformer.explorer.look import InitialView, Look
-from glassformer.explorer.session_runs import SessionRuns
+from glassformer.explorer.session_runs import PassStopped, SessionRuns
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.occurrences import embed_words
+from glassformer.inspect.embeddings.projection import ProjectionOptions
 from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.model import Model
 from tests.explorer.client import Answer, Client
@@ -120,3 +124,38 @@ def test_a_long_text_is_cut_around_the_word() -> None:
     about = page.description()
     (start, end), shown = about["spans"][0], about["texts"][0]
     assert shown[start:end] == "word" and len(shown) < 200 and shown[0] == shown[-1] == "…"
+
+
+def test_projections_run_one_after_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a process of hundreds of megabytes; equal ones are one, and one without a reader never begins."""
+    begun: list[int] = []
+    go = threading.Event()
+
+    def slow(self: PageMap, options: Any, levels: Any, progress: Any, check: Any) -> bytes:
+        begun.append(options.seed)
+        while not go.wait(0.01):
+            check()
+        return b"frame"
+
+    monkeypatch.setattr(PageMap, "projection", slow)
+    store = client.look._embeddings
+    page_map = store.get("x", "text")
+
+    def begin(seed: int) -> Any:
+        return store.begin(page_map, ProjectionOptions(method="tsne", seed=seed), [1])
+
+    (id, first), (_, left), (_, last) = begin(0), begin(1), begin(2)
+    assert begin(0)[1] is first
+    with left.awaited():
+        pass
+    with pytest.raises(PassStopped):
+        left.result()
+    waiting = [begin(number)[1] for number in range(3, 1 + MAX_WAITING)]
+    with pytest.raises(DataError, match="projections are waiting"):
+        begin(99)
+    assert begun == [0]
+    for run in waiting:
+        run.stop()
+    go.set()
+    assert first.result() == last.result() == store.frame(id) == b"frame"
+    assert begun == [0, 2]

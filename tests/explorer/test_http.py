@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -168,3 +171,70 @@ def test_a_connection_that_sends_no_request_is_closed(monkeypatch: pytest.Monkey
             assert b"200 OK" in connection.recv(1000)
     finally:
         served.close()
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A server whose answer fits into no buffer, and one that computes for a while before it answers."""
+    from starlette.applications import Starlette
+    from starlette.responses import PlainTextResponse
+    from starlette.routing import Route
+
+    from glassformer.explorer import server
+
+    async def answer(request: Any) -> PlainTextResponse:
+        return PlainTextResponse("x" * 40_000_000)
+
+    async def later(request: Any) -> PlainTextResponse:
+        await asyncio.sleep(1.5)
+        return PlainTextResponse("late")
+
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.4)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 5)
+    served = server.Server(Starlette(routes=[Route("/", answer), Route("/later", later)]), server.bind(None))
+    yield served
+    served.close()
+
+
+def open_connection(served: Any, path: str = "/") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", served.port), timeout=20)
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    return connection
+
+
+def read(connection: socket.socket, rest: float = 0.0) -> int:
+    """How many bytes come until the other end closes, or the whole answer is there. Args: rest: between two reads"""
+    total = 0
+    while total < 40_000_000 and (data := connection.recv(4_000_000 if rest else 1 << 16)):
+        total += len(data)
+        time.sleep(rest)
+    return total
+
+
+def test_a_client_that_does_not_read_is_closed(large: Any) -> None:
+    with open_connection(large) as connection:
+        time.sleep(1.5)
+        with contextlib.suppress(ConnectionResetError):
+            assert 0 < read(connection) < 40_000_000
+    with open_connection(large, "/later") as connection:  # there is nothing to read yet
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def test_a_client_that_reads_slowly_gets_all(large: Any) -> None:
+    with open_connection(large) as connection:
+        start = time.monotonic()
+        assert read(connection, rest=0.12) >= 40_000_000
+        assert time.monotonic() - start > 1.0
+
+
+def test_more_connections_than_a_browser_opens_are_answered_at_once(large: Any) -> None:
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(open_connection(large, "/later")) for _ in range(9)]
+        answers = [connection.recv(12) for connection in connections]
+    assert set(answers) <= {b"HTTP/1.1 200", b"HTTP/1.1 503"} and answers.count(b"HTTP/1.1 503") >= 4
+    deadline = time.monotonic() + 10
+    while True:
+        with open_connection(large, "/later") as connection:
+            if connection.recv(12) == b"HTTP/1.1 200":
+                break
+        assert time.monotonic() < deadline

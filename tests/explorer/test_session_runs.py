@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +27,7 @@ class Slow:
         self.begun: list[tuple[str, ...]] = []
         self.at_once = self.most_at_once = 0
         self.nbytes = nbytes
+        self.count_tokens = len
 
     def inspect(self, *texts: str, progress: Callable[[int, int], None]) -> Any:
         self.begun.append(texts)
@@ -155,3 +159,74 @@ def test_no_more_wait_than_can(slow: Any) -> None:
     for run in prefix_length:
         run.result()
     assert runs.begin(["one more"]).result()
+
+
+def test_a_run_that_nobody_waits_for_ends(slow: Any) -> None:
+    """Of two readers the first may leave; after the last one the text begins anew."""
+    runs = SessionRuns(slow)
+    run = runs.begin(["a"])
+    with run.awaited():
+        with run.awaited():
+            pass
+        assert not run.stopped
+    assert run.stopped
+    again = runs.begin(["a"])  # while the first one is still in its block
+    assert again is not run
+    slow.go.set()
+    assert again.result().texts == ("a",)
+    with pytest.raises(PassStopped):
+        run.result()
+    assert runs.get(again.id) is again
+
+
+def test_a_finished_run_stays(slow: Any) -> None:
+    runs = SessionRuns(slow)
+    slow.go.set()
+    run = runs.begin(["a"])
+    run.result()
+    with run.awaited():
+        pass
+    assert not run.stopped and runs.begin(["a"]) is run
+
+
+def test_stopped_runs_make_room_and_leave_the_line(slow: Any) -> None:
+    runs = SessionRuns(slow)
+    holding = runs.begin(["first"])
+    for number in range(3 * MAX_WAITING):
+        with runs.begin([str(number)]).awaited():
+            pass
+    assert runs.begin(["last"]) is not holding
+    deadline = time.monotonic() + 20
+    while sum("SessionRun" in thread.name for thread in threading.enumerate()) > 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    slow.go.set()
+    holding.result()
+    assert slow.begun == [("first",), ("last",)]
+
+
+def test_a_long_text_is_refused(slow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glassformer.explorer.session_runs.MAX_TEXT_TOKENS", 5)
+    SessionRuns(slow).check_length(["12345", "1"])
+    with pytest.raises(DataError, match="has 6 tokens; a page may send at most 5"):
+        SessionRuns(slow).check_length(["1", "123456"])
+
+
+def test_a_process_ends_in_the_middle_of_a_kernel() -> None:
+    """A thread that comes back from a kernel while the interpreter ends would abort the process."""
+    program = """
+import threading, time
+from glassformer.explorer import session_runs
+from glassformer.explorer.session_runs import Job, Jobs
+session_runs.JOIN_SECONDS = 0.05
+class Kernel(Job):
+    def work(self):
+        time.sleep(60)
+jobs = Jobs()
+jobs.start(Kernel(), lambda: None)
+jobs.close()
+print("closed")
+raise SystemError("the end")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout) == (1, "closed\n") and "the end" in done.stderr, done.stderr

@@ -176,6 +176,8 @@ def _runs(runs: SessionRuns, default_texts: tuple[str, ...]) -> Endpoint:
             raise DataError(
                 f"this page looks at one {runs.facts.modality}; for another, run glassformer look with its file"
             )
+        if texts != default_texts:  # which the user of this machine has chosen
+            await run_in_threadpool(runs.check_length, texts)
         run = runs.begin(texts)
         return http.stream(
             request, http.progress(run, lambda: run.blocks_done, lambda: describe(run.result(), runs.facts, run.texts))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -28,29 +28,31 @@ from glassformer.errors import DataError
 from glassformer.explorer import http
 from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.http import Query, json_errors
-from glassformer.explorer.session_runs import Job, Jobs, PassStopped, SessionGone, SessionRuns
+from glassformer.explorer.session_runs import Job, Jobs, SessionGone, SessionRuns
 from glassformer.inspect.embeddings.projection import ProjectionOptions
 
-STORED_MAPS, STORED_PROJECTIONS = 8, 64
+STORED_MAPS, STORED_PROJECTIONS, MAX_WAITING = 8, 64, 16
 
 
 class ProjectionRun(Job[bytes]):
-    """One projection in a worker process; its value is the frame of the places. done: steps done, and of how many"""
+    """One projection in a worker process; its value is the frame of the places.
 
-    def __init__(self, page_map: PageMap, options: ProjectionOptions, levels: Sequence[int]) -> None:
+    done: steps done, and of how many · turn: held while it runs: each takes a process, and hundreds of megabytes
+    """
+
+    def __init__(
+        self, page_map: PageMap, options: ProjectionOptions, levels: Sequence[int], turn: threading.Lock
+    ) -> None:
         super().__init__()
         self.done = (0, 0)
-        self._page_map, self._options, self._levels = page_map, options, levels
+        self._page_map, self._options, self._levels, self._turn = page_map, options, levels, turn
 
     def work(self) -> bytes:
-        return self._page_map.projection(self._options, self._levels, self._progress, self._check)
+        with self.in_turn(self._turn):
+            return self._page_map.projection(self._options, self._levels, self._progress, self.check_running)
 
     def _progress(self, done: int, of: int) -> None:
         self.done = (done, of)
-
-    def _check(self) -> None:
-        if self.stopped:
-            raise PassStopped("the projection was cancelled")
 
 
 class EmbeddingStore:
@@ -60,7 +62,8 @@ class EmbeddingStore:
         self.runs, self.corpus = runs, corpus
         self._of_sessions: dict[tuple[str, str], PageMap] = {}
         self._frames: dict[str, bytes] = {}
-        self._lock, self._jobs = threading.Lock(), Jobs()
+        self._running: dict[str, ProjectionRun] = {}
+        self._lock, self._turn, self._jobs = threading.Lock(), threading.Lock(), Jobs()
 
     def get(self, session: str, stream: str) -> PageMap:
         """The map. Raises: SessionGone: of a session that is not in the cache. DataError: no such stream."""
@@ -77,17 +80,28 @@ class EmbeddingStore:
         return self._of_sessions[key]
 
     def begin(self, page_map: PageMap, options: ProjectionOptions, levels: Sequence[int]) -> tuple[str, ProjectionRun]:
-        """Start a projection; gives its id. Raises: DataError: no such level."""
+        """Start a projection, or join the one that was asked for; gives its id. They run one after another.
+
+        Raises: DataError: no such level; too many are waiting.
+        """
         numbers = [page_map.embedding_map.level(level) for level in levels]
         key = [page_map.id, *sorted(asdict(options).items()), numbers]
         id = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
-        run = ProjectionRun(page_map, options, numbers)
-        self._jobs.start(run, lambda: self._store(id, run))
+        with self._lock:
+            running = self._running.get(id)
+            if running is not None and not running.stopped:
+                return id, running
+            if sum(not run.stopped for run in self._running.values()) >= MAX_WAITING:
+                raise DataError(f"{MAX_WAITING} projections are waiting; try again when one is finished")
+            run = self._running[id] = ProjectionRun(page_map, options, numbers, self._turn)
+            self._jobs.start(run, lambda: self._store(id, run))
         return id, run
 
     def _store(self, id: str, run: ProjectionRun) -> None:
-        if run.value is not None:
-            with self._lock:
+        with self._lock:
+            if self._running.get(id) is run:
+                del self._running[id]
+            if run.value is not None:
                 self._frames[id] = run.value
                 while len(self._frames) > STORED_PROJECTIONS:
                     del self._frames[next(iter(self._frames))]
@@ -158,13 +172,6 @@ def _project(store: EmbeddingStore) -> http.Endpoint:
         page_map = await run_in_threadpool(store.get, s, stream)
         id, run = store.begin(page_map, options, levels)
 
-        async def lines() -> AsyncIterator[dict[str, Any]]:
-            try:
-                async for line in http.progress(run, lambda: run.done, lambda: {"id": id} if run.result() else {}):
-                    yield line
-            finally:
-                run.stop()  # a reader that has left wants no result
-
-        return http.stream(request, lines())
+        return http.stream(request, http.progress(run, lambda: run.done, lambda: {"id": id} if run.result() else {}))
 
     return endpoint

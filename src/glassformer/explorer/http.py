@@ -182,13 +182,17 @@ def stream(request: Request, lines: Lines) -> Response:
 
 
 async def progress(run: Job[Any], done: Callable[[], tuple[int, int]], describe: Callable[[], dict[str, Any]]) -> Lines:
-    """Progress of a job as lines, and at last what it gave, or its error. Args: done: how much of it is, and of what"""
+    """Progress of a job as lines, and at last what it gave, or its error; a job without a reader ends.
+
+    Args: done: how much of it is, and of what
+    """
     reported = (0, 0)
-    while not run.finished:
-        if done() != reported:
-            reported = done()
-            yield {"done": reported[0], "of": reported[1]}
-        await asyncio.sleep(POLL_SECONDS)
+    with run.awaited():
+        while not run.finished:
+            if done() != reported:
+                reported = done()
+                yield {"done": reported[0], "of": reported[1]}
+            await asyncio.sleep(POLL_SECONDS)
     try:
         yield {"ready": await run_in_threadpool(describe)}
     except Exception as error:

@@ -9,7 +9,6 @@ Both take {"other", "direction", "align"}: a text whose activations are swapped 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -21,14 +20,13 @@ from glassformer.errors import DataError
 from glassformer.explorer import http
 from glassformer.explorer.http import json_errors
 from glassformer.explorer.readings import QUICK
-from glassformer.explorer.session_runs import Job, PassStopped, SessionRun, SessionRuns
+from glassformer.explorer.session_runs import Job, SessionRun, SessionRuns
 from glassformer.inspect.interruption import before_each_block
 from glassformer.inspect.patching.effects import PatchOptions
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.patching.sweep import PatchSweep
 from glassformer.inspect.session import Session
 
-STOPPED = "the sweep was cancelled"
 MAX_COMPONENTS = 512
 TEXT = (str, type(None))
 DEFAULTS: dict[str, Any] = {
@@ -105,16 +103,12 @@ class SweepJob(Job[PatchSweep]):
         fields, options = self._fields, options_of(self._runs, self._fields)
         options["progress"] = self._progress
         session = self._run.result()
-        with before_each_block(session.network, self._check_running):  # of a large model, many rows take seconds
+        with before_each_block(session.network, self.check_running):  # of a large model, many rows take seconds
             return session.sweep(fields["kind"], fields["map"], **options)
 
     def _progress(self, done: int, of: int) -> None:
-        self._check_running()
+        self.check_running()
         self.patches_done = (done, of)
-
-    def _check_running(self) -> None:
-        if self.stopped:
-            raise PassStopped(STOPPED)
 
 
 def options_of(runs: SessionRuns, fields: dict[str, Any]) -> PatchOptions:
@@ -126,6 +120,7 @@ def options_of(runs: SessionRuns, fields: dict[str, Any]) -> PatchOptions:
     options: Any = {name: fields[name] for name in names}
     if other is not None:
         http.check_characters(other)
+        runs.check_length([other])
         options["source"] = runs.begin((other,)).result()
     return options  # type: ignore[no-any-return]
 
@@ -158,15 +153,8 @@ def patch_routes(runs: SessionRuns) -> list[Route]:
             run.sweeps.append({"request": asked, "sweep": data})
             return data
 
-        async def lines() -> AsyncIterator[dict[str, Any]]:
-            try:
-                async for line in http.progress(job, lambda: job.patches_done, ready):
-                    yield line
-            finally:
-                job.stop()
-
         runs.start(job)
-        return http.stream(request, lines())
+        return http.stream(request, http.progress(job, lambda: job.patches_done, ready))
 
     return [
         Route("/api/patch", json_errors(patch), methods=["POST"]),

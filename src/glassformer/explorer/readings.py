@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,12 +23,11 @@ from torch import Tensor
 from glassformer.explorer import http
 from glassformer.explorer.binary_frames import encode
 from glassformer.explorer.http import Query, json_errors
-from glassformer.explorer.session_runs import Job, PassStopped, SessionGone, SessionRuns
+from glassformer.explorer.session_runs import Job, SessionGone, SessionRuns
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
 from glassformer.inspect.session import Progress, Session
 
-STOPPED = "the reading was cancelled"
 TOP, ALL_LABELS = 10, 64
 """Outputs of each cell of the lens; of a head with few labels, all of them."""
 CHOICE = (str, int, type(None))
@@ -175,8 +173,7 @@ class ReadingJob(Job[Reading]):
         return read(self._session, self._kind, self._request, self._progress)
 
     def _progress(self, done: int, of: int) -> None:
-        if self.stopped:
-            raise PassStopped(STOPPED)
+        self.check_running()
         self.steps_done = (done, of)
 
 
@@ -195,15 +192,8 @@ def reading_routes(runs: SessionRuns) -> list[Route]:
                 run.readings[reading.key] = reading
                 return {"key": reading.key}
 
-            async def lines() -> AsyncIterator[dict[str, Any]]:
-                try:
-                    async for line in http.progress(job, lambda: job.steps_done, ready):
-                        yield line
-                finally:
-                    job.stop()
-
             runs.start(job)
-            return http.stream(request, lines())
+            return http.stream(request, http.progress(job, lambda: job.steps_done, ready))
 
         return Route(f"/api/{kind}", json_errors(endpoint), methods=["POST"])
 

@@ -34,6 +34,7 @@ from glassformer.explorer.traces import TraceStore
 
 HOST = "127.0.0.1"
 BACKLOG = 64  # connections that wait to be accepted: one browser opens few
+MAX_CONNECTIONS = 256  # further ones are answered 503, as long as there are so many
 FULL = "socket.accept() out of system resource"  # as asyncio says it
 log = logging.getLogger(__name__)
 REQUEST_SECONDS, TICKS = 10.0, 4
@@ -66,19 +67,29 @@ def bind(port: int | None) -> socket.socket:
 
 
 class TimedProtocol(H11Protocol):
-    """HTTP/1.1 in which a connection that sends no request, or half of one, is closed after `REQUEST_SECONDS`."""
+    """HTTP/1.1 in which a connection is closed after `REQUEST_SECONDS` without progress.
+
+    That is one that sends no request, or half of one, or does not read its answer: what waits to be sent to it does not
+    become less. A client that waits for an answer that is still computed has nothing to read, and stays.
+    """
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override] # as uvicorn's own
         super().connection_made(transport)
         self.loop.set_exception_handler(log_full_once)
-        self._ticks = 0
+        self._ticks = self._unsent = 0
         self._tick()
 
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._ticks = 0  # it reads: most of what waited has been sent
+
     def _tick(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
         answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
-        self._ticks = 0 if answering else self._ticks + 1
+        read = unsent < self._unsent or (answering and not unsent)
+        self._ticks, self._unsent = 0 if read else self._ticks + 1, unsent
         if self._ticks > TICKS:
-            self.transport.close()
+            self.transport.abort() if unsent else self.transport.close()  # to close it would wait for its reader
             return
         self._timer = self.loop.call_later(REQUEST_SECONDS / TICKS, self._tick)
 
@@ -110,6 +121,7 @@ class Server:
                 lifespan="off",
                 ws="none",
                 backlog=BACKLOG,
+                limit_concurrency=MAX_CONNECTIONS,
                 http=TimedProtocol,
                 proxy_headers=False,
                 server_header=False,

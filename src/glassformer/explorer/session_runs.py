@@ -6,11 +6,16 @@ begin(texts) ──> SessionRun: cached, joined, or new ──a thread──> Se
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
+import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -32,11 +37,13 @@ BUDGET = 1 << 30
 """RAM in bytes that all cached sessions may take together."""
 MAX_STORED = 8
 MAX_WAITING = 16
-JOIN_SECONDS = 10.0
-"""Timeout in seconds for a stopped job to finish its current block or decoding step."""
+MAX_TEXT_TOKENS = 16_384
+"""Tokens that a page may send: the time of one block, after which a pass can be stopped, grows with their square."""
+JOIN_SECONDS, POLL_SECONDS = 3.0, 0.05
+"""Timeout in seconds for a stopped job to finish its current block or decoding step; interval of waiting for a turn."""
 
 
-STOPPED = "the forward pass was cancelled: its program has ended, or its server was closed"
+STOPPED = "the forward pass was cancelled: its program has ended, its server was closed, or its reader has left"
 
 
 class SessionGone(DataError):
@@ -44,7 +51,7 @@ class SessionGone(DataError):
 
 
 class PassStopped(DataError):
-    """A forward pass that was cancelled because its server was closed."""
+    """A job that was cancelled: its server was closed, or nobody waits for it any more."""
 
 
 class Job(ABC, Generic[T]):
@@ -57,6 +64,7 @@ class Job(ABC, Generic[T]):
         self.value: T | None = None
         self.failure: Exception | None = None
         self._stopped, self._finished = threading.Event(), threading.Event()
+        self._readers, self._readers_lock = 0, threading.Lock()
 
     @abstractmethod
     def work(self) -> T:
@@ -74,13 +82,46 @@ class Job(ABC, Generic[T]):
         """Ask for its end."""
         self._stopped.set()
 
+    def check_running(self) -> None:
+        """Raises: PassStopped: its end was asked for."""
+        if self.stopped:
+            raise PassStopped(STOPPED)
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """While the block runs, a reader waits for the job; where the last one leaves before its end, it is stopped."""
+        with self._readers_lock:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._readers_lock:
+                self._readers -= 1
+                if not self._readers and not self.finished:
+                    self.stop()
+
+    @contextmanager
+    def in_turn(self, turn: threading.Lock) -> Iterator[None]:
+        """Hold a lock that jobs take one after another; one that is stopped waits no longer.
+
+        Raises: PassStopped: it was stopped before its turn.
+        """
+        while not turn.acquire(timeout=POLL_SECONDS):
+            self.check_running()
+        try:
+            self.check_running()
+            yield
+        finally:
+            turn.release()
+
     def wait(self, seconds: float | None = None) -> bool:
         """Wait up to so many seconds (None = without limit); is it finished?"""
         return self._finished.wait(seconds)
 
     def result(self) -> T:
         """Wait for the end. Raises: what the work raised."""
-        self._finished.wait()
+        with self.awaited():
+            self._finished.wait()
         if self.failure is not None:
             raise self.failure
         assert self.value is not None
@@ -128,8 +169,24 @@ class Jobs:
             running = dict(self._threads)
         for job in running:
             job.stop()
+        until = time.monotonic() + JOIN_SECONDS
         for thread in running.values():
-            thread.join(JOIN_SECONDS)
+            thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                _abandoned.append(thread)
+
+
+_abandoned: list[threading.Thread] = []
+
+
+@atexit.register
+def _exit_at_once() -> None:
+    """End the process without its cleanup where a thread is still in a kernel, which would abort it (SIGABRT)."""
+    if any(thread.is_alive() for thread in _abandoned):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(int(hasattr(sys, "last_value")))
 
 
 class TranscribedSound(Protocol):
@@ -165,6 +222,7 @@ class SessionFactory:
     inspect: (texts …, progress=…) → session, as `Model.inspect` · trace: prompt → trace, as `Model.writing`
     transcribe: a file → its transcription, not begun; None = the model does not transcribe
     explain_similarity: two texts → their map; None = the model makes no vectors of texts · corpus: to search in
+    count_tokens: of a text; None = the model reads none
     """
 
     facts: ModelFacts
@@ -173,6 +231,7 @@ class SessionFactory:
     transcribe: Callable[[str], TranscribedSound] | None = None
     explain_similarity: Callable[[str, str], SimilarityMap] | None = None
     corpus: CorpusSearch | None = None
+    count_tokens: Callable[[str], int] | None = None
 
 
 class SessionRun(Job[Session]):
@@ -195,17 +254,12 @@ class SessionRun(Job[Session]):
         self._turn = turn
 
     def work(self) -> Session:
-        with self._turn:
-            self._check_running()
+        with self.in_turn(self._turn):
             return self._make(self._progress)
 
     def _progress(self, done: int, of: int) -> None:
-        self._check_running()
+        self.check_running()
         self.blocks_done = (done, of)
-
-    def _check_running(self) -> None:
-        if self.stopped:
-            raise PassStopped(STOPPED)
 
 
 class SessionRuns:
@@ -233,6 +287,16 @@ class SessionRuns:
         id = session_id(self.facts.revision, texts)
         return self._begin(id, texts, lambda progress: self.factory.inspect(*texts, progress=progress))
 
+    def check_length(self, texts: Sequence[str]) -> None:
+        """Raises: DataError: a text is so long that a page could not be answered, nor its pass be stopped, in time."""
+        count = self.factory.count_tokens
+        for tokens in () if count is None else map(count, texts):
+            if tokens > MAX_TEXT_TOKENS:
+                raise DataError(
+                    f"the text has {tokens:,} tokens; a page may send at most {MAX_TEXT_TOKENS:,}: shorten it, or call "
+                    "model.inspect, which takes any"
+                )
+
     def attend(self, trace: GenerationTrace, node: int) -> SessionRun:
         """The run over a prompt and its generated text, up to a node of the token tree.
 
@@ -254,10 +318,10 @@ class SessionRuns:
 
     def _begin(self, id: str, texts: Sequence[str], make: Callable[[Progress], Session]) -> SessionRun:
         with self._lock:
-            if id in self._runs:
+            if id in self._runs and not self._runs[id].stopped:
                 self._runs.move_to_end(id)
                 return self._runs[id]
-            if sum(not run.finished for run in self._runs.values()) >= MAX_WAITING:
+            if sum(not (run.finished or run.stopped) for run in self._runs.values()) >= MAX_WAITING:
                 raise DataError(
                     f"{MAX_WAITING} texts are waiting for their forward pass; try again when one is finished"
                 )
@@ -292,6 +356,8 @@ class SessionRuns:
 
     def _store(self, run: SessionRun) -> None:
         with self._lock:
+            if self._runs.get(run.id) is not run:
+                return  # it was stopped, and a new one has taken its place
             if run.value is None:
                 del self._runs[run.id]  # not cached: the next request tries again
             else:

@@ -27,7 +27,7 @@ from glassformer.errors import DataError, UnsupportedError
 from glassformer.explorer import http
 from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Query, json_errors
-from glassformer.explorer.session_runs import Job, Jobs, PassStopped, SessionGone, SessionRuns, TranscribedSound
+from glassformer.explorer.session_runs import Job, Jobs, SessionGone, SessionRuns, TranscribedSound
 from glassformer.explorer.standalone_page import frame_block, json_block, page_around
 from glassformer.pages import command_line
 
@@ -45,7 +45,6 @@ MEDIA_TYPES = {
     ".webm": "audio/webm",
 }
 """What browsers play."""
-STOPPED = "the transcription was cancelled: its program has ended, or its server was closed"
 
 
 def media_type(sound: Path, limit: int) -> str | None:
@@ -82,6 +81,10 @@ class TranscriptionRun(Job[TranscribedSound]):
         self._make = make
 
     def work(self) -> TranscribedSound:
+        with self.awaited():  # it goes on where its reader has left: an hour of speech is not begun anew
+            return self._transcribe()
+
+    def _transcribe(self) -> TranscribedSound:
         trace = self._make()
         of = max(1, round(trace.duration))
         self.seconds_done = (0, of)
@@ -89,12 +92,8 @@ class TranscriptionRun(Job[TranscribedSound]):
         def progress(seconds: float) -> None:
             self.seconds_done = (min(round(seconds), of), of)
 
-        trace.run(progress, self._check_running)
+        trace.run(progress, self.check_running)
         return trace
-
-    def _check_running(self) -> None:
-        if self.stopped:
-            raise PassStopped(STOPPED)
 
 
 class TranscriptionStore:
