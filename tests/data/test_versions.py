@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from glassformer.cli.app import app
 from glassformer.data.versions import newest_version, verify_version, write_version
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import file_sha256
 from glassformer.hub import push
 
 
@@ -41,10 +42,32 @@ def test_what_was_changed_is_named(tmp_path: Path, train: Path) -> None:
     ):
         verify_version(folder)
     (folder / "SHA256SUMS").write_text("nothing\n")
-    with pytest.raises(DataError, match="is not in SHA256SUMS"):
+    with pytest.raises(DataError, match="SHA256SUMS: is damaged"):
+        verify_version(folder)
+    (folder / "SHA256SUMS").write_text("")
+    with pytest.raises(DataError, match=r"version\.json is not in SHA256SUMS"):
         verify_version(folder)
     with pytest.raises(DataError, match="holds no version of a data set"):
         verify_version(tmp_path)
+
+
+def test_the_facts_of_a_version_have_a_digest_too(tmp_path: Path, train: Path) -> None:
+    folder = write_version(tmp_path / "moods", "1", {train: 2}, "# Moods\n")
+    facts, sums = folder / "version.json", folder / "SHA256SUMS"
+    intact = facts.read_text("utf-8")
+    facts.write_text(intact.replace('"rows": 2', '"rows": 9'))
+    with pytest.raises(DataError, match=r"version\.json was changed; take an intact copy"):
+        verify_version(folder)
+    for written, message in (
+        ('{"version": 1, "files": {}}', "version is 1; it must be a text"),
+        ('{"version": "1"}', "'files' is missing"),
+        (intact.replace("train.csv", "other.csv"), r"'other\.csv' is not in SHA256SUMS"),
+    ):
+        facts.write_text(written)
+        lines = [line for line in sums.read_text().splitlines() if "version.json" not in line]
+        sums.write_text("\n".join([*lines, f"{file_sha256(facts)}  version.json"]) + "\n")
+        with pytest.raises(DataError, match=message):
+            verify_version(folder)
 
 
 def test_what_cannot_be_a_version_is_said(tmp_path: Path, train: Path) -> None:

@@ -2,7 +2,7 @@
 
     emotions/1.0.0/   train.csv  test.csv  README.md     the files, and the data card
                       version.json                       version, and of each file its rows, bytes and SHA-256
-                      SHA256SUMS                         the same digests, as `sha256sum --check` reads them
+                      SHA256SUMS                         digests of all of them, as `sha256sum --check` reads them
 
 A version is written once and never changed: what is new gets a new number. The folder has its name only when it is
 complete.
@@ -12,16 +12,36 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import file_sha256, read_json_object, safe_repr
+from glassformer.files import file_sha256, read_json_object, read_lines, safe_repr
 from glassformer.files.atomic import disk_errors, remove_folder, write_json
+from glassformer.files.parsing import parse_dataclass
 
 CARD, FACTS, SUMS = "README.md", "version.json", "SHA256SUMS"
+REMEDY = "take an intact copy, or make a new version"
 VERSION = re.compile(r"\d+(\.\d+){0,2}([-+][0-9A-Za-z.-]+)?")
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """A file of a version. bytes: its size · sha256: of its content, in hexadecimal"""
+
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class VersionFacts:
+    """What `version.json` holds. files: name → its facts"""
+
+    version: str
+    files: Mapping[str, FileFacts]
 
 
 def write_version(root: Path, version: str, rows: Mapping[Path, int], card: str) -> Path:
@@ -48,8 +68,7 @@ def write_version(root: Path, version: str, rows: Mapping[Path, int], card: str)
             facts[file.name] = {"rows": count, "bytes": copied.stat().st_size, "sha256": file_sha256(copied)}
         (unfinished / CARD).write_text(card, encoding="utf-8")
         write_json(unfinished / FACTS, {"version": version, "files": facts}, DataError)
-        sums = {**{name: fact["sha256"] for name, fact in facts.items()}, CARD: file_sha256(unfinished / CARD)}
-        lines = "".join(f"{digest}  {name}\n" for name, digest in sums.items())
+        lines = "".join(f"{file_sha256(unfinished / name)}  {name}\n" for name in (*facts, CARD, FACTS))
         (unfinished / SUMS).write_text(lines, encoding="utf-8")
         unfinished.rename(folder)
     return folder
@@ -64,21 +83,35 @@ def verify_version(folder: Path) -> dict[str, Any]:
         raise DataError(
             f"{folder}: holds no version of a data set ({FACTS}, {SUMS}); make one: glassformer data version"
         )
-    facts = read_json_object(folder / FACTS, DataError)
-    sums = [line.split("  ", 1) for line in (folder / SUMS).read_text("utf-8").splitlines()]
+    sums = [line.split("  ", 1) for line in read_lines(folder / SUMS, DataError)]
+    if any(len(line) != 2 for line in sums):
+        raise DataError(f"{folder / SUMS}: is damaged: a line is a digest, two spaces, and a file name; {REMEDY}")
     wrong = []
-    for digest, name in (line for line in sums if len(line) == 2):
+    for digest, name in sums:
         path = folder / name
         if Path(name).name != name or not path.is_file():
             wrong.append(f"{name} is missing")
         elif file_sha256(path) != digest:
             wrong.append(f"{name} was changed")
-    named = {name for _, *rest in sums for name in rest}
-    wrong += [f"{name} is not in {SUMS}" for name in facts.get("files", {}) if name not in named]
-    more = sorted(path.name for path in folder.iterdir() if path.name not in {*named, FACTS, SUMS})
-    wrong += [f"{name} does not belong to it" for name in more]
-    if wrong or any(len(line) != 2 for line in sums):
-        raise DataError(f"{folder}: {'; '.join(wrong) or f'{SUMS} is damaged'}; take an intact copy, or a new version")
+    summed = {name for _, name in sums}
+    files = {path.name for path in folder.iterdir()} - {SUMS}
+    # The facts are part of a version: without a digest, its rows and its number could be edited.
+    wrong += [f"{FACTS} is not in {SUMS}"] if FACTS not in summed else []
+    wrong += [f"{name} does not belong to it" for name in sorted(files - summed - {FACTS})]
+    if wrong:
+        raise DataError(f"{folder}: {'; '.join(wrong)}; {REMEDY}")
+    return _facts(folder / FACTS, summed)
+
+
+def _facts(path: Path, summed: Set[str]) -> dict[str, Any]:
+    """What `version.json` says. Raises: DataError: something else than `write_version` writes, or other files."""
+    facts = read_json_object(path, DataError)
+    try:
+        named = set(parse_dataclass(VersionFacts, facts).files)
+    except ConfigError as problem:
+        raise DataError(f"{path}: {problem}; {REMEDY}") from None
+    if other := sorted(named - summed):
+        raise DataError(f"{path.parent}: {safe_repr(other[0])} is not in {SUMS}; {REMEDY}")
     return facts
 
 
