@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, is_dataclass
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.files.parsing import parse_dataclass
-from glassformer.runs.config import TrainingOptions
+from glassformer.runs.config import RunConfig, TrainingOptions, parse_config
 
 
 def test_options_survive_a_round_trip() -> None:
@@ -21,3 +24,46 @@ def test_no_number_is_a_minus(name: str) -> None:
     for wrong in (-1, -0.5, math.nan, math.inf):
         with pytest.raises(ConfigError, match=name):
             TrainingOptions(**{name: wrong})
+
+
+def options_of(kind: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The path of every option of a configuration, sections too."""
+    for name, hint in get_type_hints(kind).items():
+        yield (*path, name)
+        for inner in filter(is_dataclass, (hint, *get_args(hint))):
+            yield from options_of(inner, (*path, name))
+
+
+LARGE = [
+    "x" * 50_000,
+    ["y" * 1_000] * 300,
+    [["z" * 10_000] * 20] * 20,
+    {f"k{number}": [1, 2, 3] for number in range(5_000)},
+    {"k" * 50_000: {"k" * 50_000: [[]]}},
+    {10**300: 1},
+    10**300,
+    -(10**300),
+]
+"""Values of which a message quotes the beginning alone."""
+
+
+def test_a_message_is_short_however_large_the_value() -> None:
+    sound: dict[str, Any] = {"task": "classify", "model": "m", "output": "o", "data": {"train": "t.csv"}}
+    refused = 0
+    for *sections, name in options_of(RunConfig):
+        for value in LARGE:
+            config = copy.deepcopy(sound)
+            section = config
+            for outer in sections:
+                section = section.setdefault(outer, {})
+            section[name] = value
+            try:
+                parse_config(config)
+            except ConfigError as error:
+                refused += 1
+                assert len(str(error)) < 2_000, (sections, name)
+    assert refused > 500
+    for value in (*LARGE[:3], None, 3):
+        with pytest.raises(ConfigError, match="a configuration holds names and values; got") as caught:
+            parse_config(value)  # type: ignore[arg-type]
+        assert len(str(caught.value)) < 2_000

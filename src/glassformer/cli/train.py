@@ -300,12 +300,10 @@ def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:
 
 def value_of(text: str) -> Any:
     """Parse a YAML value: 3, 1e-4, true, [a, b]. Raises: ConfigError: invalid YAML."""
-    import yaml
+    from glassformer.files import safe_repr
+    from glassformer.files.yaml_text import parse_yaml
 
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{text!r} is invalid YAML: {' '.join(str(error).split())}") from error
+    return parse_yaml(text, safe_repr(text))
 
 
 def put(values: dict[str, Any], path: str, value: Any) -> None:
@@ -314,6 +312,6 @@ def put(values: dict[str, Any], path: str, value: Any) -> None:
     for name in outer:
         inner = values.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise ConfigError(f"{path}: {name} is {inner!r}, which has no {last!r}")
+            raise ConfigError(f"{path}: {name} is {safe_repr(inner)}, which has no {last!r}")
         values = inner
     values[last] = value

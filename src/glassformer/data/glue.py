@@ -75,7 +75,9 @@ class GlueTable(Format):
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:
-            raise ConfigError(f"task is {self.task!r}{nearest(self.task, TASKS)}; it is one of: {', '.join(TASKS)}")
+            raise ConfigError(
+                f"task is {safe_repr(self.task)}{nearest(self.task, TASKS)}; it is one of: {', '.join(TASKS)}"
+            )
 
     def read_header(self, lines: LineReader) -> tuple[str, ...]:
         task = TASKS[self.task]

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from glassformer.errors import ConfigError
+from glassformer.files import safe_repr
 
 RESTS = ("keep", "drop")
 
@@ -43,7 +44,7 @@ def pack(
     if block < 2:
         raise ConfigError(f"block is {block}; it must hold at least 2 tokens: one to read, one to predict")
     if rest not in RESTS:
-        raise ConfigError(f"rest is {rest!r}; allowed: {', '.join(map(repr, RESTS))}")
+        raise ConfigError(f"rest is {safe_repr(rest)}; allowed: {', '.join(map(repr, RESTS))}")
     return _blocks(documents, block, end, isolated, rest == "keep")
 
 

@@ -29,6 +29,7 @@ from typing import Any
 from glassformer.data.lines import Format, LineFile, LineReader, ParsedRow, strip_newline
 from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, ScannedRow, check_column
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import safe_repr
 
 DOCUMENT_BOUNDARY = "-DOCSTART-"
 UNIVERSAL_DEPENDENCIES = {"fields": {"tokens": 1, "tags": 3}, "comment": "#", "numbers": 0}
@@ -95,7 +96,7 @@ class Sentences(Format):
 
     def __post_init__(self) -> None:
         if not self.fields or not all(isinstance(index, int) for index in self.fields.values()):
-            raise ConfigError(f"fields is {self.fields!r}; it must say column: number of the field, from 0")
+            raise ConfigError(f"fields is {safe_repr(self.fields)}; it must say column: number of the field, from 0")
 
     def rows(self, lines: LineReader, header: Any) -> Iterator[ParsedRow]:
         lines.begin_row()

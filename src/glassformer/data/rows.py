@@ -259,7 +259,7 @@ def detect_format(path: Path, kind: str | None = None) -> str:
     known = [*LINE_FORMATS, "parquet", "squad", "audio", "guitar"]
     if kind is not None:
         if kind not in known:
-            raise ConfigError(f"kind is {kind!r}{nearest(kind, known)}; it is one of: {', '.join(known)}")
+            raise ConfigError(f"kind is {safe_repr(kind)}{nearest(kind, known)}; it is one of: {', '.join(known)}")
         return kind
     format = EXTENSIONS.get(data_extension(path))
     if format is None and not path.exists():
@@ -279,9 +279,9 @@ def make_format(kind: str, options: Mapping[str, Any]) -> Format:
     for name in options:
         if name not in known:
             has = f"it has: {', '.join(known)}" if known else "it has none"
-            raise ConfigError(f"{name!r} is no option of {kind}{nearest(name, known)}; {has}")
+            raise ConfigError(f"{safe_repr(name)} is no option of {kind}{nearest(name, known)}; {has}")
         if isinstance(getattr(cls, name, None), bool) and not isinstance(options[name], bool):
-            raise ConfigError(f"{name} is {options[name]!r}; it must be true or false")
+            raise ConfigError(f"{name} is {safe_repr(options[name])}; it must be true or false")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     return cls(**{**defaults, **values})
 
@@ -289,7 +289,7 @@ def make_format(kind: str, options: Mapping[str, Any]) -> Format:
 def _refuse_options(what: str, options: Mapping[str, Any]) -> None:
     """Raises: ConfigError: any option, as this source takes none."""
     if options:
-        raise ConfigError(f"{next(iter(options))!r} is no option of {what}, which has none")
+        raise ConfigError(f"{safe_repr(next(iter(options)))} is no option of {what}, which has none")
 
 
 def _is_instance(source: Any, package: str, name: str) -> bool:

@@ -62,7 +62,7 @@ def missing_column(name: str, names: Iterable[str], role: str | None = None) -> 
     known = list(names)
     available = ", ".join(map(repr, known[:20])) or "none"
     remedy = f"; say which one it is: --column {role}=NAME" if role else ""
-    return f"no column {name!r}{nearest(name, known)}; there are: {available}{remedy}"
+    return f"no column {safe_repr(name)}{nearest(name, known)}; there are: {available}{remedy}"
 
 
 def check_column(where: str, name: str, columns: Iterable[str], role: str | None = None) -> None:
@@ -88,7 +88,7 @@ class Schema:
 
     def __init__(self, columns: ColumnNames = None, kinds: Mapping[str, str] | None = None) -> None:
         if columns is not None and (isinstance(columns, str) or not columns or len(set(columns)) < len(columns)):
-            raise ConfigError(f"columns is {columns!r}; give the names of one or more columns, each once")
+            raise ConfigError(f"columns is {safe_repr(columns)}; give the names of one or more columns, each once")
         self._required = None if columns is None else tuple(columns)
         self.kinds = dict(kinds or {})
 

@@ -43,11 +43,11 @@ class Table(Format):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.delimiter, str) and len(self.delimiter) == 1 and self.delimiter not in '"\r\n'):
-            raise ConfigError(f"delimiter is {self.delimiter!r}; it must be one character, such as ',' or ';'")
+            raise ConfigError(f"delimiter is {safe_repr(self.delimiter)}; it must be one character, such as ',' or ';'")
         if self.header == bool(self.names):
             raise ConfigError("a table has a header, or header=False and names=(…): give one of them")
         if unknown := [kind for kind in self.types.values() if kind not in TYPES]:
-            raise ConfigError(f"types has {unknown[0]!r}; a column is one of: {', '.join(TYPES)}")
+            raise ConfigError(f"types has {safe_repr(unknown[0])}; a column is one of: {', '.join(TYPES)}")
 
     def read_header(self, lines: LineReader) -> tuple[str, ...]:
         if not self.header:
@@ -57,10 +57,10 @@ class Table(Format):
             if not names:
                 return ()  # an empty file: the reader says so
         if duplicates := sorted({name for name in names if names.count(name) > 1}):
-            lines.fail(f"names the column {duplicates[0]!r} twice")
+            lines.fail(f"names the column {safe_repr(duplicates[0])} twice")
         if missing := [name for name in self.types if name not in names]:
             raise DataError(
-                f"{lines.name}: types names {missing[0]!r}, which is no column{nearest(missing[0], names)}; "
+                f"{lines.name}: types names {safe_repr(missing[0])}, which is no column{nearest(missing[0], names)}; "
                 f"there are: {', '.join(map(repr, names))}"
             )
         return names

@@ -1,4 +1,4 @@
-"""Parse JSON and YAML mappings into dataclasses, with checks of keys and types; values for strict JSON."""
+"""Parse mappings of JSON and YAML into dataclasses, with checks of keys and types; values for strict JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import types
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
@@ -20,35 +20,6 @@ _KINDS: dict[Any, str] = {
     **dict.fromkeys((dict, Mapping), "names and values"),
 }
 """Types of options, as a message says them."""
-
-
-def parse_yaml(stream: IO[bytes]) -> Any:
-    """Parse a YAML document; a duplicate key, of which PyYAML takes the last, is an error.
-
-    Raises: yaml.YAMLError: invalid YAML, or a duplicate key, with its line. Source: YAML 1.2.2, section 3.2.1.3.
-    """
-    import yaml  # imported late: few parse YAML
-
-    loader = yaml.SafeLoader(stream)
-    root = loader.get_single_node()
-    nodes, seen = [root], set()
-    while nodes:
-        node = nodes.pop()
-        if id(node) in seen:  # of an alias
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            nodes += node.value
-        elif isinstance(node, yaml.MappingNode):
-            keys = set()
-            for key, value in node.value:
-                nodes += [key, value]
-                if (name := (key.tag, str(key.value))) in keys:
-                    raise yaml.constructor.ConstructorError(
-                        problem=f"duplicate key {key.value!r}", problem_mark=key.start_mark
-                    )
-                keys.add(name)
-    return None if root is None else loader.construct_document(root)
 
 
 def parse_dataclass(cls: type[T], values: object, path: str = "") -> T:
@@ -74,11 +45,16 @@ def parse_dataclass(cls: type[T], values: object, path: str = "") -> T:
             inner = [f"{key}.{name}" for key, hint in hints.items() if name in _fields_of(hint)]
             meant = f"; it may be {' or '.join(inner)}" if inner else nearest(str(name), known)
             raise ConfigError(f"{where}{safe_repr(name)} is no option{meant}; allowed: {', '.join(known)}")
-        arguments[name] = convert(hints[name], value, f"{path}.{name}" if path else str(name))
+        arguments[name] = convert(hints[name], value, f"{path}.{name}" if path else name)
     for name, field in known.items():
         if name not in arguments and field.default is field.default_factory is dataclasses.MISSING:
             raise ConfigError(f"{where}{name!r} is missing")
     return cls(**arguments)
+
+
+def _shown(key: object) -> str:
+    """A key as a part of a path, for messages."""
+    return safe_repr(key).strip("'")
 
 
 def _fields_of(hint: Any) -> set[str]:
@@ -140,7 +116,7 @@ def convert(hint: Any, value: Any, path: str) -> Any:
         kind = list if origin is Sequence else origin
         return kind(convert(inner[0], item, f"{path}[{i}]") for i, item in enumerate(value))
     if origin in (dict, Mapping) and isinstance(value, Mapping):
-        return {convert(inner[0], k, path): convert(inner[1], v, f"{path}.{k}") for k, v in value.items()}
+        return {convert(inner[0], k, path): convert(inner[1], v, f"{path}.{_shown(k)}") for k, v in value.items()}
     if hint is float and not isinstance(value, bool) and isinstance(value, (int, float, str)):
         try:
             return float(value)

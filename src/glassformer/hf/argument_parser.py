@@ -10,10 +10,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import yaml
-
 from glassformer.errors import ConfigError, nearest
-from glassformer.files import read_json_object, read_text
+from glassformer.files import read_bytes, read_json_object, safe_repr
+from glassformer.files.yaml_text import MAX_BYTES, parse_yaml
 from glassformer.hf.trainer.arguments import FORMER, INSTEAD, UNUSED, TrainingArguments
 
 YES, NO = frozenset("yes true t y 1".split()), frozenset("no false f n 0".split())
@@ -87,8 +86,8 @@ class HfArgumentParser(argparse.ArgumentParser):
     def parse_dict(self, args: Mapping[str, Any], allow_extra_keys: bool = False) -> tuple[Any, ...]:
         """An object of each class, of the values of a dict. Raises: ConfigError: a key that is no option."""
         taken = [self._of(kind, args) for kind in self.dataclass_types]
-        if not allow_extra_keys and (unknown := sorted({*args} - {name for each in taken for name in each})):
-            raise ConfigError(f"no option is called {', '.join(map(repr, unknown))}")
+        if not allow_extra_keys and (unknown := [name for name in args if not any(name in each for each in taken)]):
+            raise ConfigError(f"no option is called {', '.join(map(safe_repr, unknown[:5]))}")
         return tuple(kind(**values) for kind, values in zip(self.dataclass_types, taken, strict=True))
 
     def parse_json_file(self, json_file: str | Path, allow_extra_keys: bool = False) -> tuple[Any, ...]:
@@ -97,7 +96,11 @@ class HfArgumentParser(argparse.ArgumentParser):
 
     def parse_yaml_file(self, yaml_file: str | Path, allow_extra_keys: bool = False) -> tuple[Any, ...]:
         """The same of a YAML file."""
-        return self.parse_dict(yaml.safe_load(read_text(Path(yaml_file), ConfigError)), allow_extra_keys)
+        path = Path(yaml_file)
+        values = parse_yaml(read_bytes(path, ConfigError, MAX_BYTES), str(path))
+        if not isinstance(values, dict):
+            raise ConfigError(f"{path}: must hold names and values; got {safe_repr(values)}")
+        return self.parse_dict(values, allow_extra_keys)
 
     @staticmethod
     def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:

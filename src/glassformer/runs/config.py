@@ -306,6 +306,8 @@ def parse_config(values: Mapping[str, Any]) -> RunConfig:
 
     Raises: ConfigError: an unknown key, or an invalid value.
     """
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"a configuration holds names and values; got {safe_repr(values)}")
     merged = dict(values)
     if (name := merged.pop("preset", None)) is not None:
         training = preset(name)

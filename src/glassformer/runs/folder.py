@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from glassformer import __version__
 from glassformer.errors import ConfigError, DataError, GlassformerError
-from glassformer.files import append_handle, nearest_path, open_regular_file, safe_repr
-from glassformer.files.parsing import parse_yaml
+from glassformer.files import append_handle, nearest_path, read_bytes, safe_repr
 
 if TYPE_CHECKING:
     import torch
@@ -272,9 +271,6 @@ def _started(pid: int) -> str | None:
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {fields[19]}"
 
 
-MAX_CONFIG_BYTES = 1_000_000
-
-
 def no_run(folder: str | Path, problem: str) -> str:
     """The message for a folder that is no run: what is wrong, with the runs in it; or no such folder, the nearest."""
     path = Path(folder)
@@ -290,16 +286,9 @@ def read_config(path: Path, error: type[GlassformerError] = ConfigError) -> dict
 
     Raises: ConfigError, or another `error`: no such file, invalid YAML, or not a mapping.
     """
-    import yaml
+    from glassformer.files.yaml_text import MAX_BYTES, parse_yaml  # imported late: few read YAML
 
-    stream, size = open_regular_file(path, error)
-    with stream:
-        if size > MAX_CONFIG_BYTES:
-            raise error(f"{path}: has {size} bytes, too many for a configuration")
-        try:
-            values = parse_yaml(stream)
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as problem:
-            raise error(f"{path}: invalid YAML: {' '.join(str(problem).split())}") from problem
+    values = parse_yaml(read_bytes(path, error, MAX_BYTES), str(path), error)
     if not isinstance(values, dict):
         raise error(f"{path}: must hold names and values, such as `task: classify`; got {safe_repr(values)}")
     return values

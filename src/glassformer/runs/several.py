@@ -77,5 +77,5 @@ def _resolved(value: Any, models: Mapping[str, str], where: str) -> Any:
     name = value.removeprefix(REFERENCE)
     if name not in models:
         known = ", ".join(models) or "none"
-        raise ConfigError(f"{where} is {value!r}; runs before this one{nearest(name, models)}: {known}")
+        raise ConfigError(f"{where} is {safe_repr(value)}; runs before this one{nearest(name, models)}: {known}")
     return models[name]

@@ -25,6 +25,7 @@ from torch import nn
 
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, nearest
+from glassformer.files import safe_repr
 
 ENDLESS = ("constant", "inverse-sqrt", "noam")
 SCHEDULES = ("constant", "linear", "cosine", "inverse-sqrt", "noam")
@@ -66,7 +67,8 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.name not in SCHEDULES:
             raise ConfigError(
-                f"schedule is {self.name!r}; allowed: {', '.join(SCHEDULES)}{nearest(str(self.name), SCHEDULES)}"
+                f"schedule is {safe_repr(self.name)}; allowed: {', '.join(SCHEDULES)}"
+                f"{nearest(str(self.name), SCHEDULES)}"
             )
         if self.steps is None and (self.name not in ENDLESS or 0 < self.warmup < 1):
             what = "a warm-up that is a share" if self.name in ENDLESS else f"the schedule {self.name!r}"
@@ -223,7 +225,9 @@ def make_optimiser(
     Source: AdamW: Loshchilov and Hutter 2019; Adafactor: Shazeer and Stern 2018.
     """
     if name not in OPTIMISERS:
-        raise ConfigError(f"optimiser is {name!r}; allowed: {', '.join(OPTIMISERS)}{nearest(str(name), OPTIMISERS)}")
+        raise ConfigError(
+            f"optimiser is {safe_repr(name)}; allowed: {', '.join(OPTIMISERS)}{nearest(str(name), OPTIMISERS)}"
+        )
     for which, value in (("beta1", beta1), ("beta2", beta2)):
         if not 0 <= value < 1:
             raise ConfigError(f"{which} is {value}; it must be from 0 up to, but not including, 1")

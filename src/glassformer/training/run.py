@@ -21,7 +21,7 @@ from torch import nn
 from glassformer.compression.adapters import adapt, adapters_of
 from glassformer.data.rows import RowSequence
 from glassformer.errors import ConfigError, nearest
-from glassformer.files import read_json_object
+from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file
 from glassformer.model import Model, load
 from glassformer.models.presets import PRESETS
@@ -79,7 +79,7 @@ def freeze(network: nn.Module, names: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             parts = ", ".join(child for child, _ in network.named_children())
-            raise ConfigError(f"freeze names {name!r}{nearest(name, known)}; the network has: {parts}")
+            raise ConfigError(f"freeze names {safe_repr(name)}{nearest(name, known)}; the network has: {parts}")
         known[name].requires_grad_(False)
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise ConfigError(f"freeze is {list(names)}, and nothing is left to train; leave a part out")
@@ -172,7 +172,7 @@ def _scratch_config(config: RunConfig) -> Mapping[str, Any]:
     path = Path(config.scratch)
     if path.suffix != ".json":
         raise ConfigError(
-            f"scratch is {config.scratch!r}, no published model{nearest(config.scratch, PRESETS)}; give one of those "
-            "that `glassformer sizes` lists, a config.json, or its keys"
+            f"scratch is {safe_repr(config.scratch)}, no published model{nearest(config.scratch, PRESETS)}; give one "
+            "of those that `glassformer sizes` lists, a config.json, or its keys"
         )
     return read_json_object(path, ConfigError)

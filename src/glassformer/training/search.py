@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, import_optional, nearest
-from glassformer.files import error_reason
+from glassformer.files import error_reason, safe_repr
 from glassformer.files.parsing import json_value
 from glassformer.runs.event_log import EventLog
 from glassformer.training.callbacks import Callback, TrainingStopped
@@ -160,7 +160,7 @@ def _open_study(optuna: Any, path: Path, about: dict[str, Any]) -> Any:
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
     if about["direction"] not in ("minimize", "maximize"):
-        raise ConfigError(f"direction is {about['direction']!r}; it must be 'minimize' or 'maximize'")
+        raise ConfigError(f"direction is {safe_repr(about['direction'])}; it must be 'minimize' or 'maximize'")
     try:
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size and b'"op_code"' not in path.read_bytes()[:200]:
@@ -222,7 +222,7 @@ def _distribution(optuna: Any, name: str, choice: Any) -> Any:
     if isinstance(choice, Mapping):
         unknown = [key for key in choice if key not in known]
         if unknown:
-            raise ConfigError(f"{name}: {unknown[0]!r} is no key of a range{nearest(str(unknown[0]), known)}")
+            raise ConfigError(f"{name}: {safe_repr(unknown[0])} is no key of a range{nearest(str(unknown[0]), known)}")
         low, high = (_as_number(name, choice.get(end), end) for end in ("low", "high"))
         step = None if choice.get("step") is None else _as_number(name, choice["step"], "step")
         integers = all(isinstance(x, int) for x in (low, high, 1 if step is None else step))
@@ -235,7 +235,7 @@ def _distribution(optuna: Any, name: str, choice: Any) -> Any:
     invalid = [x for x in choices if not (x is None or isinstance(x, bool | int | float | str))]
     if invalid or not choices:
         raise ConfigError(
-            f"{name}: {choices!r} is nothing to choose from; give a list of numbers or texts, or {{low, high}}"
+            f"{name}: {safe_repr(choices)} is nothing to choose from; give a list of numbers or texts, or {{low, high}}"
         )
     return optuna.distributions.CategoricalDistribution(choices)
 
@@ -248,5 +248,5 @@ def _as_number(name: str, x: Any, end: str) -> int | float:
         except ValueError:
             pass
     if isinstance(x, bool) or not isinstance(x, int | float) or not math.isfinite(x):
-        raise ConfigError(f"{name}: {end} is {x!r}; it must be a number")
+        raise ConfigError(f"{name}: {end} is {safe_repr(x)}; it must be a number")
     return x

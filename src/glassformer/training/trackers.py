@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from glassformer.errors import ConfigError, DataError, import_optional, nearest
-from glassformer.files import read_text
+from glassformer.files import read_text, safe_repr
 from glassformer.files.atomic import disk_errors, write_text
 from glassformer.training.callbacks import Callback, StepReport
 
@@ -165,7 +165,7 @@ def by_name(names: Iterable[str]) -> list[Callback]:
     """
     for name in (names := list(names)):
         if name not in TRACKERS:
-            raise ConfigError(f"no tracker {name!r}; there are {', '.join(TRACKERS)}{nearest(name, TRACKERS)}")
+            raise ConfigError(f"no tracker {safe_repr(name)}; there are {', '.join(TRACKERS)}{nearest(name, TRACKERS)}")
     return [TRACKERS[name]() for name in dict.fromkeys(names)]
 
 

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from glassformer.deprecation import warn_former
 from glassformer.errors import ConfigError
+from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
 from glassformer.runs.folder import MODEL
@@ -272,7 +273,7 @@ class Trainer:
         """Validate, and save the model if it is the best so far."""
         metrics, state = self.validate(), self.state
         if self.metric not in metrics:
-            raise ConfigError(f"metric is {self.metric!r}; validation gives {', '.join(metrics)}")
+            raise ConfigError(f"metric is {safe_repr(self.metric)}; validation gives {', '.join(metrics)}")
         better = state.note_validation(metrics, self.metric)
         if better:
             self._save_best_model()
