@@ -114,12 +114,12 @@ def within_memory(what: str, instead: str) -> Iterator[None]:
         raise DataError(f"there is not enough memory for {what}; {instead}") from error
 
 
-def nearest(name: str, names: Iterable[str], count: int = 3, cutoff: float = 0.5) -> str:
+def nearest(name: object, names: Iterable[str], count: int = 3, cutoff: float = 0.5) -> str:
     """A hint for a misspelt name, such as `; nearest: 'a', 'b'`, or an empty string.
 
     cutoff: how alike they must be, from 0 to 1
     """
-    if len(name) > 200:  # the time of a comparison is quadratic in the length
+    if not isinstance(name, str) or len(name) > 200:  # the time of a comparison is quadratic in the length
         return ""
     matches = get_close_matches(name, islice(names, 2_000), n=count, cutoff=cutoff)
     return "; nearest: " + ", ".join(repr(match) for match in matches) if matches else ""

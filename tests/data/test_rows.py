@@ -307,7 +307,17 @@ def test_an_archive_that_swells_is_refused(tmp_path: Path, monkeypatch: pytest.M
         ({"kind": "json", "names": [1]}, "names is (1,); give one name"),
         ({"columns": "text"}, "columns is 'text'; give the names"),
         ({"columns": ["text", "text"]}, "each once"),
+        ({"columns": 3}, "columns is 3; give the names"),
+        ({"columns": [["text"]]}, "columns is [['text']]; give the names"),
         ({"limit": 0}, "limit is 0 bytes"),
+        ({"limit": "1 MB"}, "limit is '1 MB' bytes; take a whole number"),
+        ({"limit": 10**300}, "bytes; take a whole number"),
+        ({"kind": 3}, "kind is 3; it is one of"),
+        ({"kind": "x" * 50_000}, "… (50002 characters)"),
+        ({"kind": "glue", "task": ["cola"]}, "task is ('cola',); it is one of"),
+        ({"kind": "conll", "fields": ["tokens"]}, "fields is ('tokens',); it must say column: number"),
+        ({"types": ["text"]}, "types is ('text',); it must say column: int or float"),
+        ({"types": {"text": ["int"]}}, "types has ['int']; a column is one of"),
     ],
 )
 def test_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], message: str) -> None:

@@ -15,6 +15,7 @@ from glassformer.cli.screen import note, notes, print_facts, print_json
 from glassformer.cli.train_screen import few_steps_note, next_commands, show_end, summary
 from glassformer.cli.train_several import run_facts, train_runs, train_seeds
 from glassformer.errors import ConfigError, GlassformerError, MissingExtraError
+from glassformer.files import safe_repr
 from glassformer.progress import is_first_process, progress_bar, spinner
 from glassformer.runs import KEYS
 
@@ -300,7 +301,6 @@ def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:
 
 def value_of(text: str) -> Any:
     """Parse a YAML value: 3, 1e-4, true, [a, b]. Raises: ConfigError: invalid YAML."""
-    from glassformer.files import safe_repr
     from glassformer.files.yaml_text import parse_yaml
 
     return parse_yaml(text, safe_repr(text))

@@ -74,7 +74,7 @@ class GlueTable(Format):
     task: str = ""
 
     def __post_init__(self) -> None:
-        if self.task not in TASKS:
+        if not isinstance(self.task, str) or self.task not in TASKS:
             raise ConfigError(
                 f"task is {safe_repr(self.task)}{nearest(self.task, TASKS)}; it is one of: {', '.join(TASKS)}"
             )

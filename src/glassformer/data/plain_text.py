@@ -95,7 +95,8 @@ class Sentences(Format):
     numbers: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.fields or not all(isinstance(index, int) for index in self.fields.values()):
+        fields = self.fields if isinstance(self.fields, Mapping) else {}
+        if not fields or not all(isinstance(index, int) for index in fields.values()):
             raise ConfigError(f"fields is {safe_repr(self.fields)}; it must say column: number of the field, from 0")
 
     def rows(self, lines: LineReader, header: Any) -> Iterator[ParsedRow]:

@@ -77,6 +77,8 @@ _ENDS = {
 EXTENSIONS = {extension: kind for kind, ends in _ENDS.items() for extension in ends.split()}
 """File extension → format; each may be followed by .gz."""
 
+MAX_LIMIT = 1 << 40  # of the bytes of a row, what a stream can be asked for
+
 OUTPUT_FORMATS = ("csv", "tsv", "jsonl")
 
 PAIR = re.compile(r"(.*)\{([^{},]+),([^{},]+)\}(.*)", re.DOTALL)
@@ -115,8 +117,8 @@ def read_rows(
         ConfigError: an unknown option of the format
         MissingExtraError: Parquet without pyarrow
     """
-    if limit < 1:
-        raise ConfigError(f"limit is {limit} bytes; take at least 1")
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        raise ConfigError(f"limit is {safe_repr(limit)} bytes; take a whole number from 1 to {MAX_LIMIT}")
     Schema(columns)  # validates the list of columns before anything is read
     rows = [opened.indexed(columns, limit) for opened in open_sources(source, kind, options)]
     return rows[0] if len(rows) == 1 else ConcatenatedRows(rows)
@@ -273,7 +275,7 @@ def detect_format(path: Path, kind: str | None = None) -> str:
 
 
 def make_format(kind: str, options: Mapping[str, Any]) -> Format:
-    """Make a line-based format from its options. Raises: ConfigError: an unknown option."""
+    """Make a line-based format from its options. Raises: ConfigError: an unknown option, or a value of another type."""
     cls, defaults = LINE_FORMATS[kind]
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for name in options:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import islice
 from numbers import Real
@@ -77,6 +77,13 @@ def labels_of(cell: Any) -> list[Any]:
     return list(cell) if several else [cell]
 
 
+def are_names(columns: object) -> bool:
+    """Whether these are names of columns, one or more, each once."""
+    if isinstance(columns, str) or not isinstance(columns, Collection):
+        return False
+    return all(isinstance(name, str) for name in columns) and 0 < len(set(columns)) == len(columns)
+
+
 class Schema:
     """Validates rows one by one: required columns, values of one type in each column.
 
@@ -87,7 +94,7 @@ class Schema:
     """
 
     def __init__(self, columns: ColumnNames = None, kinds: Mapping[str, str] | None = None) -> None:
-        if columns is not None and (isinstance(columns, str) or not columns or len(set(columns)) < len(columns)):
+        if columns is not None and not are_names(columns):
             raise ConfigError(f"columns is {safe_repr(columns)}; give the names of one or more columns, each once")
         self._required = None if columns is None else tuple(columns)
         self.kinds = dict(kinds or {})

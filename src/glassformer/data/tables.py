@@ -46,7 +46,9 @@ class Table(Format):
             raise ConfigError(f"delimiter is {safe_repr(self.delimiter)}; it must be one character, such as ',' or ';'")
         if self.header == bool(self.names):
             raise ConfigError("a table has a header, or header=False and names=(…): give one of them")
-        if unknown := [kind for kind in self.types.values() if kind not in TYPES]:
+        if not isinstance(self.types, Mapping):
+            raise ConfigError(f"types is {safe_repr(self.types)}; it must say column: int or float")
+        if unknown := [kind for kind in self.types.values() if not isinstance(kind, str) or kind not in TYPES]:
             raise ConfigError(f"types has {safe_repr(unknown[0])}; a column is one of: {', '.join(TYPES)}")
 
     def read_header(self, lines: LineReader) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ def parse_yaml(text: bytes | str, where: str, error: type[GlassformerError] = Co
         raise error(f"{where}: invalid YAML: {_message(problem)}") from problem
 
 
-class _BoundedLoader(yaml.SafeLoader):
+class _BoundedLoader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
     """A loader of plain values that counts them, and how deep they are, while it reads."""
 
     def __init__(self, text: bytes | str) -> None:
