@@ -78,7 +78,7 @@ def test_writing(stories: str, capsys: Any) -> None:
     predict("text-generation", stories, ["Once upon a time"], max_new_tokens=9)
     write = pipeline("text-generation", stories)
     assert capsys.readouterr().out == write("Once upon a time", max_new_tokens=9)[0].text + "\n"
-    given = ["do_sample=true", "seed=1", "top_p=0.9", 'stop_strings=["."]', "prefix=One day"]
+    given = ["do_sample=true", "seed=1", "top_p=0.9", "stop_strings=['.']", "prefix=One day"]
     predict("generate", stories, [" she"], set=given, max_new_tokens=9)
     options = {"do_sample": True, "seed": 1, "top_p": 0.9, "stop_strings": ["."], "prefix": "One day"}
     assert capsys.readouterr().out == write(" she", max_new_tokens=9, **options)[0].text + "\n"
@@ -294,8 +294,10 @@ def test_classes(reader: Callable[..., str], tmp_path: Path, capsys: Any) -> Non
     predict("classify", folder, ["time flies"])
     assert len(capsys.readouterr().out.splitlines()) == 1
     predict("classify", folder, ["time flies", "fruit"])
-    labels = ["\\x1b[31mgood" if label != "bad" else label for label in classify.texts(["time flies", "fruit"])]
-    assert capsys.readouterr().out.splitlines() == labels  # a label a line, for a file
+    texts = ["time flies", "fruit"]
+    for line, text, (best, *_) in zip(capsys.readouterr().out.splitlines(), texts, classify(texts), strict=True):
+        name = "\\x1b[31mgood" if best.label != "bad" else best.label
+        assert line.split() == [name, f"{best.score:.2%}", *text.split()]
     predict("classify", folder, ["time flies", "fruit"], plot=True, top_k=1)
     assert capsys.readouterr().out.split("\n\n")[1].startswith("fruit\n")
     (tmp_path / "pairs.jsonl").write_text('{"a": "time", "b": "flies"}\n')

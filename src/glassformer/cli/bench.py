@@ -44,7 +44,7 @@ class BenchOptions(Options):
 
         if self.precision is None:
             return list(PRECISIONS)
-        return [part.strip() for part in self.precision.split(",")]
+        return [part for part in map(str.strip, self.precision.split(",")) if part]
 
 
 @command

@@ -23,7 +23,7 @@ from glassformer.cli.options import (
     columns_of,
     command,
     option,
-    pair_of,
+    pairs_of,
     warn_former,
 )
 from glassformer.cli.screen import bar, notes, visible, visible_lines
@@ -32,12 +32,15 @@ from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.tasks import Pipeline
+    from glassformer.tasks.results import Label
 
 FILL_MASK = "Masked language models"
 CLASSIFICATION = "Classification and tagging"
 BATCH = "Batch inference"
 WIDTH = 24
 """Width of a bar, in characters."""
+MAX_TEXT = 200
+"""Characters of a text next to its label."""
 
 TaskName = Annotated[
     str,
@@ -116,13 +119,15 @@ class PredictOptions(LengthOptions):
 
     def given(self) -> dict[str, Any]:
         """The options that were given. Raises: ConfigError: options that contradict each other."""
+        from glassformer.cli.train import value_of
+
         if self.all_scores and self.top_k is not None:
             raise ConfigError(f"--all-scores and --top-k {self.top_k} were both given; give one of them")
         options = super().given()
         settings, all_scores, plot = (options.pop(name, None) for name in ("set", "all_scores", "plot"))
         if all_scores or (plot and self.top_k is None):
             options["top_k"] = None
-        return options | dict(_setting(argument) for argument in settings or ())
+        return options | {name: value_of(text) for name, text in pairs_of(settings, "--set").items()}
 
 
 @command
@@ -188,19 +193,42 @@ def _write_predictions(pipe: Pipeline, texts: list[Any], output: Path) -> None:
 
 
 def _print_predictions(pipe: Pipeline, texts: list[Any], *, charts: bool) -> None:
-    """Of one text all predictions; of several a line each, or all with bar charts."""
+    """Of one text all predictions; of several a line each, with the label, its score and the text, or bar charts."""
+    config = pipe.model.config
+    width = max((len(visible(str(name))) for name in (config.get("id2label") or {}).values()), default=8)
     for text, prediction in _predictions(pipe, texts):
         if len(texts) == 1 and pipe.EMPTY and not prediction:
             typer.echo(pipe.EMPTY)
         elif len(texts) == 1:
             _show_prediction(prediction)
         elif charts:
-            typer.echo(visible(text if isinstance(text, str) else " | ".join(text.values())))
+            typer.echo(visible(_in_a_line(text)))
             _show_prediction(prediction)
             typer.echo()
+        elif labels := _labels_in(prediction):
+            cells = ", ".join(f"{visible(label.label):{width}}{label.score:8.2%}" for label in labels)
+            typer.echo(f"{cells}  {visible(_in_a_line(text))}")
         else:
             typer.echo(visible(pipe.in_words(prediction)))
         sys.stdout.flush()
+
+
+def _labels_in(prediction: Any) -> list[Label]:
+    """The labels of a prediction: the best of ranked ones, or all that hold; none of a prediction of another kind."""
+    from glassformer.tasks.results import Label, RankedLabels
+
+    if isinstance(prediction, RankedLabels):
+        return [Label(prediction.labels[0], prediction.scores[0])]
+    listed = prediction if isinstance(prediction, list) else [prediction]
+    return [label for label in listed if isinstance(label, Label)]
+
+
+def _in_a_line(text: Any) -> str:
+    """A text, or the texts of a row, in one line."""
+    from glassformer.data.sequence import shorten
+
+    parts = text.values() if isinstance(text, dict) else [text]
+    return shorten(" | ".join(" ".join(str(part).split()) for part in parts), MAX_TEXT)
 
 
 def _predictions(pipe: Pipeline, texts: list[Any], *, bar: bool = False) -> Iterator[tuple[Any, Any]]:
@@ -211,15 +239,6 @@ def _predictions(pipe: Pipeline, texts: list[Any], *, bar: bool = False) -> Iter
     if sys.stderr.isatty() and (bar or not sys.stdout.isatty()):
         predictions = with_bar(predictions, pipe.task, len(texts), delay=1.0)
     return zip(texts, predictions, strict=True)
-
-
-def _setting(argument: str) -> tuple[str, Any]:
-    """Parse "num_beams=4" into ("num_beams", 4); a value that is not JSON is a string."""
-    name, value = pair_of(argument, "--set")
-    try:
-        return name, json_format.loads(value)
-    except ValueError:
-        return name, value
 
 
 def _count_done(output: Path, texts: list[Any], batch: FileOptions) -> int:

@@ -12,9 +12,11 @@ from itertools import combinations
 
 from glassformer.data.sequence import RowSequence, shorten
 from glassformer.data.splits import text_digest
+from glassformer.files import safe_repr
 
 MAX_LOCATIONS = 1_000  # locations listed for a finding; all are counted
 MAX_CHARACTERS = 81  # of a text in a message
+MAX_OPTION = 1_000  # of an option to paste
 DAMAGED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufffd]")  # left by broken encodings
 
 
@@ -114,12 +116,13 @@ def spelling_variants(counts: Mapping[str, int]) -> dict[str, str]:
 
 def spelling_message(renamed: Mapping[str, str]) -> str:
     """What to say of labels that differ in case or white space alone: see `spelling_variants`."""
-    listed = "; ".join(f"{other!r} and {usual!r}" for other, usual in list(renamed.items())[:5])
+    listed = "; ".join(f"{safe_repr(other)} and {safe_repr(usual)}" for other, usual in list(renamed.items())[:5])
     more = f" and {len(renamed) - 5:,} more" if len(renamed) > 5 else ""
     option = shlex.quote(f"data.rename={json.dumps(renamed, ensure_ascii=False)}")
     return (
         f"labels that differ in case or white space alone are learned as different ones: {listed}{more}; "
-        f"train joins them with --set {option} (rename: under data: in a configuration)"
+        f"train joins them with --set {option if len(option) < MAX_OPTION else 'data.rename={…}'} "
+        "(rename: under data: in a configuration)"
     )
 
 

@@ -48,7 +48,10 @@ def candidate_labels(options: Mapping[str, Any]) -> list[str]:
 
     Raises: ConfigError: there are none.
     """
-    labels = options.get("candidate_labels")
-    if labels is None:
-        raise ConfigError("candidate_labels is missing; give the labels to choose from: candidate_labels=['a', 'b']")
-    return [label.strip() for label in labels.split(",")] if isinstance(labels, str) else list(labels)
+    given = options.get("candidate_labels")
+    # A comma too many makes no label: an empty one would take its share of the scores.
+    labels = [label for label in map(str.strip, given.split(",")) if label] if isinstance(given, str) else given
+    if not labels:
+        what = "is missing" if given is None else f"is {safe_repr(given)}, which names none"
+        raise ConfigError(f"candidate_labels {what}; give the labels to choose from: candidate_labels=['a', 'b']")
+    return list(labels)

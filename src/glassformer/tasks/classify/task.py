@@ -118,7 +118,7 @@ def _names(rows: Dataset, column: str, values: list[Any], read: Callable[[Any], 
         only = f"has the label {safe_repr(names[0])}" if names else "is without a label"
         raise DataError(f"every row of {column!r} {only}; there is nothing to tell apart ({rows.where(0)})")
     if single := [name for name in names if counts[name] == 1]:
-        listed = ", ".join(f"{name!r} ({rows.where(where[name])})" for name in single[:5])
+        listed = ", ".join(f"{safe_repr(name)} ({rows.where(where[name])})" for name in single[:5])
         more = " …" if len(single) > 5 else ""
         warnings.warn(f"{len(single)} of {len(names)} labels have a single row: {listed}{more}", stacklevel=3)
     return names
