@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import yaml
 
 from glassformer.cli.app import main
+from glassformer.errors import MissingExtraError
+from glassformer.tasks.classify.task import Classify
 from tests.e2e.tiny_models import word_tokenizer
 
 BERT = {
@@ -76,16 +79,38 @@ def test_train_without(
     assert code == 0 and "the best: loss" in out and not (tmp_path / "run" / "evaluation").exists()
     assert "beside" not in json.loads((tmp_path / "run" / "model" / "metrics.json").read_text())
 
-    import sys
 
-    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)  # as if it were not installed
+def test_without_scikit_learn(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `make demo` installs suffices for a report: its scores, their warnings and the simplest baseline."""
+    for module in ("metrics", "feature_extraction.text", "linear_model", "preprocessing", "pipeline"):
+        monkeypatch.setitem(sys.modules, f"sklearn.{module}", None)  # as if it were not installed
+    code, _, err = typed(capsys, "train", config)
+    assert code == 0 and "no report" not in err
+    report = json.loads((tmp_path / "run" / "evaluation" / "validation" / "report.json").read_text())
+    assert list(report["baselines"]) == ["most frequent"] and "as scikit-learn" in report["methods"]["accuracy"]
+    left_out = [note for note in report["notes"] if "further baselines are left out" in note]
+    assert len(left_out) == 1 and "pip install 'glassformer[evaluate]'" in left_out[0]
+    monkeypatch.undo()
+    typed(capsys, "train", config, "--output", tmp_path / "again")
+    other = json.loads((tmp_path / "again" / "evaluation" / "validation" / "report.json").read_text())
+    assert other["metrics"] == report["metrics"] or other["figures"] == report["figures"]
+    assert other["baselines"]["most frequent"] == report["baselines"]["most frequent"]
+
+
+def test_a_metric_that_cannot_be_computed_is_told_before_the_first_step(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(task: Classify) -> None:
+        raise MissingExtraError("jiwer", "evaluate", "word error rates")
+
+    monkeypatch.setattr(Classify, "check_evaluation", check)
     code, out, err = typed(capsys, "train", config)
     assert "no report after the training: " in err[: err.index(" model  ")], "before the first step"
     assert (
         code == 0 and "the best: loss" in out and "pip install 'glassformer[evaluate]'" in err and "is trained" in err
     )
-    code, _, err = typed(capsys, "evaluate", tmp_path / "run")
-    assert code == 2 and "pip install 'glassformer[evaluate]'" in err
 
 
 def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

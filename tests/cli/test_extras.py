@@ -59,12 +59,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 # package to hide, extra that is named, command
 LINES = [
-    ("sklearn", "evaluate", "evaluate run"),
-    ("sklearn", "evaluate", "errors run --print"),
-    ("sklearn", "evaluate", "review out run sheet.csv"),
-    ("sklearn", "evaluate", "compare run run"),
     ("sklearn", "map", f"embed-map {SHAKESPEARE} flies.txt --word flies"),
-    ("sklearn", "evaluate", "evaluate run/model --task classify --data rows.csv"),
     ("rouge_score", "evaluate", "compare --data rows.csv -c source=text -c target=label lead-3"),
     ("sacrebleu", "evaluate", "compare --data rows.csv -c source=text -c target=label --task translation lead-3"),
     ("tensorboard", "track", "train train.yaml --output other --tracker tensorboard"),
@@ -114,10 +109,24 @@ def test_a_command_names_the_extra(
 
 NEED_NONE = set(
     """demo look info families sizes tokens tokenizer ngram trace lens attribute patch similar corpus predict curves
-    transcribe reproduce study bench listen
+    transcribe reproduce study bench listen evaluate errors review
     """.split()
 )
 """Commands that run without any; what they read may need one: a picture, a sound, a GGUF file, a metric."""
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["evaluate run", "errors run --print", "compare run run", "evaluate run/model --task classify --data rows.csv"],
+)
+def test_scores_need_no_extra(
+    line: str, command: Command, run: Path, without: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run.parent)
+    without("sklearn", "scipy", "seqeval")
+    done = command(*line.split())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "accuracy" in done.stdout or "Confusion matrix" in done.stdout
 
 
 def test_every_command_is_tried() -> None:

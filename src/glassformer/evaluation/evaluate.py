@@ -18,7 +18,7 @@ from typing import Any
 
 from glassformer.data.rows import RowSequence
 from glassformer.deprecation import former_attributes
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.groups import MetricsByGroup, group_names, metrics_by_group
 from glassformer.evaluation.remarks import beaten_by, distinct_metrics, equal_metrics
 from glassformer.files import read_json_object, safe_repr
@@ -27,7 +27,7 @@ from glassformer.files.parsing import nan_from_null, null_for_nan, parse_datacla
 from glassformer.pages import html_table, text_table
 from glassformer.progress import with_bar
 from glassformer.runs.folder import describe_environment
-from glassformer.tasks.base import Dataset, Progress, Task
+from glassformer.tasks.base import Baseline, Dataset, Progress, Task
 from glassformer.tasks.metrics.metric import (
     RESAMPLES,
     Bootstrap,
@@ -114,6 +114,14 @@ def evaluate(
     return Evaluation(report, predictions)
 
 
+def _possible(baselines: Iterator[Baseline]) -> Iterator[Baseline]:
+    """Baselines, with a warning at the first that needs a package which is not installed."""
+    try:
+        yield from baselines
+    except MissingExtraError as error:
+        warnings.warn(f"further baselines are left out: {error}", stacklevel=2)
+
+
 def _baseline_results(
     task: Task,
     train: Dataset | None,
@@ -123,8 +131,8 @@ def _baseline_results(
     shown: bool | None,
 ) -> dict[str, SystemResult]:
     """The metrics of each baseline, and how far the model's are from them: in the same resamples of the same rows."""
-    results = {}
-    for baseline in with_bar(task.baselines(train, predictions), "baselines", shown=shown):
+    results: dict[str, SystemResult] = {}
+    for baseline in with_bar(_possible(task.baselines(train, predictions)), "baselines", shown=shown):
         own = task.metrics(baseline.predictions)
         difference = differences(metrics, own, resamples).get(task.METRIC)
         results[baseline.name] = SystemResult(

@@ -268,12 +268,15 @@ class SingleLabelBaselines(LabelBaselines):
     simplest, simplest_about = "most frequent", "always the class that most training rows have"
 
     def predict_simplest(self) -> list[Prediction]:
-        prior = sklearn("dummy").DummyClassifier(strategy="prior")  # which says how frequent each is, too
-        return self.fit_and_predict(prior, self.targets, self.rows_to_predict)
+        shares = np.bincount(self.targets, minlength=len(self.names)) / len(self.targets)
+        return self._with_probabilities(np.tile(shares, (len(self.rows_to_predict), 1)))
 
     def predictions_of(self, fitted: Any, features: Any) -> list[Prediction]:
         probabilities = np.zeros((len(self.rows_to_predict), len(self.names)))
         probabilities[:, fitted.classes_] = fitted.predict_proba(features)
+        return self._with_probabilities(probabilities)
+
+    def _with_probabilities(self, probabilities: np.ndarray) -> list[Prediction]:
         results = []
         for x, row in zip(self.rows_to_predict, probabilities, strict=True):
             predicted, loss = self.names[int(row.argmax())], float(nats(row[self.names.index(x.label)]))
@@ -315,7 +318,7 @@ class RegressionBaselines(LabelBaselines):
     learner = "ridge regression"
 
     def predict_simplest(self) -> list[Prediction]:
-        return self.fit_and_predict(sklearn("dummy").DummyRegressor(), self.targets, self.rows_to_predict)
+        return self._with_values([float(self.targets.mean())] * len(self.rows_to_predict))
 
     def of_words(self) -> Any:
         return sklearn("linear_model").Ridge()
@@ -324,7 +327,9 @@ class RegressionBaselines(LabelBaselines):
         return scaled(self.of_words())
 
     def predictions_of(self, fitted: Any, features: Any) -> list[Prediction]:
-        values = map(float, fitted.predict(features))
+        return self._with_values(list(map(float, fitted.predict(features))))
+
+    def _with_values(self, values: Sequence[float]) -> list[Prediction]:
         return [
             x.by_baseline(value, None, (value - float(x.label)) ** 2)
             for x, value in zip(self.rows_to_predict, values, strict=True)

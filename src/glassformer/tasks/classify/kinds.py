@@ -32,7 +32,6 @@ from glassformer.tasks.metrics.classes import (
 )
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.metrics.regression import RegressionMetric, RegressionScores
-from glassformer.tasks.metrics.scikit_learn import sklearn
 from glassformer.tasks.predictions import Prediction
 
 PROBLEMS = {
@@ -172,10 +171,6 @@ class LabelKind(ABC):
     @abstractmethod
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
         """The scores of predictions."""
-
-    def check_packages(self) -> None:
-        """Raises: MissingExtraError: a package that scores such labels is not installed."""
-        sklearn()
 
 
 class SingleLabel(LabelKind):

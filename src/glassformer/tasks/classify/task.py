@@ -233,9 +233,6 @@ class ClassificationTask(RowTask):
     def metric(self) -> Metric:
         return self.kind.metric(self.head)
 
-    def check_evaluation(self) -> None:
-        self.kind.check_packages()
-
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
         return self.kind.metrics(predictions)
 

@@ -23,7 +23,7 @@ from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.deprecation import former_attributes, former_names
 from glassformer.tasks.metrics.metric import Bootstrap, Metric, PerClassReport, counted_labels
-from glassformer.tasks.metrics.scikit_learn import average_methods, by_sklearn, sklearn, sklearn_averages
+from glassformer.tasks.metrics.scikit_learn import average_methods, by_sklearn, reference, sklearn, sklearn_averages
 
 if TYPE_CHECKING:
     from glassformer.tasks.microbatch import MicroBatch
@@ -204,11 +204,14 @@ class PrecisionRecallScores(Bootstrap):
     def __init__(
         self, names: Sequence[str], rows: int, item: str, *, true: Items, predicted: Items, hits: Items
     ) -> None:
-        import scipy.sparse
-
         self.names, self._rows, self.item = list(names), rows, item
         self._tables = [  # how many items each row (a column) has of each class. [K, N]
-            scipy.sparse.csr_array((np.ones(len(of_rows)), (classes, of_rows)), shape=(len(names), rows))
+            torch.sparse_coo_tensor(
+                torch.from_numpy(np.stack((classes, of_rows))),
+                torch.ones(len(of_rows), dtype=torch.float64),
+                (len(names), rows),
+                check_invariants=True,
+            ).coalesce()
             for of_rows, classes in (hits, predicted, true)
         ]
 
@@ -217,8 +220,8 @@ class PrecisionRecallScores(Bootstrap):
 
     def counts(self, resample_counts: np.ndarray) -> Counts:
         """As `Counts`, of each resample. [S, N] → [S, K] each"""
-        columns = resample_counts.T.astype(np.float64)
-        hits, predicted, true = ((table @ columns).T for table in self._tables)
+        columns = torch.from_numpy(resample_counts.T.astype(np.float64))
+        hits, predicted, true = (torch.sparse.mm(table, columns).T.numpy() for table in self._tables)
         return hits, predicted, true
 
     def per_class(self) -> dict[str, dict[str, float | None]]:
@@ -292,6 +295,8 @@ class ClassificationScores(PrecisionRecallScores):
         return {**main, **averaged, "matthews": matthews(hits, predicted, true)}
 
     def reference_scores(self) -> dict[str, float]:
+        if reference("sklearn.metrics", "scikit-learn") is None:
+            return {}
         return {
             "accuracy": float(sklearn().accuracy_score(self.true, self.predicted)),
             **sklearn_averages(self.true, self.predicted),
@@ -341,6 +346,8 @@ class MultiLabelScores(PrecisionRecallScores):
         return {"f1_micro": averaged.pop("f1_micro"), "subset_accuracy": subset_accuracy, **averaged}
 
     def reference_scores(self) -> dict[str, float]:
+        if reference("sklearn.metrics", "scikit-learn") is None:
+            return {}
         # A single label makes a column, which scikit-learn takes for two classes: yes, which counts, and no.
         alone = len(self.names) == 1
         true, predicted = (x.ravel() if alone else x for x in (self.true, self.predicted))

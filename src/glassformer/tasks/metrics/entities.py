@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from importlib.metadata import version
 from itertools import chain
 from typing import Any
 
@@ -24,7 +23,6 @@ import torch
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.deprecation import former_names
-from glassformer.errors import import_optional
 from glassformer.tasks.metrics.classes import (
     Items,
     PrecisionRecallMetric,
@@ -34,6 +32,7 @@ from glassformer.tasks.metrics.classes import (
     precision_recall_f1,
 )
 from glassformer.tasks.metrics.metric import PerClassReport
+from glassformer.tasks.metrics.scikit_learn import method, reference
 
 TAG = re.compile(r"O|([BIES])(?:-(.+))?", re.DOTALL)
 
@@ -74,13 +73,12 @@ class EntityScores(PrecisionRecallScores):
     """The entities of rows, judged as wholes, and the accuracy of their tags. f1, precision and recall are micro means.
 
     Args: names: of the tags · true, predicted: a tag for each word of each row
-    Raises: MissingExtraError: without the package seqeval.
     """
 
     MEANS = "the macro mean"
 
     def __init__(self, names: Sequence[str], true: Sequence[list[str]], predicted: Sequence[list[str]]) -> None:
-        self.true, self.predicted, self._metrics = true, predicted, seqeval_metrics()
+        self.true, self.predicted = true, predicted
         self.tag_names = list(names)
         number, runs = {name: i for i, name in enumerate(names)}, EntityRuns(names)
         rows = np.repeat(np.arange(len(true)), [len(tags) for tags in true])
@@ -91,12 +89,14 @@ class EntityScores(PrecisionRecallScores):
         self._confusion = confusion_matrix(tags, predicted_tags, len(names))
         self._right = np.bincount(rows[tags == predicted_tags], minlength=len(true))
         self._words = np.bincount(rows, minlength=len(true))
-        package = f"seqeval {version('seqeval')}"
-        micro = f"{package}, average='micro', zero_division=0, as conlleval reads tags"
+        micro, macro = (
+            method("seqeval.metrics", "seqeval", f"average='{mean}'", "zero_division=0", "as conlleval reads tags")
+            for mean in ("micro", "macro")
+        )
         self.methods = {
             **dict.fromkeys(("f1", "precision", "recall"), micro),
-            "f1_macro": micro.replace("micro", "macro"),
-            "accuracy": package,
+            "f1_macro": macro,
+            "accuracy": method("seqeval.metrics", "seqeval"),
         }
 
     def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
@@ -107,7 +107,9 @@ class EntityScores(PrecisionRecallScores):
         return {**micro, "f1_macro": computed["f1_macro"], "accuracy": accuracy}
 
     def reference_scores(self) -> dict[str, float]:
-        metrics, sides = self._metrics, (list(self.true), list(self.predicted))
+        metrics, sides = reference("seqeval.metrics", "seqeval"), (list(self.true), list(self.predicted))
+        if metrics is None:
+            return {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of figures that are not defined, which the judge tells
             computed = {
@@ -124,11 +126,6 @@ class EntityScores(PrecisionRecallScores):
     def report(self) -> PerClassReport:
         """The scores of types of entities; the confusion matrix is that of the tags of words."""
         return PerClassReport(names=self.tag_names, scores=self.per_class(), confusion=self._confusion)
-
-
-def seqeval_metrics() -> Any:
-    """Raises: MissingExtraError: without the package seqeval."""
-    return import_optional("seqeval.metrics", "seqeval", "evaluate", "judging entities")
 
 
 class EntityRuns:

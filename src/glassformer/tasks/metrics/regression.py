@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +22,7 @@ from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.deprecation import former_names
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
-from glassformer.tasks.metrics.scikit_learn import by_sklearn, sklearn
+from glassformer.tasks.metrics.scikit_learn import by_sklearn, method, reference, sklearn
 
 if TYPE_CHECKING:
     from glassformer.tasks.microbatch import MicroBatch
@@ -63,7 +62,7 @@ class RegressionScores(Bootstrap):
 
     def __init__(self, true: np.ndarray, predicted: np.ndarray) -> None:
         self.true, self.predicted = true.astype(np.float64), predicted.astype(np.float64)
-        by_scipy = f"scipy {version('scipy')}, 0 where one side is constant"
+        by_scipy = method("scipy.stats", "scipy", "0 where one side is constant")
         self.methods = {"pearson": by_scipy, "spearman": by_scipy, "mse": by_sklearn()}
         self._squares = (self.true - self.predicted) ** 2
         self._centred = tuple(x - x.mean() if np.ptp(x) else np.zeros_like(x) for x in (self.true, self.predicted))
@@ -81,15 +80,16 @@ class RegressionScores(Bootstrap):
         }
 
     def reference_scores(self) -> dict[str, float]:
-        import scipy.stats
-
+        stats = reference("scipy.stats", "scipy")
+        if stats is None or reference("sklearn.metrics", "scikit-learn") is None:
+            return {}
         mse = float(sklearn().mean_squared_error(self.true, self.predicted))
         if len(self) < 2 or not all(np.ptp(x) for x in (self.true, self.predicted)):
             return {"pearson": 0.0, "spearman": 0.0, "mse": mse}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of numbers that are nearly constant
-            pearson = float(scipy.stats.pearsonr(self.true, self.predicted).statistic)
-            spearman = float(scipy.stats.spearmanr(self.true, self.predicted).statistic)
+            pearson = float(stats.pearsonr(self.true, self.predicted).statistic)
+            spearman = float(stats.spearmanr(self.true, self.predicted).statistic)
         return {"pearson": pearson, "spearman": spearman, "mse": mse}
 
     def notes(self) -> list[str]:

@@ -1,12 +1,17 @@
-"""scikit-learn, whose scores a report gives: its modules, its version, and the settings that each score has."""
+"""The packages that the field reports scores by: a report names them where they are installed, with their settings.
+
+Scores are counted by glassformer in any case. Where the package is installed, a report gives its numbers, after a check
+that both agree; without it ours, and says so.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from glassformer.errors import import_optional
+from glassformer import __version__
+from glassformer.errors import MissingExtraError, import_optional
 
 AVERAGES = ("weighted", "macro", "micro")
 
@@ -16,9 +21,28 @@ def sklearn(part: str = "metrics", purpose: str = "evaluating classes") -> Any:
     return import_optional(f"sklearn.{part}", "scikit-learn", "evaluate", purpose)
 
 
+def reference(module: str, package: str) -> Any | None:
+    """A module that scores are checked against; None where it is not installed."""
+    try:
+        return import_optional(module, package, "evaluate", "checking scores")
+    except MissingExtraError:
+        return None
+
+
+def method(module: str, package: str, *settings: str) -> str:
+    """How a score is computed: by which package in which version, or by glassformer as the package does it."""
+    if reference(module, package) is None:
+        return ", ".join([f"glassformer {__version__}, as {package}", *settings])
+    try:
+        number = version(package)
+    except PackageNotFoundError:  # a module without the metadata of its package
+        number = "of an unknown version"
+    return ", ".join([f"{package} {number}", *settings])
+
+
 def by_sklearn(*settings: str) -> str:
     """Which package in which version, with which settings."""
-    return ", ".join([f"scikit-learn {version('scikit-learn')}", *settings])
+    return method("sklearn.metrics", "scikit-learn", *settings)
 
 
 def average_methods() -> dict[str, str]:

@@ -44,7 +44,7 @@ from glassformer.tasks.columns import (
     words_of,
 )
 from glassformer.tasks.metrics.classes import ClassificationMetric, ClassificationScores
-from glassformer.tasks.metrics.entities import EntityMetric, EntityScores, marks_entities, seqeval_metrics
+from glassformer.tasks.metrics.entities import EntityMetric, EntityScores, marks_entities
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
 from glassformer.tasks.predictions import Prediction
@@ -82,12 +82,6 @@ class Tags(SingleLabel):
         if self.marks_entities:
             return EntityMetric(head, self.scored_names)
         return ClassificationMetric(head, self.names, read=_predicted_and_true)
-
-    def check_packages(self) -> None:
-        if self.marks_entities:
-            seqeval_metrics()
-        else:
-            super().check_packages()
 
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
         """Raises: DataError: a prediction with other tags, or not one for each word."""
