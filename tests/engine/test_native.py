@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,7 +48,7 @@ def expect_a_warning(why: str) -> None:
 def test_a_cold_cache_is_filled_and_a_warm_one_read(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert native.kernel() is not None
     (file,) = cold.iterdir()
-    assert file.stat().st_size > 10_000
+    assert file.stat().st_size > 10_000 and not file.stat().st_mode & 0o077
     native._kernel.clear()
     monkeypatch.setattr(native, "_compile", None)
     assert native.kernel() is not None
@@ -75,14 +75,93 @@ def test_a_damaged_file(cold: Path) -> None:
     expect_a_warning("damaged")
 
 
-def test_a_file_of_somebody_else(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cold.mkdir()
-    (cold / f"kernels-{native._digest()}").write_bytes(b"machine code")
-    if os.getuid() == 0:
-        os.chown(cold / f"kernels-{native._digest()}", 12345, 12345)
-    else:
+@pytest.fixture(scope="module")
+def compiled() -> bytes:
+    """The machine code that this machine has, compiled now if it has none."""
+    path = native._cache_folder() / f"kernels-{native._digest()}"
+    if not path.exists():
+        native._compile(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def instant(compiled: bytes, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Compiling takes no time; where it was compiled to."""
+    places: list[Path] = []
+
+    def compile_now(path: Path) -> None:
+        places.append(path)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_bytes(compiled)
+
+    monkeypatch.setattr(native, "_compile", compile_now)
+    return places
+
+
+def link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "writable file": (lambda path: path.chmod(0o666), "others can write to it"),
+    "file of a group": (lambda path: path.chmod(0o620), "others can write to it"),
+    "writable folder": (lambda path: path.parent.chmod(0o777), "others can write to it"),
+    "link": (link, "is a link"),
+    "link to nothing": (lambda path: (path.unlink(), path.symlink_to("nothing")), "is a link"),
+    "pipe": (pipe, "is not a regular file"),
+    "folder": (lambda path: (path.unlink(), path.mkdir(0o700)), "is not a regular file"),
+    "another's file": (lambda path: os.chown(path, 12345, 12345), "belongs to another user"),
+    "another's folder": (lambda path: os.chown(path.parent, 12345, 12345), "belongs to another user"),
+}
+
+
+@pytest.mark.parametrize("harm", HOSTILE)
+def test_what_others_may_have_written_is_not_run(
+    cold: Path, compiled: bytes, instant: list[Path], monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    """It is neither loaded nor replaced: the kernels are compiled in a private folder, which is removed."""
+    cold.mkdir(mode=0o700)
+    path = cold / f"kernels-{native._digest()}"
+    path.touch(mode=0o600)
+    path.write_bytes(compiled)
+    change, message = HOSTILE[harm]
+    if harm.startswith("another's") and os.getuid() != 0:
         monkeypatch.setattr(os, "getuid", lambda: 12345)
-    expect_a_warning("somebody else")
+    else:
+        change(path)
+    before = sorted(cold.iterdir())
+    with pytest.warns(UserWarning, match=message):
+        assert native.kernel() is not None
+    assert len(instant) == 1 and instant[0].parent != cold and not instant[0].parent.exists()
+    assert sorted(cold.iterdir()) == before
+
+
+def test_a_private_file_is_run(cold: Path, compiled: bytes, instant: list[Path]) -> None:
+    cold.mkdir(mode=0o755)
+    path = cold / f"kernels-{native._digest()}"
+    path.touch(mode=0o644)
+    path.write_bytes(compiled)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert native.kernel() is not None
+    assert not instant
+
+
+def test_a_fork_while_another_thread_compiles(cold: Path, instant: list[Path]) -> None:
+    """The child does not wait for a thread that it does not have."""
+    held = native._lock
+    with held:
+        child = os.fork()
+        if not child:
+            os._exit(0 if native._lock is not held and native.kernel() is not None else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_without_numba(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:

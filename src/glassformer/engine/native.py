@@ -14,15 +14,18 @@ import ctypes
 import hashlib
 import os
 import platform
+import stat
 import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -76,6 +79,8 @@ Numba's calling convention: places for the result and for an exception, then the
 """
 
 _lock = threading.Lock()
+if hasattr(os, "register_at_fork"):  # a thread that held it in the parent is not in the child
+    os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
 _kernel: list[Kernel | None] = []  # once known: one, or None where there is none
 _alive: list[Any] = []  # what holds the machine code
 
@@ -124,12 +129,17 @@ def _build_kernel() -> Kernel | None:
         return None
     try:
         path = _cache_folder() / f"kernels-{_digest()}"
-        if not path.exists():
-            with spinner("Compiling kernels for this processor, once"):
-                _compile(path)
-        if os.name == "posix" and path.stat().st_uid not in (0, os.getuid()):
-            raise PermissionError(f"{path} belongs to somebody else")
-        return load(path.read_bytes())
+        try:
+            if not os.path.lexists(path):
+                with spinner("Compiling kernels for this processor, once"):
+                    _compile(path)
+            data = read_private(path)
+        except NotPrivateError as problem:
+            warnings.warn(f"{problem}; until then, each process compiles its own kernels", stacklevel=2)
+            with spinner("Compiling kernels for this process"), TemporaryDirectory(prefix="glassformer-") as folder:
+                _compile(Path(folder) / path.name)
+                data = read_private(Path(folder) / path.name)
+        return load(data)
     except Exception as problem:  # whatever is broken there, there is another way
         warnings.warn(
             f"the compiled kernels cannot be used ({str(problem).strip() or type(problem).__name__}); the "
@@ -137,6 +147,46 @@ def _build_kernel() -> Kernel | None:
             stacklevel=2,
         )
         return None
+
+
+class NotPrivateError(OSError):
+    """A file that someone else may have written: what it holds is not run."""
+
+
+def read_private(path: Path) -> bytes:
+    """The content of a file that only this user, or the system, can have written.
+
+    Folder and file are opened once, and what was opened is checked: a name may mean another file a moment later.
+
+    Raises: NotPrivateError: a link, a pipe, of another user, or writable for others; so for its folder. OSError: as the
+        system refuses.
+    """
+    if path.is_symlink():
+        raise NotPrivateError(f"{path}: is a link; remove it")
+    with (
+        _open_private(path.parent, stat.S_ISDIR, "a folder") as folder,
+        _open_private(path, stat.S_ISREG, "a regular file", dir_fd=folder) as handle,
+        open(handle, "rb", closefd=False) as stream,
+    ):
+        return stream.read()
+
+
+@contextmanager
+def _open_private(path: Path, kind: Callable[[int], bool], named: str, dir_fd: int | None = None) -> Iterator[int]:
+    """A handle of a file or folder. Args: dir_fd: its folder; no link is followed then, and no pipe waited for."""
+    flags = sum(getattr(os, name, 0) for name in (() if dir_fd is None else ("O_NOFOLLOW", "O_NONBLOCK")))
+    handle = os.open(path if dir_fd is None else path.name, os.O_RDONLY | flags, dir_fd=dir_fd)
+    try:
+        status = os.fstat(handle)
+        if not kind(status.st_mode):
+            raise NotPrivateError(f"{path}: is not {named}; remove it")
+        if status.st_uid not in (0, os.getuid()):
+            raise NotPrivateError(f"{path}: belongs to another user; set XDG_CACHE_HOME to a folder of yours")
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise NotPrivateError(f"{path}: others can write to it; run chmod go-w on it once you trust what it holds")
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _cache_folder() -> Path:
@@ -196,6 +246,7 @@ def compile_to(path: str) -> None:
     body = name.encode() + b"\n" + code
     data = _MARK + hashlib.sha256(body).digest() + body
     _try_out(load(data))
+    os.umask(0o077)  # what runs as machine code, nobody else writes
     with atomic_file(Path(path)) as stream:
         stream.write(data)
 
