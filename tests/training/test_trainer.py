@@ -13,6 +13,7 @@ import torch
 
 import glassformer
 from glassformer import Model
+from glassformer.core import processor
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.runs.event_log import read_event_log
 from glassformer.training.callbacks import Callback, TrainingStopped
@@ -330,6 +331,21 @@ def test_a_short_run_logs_every_step_and_pauses_about_ten_times(
     assert steps["step"] == list(range(1, 31)) and trainer.batch_sampler.epochs == 15  # of two steps
     assert steps["validation"] == steps["checkpoint"] == [*range(4, 30, 4), 30]
     assert trainer_of(steps=600).log_every == 10 and trainer_of(steps=600, log_every=7).log_every == 7
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_precision_that_is_emulated_is_told_before_the_first_step(
+    precision: str, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setattr(processor, "is_fast", lambda dtype, device: dtype == torch.float32)
+    trainer_of(precision="fp32")
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match=f"no instructions for {precision} and emulates it.*ten times slower"):
+        trainer_of(precision=precision)
+    recwarn.clear()
+    monkeypatch.setattr(processor, "is_fast", lambda dtype, device: True)
+    trainer_of(precision=precision)
+    assert not recwarn.list
 
 
 def test_patience() -> None:

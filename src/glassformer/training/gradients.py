@@ -10,6 +10,7 @@ out of memory    the whole step again, in micro-batches of half the size; the ba
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
@@ -20,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from glassformer.core import processor
 from glassformer.core.flow import Output
 from glassformer.data.splits import sample
 from glassformer.engine.malloc import keep_freed_memory
@@ -63,6 +65,17 @@ def first_nonfinite_module(network: nn.Module, run: Callable[[], Any]) -> str | 
     return names[0] if names else None
 
 
+def warn_of_emulation(precision: str, device: torch.device) -> None:
+    """Say before the first step that mixed precision makes a training slower on this processor, not faster."""
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+    if dtype is not None and not processor.is_fast(dtype, device.type):
+        warnings.warn(
+            f"this processor has no instructions for {precision} and emulates it: training is about ten times slower "
+            "than in fp32; leave the precision at fp32",
+            stacklevel=3,
+        )
+
+
 def is_finite(*values: float) -> bool:
     """Whether all values are finite: neither NaN nor infinite."""
     return all(map(math.isfinite, values))
@@ -93,6 +106,7 @@ class Gradients:
                 f"{type(batch_loader.task).__name__} compares all examples of a batch, and {distributed.world_size} "
                 "processes would each see a part of it; train it in a single process"
             )
+        warn_of_emulation(options.precision, device)
         if device.type == "cpu":
             keep_freed_memory()
         with torch.no_grad():

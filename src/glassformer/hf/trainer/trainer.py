@@ -45,6 +45,7 @@ from glassformer.hf.trainer.examples import (
 from glassformer.hf.trainer.search import BestRun, hyperparameter_search
 from glassformer.progress import progress_bar
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.gradients import warn_of_emulation
 from glassformer.training.state import seed_all
 
 
@@ -139,6 +140,7 @@ class CompatibleTrainer(Checkpointing):
         if self.model_init is not None:
             self.model, self.optimizer, self.lr_scheduler = self._initial_model(), None, None
         self.model.to(self.args.device)
+        warn_of_emulation("bf16" if self.args.bf16 else "fp16" if self.args.fp16 else "fp32", self.args.device)
         self._operations = operations_per_token(self.model)
         if self.args.gradient_checkpointing:
             self.model.gradient_checkpointing_enable()  # type: ignore[operator]
