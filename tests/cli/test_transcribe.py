@@ -176,6 +176,16 @@ def test_ctrl_c_says_where_it_goes_on(
     assert done.returncode == 130 and "jfk.flac: stopped at 30 s; the same command goes on there" in done.stderr
 
 
+def test_the_view_of_a_sound_is_a_file_too(command: Command, tiny: Path, kennedy: Path, tmp_path: Path) -> None:
+    page = tmp_path / "sound.html"
+    done = command("look", tiny, kennedy, "--view", "sound", "--html", page, "--json")
+    assert done.returncode == 0 and json.loads(done.stdout) == {"out": str(page), "bytes": page.stat().st_size}
+    text = page.read_text("utf-8")
+    assert 'id="transcript"' in text and 'data-key="alignment/0"' in text
+    done = command("look", tiny, kennedy, kennedy, "--view", "sound", "--html", page)
+    assert done.returncode == 2 and "of one recording, got 2" in done.stderr
+
+
 def test_json_with_words(command: Command, tiny: Path, kennedy: Path) -> None:
     done = command("transcribe", tiny, kennedy, "--json", "--words", "--beams", 1)
     document = json.loads(done.stdout)

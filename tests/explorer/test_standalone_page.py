@@ -178,6 +178,17 @@ def test_the_layer_it_opens_with_comes_first(models: dict[str, Model]) -> None:
     assert Reader(str(page)).session()["exact_layers"] == {"encoder": [1], "decoder": [1], "cross": [1]}
 
 
+@pytest.mark.parametrize(("start", "held"), [("", []), ("v=1&view=lens", []), ("v=1&view=head", [1]), ("v=1&l=1", [1])])
+def test_a_page_that_would_be_large_holds_what_its_view_needs(
+    models: dict[str, Model], monkeypatch: pytest.MonkeyPatch, start: str, held: list[int]
+) -> None:
+    whole = str(page_of(models["transformer"], *TEXTS)[1])
+    size = sum(map(len, re.findall(r'<script[^>]*data-key="layer/[^<]*</script>\n', whole)))
+    monkeypatch.setattr(standalone_page, "CAP_BYTES", size - 1)
+    _, page = page_of(models["transformer"], *TEXTS, first=1, start=start)
+    assert Reader(str(page)).session()["exact_layers"] == dict.fromkeys(("encoder", "decoder", "cross"), held)
+
+
 def test_a_layer_that_is_not_there(models: dict[str, Model]) -> None:
     with pytest.raises(DataError, match="no layer 2; the model has layers 0 to 1"):
         page_of(models["bert"], "time", layers=[0, 2])

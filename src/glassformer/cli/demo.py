@@ -117,7 +117,6 @@ def _explore(console: Console, tour: Tour, serving: Serving) -> None:
     from glassformer.cli.look import serve, write
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionRuns
-    from glassformer.explorer.standalone_page import CAP_BYTES
 
     heading(
         console,
@@ -126,7 +125,7 @@ def _explore(console: Console, tour: Tour, serving: Serving) -> None:
     )
     with Look(SessionRuns(tour.model.session_factory()), [text.text for text in tour.texts]) as look:
         if serving.html is not None:
-            write(look, serving.html, layers=None, cap_bytes=CAP_BYTES, json=False)
+            write(look, serving.html, layers=None, json=False)
         else:
             serve(look, port=serving.port, browser=serving.browser, json=False)
 

@@ -44,9 +44,14 @@ class PageOptions(Serving):
     """What the page holds, and how it opens."""
 
     layers: str | None = option(
-        None, "Layers whose exact numbers go into the HTML file: 0,3 or 0-5. Default: all, up to --cap-mb."
+        None, "Layers whose exact numbers go into the HTML file: 0,3 or 0-5. Default: by --cap-mb."
     )
-    cap_mb: float = option(25, "Size limit in MB of exact layers in the HTML file.", "--cap-mb", min=0)
+    cap_mb: float | None = option(
+        None,
+        "Size limit in MB of exact layers in the HTML file. Default: all layers up to 25, else what the view needs.",
+        "--cap-mb",
+        min=0,
+    )
     view: str | None = option(
         None,
         "Initial view: model, head, matrix, neuron, generate (watch a text being generated), sound (a transcript; "
@@ -61,6 +66,9 @@ class PageOptions(Serving):
         None, "Audio codec of a model over codes: a folder or Hub name. Default: the one that this package carries."
     )
     corpus: Path | None = option(None, "Corpus to search in: the folder of an index, as written by corpus index.")
+
+    def cap_bytes(self) -> int | None:
+        return None if self.cap_mb is None else round(self.cap_mb * 1e6)
 
     def exact_layers(self) -> list[int] | None:
         """The layers whose exact numbers the file holds. Raises: ConfigError: no layers, no file, or no view of one."""
@@ -124,10 +132,22 @@ def look(
         loaded = load(model, **loading.given())
     if shows_sound(loaded, page.view):
         look_at_codes(loaded, texts, codec=page.codec, html=page.html, browser=page.browser, json=json)
+    elif page.view == "sound" and page.html is not None:
+        _write_transcript(loaded, texts, page.html, json)
     else:
         _look_at_attention(
             loaded, whole_texts(texts, loaded), start, page, exact_layers, truncation=truncate, json=json
         )
+
+
+def _write_transcript(model: Model, sounds: list[str], html: Path, json: bool) -> None:
+    """The view of a sound as a file: the page of its transcription. Raises: UnsupportedError: no model of speech."""
+    from glassformer.cli.transcribe_screen import write_page
+    from glassformer.speech.options import TranscriptionOptions
+
+    if len(sounds) != 1:
+        raise DataError(f"the view of a sound is of one recording, got {len(sounds)}; name one file")
+    write_page(model, Path(sounds[0]), TranscriptionOptions(), html, json=json)
 
 
 def _look_at_attention(
@@ -155,7 +175,7 @@ def _look_at_attention(
     factory = model.session_factory(truncation=truncation, corpus=page.corpus, codec=page.codec)
     with notes(repeats=False), Look(SessionRuns(factory), inputs, start) as explorer:
         if page.html is not None:
-            write(explorer, page.html, layers=exact_layers, cap_bytes=round(page.cap_mb * 1e6), json=json)
+            write(explorer, page.html, layers=exact_layers, cap_bytes=page.cap_bytes(), json=json)
         else:
             serve(explorer, port=page.port, browser=page.browser, json=json)
 
@@ -196,7 +216,7 @@ def look_at_run(run: Path, options: PageOptions, json: bool) -> None:
         typer.echo(f"saved in {path}, and beside it the explorer on {len(pages)} rows")
 
 
-def write(look: Look, html: Path, *, layers: list[int] | None, cap_bytes: int, json: bool) -> None:
+def write(look: Look, html: Path, *, layers: list[int] | None, cap_bytes: int | None = None, json: bool) -> None:
     """Write the page as an HTML file, and print what it holds and what was left out."""
     with progress_of("forward pass") as bar:
         follow(look.run, bar)
@@ -208,12 +228,13 @@ def write(look: Look, html: Path, *, layers: list[int] | None, cap_bytes: int, j
         return
     typer.echo(_summary(look))
     typer.echo(f"saved in {html}: {byte_amount(report['bytes'])}; open it in any browser, no network needed")
-    absent = _absent(page)
-    if absent:
-        layers_option = ",".join(map(str, absent))
+    if absent := _absent(page):
+        from glassformer.explorer.standalone_page import CAP_BYTES
+
+        layers_option, cap = ",".join(map(str, absent)), byte_amount(CAP_BYTES if cap_bytes is None else cap_bytes)
         typer.echo(
-            f"the file holds the image of every head; the exact numbers of layers {layers_option} would exceed "
-            f"{byte_amount(cap_bytes)}: name the layers you need with --layers, or raise --cap-mb"
+            f"the file holds the image of every head; the exact numbers of layers {layers_option} would exceed {cap}: "
+            "name the layers you need with --layers, or raise --cap-mb"
         )
 
 

@@ -114,10 +114,9 @@ def _write_page(model: Model, texts: list[str], html: Path, json: bool) -> None:
     from glassformer.cli.look import write
     from glassformer.explorer.look import InitialView, Look
     from glassformer.explorer.session_runs import SessionRuns
-    from glassformer.explorer.standalone_page import CAP_BYTES
 
     with Look(SessionRuns(model.session_factory()), texts, InitialView(view="similarity")) as look:
-        write(look, html, layers=None, cap_bytes=CAP_BYTES, json=json)
+        write(look, html, layers=None, json=json)
 
 
 def _show_table(model: Model, texts: list[str], options: SimilarityOptions, json: bool) -> None:

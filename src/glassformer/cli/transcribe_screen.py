@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.screen import byte_amount, note, visible
+from glassformer.cli.screen import byte_amount, note, print_json, visible
 from glassformer.files import error_reason
 
 if TYPE_CHECKING:
@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from glassformer.speech.transcribe import Recording
 
 
-def write_page(model: Model, sound: Path, options: TranscriptionOptions, path: Path) -> None:
-    """Transcribe with word times to the screen and to an HTML page."""
+def write_page(model: Model, sound: Path, options: TranscriptionOptions, path: Path, *, json: bool = False) -> None:
+    """Transcribe with word times to the screen and to an HTML page. Args: json: print its path and size alone"""
     from glassformer.speech.sound_page import TranscriptionPage
 
     page = TranscriptionPage(model, sound, replace(options, word_timestamps=True))
     for segment in (segment for step in steps_of(sound, page.recording) for segment in step.segments):
-        _show(replace(segment, words=None))
+        if not json:
+            _show(replace(segment, words=None))
+    if json:
+        print_json({"out": str(path), "bytes": page.save(path)}, indent=None)
+        return
     typer.echo(f"saved in {path}, {byte_amount(page.save(path))}")
 
 

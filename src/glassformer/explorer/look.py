@@ -18,7 +18,6 @@ from glassformer.explorer.server import PageServer, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_blocks
 from glassformer.explorer.standalone_page import (
-    CAP_BYTES,
     Progress,
     StandalonePage,
     generation_page,
@@ -194,12 +193,15 @@ class Look(PageServer):
             self.close()
             raise
 
-    def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int = CAP_BYTES) -> StandalonePage:
-        """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap."""
+    def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int | None = None) -> StandalonePage:
+        """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap.
+
+        Args: cap_bytes: None = of all layers, up to 25 MB; of a page that would be larger, what its view needs
+        """
         self.start.check_saved()
         return self._page(layers, cap_bytes, command_line())
 
-    def _page(self, layers: Sequence[int] | None, cap_bytes: int, command: str) -> StandalonePage:
+    def _page(self, layers: Sequence[int] | None, cap_bytes: int | None, command: str) -> StandalonePage:
         first, start = self.start.layer, self.start.fragment
         if self._opens_with_generation:
             stored, node = self._write()
@@ -254,7 +256,7 @@ class Look(PageServer):
         path: str | Path,
         *,
         layers: Sequence[int] | None = None,
-        cap_bytes: int = CAP_BYTES,
+        cap_bytes: int | None = None,
         progress: Progress = lambda done, of: None,
     ) -> StandalonePage:
         """Write the standalone HTML page; an existing file is replaced once the new one is complete.

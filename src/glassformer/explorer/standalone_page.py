@@ -80,7 +80,9 @@ def page_around(program: str = "app") -> tuple[str, str]:
 
 
 CAP_BYTES = 25_000_000
-"""Default maximum size of the exact layers in the file: compressed, in base64."""
+"""Maximum size of the exact layers in the file by default: compressed, in base64."""
+VIEWS_OF_A_LAYER = ("head", "matrix", "neuron")
+"""Views that compute with the exact numbers of one layer."""
 
 MAX_LISTED_TOKENS = 256
 """Tokens of each distribution that are listed exactly; the rest of the vocabulary is a histogram."""
@@ -99,8 +101,9 @@ class StandalonePage:
 
     Args:
         texts: as the user gave them.
-        layers: layers whose exact numbers to embed, of every attention map, whatever their size; None = one after
-            another, while their sum is at most `cap_bytes`.
+        layers: layers whose exact numbers to embed, of every attention map, whatever their size; None = by `cap_bytes`.
+        cap_bytes: layers one after another, while their sum is at most this; None = all, if they are at most 25 MB, and
+            else the one alone that the view computes with: of a view of a head, or where `start` names a layer.
         first: the layer that is embedded before the others; None = the one that the page opens with.
         start: the initial state, as a URL fragment.
         generated: a generation trace, and the node whose path is the session.
@@ -119,7 +122,7 @@ class StandalonePage:
         texts: Sequence[str],
         *,
         layers: Sequence[int] | None = None,
-        cap_bytes: int = CAP_BYTES,
+        cap_bytes: int | None = None,
         first: int | None = None,
         start: str = "",
         generated: tuple[StoredTrace, int] | None = None,
@@ -221,21 +224,42 @@ class StandalonePage:
                 f"overview/{name}/{layer}", views.overview(self.session, map=name, layer=layer, exact=True)
             )
         self.exact_layers = {attention_map.name: [] for attention_map in maps}
-        size = 0
         layers_and_maps.sort(key=lambda pair: pair[0] != self.first)  # stable: the others stay in order
-        for step, (layer, name) in enumerate(layers_and_maps, len(layers_and_maps)):
-            progress(step, steps)
+        for layer, name, frame in self._exact(
+            layers_and_maps, lambda step: progress(len(layers_and_maps) + step, steps)
+        ):
+            insort(self.exact_layers[name], layer)
+            yield frame
+        progress(steps, steps)
+
+    def _exact(
+        self, layers_and_maps: Sequence[tuple[int, str]], progress: Callable[[int], None]
+    ) -> Iterator[tuple[int, str, str]]:
+        """The exact layers that the page holds: layer, map and frame."""
+        waiting = list[tuple[int, str, str]]()  # where all of them are held, or one alone
+        size, whole = 0, self.layers is None and self.cap_bytes is None
+        cap = CAP_BYTES if self.cap_bytes is None else self.cap_bytes
+        for step, (layer, name) in enumerate(layers_and_maps):
+            progress(step)
             if self.layers is not None and layer not in self.layers:
                 continue
             if self.layers is None and not views.has_distance_based_mask(self.session, map=name, layer=layer):
                 continue
             frame = frame_block(f"layer/{name}/{layer}", views.layer(self.session, map=name, layer=layer))
             size += len(frame)
-            if self.layers is None and size > self.cap_bytes:
+            if self.layers is None and size > cap:
+                waiting = [each for each in waiting if each[0] == self.first and self._computes_with_a_layer]
                 break
-            insort(self.exact_layers[name], layer)
-            yield frame
-        progress(steps, steps)
+            if whole:
+                waiting.append((layer, name, frame))
+            else:
+                yield layer, name, frame
+        yield from waiting
+
+    @property
+    def _computes_with_a_layer(self) -> bool:
+        start = dict(parse_qsl(self.start))
+        return start.get("view") in VIEWS_OF_A_LAYER or "l" in start
 
     def _description(self) -> dict[str, Any]:
         description = dict(self._about)
@@ -267,7 +291,7 @@ def generation_page(
     node: int,
     *,
     layers: Sequence[int] | None = None,
-    cap_bytes: int = CAP_BYTES,
+    cap_bytes: int | None = None,
     first: int | None = None,
     start: str = "",
     command: str = "",
