@@ -72,6 +72,13 @@ def test_what_is_refused(ask: DocumentQuestionAnswering, given: dict[str, Any], 
         ask(**given)
 
 
+def test_a_question_that_leaves_no_room_is_refused_with_the_numbers(ask: DocumentQuestionAnswering) -> None:
+    with pytest.raises(
+        DataError, match=r"the question has 40 tokens; in a window of 32 with a stride of 16 it may have"
+    ):
+        ask(question="flies " * 40, word_boxes=PAGE)
+
+
 def test_another_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="LayoutLM does"):
         glassformer.pipeline(

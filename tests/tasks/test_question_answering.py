@@ -93,3 +93,10 @@ def test_what_cannot_be_asked_is_refused(answering: Pipeline) -> None:
     layout = glassformer.Model.from_config(FAMILIES["layoutlm"].tiny, task="question-answering")
     with pytest.raises(UnsupportedError, match="with their places on a page"):
         glassformer.pipeline("question-answering", layout)
+
+
+def test_a_question_that_leaves_no_room_is_refused_with_the_numbers(answering: Pipeline) -> None:
+    with pytest.raises(
+        DataError, match=r"the question has 60 tokens; in a window of 40 with a stride of 13 it may have 26"
+    ):
+        answering(question="flies " * 60, context=CONTEXT)

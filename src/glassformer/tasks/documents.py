@@ -22,6 +22,7 @@ from glassformer.tasks.columns import limit_of
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.question_answering import LONGEST, check_windows, ends_of
 from glassformer.tasks.results import PageAnswer, Results
+from glassformer.tasks.span import check_question
 
 if TYPE_CHECKING:
     from glassformer.text.encoding import Encoding
@@ -100,7 +101,12 @@ class DocumentQuestionAnswering(Pipeline):
     def _page(self, page: Mapping[str, Any], options: Mapping[str, Any]) -> Results[PageAnswer]:
         window = limit_of(self.model, options.get("max_seq_len") or self.model.network.max_tokens)
         assert window is not None  # the family has a table of positions
-        encoding = self.model.tokenizer(
+        stride, tokenizer = options.get("doc_stride") or min(window // 2, SHARED), self.model.tokenizer
+        special = len(tokenizer("", "")["input_ids"])
+        tokens = len(tokenizer(page["question"], add_special_tokens=False)["input_ids"])
+        most = window - special - stride - 1
+        check_question(safe_repr(page["question"]), tokens, most, window=window, stride=stride)
+        encoding = tokenizer(
             page["question"].split(),
             [word for word, _ in page["word_boxes"]],
             is_split_into_words=True,
@@ -108,7 +114,7 @@ class DocumentQuestionAnswering(Pipeline):
             return_overflowing_tokens=True,
             truncation="only_second",
             max_length=window,
-            stride=options.get("doc_stride") or min(window // 2, SHARED),
+            stride=stride,
         )
         answers: list[PageAnswer] = []
         none = 1.0

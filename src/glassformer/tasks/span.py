@@ -95,6 +95,15 @@ class Question(NamedTuple):
     answers: list[tuple[int, int]]
 
 
+def check_question(where: str, tokens: int, most: int, *, window: int, stride: int) -> None:
+    """Raises: DataError: a question of more tokens than leave room for its context in each window."""
+    if tokens > most:
+        raise DataError(
+            f"{where}: the question has {tokens} tokens; in a window of {window} with a stride of {stride} it may have "
+            f"{most}; shorten it, or take a smaller stride (doc_stride= of a pipeline)"
+        )
+
+
 class Answer(RowTask):
     """Where a context answers a question, or that it does not.
 
@@ -161,15 +170,23 @@ class Answer(RowTask):
 
         for numbers, parsed in row_chunks(rows, parse):
             questions = [row.question for row in parsed]
-            self._check_questions(rows, numbers, questions)
-            encoding = self.windows(questions, [row.context for row in parsed])
+            contexts = [row.context for row in parsed]
+            encoding = self.windows(questions, contexts, [rows.where(number) for number in numbers])
             windows: list[list[EncodedRow]] = [[] for _ in numbers]
             for window, owner in zip(encoding.rows, encoding.overflow_to_sample, strict=True):
                 windows[owner].append(window)
             yield from zip(numbers, parsed, windows, strict=True)
 
-    def windows(self, questions: list[str], contexts: list[str]) -> Encoding:
-        """The windows of contexts, each with its question; `overflow_to_sample` says whose each is."""
+    def windows(self, questions: list[str], contexts: list[str], where: Callable[[int], str] | None = None) -> Encoding:
+        """The windows of contexts, each with its question; `overflow_to_sample` says whose each is.
+
+        Args: where: the place of each question, for messages; None = the question itself
+        Raises: DataError: a question that leaves no room for its context.
+        """
+        ids, _ = self.model.tokenizer.batch_ids(questions, None)
+        special = len(self.model.tokenizer("")["input_ids"])
+        for place, row in zip(where or map(safe_repr, questions), ids, strict=True):
+            check_question(place, len(row) - special, self._question_room, window=self.window, stride=self.stride)
         return self.model.tokenizer(
             questions,
             contexts,
@@ -204,17 +221,6 @@ class Answer(RowTask):
         if self._segments:
             example["token_type_ids"] = np.array(window.type_ids, dtype=np.int8)
         return example
-
-    def _check_questions(self, rows: Dataset, numbers: range, questions: list[str]) -> None:
-        ids, _ = self.model.tokenizer.batch_ids(questions, None)
-        around = len(self.model.tokenizer("")["input_ids"])
-        for index, row in zip(numbers, ids, strict=True):
-            if len(row) - around > self._question_room:
-                raise DataError(
-                    f"{rows.where(index)}: the question has {len(row) - around} tokens; in a window of {self.window} "
-                    f"with a stride of {self.stride} it may have {self._question_room}; shorten it, or take a smaller "
-                    "stride"
-                )
 
     def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> SpanBatch:
         item = super().collate(examples, indices)
