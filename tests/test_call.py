@@ -16,6 +16,7 @@ from glassformer import Model, Tape, load
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output
 from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import make_folder
 
 IDS = torch.tensor([[1, 4, 5, 2, 6], [1, 6, 7, 2, 0]])
@@ -175,3 +176,12 @@ def test_flags_of_the_config_count(folders: Callable[..., Path]) -> None:
     assert len(model(IDS).hidden_states or ()) == 2 and "attentions" not in model(IDS)
     assert "hidden_states" not in model(IDS, output_hidden_states=False)
     assert list(model(IDS, tape=Tape("final")).taps) == ["final"], "a tape comes before the config"
+
+
+def test_encoder_outputs_of_other_rows_are_refused() -> None:
+    model = Model.from_config(FAMILIES["bart"].tiny).eval()
+    ids = torch.tensor([[4, 5, 6], [7, 8, 9]])
+    states = model(input_ids=ids, decoder_input_ids=ids).encoder_last_hidden_state
+    assert model(encoder_outputs=(states[:1],), decoder_input_ids=ids).last_hidden_state.shape[:2] == ids.shape
+    with pytest.raises(DataError, match="encoder_outputs has 4 rows, decoder_input_ids 2; give as many, or 1"):
+        model(encoder_outputs=(states.repeat(2, 1, 1),), decoder_input_ids=ids)

@@ -175,6 +175,10 @@ def read_call(
     )
     network.check_reads(batch, family)
     states = encoder_states(network, given.get("encoder_outputs"), family)
+    if states is not None and decoder_ids is not None and len(states) not in (1, len(decoder_ids)):
+        raise DataError(
+            f"encoder_outputs has {len(states)} rows, decoder_input_ids {len(decoder_ids)}; give as many, or 1"
+        )
     masked = next((x for x in (states, ids, given.get("input_values")) if x is not None), None)
     past = cache if decoder_ids is None else None  # with a decoder, the cache holds its tokens, not the encoder's
     keep = keep_of("attention_mask", given.get("attention_mask"), masked, past)

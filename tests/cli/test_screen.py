@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from glassformer.cli.screen import amount, bar, byte_amount, folded, print_facts, print_lines, table_of, visible
+from glassformer.cli.app import main
+from glassformer.cli.screen import amount, bar, byte_amount, folded, note, print_facts, print_lines, table_of, visible
 
 
 @pytest.mark.parametrize(
@@ -95,3 +96,15 @@ def test_what_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys
     lines = [line.rstrip() for line in re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()]
     assert lines == [" text  fruit", "       flies", "       like a", "       banana", "loss  a b c d e…"]
     assert folded(message) == "error: runs/a:\nno such folder"
+
+
+def test_a_note_quotes_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
+    note("a\x1b[31m name\x9b2J\nof two lines")
+    assert capsys.readouterr().err == "note: a\\x1b[31m name\\x9b2J\nof two lines\n"
+
+
+def test_an_error_quotes_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["predict", "classify", "no\x1b[31mfolder/\x07", "text"])
+    printed = capsys.readouterr().err
+    assert "no\\x1b[31mfolder/\\x07" in printed and not {"\x1b", "\x07"} & {*printed}

@@ -239,11 +239,11 @@ def _run(arguments: list[str], debug: bool) -> int:
 def _fail(message: str, code: int, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    from glassformer.cli.screen import folded
+    from glassformer.cli.screen import folded, visible_lines
 
     heading = "" if code == STOPPED else "error: "  # whoever stops a training knows that it is no error
     typer.secho(heading, fg="red", nl=False, err=True)
-    typer.echo(folded(heading + message).removeprefix(heading), err=True)
+    typer.echo(folded(heading + visible_lines(message)).removeprefix(heading), err=True)
     return code
 
 

@@ -122,8 +122,8 @@ def progress_of(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def note(text: object) -> None:
-    """Print a note on standard error."""
-    print(folded(f"note: {text}"), file=sys.stderr)  # which a progress bar replaces while it is shown
+    """Print a note on standard error, without the control characters of file names and values that it quotes."""
+    print(folded(visible_lines(f"note: {text}")), file=sys.stderr)  # which a progress bar replaces while it is shown
 
 
 def folded(text: str) -> str:

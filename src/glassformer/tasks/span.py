@@ -177,7 +177,7 @@ class Answer(RowTask):
                 windows[owner].append(window)
             yield from zip(numbers, parsed, windows, strict=True)
 
-    def windows(self, questions: list[str], contexts: list[str], where: Callable[[int], str] | None = None) -> Encoding:
+    def windows(self, questions: list[str], contexts: list[str], where: Sequence[str] | None = None) -> Encoding:
         """The windows of contexts, each with its question; `overflow_to_sample` says whose each is.
 
         Args: where: the place of each question, for messages; None = the question itself
