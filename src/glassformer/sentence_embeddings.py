@@ -306,7 +306,7 @@ def quantized(vectors: np.ndarray, precision: str) -> np.ndarray:
         )
     low = vectors.min(axis=0, keepdims=True) if len(vectors) else np.zeros((1, vectors.shape[1]))
     step = np.maximum((vectors.max(axis=0, keepdims=True) if len(vectors) else low) - low, 1e-12) / 255
-    steps = (vectors - low) / step
+    steps = np.floor((vectors - low) / step).clip(0, 255)  # down, not towards zero: every step is as wide
     return steps.astype(np.uint8) if precision == "uint8" else (steps - 128).astype(np.int8)
 
 

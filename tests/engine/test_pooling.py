@@ -118,6 +118,18 @@ def test_several_poolings_stand_side_by_side(tmp_path: Path) -> None:
     assert set(settings.poolings) == {"mean", "max"} and settings.pool(states).shape == (3, 16)
 
 
+def test_flags_are_concatenated_in_the_order_of_sentence_transformers(tmp_path: Path) -> None:
+    from sentence_transformers.sentence_transformer.modules.pooling import Pooling
+
+    modes = ("mean_tokens", "lasttoken", "max_tokens", "cls_token")
+    flags = {"word_embedding_dimension": 8, **{f"pooling_mode_{mode}": True for mode in modes}}
+    settings = read_pooling_settings(folder_of(tmp_path, [TRANSFORMER, POOLING], flags))
+    assert settings.poolings == ("cls", "max", "mean", "lasttoken")
+    states, pooling = torch.randn(3, 5, 8), Pooling.load(str(tmp_path / POOLING["path"]))
+    expected = pooling({"token_embeddings": states, "attention_mask": torch.ones(3, 5)})["sentence_embedding"]
+    torch.testing.assert_close(settings.pool(states), expected)
+
+
 def test_the_new_spelling(tmp_path: Path) -> None:
     assert read_pooling_settings(folder_of(tmp_path, [POOLING], {"pooling_mode": "lasttoken"})).poolings == (
         "lasttoken",

@@ -335,8 +335,9 @@ def _poolings(path: Path) -> tuple[str, ...]:
     else:
         prefix = "pooling_mode_"
         flags = [key.removeprefix(prefix) for key, on in config.items() if key.startswith(prefix) and on is True]
-        names = {mode: name for name, mode in MODES.items()}
-        chosen = [names.get(flag, flag) for flag in flags]
+        # In the order of the modes, whatever the order in the file, as sentence-transformers concatenates them.
+        unknown_flags = [flag for flag in flags if flag not in MODES.values()]
+        chosen = [name for name, mode in MODES.items() if mode in flags] + unknown_flags
     unknown = [name for name in chosen if not isinstance(name, str) or name not in POOLINGS]
     if unknown or not chosen:
         raise UnsupportedError(
