@@ -82,7 +82,7 @@ def test_layers_are_those_of_the_reference(folders: Callable[..., Path], family:
 @torch.no_grad()
 def test_a_cache_in_and_out(folders: Callable[..., Path]) -> None:
     model = load(folders("gpt2", "text-generation"))
-    whole = model(IDS)
+    whole = model(IDS, use_cache=False)
     assert whole.past_key_values is None and "past_key_values" not in whole
     first = model(IDS[:, :3], use_cache=True)
     assert isinstance(first.past_key_values, KeyValueCache) and first["past_key_values"] is first.cache
@@ -90,6 +90,54 @@ def test_a_cache_in_and_out(folders: Callable[..., Path]) -> None:
     torch.testing.assert_close(rest.logits, whole.logits[:, 3:])
     encoder = load(folders("bert", "text-classification"))
     assert "past_key_values" not in encoder(IDS, use_cache=True), "there is nothing to cache"
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize(("family", "task"), [("gpt2", "text-generation"), ("bart", "translation")])
+def test_a_loop_over_the_cache_of_each_output_reads_the_whole_text(
+    folders: Callable[..., Path], family: str, task: str, gradients: bool
+) -> None:
+    model, ids = load(folders(family, task)), IDS
+    with torch.set_grad_enabled(gradients):
+        given = {} if family == "gpt2" else {"encoder_outputs": model.get_encoder()(IDS)}
+        name = "decoder_input_ids" if given else "input_ids"
+        output = model(**given, **{name: ids})
+        for _ in range(3):
+            new = output.logits[:, -1:].argmax(-1)
+            ids = torch.cat([ids, new], dim=1)
+            output = model(**given, **{name: new}, past_key_values=output.past_key_values)
+            whole = model(**given, **{name: ids}, use_cache=False).logits[:, -1:]
+            torch.testing.assert_close(output.logits, whole, atol=1e-5, rtol=1e-5)
+    assert output.past_key_values is not None and output.past_key_values.length == ids.shape[1]
+
+
+@torch.no_grad()
+def test_the_config_decides_whether_a_call_begins_a_cache(folders: Callable[..., Path]) -> None:
+    model = load(folders("gpt2", "text-generation"))
+    assert list(model(IDS)) == ["logits", "past_key_values"] and model(IDS, return_dict=False)[1].length == 5
+    assert "past_key_values" not in model(IDS, tape=Tape("final"))
+    model.config["use_cache"] = False
+    assert "past_key_values" not in model(IDS) and "past_key_values" in model(IDS, use_cache=True)
+    model.config["use_cache"] = True
+    model.train().gradient_checkpointing_enable()
+    assert "past_key_values" not in model(IDS)
+    bart = load(folders("bart", "translation"))
+    assert "past_key_values" in bart(IDS) and "past_key_values" not in bart(IDS, labels=IDS)
+    for family in ("bert", "clip_text_model"):
+        assert "past_key_values" not in load(folders(family, None))(IDS)
+
+
+def test_gradients_flow_through_the_caches_of_several_calls(folders: Callable[..., Path]) -> None:
+    model, whole = (load(folders("gpt2", "text-generation")) for _ in range(2))
+    past, parts = None, []
+    for part in IDS.split([2, 1, 2], dim=1):
+        output = model(part, past_key_values=past)
+        past = output.past_key_values
+        parts.append(output.logits)
+    torch.cat(parts, dim=1).square().sum().backward()
+    whole(IDS).logits.square().sum().backward()
+    for ours, expected in zip(model.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, expected.grad, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core.cache import KeyValueCache
+from glassformer.core.cache import FunctionalCache, KeyValueCache
 from glassformer.core.flow import Flow, Output, Tape
 from glassformer.core.heads import Pooler
 from glassformer.edge import TOKEN_INPUTS, ModelInputs, keep_of, read_call
@@ -35,7 +35,7 @@ from glassformer.models.resize import layer_key
 class CallInputs(ModelInputs, total=False):
     """What a model's call takes beside its first arguments: inputs of the network, and options of the call.
 
-    past_key_values: as `cache` · use_cache: True = begin a cache, which the output holds
+    past_key_values: as `cache` · use_cache: begin a cache, which the output holds; None = as the config says
     output_hidden_states, output_attentions: fill these fields; None = as the config says
     return_dict: False = the output as a tuple
     start_positions, end_positions, next_sentence_label, sentence_order_label: labels of heads that take several
@@ -86,9 +86,13 @@ class CallOptions:
         inputs: dict[str, Any],
         cache: KeyValueCache | None,
         tape: Tape | None,
+        *,
+        cached: bool = False,
     ) -> CallOptions:
         """Take the options out of the inputs.
 
+        Args: cached: whether a call begins a cache where neither it nor the config says; never under a tape of the
+            caller's, nor in a program, whose results are tensors
         Raises: ConfigError: options that exclude each other, or a cache of another library.
             UnsupportedError: a network whose layers these fields do not name.
         """
@@ -103,8 +107,10 @@ class CallOptions:
                 f"past_key_values is {type(cache).__name__}; it must be a glassformer.core.KeyValueCache, as an output "
                 "with use_cache=True holds it"
             )
+        if use_cache is None:
+            use_cache = cached and tape is None and config.get("use_cache") is not False and not _is_recorded()
         if cache is None and use_cache and _is_causal(network):
-            cache = KeyValueCache()
+            cache = FunctionalCache() if torch.is_grad_enabled() else KeyValueCache(lazy=True)
         asked = {}
         for name in ("output_hidden_states", "output_attentions"):
             flag = inputs.pop(name, None)
@@ -159,6 +165,12 @@ def layer_taps(network: Network, *, hidden_states: bool, attentions: bool) -> di
     return taps
 
 
+def _is_recorded() -> bool:
+    """Whether this call is recorded as a program."""
+    traced = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    return traced or torch.compiler.is_exporting()
+
+
 def _is_causal(network: Network) -> bool:
     """Whether the network answers token by token, so that a cache helps it."""
     return any(block.attn.pattern.causal for stack in network.stacks().values() for block in stack)
@@ -176,7 +188,7 @@ def complete_inputs(
         labels = given.get("input_ids")
     if labels is not None and given.get("decoder_input_ids") is None:
         given["decoder_input_ids"] = decoder_inputs(network, labels, config)
-    if given.get("attention_mask") is None and cache is None:
+    if given.get("attention_mask") is None and (cache is None or not cache.length):
         given["attention_mask"] = padding_mask(network, given.get("input_ids"), config.get("pad_token_id"))
 
 

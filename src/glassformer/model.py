@@ -81,15 +81,17 @@ class Model(SentenceEncoder, AudioCoder):
         tokens = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": position_ids}
         given: dict[str, Any] = {**tokens, "token_type_ids": token_type_ids, **inputs}
         labels = take_labels(given, labels)
-        call = CallOptions.take(self.network, self.config, given, cache, tape)
-        complete_inputs(given, self.network, labels if self.is_encoder_decoder else None, call.cache, self.config)
-        batch, flow = read_call(self.network, self.family.model_type, given, cache=call.cache, tape=call.tape)
-        if self.recompute and self.training and call.cache is None and call.tape is None:
-            flow = replace(flow, recompute=True)
-        warn_if_marker_missing(self.network, self.task, self._tokenizer, input_ids, flow)
-        # Packed narrow weights have no gradients: in eval mode nobody expects them, in training mode it is an error.
+        recompute = self.recompute and self.training
+        # Packed narrow weights have no gradients: in eval mode none are expected, in training mode it is an error.
         differentiable = self.network.training or prepared_precision(self.network) in (None, "fp32")
         with torch.set_grad_enabled(torch.is_grad_enabled() and differentiable):
+            # As in the reference library: labels of an encoder-decoder are all of the target, which no call continues.
+            cached = self.family.generates and not recompute and not (labels is not None and self.is_encoder_decoder)
+            call = CallOptions.take(self.network, self.config, given, cache, tape, cached=cached)
+            complete_inputs(given, self.network, labels if self.is_encoder_decoder else None, call.cache, self.config)
+            batch, flow = read_call(self.network, self.family.model_type, given, cache=call.cache, tape=call.tape)
+            flow = replace(flow, recompute=recompute and call.cache is None and call.tape is None)
+            warn_if_marker_missing(self.network, self.task, self._tokenizer, input_ids, flow)
             output: Output = self.network(batch, flow)
         self._check_nan(output)
         if labels is not None:

@@ -90,6 +90,22 @@ def test_two_passes_with_caches_of_their_own_do_not_meet() -> None:
             assert_close(torch.cat(steps[i], dim=1), network(x, Flow(memory=memory)))
 
 
+def test_a_lazy_cache_copies_at_the_second_call_and_leaves_the_layers_tensors_alone() -> None:
+    network, x = stack("pre-norm causal"), torch.randn(2, 6, 32)
+    cache, tape = KeyValueCache(lazy=True), Tape("0.attn.k").attach(network)
+    with torch.no_grad():
+        network(x[:, :4], Flow(cache=cache, tape=tape))
+        k = tape.taps["0.attn.k"]
+        kept, at = k.clone(), k.untyped_storage().data_ptr()
+        first = next(iter(cache._buffers.values()))
+        assert first.k.untyped_storage().data_ptr() == at, "a first call copies nothing"
+        cache.copy_rows(torch.tensor([0]), torch.tensor([0]))
+        cache.drop_last(2)
+        again = network(x[:, 2:], Flow(cache=cache))
+        assert_close(again, network(x, Flow())[:, 2:])
+        assert torch.equal(k, kept)
+
+
 def test_a_batch_of_another_size_is_refused() -> None:
     network, cache = stack("pre-norm causal"), KeyValueCache()
     with torch.no_grad():

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 
 
 class _Filled(NamedTuple):
-    """Keys and values of one layer [B, K, capacity, E], of which the first `tokens` are written."""
+    """Keys and values of one layer [B, K, capacity, E], of which the first `tokens` are written.
+
+    own: whether they are buffers of the cache, which it may write to; else the layer's own tensors
+    """
 
     k: Tensor
     v: Tensor
     tokens: int
+    own: bool = True
 
 
 class KeyValueCache:
@@ -37,10 +41,13 @@ class KeyValueCache:
 
     Args:
         block_tokens: by how many tokens a buffer grows at a time.
+        lazy: keep the tensors of the first call themselves, and make buffers at the second; for calls that are mostly
+            not continued.
     """
 
-    def __init__(self, block_tokens: int = 256) -> None:
+    def __init__(self, block_tokens: int = 256, *, lazy: bool = False) -> None:
         self.block_tokens = block_tokens
+        self._lazy = lazy
         self._length = 0
         self._buffers: dict[Place, _Filled] = {}
         self._encoder_buffers: dict[Place, tuple[Tensor, Tensor]] = {}
@@ -72,7 +79,10 @@ class KeyValueCache:
 
         Raises: as `reserve`.
         """
-        total = self.length + k.shape[2]
+        place, total = _place(layer), self.length + k.shape[2]
+        if self._lazy and not self.length:
+            self._buffers[place] = _Filled(k, v, total, own=False)
+            return k, v
         buffers = self.reserve(layer, k, v, k.shape[2])
         for buffer, new in zip(buffers, (k, v), strict=True):
             buffer[:, :, self.length : total] = new
@@ -91,7 +101,7 @@ class KeyValueCache:
         place, total = _place(layer), self.length + tokens
         filled = self._buffers.get(place)
         self._check(layer, filled, k)
-        if filled is None or filled.k.shape[2] < total:
+        if filled is None or filled.k.shape[2] < total or not filled.own:
             filled = _Filled(
                 self._grown(filled and filled.k, k, total), self._grown(filled and filled.v, v, total), total
             )
@@ -141,7 +151,9 @@ class KeyValueCache:
             used = buffer[:, :, : self.length][rows]
             return self._grown(used, used, self.length)
 
-        self._buffers = {at: _Filled(selected(k), selected(v), self.length) for at, (k, v, _) in self._buffers.items()}
+        self._buffers = {
+            at: _Filled(selected(each.k), selected(each.v), self.length) for at, each in self._buffers.items()
+        }
         if sources is not None:
             self._encoder_buffers = {at: (k[sources], v[sources]) for at, (k, v) in self._encoder_buffers.items()}
 
@@ -150,9 +162,13 @@ class KeyValueCache:
 
         Cheaper than `reorder_rows`; for targets that equal their new rows before `start`, and in the encoder output.
         """
-        for buffer in (buffer for filled in self._buffers.values() for buffer in filled[:2]):
-            used = buffer[:, :, start : self.length]
-            used.index_copy_(0, targets, used[rows])
+        for at, filled in self._buffers.items():
+            if not filled.own:
+                filled = _Filled(filled.k.clone(), filled.v.clone(), filled.tokens)
+                self._buffers[at] = filled
+            for buffer in (filled.k, filled.v):
+                used = buffer[:, :, start : self.length]
+                used.index_copy_(0, targets, used[rows])
 
     def advance(self, tokens: int) -> None:
         """Count `tokens` that all layers have appended; a stack calls it at the end of its pass."""
@@ -168,7 +184,7 @@ class KeyValueCache:
                 f"{tokens} tokens cannot be dropped from a cache of {self.length}; drop from 0 to {self.length}"
             )
         self._length -= tokens
-        self._buffers = {at: _Filled(k, v, min(held, self.length)) for at, (k, v, held) in self._buffers.items()}
+        self._buffers = {at: each._replace(tokens=min(each.tokens, self.length)) for at, each in self._buffers.items()}
 
     @property
     def nbytes(self) -> int:

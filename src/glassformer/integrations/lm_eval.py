@@ -72,7 +72,7 @@ class GlassformerLM(TemplateLM):
             ids = torch.tensor([rows[i][:-1] + [0] * (longest - lengths[i]) for i in batch])
             mask = torch.tensor([[1] * lengths[i] + [0] * (longest - lengths[i]) for i in batch])
             device = self.model.device
-            logits = self.model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
+            logits = self.model(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False).logits
             assert logits is not None  # of a decoder
             for i, row in zip(batch, logits, strict=True):
                 target = torch.tensor(requests[i][2][-lengths[i] :], device=device)

@@ -124,6 +124,12 @@ class Family:
         """The tasks that this family has heads for, by Hugging Face pipeline name."""
         return tuple(dict.fromkeys(self.architectures.values()))
 
+    @property
+    def generates(self) -> bool:
+        """Whether its decoder generates step by step, so that a call's keys and values serve the next one."""
+        generating = {"text-generation", "translation", "automatic-speech-recognition", "text-to-audio"}
+        return not generating.isdisjoint(self.tasks)
+
     def task(self, name: str) -> str:
         """The full name of a task, given that or an alias.
 
