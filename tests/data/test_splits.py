@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +108,46 @@ def test_the_last_groups_fill_parts_that_are_empty() -> None:
     assert [len(part) for part in parts] == [3, 3, 3]
 
 
+def stratified_groups(seed: int) -> tuple[list[str], list[list[str]]]:
+    """Speakers of 3 to 30 rows, each with labels of her own habit; `rare` is in few rows of few speakers."""
+    draw = random.Random(seed)
+    speakers, labels = [], []
+    for number in range(60):
+        habit = draw.choice(["joy", "anger", "fear"])
+        for _ in range(draw.randint(3, 30)):
+            speakers.append(f"speaker {number}")
+            labels.append(
+                [habit if draw.random() < 0.8 else "other"] + ["rare"] * (number % 6 == 0 and draw.random() < 0.3)
+            )
+    return speakers, labels
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_are_kept_apart_and_labels_in_their_shares(seed: int) -> None:
+    speakers, labels = stratified_groups(seed)
+    fractions = (0.7, 0.15, 0.15)
+    parts = split(len(speakers), fractions, groups=speakers, labels=labels, seed=seed)
+    assert all_once(parts, len(speakers))
+    heard = [{speakers[i] for i in part} for part in parts]
+    assert len(set.union(*heard)) == sum(map(len, heard)) == 60
+    total = Counter(name for names in labels for name in names)
+    for fraction, part in zip(fractions, parts, strict=True):
+        assert len(part) / len(speakers) == pytest.approx(fraction, abs=0.02)
+        found = Counter(name for i in part for name in labels[i])
+        for name, count in total.items():
+            assert found[name] / count == pytest.approx(fraction, abs=0.06 if name == "rare" else 0.02), name
+    again = split(len(speakers), fractions, groups=speakers, labels=labels, seed=seed)
+    assert all(np.array_equal(one, other) for one, other in zip(parts, again, strict=True))
+
+
+def test_folds_keep_groups_apart_and_labels_in_their_shares() -> None:
+    groups = [number // 4 for number in range(80)]
+    labels = ["a" if number % 8 < 4 else "b" for number in range(80)]  # each group has one label
+    for train, held_out in folds(80, 5, groups=groups, labels=labels):
+        assert not {groups[i] for i in train} & {groups[i] for i in held_out}
+        assert Counter(labels[i] for i in held_out) == {"a": 8, "b": 8}
+
+
 def test_a_smaller_sample_lies_within_a_larger_one() -> None:
     small, large = sample(100, 10, seed=3), sample(100, 60, seed=3)
     assert set(small) < set(large) and len(set(large)) == 60 and list(large) == sorted(large)
@@ -133,7 +175,8 @@ def test_folds_hold_each_row_out_once() -> None:
         ({"count": 3}, DataError, "of 3 rows, 0.1 is none at all"),
         ({"count": 0}, DataError, "of 0 rows"),
         ({"count": 9, "labels": ["a"]}, DataError, "9 rows and 1 labels"),
-        ({"count": 9, "labels": "a" * 9, "groups": "b" * 9}, ConfigError, "not by both"),
+        ({"count": 9, "labels": "a" * 9, "groups": "b" * 9}, DataError, "1 groups cannot fill 3 parts"),
+        ({"count": 9, "groups": [["a"]] * 9}, DataError, "a group is a text or a number"),
         ({"count": 9, "groups": list("aaaabbbbb")}, DataError, "2 groups cannot fill 3 parts"),
         ({"count": 90, "seed": -1}, ConfigError, "got -1"),
         ({"count": 10, "labels": [[{}]] * 10}, DataError, "a text, a number or a list of them"),

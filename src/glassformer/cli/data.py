@@ -118,7 +118,8 @@ class SplitOptions(Options):
     column: list[str] | None = option(
         None,
         "What a column does, role=column; repeatable. label=mood: stratified split, each label in its share. "
-        "group=speaker: no group in two splits. text=body: deduplicate, drop rows that repeat an earlier text.",
+        "group=speaker: no group in two splits; with label, both. text=body: deduplicate, drop rows that repeat an "
+        "earlier text.",
         "--column",
         "-c",
     )

@@ -1,6 +1,6 @@
 """Train, validation and test splits: stratified by label or kept apart by group; cross-validation; leaks.
 
-    rows ──split──> train | validation | test        random · stratified by label · no group in two parts
+    rows ──split──> train | validation | test        random · stratified by label · no group in two parts · both
     rows ──slices─> 8 ⊂ 16 ⊂ 32 ⊂ …                  nested subsets for learning curves
     rows ──sample─> 1,000                            random, each sample within all larger ones of its seed
     rows ──folds──> (rest, held out) × k
@@ -60,7 +60,8 @@ def split(
     Args:
         fractions: of the rows, a number above 0 for each part; their sum is 1.
         labels: one for each row, or a collection of them: stratify, each part has each label in its share.
-        groups: one for each row, such as the speaker: no group is in two parts, so sizes are approximate.
+        groups: one for each row, such as the speaker: no group is in two parts, so sizes are approximate; with labels,
+            so are their shares.
 
     Returns: the row indices of each part, ascending.
     Raises: ConfigError: invalid fractions · DataError: too few rows or groups for so many parts.
@@ -68,17 +69,16 @@ def split(
     Source: with labels, Sechidis et al. 2011, "On the stratification of multi-label data", figure 1.
     """
     _check_fractions(fractions)
-    if labels is not None and groups is not None:
-        raise ConfigError("parts are made by labels or by groups, not by both; leave one out")
+    for what, values in (("labels", labels), ("groups", groups)):
+        if values is not None:
+            _check_length(what, values, count)
+    kinds, kind_of = _kinds([()] * count if labels is None else labels)
     if groups is not None:
-        _check_length("groups", groups, count)
-        return _part_indices(_by_groups(groups, fractions, seed), len(fractions))
+        return _part_indices(_by_groups(groups, kinds, kind_of, fractions, seed), len(fractions))
     sizes = _sizes(count, fractions)
     if labels is None:
         shuffled = _shuffled(count, seed)
         return [np.sort(part) for part in np.split(shuffled, np.cumsum(sizes)[:-1])]
-    _check_length("labels", labels, count)
-    kinds, kind_of = _kinds(labels)
     target = np.outer(np.array(sizes) / count, _label_counts(kinds, kind_of))
     return _part_indices(_stratified(kinds, kind_of, np.array(sizes), target, seed), len(sizes))
 
@@ -176,27 +176,50 @@ def _part_indices(part_of: np.ndarray, parts: int) -> list[np.ndarray]:
     return [np.flatnonzero(part_of == part) for part in range(parts)]
 
 
-def _by_groups(groups: Sequence[Hashable], fractions: Sequence[float], seed: int) -> np.ndarray:
-    """Assign groups greedily, the largest first, each to the part with the largest deficit."""
-    names = {name: number for number, name in enumerate(dict.fromkeys(groups))}
-    group_of = np.array([names[name] for name in groups], dtype=np.int64)
+def _by_groups(
+    groups: Sequence[Hashable], kinds: np.ndarray, kind_of: np.ndarray, fractions: Sequence[float], seed: int
+) -> np.ndarray:
+    """The part of each row, the same one for all rows of a group.
+
+    Groups are assigned greedily, the heaviest first, each to the part that lacks most of what the group has: rows, and
+    rows of each label, as shares of all. Then groups of two parts are swapped as long as that brings shares nearer.
+
+    Args: kinds, kind_of: see `_kinds`
+    """
+    try:
+        names = {name: number for number, name in enumerate(dict.fromkeys(groups))}
+    except TypeError as error:
+        raise DataError(f"a group is a text or a number, one for each row: {error}") from error
     if len(names) < len(fractions):
         raise DataError(f"{len(names)} groups cannot fill {len(fractions)} parts; each part needs one")
-    sizes = np.bincount(group_of)
+    group_of = np.array([names[name] for name in groups], dtype=np.int64)
+    shares = _shares(group_of, kinds, kind_of)
+    deficit = np.outer(fractions, shares.sum(0))
+    weights = (shares * shares).sum(1)
     shuffled = _shuffled(len(names), seed)
-    deficit = np.array(fractions) * len(groups)
     part_of = np.full(len(names), -1)
     empty = set(range(len(fractions)))
-    ordered = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+    ordered = shuffled[np.argsort(-weights[shuffled], kind="stable")]
     for position, group in enumerate(ordered):
         left = len(ordered) - position
         # The last groups fill the parts that are empty.
         candidates = sorted(empty) if left == len(empty) else range(len(fractions))
-        part = max(candidates, key=lambda part: deficit[part])
+        part = max(candidates, key=(deficit @ shares[group]).__getitem__)
         part_of[group] = part
-        deficit[part] -= sizes[group]
+        deficit[part] -= shares[group]
         empty.discard(part)
-    return part_of[group_of]
+    counts = (part_of[:, None] == np.arange(len(fractions))).astype(np.int64)
+    _exchange(counts, shares, deficit, close=0)
+    return np.argmax(counts, axis=1)[group_of]
+
+
+def _shares(group_of: np.ndarray, kinds: np.ndarray, kind_of: np.ndarray) -> np.ndarray:
+    """What each group has of all rows, and of those of each label. [groups, 1 + labels]"""
+    counts = np.zeros((group_of.max() + 1, 1 + kinds.shape[1]))
+    counts[:, 0] = np.bincount(group_of)
+    pairs, times = np.unique(group_of * len(kinds) + kind_of, return_counts=True)
+    np.add.at(counts[:, 1:], pairs // len(kinds), times[:, None] * kinds[pairs % len(kinds)])
+    return counts / counts.sum(0)
 
 
 # ── stratification ───────────────────────────────────────────────────────────────────────────────
@@ -268,17 +291,21 @@ def _stratified(kinds: np.ndarray, kind_of: np.ndarray, sizes: np.ndarray, targe
     return part_of
 
 
-def _exchange(counts: np.ndarray, kinds: np.ndarray, deficit: np.ndarray) -> None:
+def _exchange(counts: np.ndarray, kinds: np.ndarray, deficit: np.ndarray, close: float = 1) -> None:
     """Local search: swap rows of two parts where the sum of squared deficits shrinks most, until none does.
+
+    Args:
+        counts: of each kind in each part, changed in place. [K, P] · kinds: labels of each, or shares of them. [K, L]
+        deficit: of each part and label, changed in place. [P, L] · close: deficits below this are near enough
 
     A swap moves step = labels of the one − labels of the other, and saves 2 step·(deficit_to − deficit_from) − 2 step².
     That is a score of the one, a score of the other, and a product of both, which is small on average where labels are
     centred: of many kinds, pairs are made of those with the best scores of their own.
     """
     kinds = kinds.astype(np.float64)  # products of whole numbers in floating point are exact here, and much faster
-    sums, centred = kinds.sum(1), kinds - kinds.mean(0)
+    lengths, centred = (kinds * kinds).sum(1), kinds - kinds.mean(0)
     spread = (centred * centred).sum(1)
-    while np.abs(deficit).max(initial=0) >= 1:
+    while np.abs(deficit).max(initial=0) >= close:
         part = int(np.argmax(np.abs(deficit).max(axis=1)))
         best, swap = 1e-9, None
         for other in sorted(set(range(len(deficit))) - {part}):
@@ -286,7 +313,7 @@ def _exchange(counts: np.ndarray, kinds: np.ndarray, deficit: np.ndarray) -> Non
             own = _most_promising(np.flatnonzero(counts[:, part]), pull - spread)
             other_kinds = _most_promising(np.flatnonzero(counts[:, other]), -pull - spread)
             gain = kinds @ (deficit[other] - deficit[part])
-            squares = sums[own][:, None] + sums[other_kinds] - 2 * kinds[own] @ kinds[other_kinds].T
+            squares = lengths[own][:, None] + lengths[other_kinds] - 2 * kinds[own] @ kinds[other_kinds].T
             saved = 2 * (gain[own][:, None] - gain[other_kinds]) - 2 * squares  # [own, other_kinds]
             index = int(np.argmax(saved))
             if saved.flat[index] > best:
