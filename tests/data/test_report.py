@@ -81,6 +81,43 @@ def test_all_findings_have_locations() -> None:
     assert odd["only"].message == "1 class has rows in test.csv alone: love"
 
 
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [("text", "text_pair"), ("question", "context"), ("context", "question"), ("hypothesis", "premise")],
+)
+def test_of_pairs_both_texts_are_compared(text: str, pair: str) -> None:
+    rows = [
+        {text: "who won?", pair: "Ann won in 1999.", "label": "a"},
+        {text: "when?", pair: "Ann won in 1999.", "label": "b"},
+        {text: "who won?", pair: "Bob won.", "label": "b"},
+    ]
+    files = {"a": InMemoryRows(rows), "b": InMemoryRows([{text: "when?", pair: "Bob won.", "label": "b"}])}
+    assert not {"repeat", "conflict", "leak"} & {*findings_by_kind(inspect_rows(files, text=text, label="label"))}
+    again = {text: "Who  won?", pair: "bob won.", "label": "a"}
+    odd = findings_by_kind(inspect_rows({"a": InMemoryRows([*rows, again])}, text=text, label="label"))
+    assert odd["repeat"].locations == ("the list: row 2 · the list: row 3 · “Who won?” and “bob won.”",)
+    assert odd["conflict"].count == 1
+
+
+def test_the_second_text_of_a_pair_can_have_any_name() -> None:
+    rows = InMemoryRows([{"title": "a", "body": "x"}, {"title": "a", "body": "y"}])
+    assert [each.kind for each in inspect_rows({"a": rows}, text="title").findings] == ["repeat"]
+    assert inspect_rows({"a": rows}, text="title", text_pair="body").findings == ()
+    with pytest.raises(DataError, match="no column 'bodi'; nearest: 'body'"):
+        inspect_rows({"a": rows}, text="title", text_pair="bodi")
+    nested = InMemoryRows([{"question": "a", "context": [["x", 1]]}, {"question": "a", "context": [["y", 1]]}])
+    assert [each.kind for each in inspect_rows({"a": nested}, text="question").findings] == ["repeat"]
+
+
+def test_a_paragraph_with_several_questions_is_no_repeat(shared: Path) -> None:
+    rows = read_rows(shared / "data/xquad/xquad.en.shared.json.gz")
+    pairs = Counter((row["question"], row["context"]) for row in rows)
+    assert len(rows) == 925 and len({row["context"] for row in rows}) < 250
+    for column in ("question", "context"):
+        [repeats] = inspect_rows({"xquad": rows}, text=column).findings
+        assert (repeats.kind, repeats.count) == ("repeat", 5) and 925 - len(pairs) == 5
+
+
 def test_nothing_odd() -> None:
     rows = InMemoryRows([{"text": f"number {i}", "label": "ab"[i % 2]} for i in range(8)])
     assert inspect_rows({"a": rows}, text="text", label="label").findings == ()

@@ -71,7 +71,7 @@ class ReportOptions(Options):
     """What a report reads."""
 
     column: list[str] | None = option(
-        None, "Column mapping, role=column: text=body, label=kind; repeatable.", "--column", "-c"
+        None, "Column mapping, role=column: text=body, text_pair=title, label=kind; repeatable.", "--column", "-c"
     )
     text: str | None = option(None, "Deprecated: --column text=COLUMN.", hidden=True)
     label: str | None = option(None, "Deprecated: --column label=COLUMN.", hidden=True)
@@ -80,7 +80,7 @@ class ReportOptions(Options):
 
     def columns(self) -> dict[str, str]:
         """The column of each role."""
-        columns = columns_of(self.column, ["text", "label"])
+        columns = columns_of(self.column, ["text", "label", "text_pair"])
         return {**columns, **former_columns(text=("--text", self.text), label=("--label", self.label))}
 
 
@@ -308,13 +308,14 @@ def _report(files: Sequence[Path], options: ReportOptions, format: FormatOptions
     short = len({file.name for file in files}) == len(files)
     rows = {file.name if short else str(file): read_rows(file, **format.reading()) for file in files}
     columns = {**usual_columns(list(rows.values())), **options.columns()}
-    text, label = columns["text"], columns.get("label")
+    text = columns["text"]
+    read: dict[str, Any] = {role: columns.get(role) for role in ("text", "text_pair", "label")}
     if text not in ("text", "tokens") and "text" not in options.columns():
         note(f"no column 'text': inspecting {text!r}; for another one: --column text=NAME")
     if options.tokenizer is None:
         if options.limit is not None:
             raise ConfigError("--limit counts tokens; give the tokenizer too: --tokenizer MODEL")
-        return inspect_rows(rows, text=text, label=label)
+        return inspect_rows(rows, **read)
     from glassformer.hub import resolve
     from glassformer.text import Tokenizer
 
@@ -323,9 +324,7 @@ def _report(files: Sequence[Path], options: ReportOptions, format: FormatOptions
     def token_counts(texts: Sequence[str]) -> list[int]:
         return [len(ids) for ids in tokenizer.batch_ids(texts, None)[0]]
 
-    return inspect_rows(
-        rows, text=text, label=label, tokens=token_counts, limit=options.limit or tokenizer.model_max_length
-    )
+    return inspect_rows(rows, **read, tokens=token_counts, limit=options.limit or tokenizer.model_max_length)
 
 
 def _parse_fractions(text: str) -> list[float]:

@@ -31,7 +31,11 @@ class Finding:
 
 
 class FindingCollector:
-    """Collects findings row by row."""
+    """Collects findings row by row.
+
+    Rows are repeats, conflicts or leaks where all that a model reads is equal: of pairs, both texts. A paragraph with
+    several questions is no repeat.
+    """
 
     def __init__(self) -> None:
         self._first: dict[bytes, tuple[RowSequence, int, tuple[str, ...] | None]] = {}
@@ -40,8 +44,12 @@ class FindingCollector:
         self._counts: Counter[tuple[str, ...]] = Counter()
         self._locations: dict[tuple[str, ...], list[str]] = defaultdict(list)
 
-    def update(self, name: str, rows: RowSequence, index: int, text: str, labels: tuple[str, ...] | None) -> None:
-        here = rows.where(index)
+    def update(
+        self, name: str, rows: RowSequence, index: int, texts: Sequence[str], labels: tuple[str, ...] | None
+    ) -> None:
+        """Look at a row of the file `name`. texts: one, or two of a pair · labels: None = the file has none"""
+        here, text = rows.where(index), texts[0]
+        quoted = " and ".join(map(_short, texts))
         described = f"{here}: {_short(text)}"
         if labels is not None and not labels:
             self._add(described, "no label")
@@ -52,7 +60,7 @@ class FindingCollector:
             self._add(described, "damaged")
         if text.isupper() and len(text.split()) > 2:
             self._add(described, "capitals")
-        key = text_digest(text)
+        key = b"".join(map(text_digest, texts))
         if key not in self._first:
             self._first[key] = rows, index, labels
             self._files[key] = (name,)
@@ -60,10 +68,10 @@ class FindingCollector:
         first_rows, first_index, first_labels = self._first[key]
         first = first_rows.where(first_index)
         if labels and first_labels and sorted(labels) != sorted(first_labels):
-            conflict = f"{first}: {_joined(first_labels)} · {here}: {_joined(labels)} · {_short(text)}"
+            conflict = f"{first}: {_joined(first_labels)} · {here}: {_joined(labels)} · {quoted}"
             self._add(conflict, "conflict")
         for file in self._files[key]:
-            self._add(f"{first} · {here} · {_short(text)}", *(["repeat"] if file == name else ["leak", file, name]))
+            self._add(f"{first} · {here} · {quoted}", *(["repeat"] if file == name else ["leak", file, name]))
         if name not in self._files[key]:
             self._files[key] += (name,)
 

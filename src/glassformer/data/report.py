@@ -28,6 +28,8 @@ from glassformer.pages import markdown_table, markdown_text
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 TOKENISE_BATCH = 1_000  # texts that are tokenised together
+PAIRS = {"text": "text_pair", "question": "context", "premise": "hypothesis", "sentence1": "sentence2"}
+"""Columns that are read as pairs of texts, where a file has both."""
 NOT_STATED = "Not stated."
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
@@ -156,6 +158,7 @@ def inspect_rows(
     *,
     text: str,
     label: str | None = None,
+    text_pair: str | None = None,
     tokens: CountTokens | None = None,
     limit: int | None = None,
 ) -> DataReport:
@@ -164,6 +167,8 @@ def inspect_rows(
     Args:
         text: the column of the texts: a text, or the list of its words.
         label: the column of the labels: one, or a list: several of a text, or one for each of its words.
+        text_pair: the column of second texts, where rows are pairs: only equal pairs are repeats. None = the usual one
+            (`PAIRS`), where every file has it.
         tokens: counts tokens, for lengths in tokens · limit: the maximum number of tokens of a model.
 
     Raises: DataError: no file, a missing column, a value that is not a text.
@@ -171,7 +176,8 @@ def inspect_rows(
     if not files:
         raise DataError("there is no file to look at; name one")
     collector = FindingCollector()
-    reports = tuple(_file_report(name, rows, text, label, tokens, limit, collector) for name, rows in files.items())
+    texts = [text] if (pair := text_pair or _usual_pair(text, list(files.values()))) is None else [text, pair]
+    reports = tuple(_file_report(name, rows, texts, label, tokens, limit, collector) for name, rows in files.items())
     findings = [
         *collector.findings(list(files)),
         *label_findings({report.name: report.classes for report in reports}),
@@ -200,6 +206,13 @@ def usual_columns(files: Sequence[RowSequence]) -> dict[str, str]:
     return {"text": texts[0] if absent else "text", **({"label": "label"} if classes else {})}
 
 
+def _usual_pair(text: str, files: Sequence[RowSequence]) -> str | None:
+    """The column that is read along with `text`, where every file has it."""
+    others = {**PAIRS, **{second: first for first, second in PAIRS.items()}}
+    pair = others.get(text)
+    return pair if all(rows.kinds.get(pair or "") == "a text" for rows in files) else None
+
+
 def _is_fraction(value: Any) -> bool:
     return isinstance(value, float) or (isinstance(value, str) and re.fullmatch(r"\s*-?\d*\.\d+\s*", value) is not None)
 
@@ -207,13 +220,14 @@ def _is_fraction(value: Any) -> bool:
 def _file_report(
     name: str,
     rows: RowSequence,
-    text: str,
+    texts: Sequence[str],
     label: str | None,
     tokens: CountTokens | None,
     limit: int | None,
     collector: FindingCollector,
 ) -> FileReport:
-    check_column(name, text, rows.columns, "text")
+    for column in texts:
+        check_column(name, column, rows.columns, "text")
     if label is not None:
         check_column(name, label, rows.columns, "label")
     gaps: Counter[str] = Counter()
@@ -223,8 +237,8 @@ def _file_report(
     pending: list[str] = []
     for index, row in enumerate(rows):
         gaps.update(column for column in rows.columns if _is_null(row.get(column)))
-        words = row.get(text)
-        content = _text_of(words, text, rows, index)
+        words = row.get(texts[0])
+        content, *second = [_text_of(row.get(column), column, rows, index) for column in texts]
         value = None if label is None else row.get(label)
         labels = () if _is_null(value) else tuple(map(str, labels_of(value)))
         tags = isinstance(words, list) and isinstance(value, list)
@@ -232,7 +246,7 @@ def _file_report(
         row_class.append(labels[0] if len(labels) == 1 and not tags else None)
         lengths["words"].append(len(words) if isinstance(words, list) else len(content.split()))
         lengths["characters"].append(len(content))
-        collector.update(name, rows, index, content, labels if label else None)
+        collector.update(name, rows, index, (content, *second), labels if label else None)
         if tokens:
             pending.append(content)
             if len(pending) == TOKENISE_BATCH or index == len(rows) - 1:
