@@ -174,7 +174,8 @@ def function() -> None:
     core.scaled_dot_product_attention(q[0, 0], k[0, 0], k[0, 0])
     core.scaled_dot_product_attention(q, k, k, torch.rand(2, 1, 5, 7) < 0.5, torch.randn(1, 3, 5, 7))
     refused(lambda: core.scaled_dot_product_attention(q, k, k[:, :, :6]))
-    refused(lambda: core.scaled_dot_product_attention(q, k, k, torch.ones(2, 1, 5, 7)))
+    core.scaled_dot_product_attention(q, k, k, torch.ones(2, 1, 5, 7))
+    refused(lambda: core.scaled_dot_product_attention(q, k, k, torch.ones(2, 1, 5, 6)))
     refused(lambda: core.scaled_dot_product_attention(q, k[..., :4], k))
 
 

@@ -63,6 +63,34 @@ def test_cl_03_the_papers_function_on_five_tokens() -> None:
     assert_close(z, F.scaled_dot_product_attention(x, x, x), 1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float32, torch.float16])
+def test_a_mask_of_0_and_1_is_read_as_one_of_false_and_true(dtype: torch.dtype) -> None:
+    q, k, v = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 7, 8), torch.randn(2, 3, 7, 8)
+    keep = torch.rand(2, 1, 5, 7) < 0.7
+    expected, read = scaled_dot_product_attention(q, k, v, keep), scaled_dot_product_attention(q, k, v, keep.to(dtype))
+    assert torch.equal(expected[0], read[0]) and torch.equal(expected[1], read[1])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"keep": torch.full((5, 7), -torch.inf)}, "keep holds other numbers than 0 and 1; .* are given as bias="),
+        ({"keep": torch.full((5, 7), torch.nan)}, "keep holds other numbers"),
+        ({"keep": torch.full((5, 7), 2)}, "keep holds other numbers"),
+        ({"keep": torch.ones(5, 6)}, r"keep has shape \[5, 6\]; it must broadcast to the scores, \[2, 3, 5, 7\]"),
+        ({"keep": torch.ones(2, 2, 3, 5, 7)}, r"keep has shape \[2, 2, 3, 5, 7\]"),
+        ({"bias": torch.zeros(7, 5)}, r"bias has shape \[7, 5\]; it must broadcast"),
+        ({"k": torch.zeros(2, 3, 7, 4)}, "q has width 8, and k 4"),
+        ({"v": torch.zeros(2, 3, 6, 8)}, "there are 7 keys and 6 values"),
+        ({"q": torch.zeros(8)}, r"q has shape \[8\]; it must be \[\.\.\., tokens, width\]"),
+    ],
+)
+def test_what_does_not_fit_is_an_error_of_ours(changed: dict[str, Tensor], message: str) -> None:
+    inputs = {"q": torch.zeros(2, 3, 5, 8), "k": torch.zeros(2, 3, 7, 8), "v": torch.zeros(2, 3, 7, 8)}
+    with pytest.raises(ConfigError, match=message):
+        scaled_dot_product_attention(**inputs | changed)
+
+
 @pytest.mark.parametrize("scale", [None, 0.3])
 def test_cl_03_equals_torch_with_a_mask_a_bias_and_a_scale(scale: float | None) -> None:
     q, k, v = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 7, 8), torch.randn(2, 3, 7, 8)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer import ConfigError
+from glassformer import ConfigError, DataError
 from glassformer.data.mapping import digest_of, map_rows
 from glassformer.data.rows import read_rows
 
@@ -44,8 +44,27 @@ def test_batches() -> None:
     store = map_rows(read_rows(ROWS), function, batch=10)
     assert calls == [10, 10, 5]
     assert [bytes(example["input_ids"].tolist()).decode() for example in store] == [row["text"] for row in ROWS]
-    with pytest.raises(ConfigError, match="batch is 0"):
-        map_rows(read_rows(ROWS), bytes_of, batch=0)
+    for batch in (0, "10", 2.5):
+        with pytest.raises(ConfigError, match=f"batch is {batch!r}; it must be a whole number"):
+            map_rows(read_rows(ROWS), bytes_of, batch=batch)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ([1], "example 0 is 1, a number; an example is a dict"),
+        (["text"], "example 0 is 'text'"),
+        ({"input_ids": [1]}, r"the function makes {'input_ids': \[1\]} of a batch of 25 rows; it must return a list"),
+        (None, "the function makes None of a batch"),
+        (3, "the function makes 3 of a batch"),
+        ("text", "the function makes 'text' of a batch"),
+    ],
+)
+def test_what_a_function_makes_is_a_list_of_examples(tmp_path: Path, made: Any, message: str) -> None:
+    for cache in (None, tmp_path):
+        with pytest.raises(DataError, match=message):
+            map_rows(read_rows(ROWS), lambda some: made, cache=cache, key="made")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_second_run_uses_the_cache(tmp_path: Path) -> None:

@@ -85,6 +85,9 @@ def test_what_comes_out_can_be_changed(tmp_path: Path) -> None:
     [
         ([], "no example to store"),
         ([{}], "the first example is empty"),
+        ([1], "example 0 is 1, a number; an example is a dict of names and arrays or numbers"),
+        ([{"a": 1}, [2]], r"example 1 is \[2\], a list; an example is a dict"),
+        ([{1: 2}], "example 0 is {1: 2}"),
         ([{"a": "text"}], "the first example: 'a' is 'text'; it must be a number, or an array"),
         ([{"a": [[1], [1, 2]]}], "the first example: 'a' is"),
         ([{"a": 1}, {"a": 1, "b": 2}], "example 1 has a, b, and the first has a"),

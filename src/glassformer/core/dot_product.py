@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from glassformer.core import processor
+from glassformer.core.checks import any_true
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from jaxtyping import Float, Shaped
 
 
 def softmax(scores: Float[Tensor, "*rest S"]) -> Float[Tensor, "*rest S"]:
@@ -26,7 +28,7 @@ def scaled_dot_product_attention(
     q: Float[Tensor, "*batch T E"],
     k: Float[Tensor, "*batch S E"],
     v: Float[Tensor, "*batch S E"],
-    keep: Bool[Tensor, "*#batch T S"] | None = None,
+    keep: Shaped[Tensor, "*#batch T S"] | None = None,
     bias: Float[Tensor, "*#batch T S"] | None = None,
     scale: float | None = None,
     cap: float | None = None,
@@ -37,16 +39,53 @@ def scaled_dot_product_attention(
 
     Args:
         q, k, v: queries, keys, values. [..., T, E], [..., S, E], [..., S, E]
-        keep: True = may attend. [..., T, S]; a row without any True gives zeros
+        keep: True or 1 = may attend. [..., T, S]; a row without any True gives zeros
         bias: added to the scores; an additive mask (0 and -inf) goes here too. [..., T, S]
         scale: 1/√E unless given.
         cap: soft cap of q kᵀ · scale, see `attention_scores`.
     Returns: z [..., T, E] and probs [..., T, S], whose rows sum to 1.
+    Raises: ConfigError: shapes that do not fit, or a mask that holds something else than True and False, or 1 and 0.
     Source: Vaswani et al. 2017, section 3.2.1.
     """
+    _check_shapes(q, k, v)
+    if keep is not None:
+        keep = _as_bool(keep)
+        _check_mask("keep", keep, q, k)
+    if bias is not None:
+        _check_mask("bias", bias, q, k)
     scores = attention_scores(q, k, keep, bias, q.shape[-1] ** -0.5 if scale is None else scale, cap)
     probs = softmax(scores)
     return probs @ v, probs
+
+
+def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dim() < 2:
+            raise ConfigError(f"{name} has shape {list(x.shape)}; it must be [..., tokens, width]")
+    if q.shape[-1] != k.shape[-1]:
+        raise ConfigError(f"q has width {q.shape[-1]}, and k {k.shape[-1]}; each query is compared with each key")
+    if k.shape[-2] != v.shape[-2]:
+        raise ConfigError(f"there are {k.shape[-2]} keys and {v.shape[-2]} values; each key has one value")
+
+
+def _as_bool(keep: Tensor) -> Tensor:
+    """A mask of True and False, of one that may hold 1 and 0."""
+    if keep.dtype == torch.bool:
+        return keep
+    if any_true((keep != 0) & (keep != 1)):
+        raise ConfigError(
+            "keep holds other numbers than 0 and 1; it must be True (or 1) where a query may attend to a key; numbers "
+            "to add to the scores, such as 0 and -inf, are given as bias="
+        )
+    return keep != 0
+
+
+def _check_mask(name: str, mask: Tensor, q: Tensor, k: Tensor) -> None:
+    batch = max(q.shape[:-2], k.shape[:-2], key=len)
+    scores = [*batch, q.shape[-2], k.shape[-2]]
+    sizes = zip(reversed(mask.shape), reversed(scores), strict=False)
+    if mask.dim() > len(scores) or any(size not in (1, wanted) for size, wanted in sizes):
+        raise ConfigError(f"{name} has shape {list(mask.shape)}; it must broadcast to the scores, {scores}")
 
 
 def attention_scores(

@@ -27,7 +27,8 @@ import numpy as np
 from glassformer.data.sequence import Row, RowSequence
 from glassformer.data.store import ExampleStore
 from glassformer.deprecation import former_names
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import check_count, safe_repr
 from glassformer.progress import progress_bar
 
 Function = Callable[[list[Row]], Iterable[Mapping[str, Any]]]
@@ -52,10 +53,10 @@ def map_rows(
         batch: batch size in rows
         cache: cache folder; None = in memory
         key: cache key of the function; None = a hash of the function itself, see `digest_of`
-    Raises: ConfigError: the function cannot be hashed, and there is no key. DataError: no example; disk full.
+    Raises: ConfigError: the function cannot be hashed, and there is no key. DataError: no example, or something else
+        than examples; disk full.
     """
-    if batch < 1:
-        raise ConfigError(f"batch is {batch} rows; take at least 1")
+    check_count("batch", batch)
     examples = _examples(rows, function, batch)
     if cache is None:
         return ExampleStore.make(examples)
@@ -71,7 +72,13 @@ def _examples(rows: RowSequence, function: Function, batch: int) -> Iterator[Map
     stream = iter(rows)
     with progress_bar("rows", len(rows), delay=PROGRESS_DELAY) as advance:
         while chunk := list(islice(stream, batch)):
-            yield from function(chunk)
+            made = function(chunk)
+            if isinstance(made, (Mapping, str)) or not isinstance(made, Iterable):
+                raise DataError(
+                    f"the function makes {safe_repr(made)} of a batch of {len(chunk):,} rows; it must return a list of "
+                    "examples, each a dict of names and arrays or numbers"
+                )
+            yield from made
             advance(len(chunk))
 
 

@@ -20,12 +20,13 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from glassformer.data.sequence import type_name
 from glassformer.errors import DataError
 from glassformer.files import (
     check_link,
@@ -230,11 +231,21 @@ class RaggedColumn:
         return cast
 
 
+def _checked(example: Any, number: int) -> Mapping[str, Any]:
+    """An example as it is. Raises: DataError: it is none, with its number."""
+    if isinstance(example, Mapping) and all(isinstance(name, str) for name in example):
+        return example
+    raise DataError(
+        f"example {number} is {safe_repr(example)}, {type_name(example)}; an example is a dict of names and arrays or "
+        "numbers, such as {'input_ids': [5, 8, 2]}"
+    )
+
+
 def _write(
     examples: Iterable[Mapping[str, Any]], open_file: Callable[[str], BinaryIO]
 ) -> tuple[list[RaggedColumn], dict[str, str]]:
     """Write examples column by column, a batch at a time. Returns: the columns, and file → digest of its bytes."""
-    stream = iter(examples)
+    stream = map(_checked, examples, count())
     if (first := next(stream, None)) is None:
         raise DataError("there is no example to store: no row made one")
     if not first:
