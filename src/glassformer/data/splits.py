@@ -210,7 +210,8 @@ def _by_groups(
         empty.discard(part)
     counts = (part_of[:, None] == np.arange(len(fractions))).astype(np.int64)
     _exchange(counts, shares, deficit, close=0)
-    return np.argmax(counts, axis=1)[group_of]
+    parts: np.ndarray = counts.argmax(axis=1)[group_of]
+    return parts
 
 
 def _shares(group_of: np.ndarray, kinds: np.ndarray, kind_of: np.ndarray) -> np.ndarray:
@@ -219,7 +220,8 @@ def _shares(group_of: np.ndarray, kinds: np.ndarray, kind_of: np.ndarray) -> np.
     counts[:, 0] = np.bincount(group_of)
     pairs, times = np.unique(group_of * len(kinds) + kind_of, return_counts=True)
     np.add.at(counts[:, 1:], pairs // len(kinds), times[:, None] * kinds[pairs % len(kinds)])
-    return counts / counts.sum(0)
+    shares: np.ndarray = counts / counts.sum(0)
+    return shares
 
 
 # ── stratification ───────────────────────────────────────────────────────────────────────────────
