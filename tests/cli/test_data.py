@@ -46,6 +46,14 @@ def refused(*arguments: object) -> str:
     return str(done.exception)
 
 
+def test_bad_rows_are_left_out_where_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\na,joy\nb,c,d\nc,sad\n")
+    out = output_of("inspect", path, "--skip-bad-rows")
+    assert "note: " in out and "1 of 3 rows were left out" in out and "a.csv: 2 rows" in out
+    assert CliRunner().invoke(app, ["data", "inspect", str(path)]).exit_code != 0
+
+
 def test_inspect_shows_classes_lengths_and_what_is_odd(table: Path) -> None:
     out = output_of("inspect", table, "--column", "label=label")
     assert "44 rows" in out and "32 · 72.7%" in out and "██" in out

@@ -86,6 +86,31 @@ def test_a_file_of_another_task_or_a_damaged_one_is_refused(tmp_path: Path, task
         read_rows(path, kind="glue", task=task)
 
 
+def test_broken_rows_of_qqp_are_left_out_and_counted(tmp_path: Path) -> None:
+    text, [row] = FILES["qqp"]
+    path = tmp_path / "train.tsv"
+    path.write_text(text + "4\t1\t2\tA question with\na line end?\tHow?\t1\n5\t1\t2\tWhy?\tHow?\t0\n", "utf-8")
+    with pytest.warns(
+        UserWarning, match="2 of 4 rows were left out as they are damaged; the first: line 3 has 4 fields"
+    ):
+        rows = read_rows(path, kind="glue", task="qqp")
+    assert list(rows) == [row, row] and rows[1] == row and rows.where(1).endswith("line 5")
+    with pytest.raises(DataError, match="line 3 has 4 fields, the first line names 6"):
+        read_rows(path, kind="glue", task="qqp", on_bad_rows="error")
+    with pytest.raises(ConfigError, match="on_bad_rows is 'drop'; it must be error or skip"):
+        read_rows(path, kind="glue", task="qqp", on_bad_rows="drop")
+
+
+def test_other_tasks_leave_rows_out_where_they_are_told_to(tmp_path: Path) -> None:
+    text, [row] = FILES["sst2"]
+    path = tmp_path / "train.tsv"
+    path.write_text(text + "a joy\nno joy\tmaybe\n" + text.splitlines()[1] + "\n", "utf-8")
+    with pytest.raises(DataError, match="line 3 has 1 fields"):
+        read_rows(path, kind="glue", task="sst2")
+    with pytest.warns(UserWarning, match="2 of 4 rows were left out"):
+        assert list(read_rows(path, kind="glue", task="sst2", on_bad_rows="skip")) == [row, row]
+
+
 def test_an_unknown_task_is_refused_with_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("a\tb\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="nearest: 'mnli'"):

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,32 @@ def test_an_archive_that_swells_is_refused(tmp_path: Path, monkeypatch: pytest.M
 def test_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         read_rows(put(tmp_path / "a.csv", CSV), **options)
+
+
+BAD_ROWS = 'text,score\ngood,1\na,b,c\n\nbad,x\nshort\n"two\nlines",2.5\nlast,3\n'
+
+
+def test_bad_rows_of_a_table_are_left_out_where_asked_for(tmp_path: Path) -> None:
+    path, options = put(tmp_path / "a.csv", BAD_ROWS), {"types": {"score": "float"}}
+    good = [{"text": "good", "score": 1.0}, {"text": "two\nlines", "score": 2.5}, {"text": "last", "score": 3.0}]
+    message = "3 of 6 rows were left out as they are damaged; the first: line 3 has 3 fields, the first line names 2"
+    with pytest.warns(UserWarning, match=message) as warned:
+        rows = read_rows(path, on_bad_rows="skip", **options)
+    assert len(warned) == 1 and list(rows) == good and [rows[number] for number in (2, 0, 1)] == [good[2], *good[:2]]
+    assert [rows.where(number).rpartition(": ")[2] for number in range(3)] == ["line 2", "line 7", "line 9"]
+    with pytest.warns(UserWarning, match="3 of 6 rows were left out"):
+        assert list(stream_rows(path, buffer=1, on_bad_rows="skip", **options)) == good
+    with pytest.raises(DataError, match="line 3 has 3 fields"):
+        read_rows(path, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(read_rows(put(tmp_path / "b.csv", CSV), on_bad_rows="skip")) > 1  # nothing to tell
+
+
+def test_a_file_of_bad_rows_alone_is_an_error(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.csv", "text,label\n1\n2\n")
+    with pytest.warns(UserWarning, match="2 of 2 rows"), pytest.raises(DataError, match="holds no row"):
+        read_rows(path, on_bad_rows="skip")
 
 
 def test_parts_across_pieces(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from glassformer.cli.data_sets import fetch, list_data_sets
 from glassformer.cli.options import Html, Json, Options, Without, columns_of, command, former_columns, option, pairs_of
-from glassformer.cli.screen import note, print_json, show
+from glassformer.cli.screen import note, notes, print_json, show
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import disk_errors, write_text
 from glassformer.progress import spinner
@@ -49,6 +49,9 @@ class FormatOptions(Options):
     delimiter: str | None = option(None, "Field delimiter of a CSV file.", panel=FILE_FORMAT)
     names: str | None = option(None, "Column names where the file has none: text,label", panel=FILE_FORMAT)
     part: str | None = option(None, "Key of the list to read in a JSON object of lists.", panel=FILE_FORMAT)
+    skip_bad_rows: bool = option(
+        False, "Leave out rows of a table that cannot be read, with a warning that counts them.", panel=FILE_FORMAT
+    )
     no_quotes: bool = option(False, "No quoting: a quote is an ordinary character.", panel=FILE_FORMAT)
 
     def reading(self) -> dict[str, Any]:
@@ -61,6 +64,8 @@ class FormatOptions(Options):
             options |= {"header": False} if self.part is None else {}  # of a table; rows of JSON are lists
         if self.part is not None:
             options["part"] = self.part
+        if self.skip_bad_rows:
+            options["on_bad_rows"] = "skip"
         if self.no_quotes:
             options["quotes"] = False
         return options
@@ -161,7 +166,8 @@ def split(
     from glassformer.data.splits import split as split_rows
 
     columns = options.columns()
-    rows: RowSequence = read_rows(file, **reading.reading())
+    with notes():
+        rows: RowSequence = read_rows(file, **reading.reading())
     if "text" in columns:
         unique_rows = deduplicate(column_values(rows, columns["text"], "text"))
         typer.echo(f"{len(rows) - len(unique_rows):,} of {len(rows):,} rows repeat an earlier text and were dropped")
@@ -306,7 +312,8 @@ def _report(files: Sequence[Path], options: ReportOptions, format: FormatOptions
 
     # File names alone identify the files in a report, unless two have the same name.
     short = len({file.name for file in files}) == len(files)
-    rows = {file.name if short else str(file): read_rows(file, **format.reading()) for file in files}
+    with notes():
+        rows = {file.name if short else str(file): read_rows(file, **format.reading()) for file in files}
     columns = {**usual_columns(list(rows.values())), **options.columns()}
     text = columns["text"]
     read: dict[str, Any] = {role: columns.get(role) for role in ("text", "text_pair", "label")}

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glassformer.data.lines import Format, LineReader, ParsedRow
-from glassformer.data.sequence import missing_column
+from glassformer.data.sequence import Row, missing_column
 from glassformer.data.tables import TSV_OPTIONS, Table, parse_number
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
@@ -36,6 +36,7 @@ class GlueTask:
 
     pair: None = single sentences · labels: as the files have them → their names; empty = as they are
     names: of the columns, where the files have no header · number: whether the label is one
+    on_bad_rows: see `Table`; "skip" where the published files have rows with too few fields
     """
 
     text: str
@@ -44,6 +45,7 @@ class GlueTask:
     labels: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     number: bool = False
+    on_bad_rows: str = "error"
 
 
 _ENTAILMENT = {"entailment": "entailment", "not_entailment": "not_entailment"}
@@ -57,7 +59,9 @@ TASKS = {
     "sst2": GlueTask("sentence", labels={"0": "negative", "1": "positive"}),
     "mrpc": GlueTask("#1 String", "#2 String", "Quality", {"0": "not_equivalent", "1": "equivalent"}),
     "stsb": GlueTask("sentence1", "sentence2", "score", number=True),
-    "qqp": GlueTask("question1", "question2", "is_duplicate", {"0": "not_duplicate", "1": "duplicate"}),
+    "qqp": GlueTask(
+        "question1", "question2", "is_duplicate", {"0": "not_duplicate", "1": "duplicate"}, on_bad_rows="skip"
+    ),
     "mnli": GlueTask(
         "sentence1", "sentence2", "gold_label", {label: label for label in ("entailment", "neutral", "contradiction")}
     ),
@@ -69,15 +73,22 @@ TASKS = {
 
 @dataclass(frozen=True)
 class GlueTable(Format):
-    """A tab-separated file of a GLUE task. Args: task: one of `TASKS`"""
+    """A tab-separated file of a GLUE task.
+
+    Args:
+        task: one of `TASKS`
+        on_bad_rows: see `Table`; None = as the task needs: the published files of qqp have rows with too few fields
+    """
 
     task: str = ""
+    on_bad_rows: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, str) or self.task not in TASKS:
             raise ConfigError(
                 f"task is {safe_repr(self.task)}{nearest(self.task, TASKS)}; it is one of: {', '.join(TASKS)}"
             )
+        self._table()  # checks on_bad_rows
 
     def read_header(self, lines: LineReader) -> tuple[str, ...]:
         task = TASKS[self.task]
@@ -88,18 +99,29 @@ class GlueTable(Format):
         return names
 
     def rows(self, lines: LineReader, header: tuple[str, ...]) -> Iterator[ParsedRow]:
+        table = self._table()
+        for parsed in table.rows(lines, header):
+            row = lines.row_or_skip(table.on_bad_rows, self._row, parsed.row, lines)
+            if row is not None:
+                yield parsed._replace(row=row)
+
+    def _row(self, columns: Row, lines: LineReader) -> Row:
         task = TASKS[self.task]
-        for parsed in self._table().rows(lines, header):
-            row = {"text": parsed.row[task.text]}
-            if task.pair is not None:
-                row["text_pair"] = parsed.row[task.pair]
-            if task.label in parsed.row:
-                row["label"] = self._label(parsed.row[task.label], lines)
-            yield parsed._replace(row=row)
+        row = {"text": columns[task.text]}
+        if task.pair is not None:
+            row["text_pair"] = columns[task.pair]
+        if task.label in columns:
+            row["label"] = self._label(columns[task.label], lines)
+        return row
 
     def _table(self) -> Table:
-        names = TASKS[self.task].names
-        return Table(**TSV_OPTIONS, header=not names, names=names)
+        task = TASKS[self.task]
+        return Table(
+            **TSV_OPTIONS,
+            header=not task.names,
+            names=task.names,
+            on_bad_rows=task.on_bad_rows if self.on_bad_rows is None else self.on_bad_rows,
+        )
 
     def _label(self, value: str, lines: LineReader) -> Any:
         task = TASKS[self.task]

@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import tempfile
+import warnings
 import zlib
 from abc import ABC, abstractmethod
 from array import array
@@ -56,7 +57,10 @@ def line_feeds(stream: BinaryIO) -> BinaryIO:
     """The stream itself, or where its lines end in CR alone, one that reads each CR as LF; offsets are the same."""
     if stream.seekable():
         start = stream.tell()
-        first = stream.read(FIRST_BYTES)
+        try:
+            first = stream.read(FIRST_BYTES)
+        except READ_ERRORS:  # of a damaged archive: reading the rows meets it again, and says at which line
+            first = b""
         stream.seek(start)
     else:  # a pipe
         first = stream.peek(FIRST_BYTES) if isinstance(stream, io.BufferedReader) else b""
@@ -251,6 +255,7 @@ class LineReader:
         self._stream, self._digest = stream, digest
         self.name, self.limit = name, limit
         self.offset, self.lines_read = 0, lines_read
+        self._skipped, self._first_skipped = 0, ""
         self.begin_row()
 
     def __iter__(self) -> Iterator[str]:
@@ -297,6 +302,29 @@ class LineReader:
     def fail(self, what: str) -> NoReturn:
         """Raises: DataError: what is wrong with the current row, with its line."""
         raise DataError(f"{self.name}: line {self.row_line} {what}")
+
+    def row_or_skip(self, on_bad_rows: str, parse: Callable[..., Row], *arguments: Any) -> Row | None:
+        """A row parsed of its arguments; None = it is bad, left out, and counted for `warn_of_skipped`.
+
+        Raises: DataError: it is bad, and `on_bad_rows` is "error", not "skip".
+        """
+        try:
+            return parse(*arguments)
+        except DataError as problem:
+            if on_bad_rows == "error":
+                raise
+            self._skipped += 1
+            self._first_skipped = self._first_skipped or str(problem).removeprefix(f"{self.name}: ")
+            return None
+
+    def warn_of_skipped(self, rows: int) -> None:
+        """Warn of rows that were left out, at the end of a file. rows: the others"""
+        if self._skipped:
+            warnings.warn(
+                f"{self.name}: {self._skipped:,} of {self._skipped + rows:,} rows were left out as they are damaged; "
+                f"the first: {self._first_skipped}",
+                stacklevel=4,
+            )
 
     def fail_too_long(self, hint: str = "") -> NoReturn:
         """Raises: DataError: the current row has too many bytes."""
@@ -352,7 +380,10 @@ class LineFile(RowSource):
             header = self._format.read_header(lines)
             if position is not None:
                 lines.seek(*position)
-            yield from self._format.rows(lines, header)
+            count = 0
+            for count, item in enumerate(self._format.rows(lines, header), 1):  # noqa: B007 (counted to the end)
+                yield item
+            lines.warn_of_skipped(count)
 
     def stamp(self) -> list[Any]:
         return [*super().stamp(), repr(self._format)]
@@ -375,6 +406,7 @@ class IndexedRows(RowSequence):
             self._starts.append(item.start)
             self._sizes.append(item.end - item.start)
             self._lines.append(item.line)
+        lines.warn_of_skipped(len(self._starts))
         if not self._starts:
             raise DataError(f"{path}: holds no row")
         self._project = schema.project

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -33,6 +33,8 @@ class Table(Format):
         delimiter: one character · quotes: whether fields may be quoted
         header: whether the first line holds the column names · names: of the columns, where it does not
         types: column → "int" or "float", for columns of numbers
+        on_bad_rows: "error", or "skip": rows with too many or too few fields, and with a number that is none, are left
+            out, and a warning counts them
     """
 
     delimiter: str = ","
@@ -40,6 +42,7 @@ class Table(Format):
     header: bool = True
     names: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
+    on_bad_rows: str = "error"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.delimiter, str) and len(self.delimiter) == 1 and self.delimiter not in '"\r\n'):
@@ -50,6 +53,9 @@ class Table(Format):
             raise ConfigError(f"types is {safe_repr(self.types)}; it must say column: int or float")
         if unknown := [kind for kind in self.types.values() if not isinstance(kind, str) or kind not in TYPES]:
             raise ConfigError(f"types has {safe_repr(unknown[0])}; a column is one of: {', '.join(TYPES)}")
+
+        if self.on_bad_rows not in ("error", "skip"):
+            raise ConfigError(f"on_bad_rows is {safe_repr(self.on_bad_rows)}; it must be error or skip")
 
     def read_header(self, lines: LineReader) -> tuple[str, ...]:
         if not self.header:
@@ -68,15 +74,20 @@ class Table(Format):
         return names
 
     def rows(self, lines: LineReader, header: tuple[str, ...]) -> Iterator[ParsedRow]:
-        hint = "; a delimiter or a line's end in a field needs double quotes around it" if self.quotes else ""
         for fields in self._fields(lines):
-            if len(fields) != len(header):
-                where = "the first line names" if self.header else "names has"
-                lines.fail(f"has {len(fields)} fields, {where} {len(header)}{hint}")
-            row: dict[str, Any] = dict(zip(header, fields, strict=True))
-            for name, kind in self.types.items():
-                row[name] = parse_number(row[name], name, kind, lines)
-            yield lines.parsed(row)
+            row = lines.row_or_skip(self.on_bad_rows, self._row, fields, header, lines)
+            if row is not None:
+                yield lines.parsed(row)
+
+    def _row(self, fields: Sequence[str], header: Sequence[str], lines: LineReader) -> dict[str, Any]:
+        if len(fields) != len(header):
+            where = "the first line names" if self.header else "names has"
+            hint = "; a delimiter or a line's end in a field needs double quotes around it" if self.quotes else ""
+            lines.fail(f"has {len(fields)} fields, {where} {len(header)}{hint}")
+        row: dict[str, Any] = dict(zip(header, fields, strict=True))
+        for name, kind in self.types.items():
+            row[name] = parse_number(row[name], name, kind, lines)
+        return row
 
     def _fields(self, lines: LineReader) -> Iterator[list[str]]:
         """The fields of each row; empty lines are skipped."""
