@@ -98,11 +98,16 @@ def test_parts_of_one_tensor_are_joined_in_their_order(tmp_path: Path) -> None:
     assert set(again) == set(saved) and all(torch.equal(again[name], saved[name]) for name in saved)
 
 
-def test_a_stored_tied_head_is_neither_read_nor_left_over(tmp_path: Path) -> None:
-    saved = {**tensors(), "lm_head.weight": torch.full((5, 4), 9.0)}
+def test_a_tied_head_that_is_stored_too_is_kept_where_it_differs(tmp_path: Path) -> None:
+    stored = tensors()
+    saved = {**stored, "lm_head.weight": torch.full((5, 4), 9.0)}
     network, report = load_into_small(tmp_path, saved, strict=True)
-    assert torch.equal(network.head.weight, saved["body.words.weight"])
-    assert report.unused == []
+    assert torch.equal(network.head.weight, saved["lm_head.weight"]) and report.unused == []
+    assert torch.equal(network.tokens.weight, saved["body.words.weight"])
+    assert torch.equal(export_weights(network, names(), prefixed=True)["lm_head.weight"], saved["lm_head.weight"])
+    same = {**stored, "lm_head.weight": stored["body.words.weight"].clone()}
+    network, report = load_into_small(tmp_path, same, strict=True)
+    assert network.head.weight is network.tokens.weight and report.unused == []
 
 
 @pytest.mark.parametrize("prefix", ["body.", ""])

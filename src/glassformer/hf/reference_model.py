@@ -196,7 +196,12 @@ class ReferenceModel(Model):
         if larger or options.get("keep_vars") or own.keys() != parameters.keys():  # exporters want the parameters
             return own
         names = self._weight_names()
-        tied = {ours: theirs for ours, (rule, theirs) in self.tensor_names().items() if isinstance(rule, Tied)}
+        stored = {id(parameters[ours]) for ours, (rule, _) in self.tensor_names().items() if not isinstance(rule, Tied)}
+        tied = {  # of those that are; a file may have untied them
+            ours: theirs
+            for ours, (rule, theirs) in self.tensor_names().items()
+            if isinstance(rule, Tied) and id(parameters[ours]) in stored
+        }
         state = export_parameters(
             {ours: x for ours, x in parameters.items() if ours not in tied}, names, prefixed=not self._bare
         )

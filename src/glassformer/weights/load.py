@@ -86,9 +86,10 @@ def load_weights(
     Raises: WeightsError: missing, misshapen or (strict) surplus tensors; the first ten of each, with the nearest names.
     """
     tensors = RenamedCheckpoint(checkpoint, names)
+    untied = _untie_stored(network, tensors, names)
     parameters = _distinct_parameters(network)
     plan = _match(network, parameters, tensors.tensors, names, may_be_new, reinitialised)
-    report = LoadReport(new=plan.new)
+    report = LoadReport(new=plan.new, warnings=untied)
     report.unused = [name for name in tensors.tensors if name not in plan.used and not names.is_ignored(name)]
     report.shapes = {name: tuple(tensors.tensors[name].shape) for name in report.unused}
     report.shapes |= {ours: tuple(parameters[ours][0].shape) for ours in report.new}
@@ -111,6 +112,42 @@ def load_weights(
     for stem in dict.fromkeys(ours.rpartition(".")[0] for ours in plan.new):
         initialise(network.get_submodule(stem))
     return report
+
+
+def _untie_stored(network: nn.Module, tensors: RenamedCheckpoint, names: WeightNames) -> list[str]:
+    """Untie the parameters for which the file holds different tensors; returns a warning for each.
+
+    As in the reference library: the file counts, whatever the config says. Old files hold the same tensor twice.
+    """
+    prefixed, warnings = names.has_prefix(tensors.tensors), []
+    for parameter, aliases in _distinct_parameters(network).values():
+        stored: list[str] = []
+        for ours in aliases if len(aliases) > 1 else ():
+            rule, (name, *more) = names.find(ours, prefixed=prefixed)
+            info = tensors.tensors.get(name)
+            if more or info is None or [tuple(info.shape)] != rule.shapes(tuple(parameter.shape)):
+                continue
+            if stored and name not in stored and not _equal(tensors, stored[0], name):
+                untie(network, ours)
+                warnings.append(
+                    f"{printable(name)} and {printable(stored[0])} are different tensors, which the config ties; both "
+                    "are kept: set tie_word_embeddings to false in config.json"
+                )
+            stored.append(name)
+    return warnings
+
+
+def _equal(tensors: RenamedCheckpoint, one: str, other: str) -> bool:
+    a, b = (tensors.read(name, transient=True) for name in (one, other))
+    return torch.equal(a, b.to(a.dtype))
+
+
+def untie(network: nn.Module, name: str) -> None:
+    """Give a tied parameter a copy of its own under this one of its names."""
+    stem, _, leaf = name.rpartition(".")
+    parameter = network.get_parameter(name)
+    copy = nn.Parameter(parameter.detach().clone(), requires_grad=parameter.requires_grad)
+    setattr(network.get_submodule(stem), leaf, copy)
 
 
 def _shape_alone(*arguments: object) -> torch.Tensor:
@@ -162,10 +199,12 @@ def _match(
             plan.new.append(ours)
         else:
             plan.missing += [(name, ours) for name in absent]
-    for name in every:  # other names of tied parameters
+    for name in every:  # other names of tied parameters, whose tensors are equal
         if name not in parameters:
             rule, theirs = names.find(name, prefixed=prefixed)
-            plan.used.update(theirs if isinstance(rule, Tied) else [])
+            fitting = rule.shapes(tuple(network.get_parameter(name).shape))
+            equal = [x for x, shape in zip(theirs, fitting, strict=True) if x in tensors and tensors[x].shape == shape]
+            plan.used.update(equal if isinstance(rule, Tied) else [])
     return plan
 
 
