@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from glassformer import Model
-from glassformer.compression.adapter_files import CONFIG, WEIGHTS, load_adapters, save_adapters
+from glassformer import Model, load
+from glassformer.compression.adapter_files import COLUMNS, CONFIG, WEIGHTS, load_adapters, save_adapters
 from glassformer.compression.adapters import AdapterSpec, adapt
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
 from tests.compression.test_adapters import IDS, output_of, shaken, tiny
@@ -175,6 +176,9 @@ def test_a_fused_tensor_of_which_a_part_was_trained_in_full_is_saved_whole(tmp_p
         ({"r": "8"}, ConfigError, "r is '8'; it must be a number"),
         ({"r": 4}, WeightsError, r"lora_A\.weight' is \[2, 32\], needed \[4, 32\]"),
         ({"lora_alpha": None}, ConfigError, "lora_alpha is None"),
+        ({"lora_alpha": 10**400}, ConfigError, r"it must be a number from 0 to 1000000000"),
+        ({"r": 10**400}, ConfigError, r"it must be a number from 1 to 1000000"),
+        ({"lora_dropout": 2}, ConfigError, r"lora_dropout is 2; it must be a number from 0 to 1"),
     ],
 )
 def test_other_kinds_of_adapters_are_refused(
@@ -192,6 +196,58 @@ def test_other_kinds_of_adapters_are_refused(
     load_adapters(fresh, tmp_path)  # nothing of the failure is left on the network
     with pytest.raises(ConfigError, match="the model has adapters"):
         load_adapters(fresh, tmp_path)
+
+
+@pytest.mark.parametrize("ends", [[0, 200_000_000], [2, 1], [-1, 2], [0], 5, ["0", "2"]], ids=str)
+def test_columns_that_the_adapter_has_not_are_refused(ends: Any, tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    save_adapters(adapt(model.network, AdapterSpec(rank=2, target_modules=("q", "v"))), model, tmp_path)
+    with safe_open(tmp_path / WEIGHTS, "pt") as file:
+        columns = json.loads(file.metadata()[COLUMNS])
+    changed = {**columns, next(iter(columns)): ends}
+    save_file(load_file(tmp_path / WEIGHTS), tmp_path / WEIGHTS, {"format": "pt", COLUMNS: json.dumps(changed)})
+    with pytest.raises(WeightsError, match="glassformer_columns"):
+        load_adapters(tiny("gpt2"), tmp_path)
+
+
+def test_a_head_of_a_tied_model_that_was_trained_in_full(tmp_path: Path) -> None:
+    """PEFT's `modules_to_save: [lm_head]`: the head is one of its own from then on, also when it is saved."""
+    model = tiny("gpt2", "text-generation")
+    saved(model, tmp_path / "adapters")
+    tensors = load_file(tmp_path / "adapters" / WEIGHTS)
+    tensors["base_model.model.lm_head.weight"] = head = torch.randn_like(model.network.embed.tokens.weight)
+    save_file(tensors, tmp_path / "adapters" / WEIGHTS)
+    loaded = tiny("gpt2", "text-generation")
+    table = loaded.network.embed.tokens.weight.clone()
+    load_adapters(loaded, tmp_path / "adapters")
+    assert torch.equal(loaded.network.head.decoder.weight, head)
+    assert torch.equal(loaded.network.embed.tokens.weight, table)
+    expected = loaded(IDS).logits
+    loaded.merge_and_unload().save_pretrained(tmp_path / "merged")
+    torch.testing.assert_close(load(tmp_path / "merged")(IDS).logits, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_adapters_of_an_embedding_are_named(tmp_path: Path) -> None:
+    saved(tiny("gpt2"), tmp_path)
+    tensors = load_file(tmp_path / WEIGHTS)
+    tensors["base_model.model.wte.lora_embedding_A"] = torch.zeros(2, 99)
+    save_file(tensors, tmp_path / WEIGHTS)
+    with pytest.raises(UnsupportedError, match=r"adapts an embedding .* merge it in PEFT"):
+        load_adapters(tiny("gpt2"), tmp_path)
+
+
+def test_links_and_a_pickled_base_are_refused(tmp_path: Path) -> None:
+    saved(tiny("bert"), tmp_path / "adapters")
+    config = json.loads((tmp_path / "adapters" / CONFIG).read_text())
+    torch.save({}, tmp_path / "base.pt")
+    pickled = {**config, "base_model_name_or_path": str(tmp_path / "base.pt")}
+    (tmp_path / "adapters" / CONFIG).write_text(json.dumps(pickled))
+    with pytest.raises(WeightsError, match="a pickle can run any code"):
+        load(tmp_path / "adapters")
+    (tmp_path / "adapters" / WEIGHTS).rename(tmp_path / "elsewhere")
+    (tmp_path / "adapters" / WEIGHTS).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WeightsError, match="is a link that leads out of the model's folder"):
+        load_adapters(tiny("bert"), tmp_path / "adapters")
 
 
 def test_files_of_another_model_are_refused(tmp_path: Path) -> None:

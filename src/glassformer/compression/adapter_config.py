@@ -29,6 +29,8 @@ UNUSED = frozenset(
     "layers_pattern fan_in_fan_out ephemeral_gpu_offload runtime_config loftq_config eva_config corda_config "
     "lora_ga_config qalora_group_size ensure_weight_tying megatron_core".split()
 )
+BOUNDS = {"r": (1, 1_000_000), "lora_alpha": (0, 1_000_000_000), "lora_dropout": (0, 1)}
+"""From the least to the largest that a config may hold: no rank of a real layer, and nothing that a float cannot be."""
 UNCHANGED = (True, False, None, "gaussian", "orthogonal", "eva", "mica")
 """Initial values of `init_lora_weights` under which the base model stays as it is."""
 SUBTRACTED = ("pissa", "olora")
@@ -137,9 +139,12 @@ class AdapterConfig:
                 )
             numbers |= {f"{kind} of {name}": value for name, value in given.items()}
         for key, value in numbers.items():
-            whole = key.partition(" ")[0] == "r"
-            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or value < whole:
-                raise ConfigError(f"{where}: {key} is {safe_repr(value)}; it must be a number{' from 1 up' * whole}")
+            kind = key.partition(" ")[0]
+            whole, (least, most) = kind == "r", BOUNDS[kind]
+            if isinstance(value, bool) or not (
+                isinstance(value, int if whole else (int, float)) and least <= value <= most
+            ):
+                raise ConfigError(f"{where}: {key} is {safe_repr(value)}; it must be a number from {least} to {most}")
 
 
 def common(values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -24,9 +24,10 @@ from glassformer.compression.adapter_config import CONFIG, TASK_TYPES, WITH_HEAD
 from glassformer.compression.adapter_names import CheckpointLayers, LayerAdapter
 from glassformer.compression.adapters import DEFAULT, Adapters, AdapterSpec, active_within, adapt
 from glassformer.compression.target_modules import INSIDE
-from glassformer.errors import ConfigError, WeightsError
-from glassformer.files import parse_json_object, safe_repr
+from glassformer.errors import ConfigError, UnsupportedError, WeightsError
+from glassformer.files import check_link, parse_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
+from glassformer.weights.load import untie
 from glassformer.weights.read import WeightFiles, open_file, open_pickle
 from glassformer.weights.write import write_tensors
 
@@ -107,6 +108,8 @@ def load_adapters(
     Source: Meng et al. 2024, "PiSSA", section 3; Büyükakyüz 2024, "OLoRA", section 3; Kalajdzievski 2023, rsLoRA.
     """
     folder, network = Path(folder), model.network
+    for file in (CONFIG, WEIGHTS, PICKLED):
+        check_link(folder, folder / file)
     config, layers = AdapterConfig.read(folder), CheckpointLayers(model)
     with open_adapter_weights(folder, allow_pickle=allow_pickle) as checkpoint:
         stored = {key.removeprefix(PREFIX): checkpoint.read(key).clone() for key in checkpoint.tensors}
@@ -126,6 +129,10 @@ def load_adapters(
         alpha_pattern=alpha_pattern,
     )
     # What the files can do wrong has been checked: the model never keeps half of the adapters.
+    distinct = dict(network.named_parameters())
+    for key in full:
+        if key not in distinct:  # a tied head that was trained in full is one of its own from here on, as in PEFT
+            untie(network, key)
     adapters = adapt(network, spec, name)
     with torch.no_grad():
         for target, (adapter, part) in parts.items():
@@ -163,9 +170,18 @@ def _matched(
     Raises: WeightsError: no adapter, or a tensor that fits nowhere in this model.
     """
     adapted = {place.layer: None for place in layers.by_target.values() if f"{place.layer}.lora_A.weight" in stored}
-    parameters = {name: p for name, p in layers.network.named_parameters() if not INSIDE.search(name)}
+    if embedded := next((key for key in stored if ".lora_embedding_" in key), None):
+        raise UnsupportedError(
+            f"{config.path.parent}: adapts an embedding ({safe_repr(embedded)}), which is not supported; merge it in "
+            "PEFT: model.merge_and_unload().save_pretrained(folder), and load that"
+        )
+    named = layers.network.named_parameters(remove_duplicate=False)  # a tied head has a name of its own in the file
+    parameters = {name: p for name, p in named if not INSIDE.search(name)}
     keys = {name: layers.keys(name) for name in parameters}
-    trained = {name: of for name, of in keys.items() if all(key in stored for key in of)}
+    trained: dict[str, list[str]] = {}
+    for name, of in keys.items():
+        if all(key in stored for key in of) and of not in trained.values():
+            trained[name] = of
     needed = {f"{layer}.lora_{side}.weight" for layer in adapted for side in "AB"}
     needed |= {key for of in trained.values() for key in of}
     folder, made_for = config.path.parent, "" if config.base is None else f" ({safe_repr(config.base)})"
@@ -205,6 +221,12 @@ def _layer_adapter(
     down, up = (stored[f"{layer}.lora_{side}.weight"] for side in "AB")
     members, scale = layers.members(layer), config.scale(layer)
     rank = down.shape[0]
+    for name in columns.keys() & set(members):
+        if columns[name].stop > rank:
+            raise WeightsError(
+                f"{config.path.parent / WEIGHTS}: {COLUMNS} gives {safe_repr(name)} the columns up to "
+                f"{safe_repr(columns[name].stop)} of an adapter of rank {rank}; the file is damaged: save it again"
+            )
     parts = {name: columns[name] for name in members if name in columns} or dict.fromkeys(members, slice(0, rank))
     adapter = LayerAdapter(down, up, scale, parts)
     start = INITIALISED.get(config.start)
@@ -231,5 +253,12 @@ def _columns(checkpoint: WeightFiles, folder: Path) -> dict[str, slice]:
     """Which columns belong to a target module, where the file says it."""
     if COLUMNS not in checkpoint.metadata:
         return {}
-    parsed = parse_json_object(checkpoint.metadata[COLUMNS].encode(), f"{folder / WEIGHTS}: {COLUMNS}")
-    return {name: slice(start, stop) for name, (start, stop) in parsed.items()}
+    where = f"{folder / WEIGHTS}: {COLUMNS}"
+    columns = {}
+    for name, ends in parse_json_object(checkpoint.metadata[COLUMNS].encode(), where).items():
+        if not (isinstance(ends, list) and len(ends) == 2 and all(type(end) is int for end in ends)) or not (
+            0 <= ends[0] < ends[1]
+        ):
+            raise WeightsError(f"{where} has {safe_repr(ends)} for {safe_repr(name)}; it must be [first, behind last]")
+        columns[name] = slice(*ends)
+    return columns

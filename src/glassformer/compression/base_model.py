@@ -12,8 +12,9 @@ from pathlib import Path
 
 from glassformer.compression.adapter_config import CONFIG, AdapterConfig
 from glassformer.compression.adapter_files import open_adapter_weights
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, WeightsError
 from glassformer.files import check_links, read_json_object, safe_repr
+from glassformer.foreign import PICKLES
 from glassformer.hub.find import is_adapter_folder
 from glassformer.load_options import LoadOptions
 from glassformer.models import LABEL_KEYS, LABEL_TASKS, find_family, resolve_task, text_part
@@ -82,6 +83,11 @@ def _base_location(
             f"{folder}: the base model of these adapters cannot be had: {problem}; where it is, or under another name, "
             "give it: base='folder or name' (--base)"
         ) from problem
+    if base is None and not allow_pickle and Path(location).suffix in PICKLES and not os.path.isdir(location):
+        raise WeightsError(
+            f"{folder}: its base model {safe_repr(str(name))} is a pickle, refused because a pickle can run any code; "
+            "if you trust its source, pass allow_pickle=True (--allow-pickle), or give it: base='file' (--base)"
+        )
     if is_adapter_folder(location):
         raise ConfigError(
             f"{folder}: its base model {safe_repr(str(name))} is a folder of adapters too; merge those first: "
