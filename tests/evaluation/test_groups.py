@@ -154,10 +154,30 @@ def test_groups_of_rows() -> None:
     assert group_names(rows, "a") == ["x", None, None] and group_names(rows, "n") == ["1", "2", "1"]
     with pytest.raises(DataError, match=r"no column 'speakr'; nearest: 'speaker'.*--by names one of them"):
         group_names(read_rows([{"speaker": "x"}]), "speakr")
-    with pytest.raises(DataError, match=r"'tags' is \['a'\]; rows are grouped by a text or a number"):
-        group_names(read_rows([{"tags": ["a"]}]), "tags")
+    lists = read_rows(
+        [{"tags": ["a"]}, {"tags": ["b", "a", "b"]}, {"tags": []}, {"tags": ["", None, 3]}, {"tags": None}]
+    )
+    assert group_names(lists, "tags") == ["a", ("b", "a"), None, "3", None]
+    for value in ({"a": 1}, [["a"]], [{"a": 1}]):
+        with pytest.raises(
+            DataError, match=r"'tags' is .*; rows are grouped by a text or a number, or by each of a list"
+        ):
+            group_names(read_rows([{"tags": value}]), "tags")
     with pytest.raises(DataError, match="no row has a value in 'a'; there is nothing to group by"):
         group_names(read_rows([{"a": ""}]), "a")
+
+
+def test_a_row_of_several_groups_is_in_each_of_them() -> None:
+    names = [("bug", "docs")] * 10 + ["bug"] * 20 + ["docs"] * 20 + [None]  # type: ignore[list-item]
+    found = metrics_by_group(Heard(), heard(*[(4, 4)] * 10, *[(0, 4)] * 41), "labels", names, 50)  # type: ignore[arg-type]
+    rows = {group.name: (group.rows, group.metrics["wer"].value) for group in found.groups}
+    assert rows == {"bug": (30, pytest.approx(1 / 3)), "docs": (30, pytest.approx(1 / 3)), None: (1, 0)}
+    bug = next(group for group in found.groups if group.name == "bug")
+    assert bug.worse_by is not None and bug.worse_by.value == pytest.approx(1 / 3)  # than the 21 rows without it
+    assert "a row with several labels is in each of their groups" in str(found)
+
+    found = metrics_by_group(Heard(), heard(*[(1, 4)] * 20), "labels", [("all", "some")] * 12 + ["all"] * 8, 20)  # type: ignore[arg-type]
+    assert {group.name: group.rows for group in found.groups} == {"all": 20, "some": 12}
 
 
 def test_in_a_report_and_on_its_page() -> None:

@@ -18,6 +18,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from glassformer.data.sequence import missing_column
 from glassformer.errors import DataError
@@ -131,20 +132,28 @@ def _amount(name: str, value: float | None, *, hours: bool) -> str:
     return f"{value:,.0f}"
 
 
-def group_names(rows: Dataset, column: str) -> list[str | None]:
-    """The group of each row: its value in a column as text, None where it has none.
+GroupNames: TypeAlias = str | tuple[str, ...] | None
+"""The group of a row; None = it has none; several, as of a column of lists: it is in each of them."""
 
-    Raises: DataError: no such column, a value that is no text, number or truth value, or no row has one.
+
+def group_names(rows: Dataset, column: str) -> list[GroupNames]:
+    """The group of each row: its value in a column as text, None where it has none; of a list, each of its items.
+
+    Raises: DataError: no such column, a value that is no text, number or truth value, nor a list of them, or no row
+        has one.
     """
     group_columns(rows, column)
-    names: list[str | None] = []
+    names: list[GroupNames] = []
     for index in range(len(rows)):
         value = rows[index].get(column)
-        if value is not None and not isinstance(value, str | int | float):
+        items = list(value) if isinstance(value, list | tuple) else [value]
+        if not all(item is None or isinstance(item, str | int | float) for item in items):
             raise DataError(
-                f"{rows.where(index)}: {column!r} is {safe_repr(value)}; rows are grouped by a text or a number"
+                f"{rows.where(index)}: {column!r} is {safe_repr(value)}; rows are grouped by a text or a number, or by "
+                "each of a list of them"
             )
-        names.append(None if value is None or not str(value).strip() else str(value))
+        groups = tuple(dict.fromkeys(str(item) for item in items if item is not None and str(item).strip()))
+        names.append(groups if len(groups) > 1 else groups[0] if groups else None)
     if not any(names):
         raise DataError(f"{rows.where(0)}: no row has a value in {column!r}; there is nothing to group by")
     return names
@@ -163,7 +172,7 @@ def metrics_by_group(
     task: Task,
     predictions: Sequence[Prediction],
     column: str,
-    names: Sequence[str | None],
+    names: Sequence[GroupNames],
     resamples: int = RESAMPLES,
     *,
     shown: bool | None = False,
@@ -171,15 +180,17 @@ def metrics_by_group(
     """The metrics of each group of rows, the worst first, and how much worse than all other rows it is.
 
     Args:
-        predictions: of rows, in any order · names: the group of each row, by its number
+        predictions: of rows, in any order · names: the group of each row, or its groups, by its number
         resamples: of the bootstrap · shown: a progress bar, as of `with_bar`
     Raises: DataError: predictions that do not say which row they are of.
     """
     members: dict[str | None, list[int]] = defaultdict(list)
     rows: dict[str | None, set[int]] = defaultdict(set)
     for place, row in enumerate(_row_numbers(predictions, len(names))):
-        members[names[row]].append(place)
-        rows[names[row]].add(row)
+        row_groups = names[row]
+        for name in row_groups if isinstance(row_groups, tuple) else (row_groups,):
+            members[name].append(place)
+            rows[name].add(row)
     bootstraps = {name: task.metrics([predictions[i] for i in places]) for name, places in members.items()}
     groups = {
         name: GroupMetrics(
@@ -192,14 +203,18 @@ def metrics_by_group(
     }
     overall = task.metrics(predictions).values()[task.METRIC]
     for name in with_bar(_to_compare(groups, task.METRIC, overall), "comparing groups", shown=shown):
-        others = task.metrics([predictions[i] for other, places in members.items() if other != name for i in places])
-        if _can_be_scored(others):
+        inside = set(members[name])
+        outside = [x for place, x in enumerate(predictions) if place not in inside]
+        if outside and _can_be_scored(others := task.metrics(outside)):  # an item that every list has leaves no others
             groups[name] = _compared(groups[name], bootstraps[name], others, task.METRIC, resamples)
     return MetricsByGroup(
         column=column,
         metric=task.METRIC,
         groups=sorted(groups.values(), key=lambda group: _badness(group, task.METRIC)),
-        notes=_notes(groups, column, task.METRIC),
+        notes=[
+            *_notes(groups, column, task.METRIC),
+            *([f"a row with several {column} is in each of their groups"] if tuple in map(type, names) else []),
+        ],
     )
 
 
