@@ -225,6 +225,9 @@ def test_data_sets_are_listed_and_fetched(command: Command, tmp_path: Path, monk
     done = command("data", "fetch", "sst2", "-o", tmp_path / "here")
     assert done.returncode == 2 and "connections are off" in done.stderr
     assert "licence  none stated; the treebank is offered for research: not for commercial use" in done.stderr
+    done = command("data", "fetch", "wnut17", "c4")
+    assert done.returncode == 2 and "get it from https://huggingface.co/datasets/allenai/c4" in done.stderr
+    assert "licence  " not in done.stderr
     done = command("data", "fetch", "wnut17", "emotiom")
     assert done.returncode == 2 and "nearest: 'emotion'" in done.stderr and "licence" not in done.stderr
 

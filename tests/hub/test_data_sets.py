@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files.parsing import parse_dataclass
 from glassformer.hub import data_sets
 from glassformer.hub.data_sets import DataSet, catalogue, data_file, data_folder, fetch_data_set, fetched_folder
+from glassformer.tasks.base import task_class
 from tests.hub.hub_server import Fault, HubServer, Repository, Serve
 
 SENTENCES = b"0\tA\tO\n\n0\tB\tO\n\n"
@@ -136,11 +138,34 @@ def test_errors(served: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_the_catalogue_is_whole() -> None:
     for name, entry in catalogue().items():
-        assert entry.base.startswith("https://") and entry.base.endswith("/") and entry.name == name
+        assert entry.name == name and entry.columns.keys() <= task_class(entry.task).COLUMNS.keys(), name
+        if not entry.files:
+            assert entry.published.startswith("https://") and not entry.base
+            continue
+        assert entry.base.startswith("https://") and entry.base.endswith("/") and not entry.published
         assert any(len(part) == 40 and int(part, 16) for part in entry.base.split("/")), "at a commit"
         for file in entry.files.values():
             assert file.sha256 is None or len(file.sha256) == 64
             assert not file.part or 0 <= file.part[0] < file.part[1] <= file.size
+
+
+def test_a_data_set_that_is_had_elsewhere_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = (
+        r"cnn_dailymail is not downloaded from here; get it from https://huggingface\.co/datasets/abisee/cnn_dailymail "
+        r"\(licence: Apache-2\.0 .*\), and name its columns in the configuration: data\.columns: "
+        r"{source: article, target: highlights}"
+    )
+    for fetch in (fetch_data_set, fetched_folder):
+        with pytest.raises(DataError, match=message):
+            fetch("cnn_dailymail")
+    known = catalogue()["cnn_dailymail"]
+    assert sum(known.rows.values()) == 311_971 and known.source == "huggingface.co/datasets/abisee/cnn_dailymail"
+    assert not known.is_in(tmp_path) and known.size == 0 and not known.to_dict()["fetched"]
+
+
+def test_columns_of_the_catalogue_are_those_of_the_data_here(shared: Path) -> None:
+    rows = read_rows(shared / "data/samsum/part_a.jsonl.gz")
+    assert {*catalogue()["samsum"].columns.values()} <= {*rows.columns}
 
 
 def test_digests_of_the_catalogue_are_those_of_the_data_here(shared: Path) -> None:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 
 def list_data_sets(json: Json = False) -> None:
-    """List data sets that can be fetched: task, rows, size of the download, licence and source; ✓ = on this machine.
+    """List data sets: task, rows, size of the download, licence and source; ✓ = on this machine.
+
+    Those without a size are not downloaded from here; their source has them.
 
     Example:
 
-    [cyan]glassformer data list --json[/]  with every file and its digest
+    [cyan]glassformer data list --json[/]  with columns, and every file and its digest
     """
     from glassformer.hub.data_sets import catalogue, data_folder
 
@@ -33,8 +35,9 @@ def list_data_sets(json: Json = False) -> None:
     for each in sets:
         mark = " ✓" if each.is_in(root) else ""
         terms = text_of(f"{each.licence}\n").append_text(text_of(each.source.removeprefix("github.com/"), "dim"))
-        rows = f"{sum(each.rows.values()):,}"
-        table.add_row(text_of(f"{each.name}{mark}"), each.task, rows, byte_amount(each.size), terms)
+        rows = f"{sum(each.rows.values()):,}" if each.rows else "–"
+        size = byte_amount(each.size) if each.files else "–"
+        table.add_row(text_of(f"{each.name}{mark}"), each.task, rows, size, terms)
     console = terminal()
     console.print(table)
     console.print(text_of("\nglassformer data fetch NAME downloads one; it says first what its licence allows", "dim"))
@@ -61,10 +64,10 @@ def fetch(
 
     [cyan]glassformer data fetch wikiann wikineural --output data[/]  into data/wikiann and data/wikineural
     """
-    from glassformer.hub.data_sets import fetch_data_set, find_data_set
+    from glassformer.hub.data_sets import fetch_data_set, find_downloadable
 
     fetched = []
-    for each in [find_data_set(name) for name in names]:  # an unknown name is an error before any download
+    for each in [find_downloadable(name) for name in names]:  # an unknown name is an error before any download
         if not json:
             _show_terms(each)
         folder = fetch_data_set(each.name, output)

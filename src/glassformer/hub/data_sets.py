@@ -1,4 +1,4 @@
-"""Data sets to download: a catalogue with licence and source, files verified by SHA-256, kept beside the models.
+"""Named data sets: a catalogue with columns, sizes, licence and source; files verified by SHA-256, next to the models.
 
     glassformer data fetch emotion                                  …/huggingface/assets/glassformer/data/emotion/
     data: {fetch: emotion, train: emotion/train.txt.gz}             a run that reads it
@@ -60,15 +60,17 @@ class CatalogueFile:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """A data set of the catalogue; the fields are explained in `data_sets.yaml`."""
+    """A data set of the catalogue, to download where it has files; the fields are explained in `data_sets.yaml`."""
 
     name: str
     about: str
     task: str
     rows: dict[str, int]
     licence: str
-    base: str
-    files: dict[str, CatalogueFile]
+    base: str = ""
+    files: dict[str, CatalogueFile] = field(default_factory=dict)
+    published: str = ""
+    columns: dict[str, str] = field(default_factory=dict)
     commercial: bool = True
 
     @property
@@ -78,7 +80,9 @@ class DataSet:
 
     @property
     def source(self) -> str:
-        """The repository and the commit that the files are of."""
+        """The repository and the commit that the files are of; or where they can be had."""
+        if not self.files:
+            return self.published.removeprefix("https://")
         owner, repository, commit = self.base.split("/")[3:6]
         return f"github.com/{owner}/{repository} @ {commit[:7]}"
 
@@ -87,7 +91,7 @@ class DataSet:
 
     def is_in(self, root: Path) -> bool:
         """Whether all its files are in the folder of data sets."""
-        return all((root / self.name / name).is_file() for name in self.files)
+        return bool(self.files) and all((root / self.name / name).is_file() for name in self.files)
 
 
 @cache
@@ -110,6 +114,21 @@ def find_data_set(name: str) -> DataSet:
     return known[name]
 
 
+def find_downloadable(name: str) -> DataSet:
+    """The data set of a name that is downloaded from here.
+
+    Raises: ConfigError: the catalogue has none of this name. DataError: it has no files here; where to get them.
+    """
+    data_set = find_data_set(name)
+    if data_set.files:
+        return data_set
+    roles = ", ".join(f"{role}: {column}" for role, column in data_set.columns.items())
+    columns = f", and name its columns in the configuration: data.columns: {{{roles}}}" if roles else ""
+    raise DataError(
+        f"{name} is not downloaded from here; get it from {data_set.published} (licence: {data_set.licence}){columns}"
+    )
+
+
 def data_folder() -> Path:
     """The folder of fetched data sets: in the Hub client's cache, where models are too (HF_HOME)."""
     from huggingface_hub import constants
@@ -120,10 +139,10 @@ def data_folder() -> Path:
 def fetched_folder(names: str | Sequence[str]) -> Path:
     """The folder that holds fetched data sets, each in a folder of its own.
 
-    Raises: ConfigError: no such data set. DataError: one is not fetched yet, with the command.
+    Raises: ConfigError: no such data set. DataError: one is not fetched yet, with the command, or has no files here.
     """
     root = data_folder()
-    sets = [find_data_set(name) for name in ([names] if isinstance(names, str) else names)]
+    sets = [find_downloadable(name) for name in ([names] if isinstance(names, str) else names)]
     if missing := [each.name for each in sets if not each.is_in(root)]:
         raise DataError(
             f"the data set {missing[0]} is not on this machine yet; fetch it: glassformer data fetch "
@@ -149,10 +168,10 @@ def fetch_data_set(name: str, output: Path | None = None) -> Path:
     Returns: its folder.
     Raises:
         ConfigError: no such data set.
-        DataError: no connection, a digest that is not the one expected, a file of another origin in the folder, or a
-            folder that cannot be written.
+        DataError: a data set without files here, no connection, a digest that is not the one expected, a file of
+            another origin in the folder, or a folder that cannot be written.
     """
-    data_set = find_data_set(name)
+    data_set = find_downloadable(name)
     folder = (data_folder() if output is None else output) / data_set.name
     with disk_errors(folder, DataError):
         folder.mkdir(parents=True, exist_ok=True)
