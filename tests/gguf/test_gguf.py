@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +231,50 @@ def test_damaged_files_are_errors_of_ours(tmp_path: Path) -> None:
             glassformer.load(path)
         except (GlassformerError, ConfigError, DataError) as error:
             assert str(error)
+
+
+def with_offset(whole: bytes, tensor: str, offset: int) -> bytes:
+    """A file whose header gives a tensor another offset."""
+    name = tensor.encode()
+    at = whole.index(struct.pack("<Q", len(name)) + name) + 8 + len(name)
+    (dimensions,) = struct.unpack_from("<I", whole, at)
+    at += 4 + 8 * dimensions + 4
+    return whole[:at] + struct.pack("<Q", offset) + whole[at + 8 :]
+
+
+def test_tensors_that_are_misplaced_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write(path, source("llama"), "llama")
+    whole, reader = path.read_bytes(), gguf.GGUFReader(path)
+    offsets = {x.name: x.data_offset - reader.data_offset for x in reader.tensors}
+    q, k = "blk.0.attn_q.weight", "blk.0.attn_k.weight"
+    for offset, words in (
+        (offsets[q] + 4, "no multiple of the alignment, 32"),
+        (offsets[q], "both begin at offset"),
+        (offsets[q] + 32, "overlap"),
+    ):
+        path.write_bytes(with_offset(whole, k, offset))
+        with pytest.raises(WeightsError, match=words):
+            glassformer.load(path)
+
+
+def strings(key: str, count: int) -> bytes:
+    name = key.encode()
+    return struct.pack(f"<Q{len(name)}sIIQ", len(name), name, 9, 8, count) + struct.pack("<Q2s", 2, b"ab") * count
+
+
+def test_metadata_is_bounded_and_its_architecture_is_refused_first(tmp_path: Path) -> None:
+    path, name, value = tmp_path / "model.gguf", b"general.architecture", b"lamma"
+    arrays = b"".join(strings(f"key.{i}", 700_000) for i in range(4))
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 4) + arrays)
+    with pytest.raises(WeightsError, match="has 700000 more entries in arrays; at most 697152 are read"):
+        glassformer.load(path)
+    first = struct.pack(f"<Q{len(name)}sIQ{len(value)}s", len(name), name, 8, len(value), value)
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 5) + first + arrays)
+    begin = time.process_time()
+    with pytest.raises(UnsupportedError, match="the architecture is 'lamma'"):
+        glassformer.load(path)
+    assert time.process_time() - begin < 1
 
 
 def test_a_scaled_position_is_refused(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from glassformer.files.atomic import write_json
-from glassformer.gguf.architectures import config_of, tensor_names
+from glassformer.gguf.architectures import check_architecture, config_of, tensor_names
 from glassformer.gguf.header import read_header
 from glassformer.gguf.vocabulary import write_tokenizer
 from glassformer.gguf.weights import GGUFWeights
@@ -34,7 +34,7 @@ def opened(path: Path) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
     Raises: WeightsError, ConfigError, DataError: what is wrong with the file. UnsupportedError: an architecture, a
         tokenizer or a quantization that is not supported. MissingExtraError: the `gguf` package is not installed.
     """
-    header = read_header(path)
+    header = read_header(path, partial(check_architecture, path))
     config = config_of(header)
     with TemporaryDirectory(prefix="glassformer-gguf-") as name:
         folder = Path(name)

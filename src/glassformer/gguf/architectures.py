@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -195,10 +196,14 @@ def _minus_one(x: Tensor) -> Tensor:
     return x - 1
 
 
-def _architecture(header: GGUFHeader) -> Architecture:
-    if header.architecture not in ARCHITECTURES:
+def check_architecture(path: Path, name: object) -> None:
+    """Raises: UnsupportedError: an architecture that is not read from GGUF files."""
+    if not isinstance(name, str) or name not in ARCHITECTURES:
         raise UnsupportedError(
-            f"{header.path}: the architecture is {safe_repr(header.metadata.get('general.architecture'))}; read from "
-            f"GGUF files: {', '.join(ARCHITECTURES)}"
+            f"{path}: the architecture is {safe_repr(name)}; read from GGUF files: {', '.join(ARCHITECTURES)}"
         )
+
+
+def _architecture(header: GGUFHeader) -> Architecture:
+    check_architecture(header.path, header.metadata.get("general.architecture"))
     return ARCHITECTURES[header.architecture]

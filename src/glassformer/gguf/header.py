@@ -11,6 +11,7 @@ Nothing in it is trusted: every length is checked against the bytes that are lef
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -21,8 +22,9 @@ from glassformer.files import open_regular_file, safe_repr
 
 MAX_TENSORS = 100_000
 MAX_KEYS = 10_000
-MAX_ARRAY = 2**21
-"""Entries of an array: eight times the largest vocabulary in use."""
+MAX_ENTRIES = 2**21
+"""Entries of all arrays together: the largest vocabulary in use, with its scores, kinds and merges, has 1.3 million."""
+MAX_METADATA_BYTES = 2**27
 MAX_DIMENSIONS = 4
 
 SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
@@ -70,6 +72,7 @@ class _Reader:
 
     def __init__(self, data: mmap, path: Path) -> None:
         self.data, self.path, self.at = data, path, 0
+        self.entries = 0  # of arrays, so far
 
     def take(self, count: int) -> bytes:
         if count > len(self.data) - self.at:
@@ -97,27 +100,36 @@ class _Reader:
             return self.string()
         if kind != ARRAY or within:
             raise WeightsError(f"{self.path}: holds a value of type {kind}, which the format does not know here")
-        inner, count = self.number("<I"), self.count(MAX_ARRAY, "entries in an array")
+        inner, count = self.number("<I"), self.count(MAX_ENTRIES - self.entries, "more entries in arrays")
+        self.entries += count
         if inner in SCALARS:
             form = f"<{count}{SCALARS[inner][1:]}"
             return list(struct.unpack(form, self.take(struct.calcsize(form))))
         return [self.value(inner, within=True) for _ in range(count)]
 
+    def key_value(self) -> tuple[str, Any]:
+        key = self.string()
+        value = self.value(self.number("<I"))
+        if self.at > MAX_METADATA_BYTES:
+            raise WeightsError(f"{self.path}: has more than {MAX_METADATA_BYTES >> 20} MiB of metadata; is it damaged?")
+        return key, value
 
-def read_header(path: Path) -> GGUFHeader:
+
+def read_header(path: Path, check_architecture: Callable[[object], None] = lambda value: None) -> GGUFHeader:
     """Read the header of a GGUF file.
 
-    Raises: WeightsError: it is none, cut off, or of another version or byte order.
+    Args: check_architecture: called with the architecture as soon as it is read; it raises for one to refuse
+    Raises: WeightsError: it is none, cut off, of another version or byte order, or its tensors are misplaced.
     """
     stream, size = open_regular_file(path)
     with stream:
         if size < 24 or stream.read(4) != b"GGUF":
             raise WeightsError(f"{path}: is no GGUF file; it does not begin with GGUF")
         with mmap(stream.fileno(), 0, access=ACCESS_READ) as data:
-            return _parse(_Reader(data, path), size)
+            return _parse(_Reader(data, path), size, check_architecture)
 
 
-def _parse(reader: _Reader, size: int) -> GGUFHeader:
+def _parse(reader: _Reader, size: int, check_architecture: Callable[[object], None]) -> GGUFHeader:
     path = reader.path
     reader.take(4)
     version = reader.number("<I")
@@ -126,10 +138,12 @@ def _parse(reader: _Reader, size: int) -> GGUFHeader:
     tensor_count, key_count = reader.count(MAX_TENSORS, "tensors"), reader.count(MAX_KEYS, "keys")
     metadata: dict[str, Any] = {}
     for _ in range(key_count):
-        key = reader.string()
+        key, value = reader.key_value()
         if key in metadata:
             raise WeightsError(f"{path}: the key {safe_repr(key)} stands twice")
-        metadata[key] = reader.value(reader.number("<I"))
+        metadata[key] = value
+        if key == "general.architecture":  # first in most files: others are refused before their vocabulary is read
+            check_architecture(value)
     stored: dict[str, tuple[tuple[int, ...], int, int]] = {}
     for _ in range(tensor_count):
         name, dimensions = reader.string(), reader.number("<I")
@@ -140,9 +154,29 @@ def _parse(reader: _Reader, size: int) -> GGUFHeader:
     alignment = metadata.get("general.alignment", 32)
     if not isinstance(alignment, int) or not 8 <= alignment <= 2**20 or alignment & (alignment - 1):
         raise WeightsError(f"{path}: general.alignment is {safe_repr(alignment)}; it must be a power of two from 8 up")
+    _check_places(path, stored, alignment)
     start = -(-reader.at // alignment) * alignment
     tensors = {name: StoredTensor(shape, kind, start + offset) for name, (shape, kind, offset) in stored.items()}
     for name, tensor in tensors.items():
         if tensor.offset > size:
             raise WeightsError(f"{path}: tensor {safe_repr(name)} begins behind the end of the file; it is cut off")
     return GGUFHeader(path, metadata, tensors)
+
+
+def _check_places(path: Path, stored: Mapping[str, tuple[tuple[int, ...], int, int]], alignment: int) -> None:
+    """Check that tensors begin at aligned offsets, no two at one: such a file would be read with other numbers.
+
+    Raises: WeightsError: the tensor that is misplaced.
+    """
+    at: dict[int, str] = {}
+    for name, (shape, _, offset) in stored.items():
+        if offset % alignment:
+            raise WeightsError(
+                f"{path}: tensor {safe_repr(name)} begins at offset {offset}, which is no multiple of the alignment, "
+                f"{alignment}; the file is damaged"
+            )
+        if 0 not in shape and (other := at.setdefault(offset, name)) != name:
+            raise WeightsError(
+                f"{path}: tensors {safe_repr(other)} and {safe_repr(name)} both begin at offset {offset}; the file is "
+                "damaged"
+            )

@@ -44,8 +44,15 @@ class GGUFWeights(WeightFiles):
         self._header = header
         self._data = np.memmap(header.path, dtype=np.uint8, mode="r")
         self._stored = {named.name: (header.tensors[theirs], named) for theirs, named in names.items()}
+        end, before = 0, ""
+        for name, (stored, _) in sorted(self._stored.items(), key=lambda entry: entry[1][0].offset):
+            size = self._kind(name, stored)[1]
+            if stored.offset < end:
+                raise WeightsError(
+                    f"{header.path}: tensors {safe_repr(before)} and {safe_repr(name)} overlap; the file is damaged"
+                )
+            end, before = stored.offset + size, name
         for name, (stored, named) in self._stored.items():
-            self._kind(name, stored)
             shape = stored.shape[::-1] if named.transposed else stored.shape
             size = 4 * math.prod(shape)
             self.tensors[name] = TensorInfo(shape, torch.float32, size, header.path, stored.offset)
