@@ -134,3 +134,20 @@ def test_a_dtype_that_the_processor_emulates_is_noted(
     messages = [str(w.message) for w in caught]
     assert len(messages) == (dtype is not None)
     assert all(f"the weights are {dtype}, for which this processor" in text and str(cure) in text for text in messages)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "xlm-roberta", "mpnet", "layoutlm"])
+@pytest.mark.parametrize("task", ["fill-mask", "token-classification"])
+def test_a_pooler_is_kept_by_models_whose_head_does_not_read_it(family: str, task: str, tmp_path: Path) -> None:
+    """A sentence encoder that is trained on a language, or to tag, still begins a classifier with its pooler."""
+    encoder = Model.from_config(FAMILIES[family].tiny)
+    encoder.save_pretrained(tmp_path / "encoder")
+    load(tmp_path / "encoder", task=task).save_pretrained(tmp_path / "trained")
+    load(tmp_path / "trained").save_pretrained(tmp_path / "again")
+    for folder in ("trained", "again"):
+        back = load(tmp_path / folder, task="feature-extraction")
+        assert not back.report.new
+        for ours, expected in zip(back.network.head.parameters(), encoder.network.head.parameters(), strict=True):
+            assert torch.equal(ours, expected)
+    classifier = load(tmp_path / "again", task="text-classification")
+    assert family not in ("bert", "albert", "layoutlm") or not any("pooler" in name for name in classifier.report.new)

@@ -208,20 +208,25 @@ class PretrainedModel(AdaptedModule):
         other_labels = other_task and {self.task, stored_task} <= LABEL_TASKS
         # A body may have been saved without its pooler.
         new_head = other_task or self.task == "feature-extraction" or not LABEL_KEYS.isdisjoint(options.overrides)
-        unused_keys = self.report.warnings
+        unused_keys, names = self.report.warnings, self._weight_names()
+
+        def is_label_head(name: str) -> bool:  # a pooler belongs to the body, and is taken from any file that has it
+            theirs = names.without_prefix(names.find(name, prefixed=True)[1][0])
+            return name.startswith("head.") and theirs.rpartition(".")[0] not in names.poolers
+
         with open_weights() as checkpoint:
             self.report = load_weights(
                 self.network,
                 checkpoint,
-                self._weight_names(),
+                names,
                 dtype=options.dtype,
                 device=options.device,
                 strict=strict,
                 may_be_new=lambda name: name.startswith("head.") and new_head,
-                reinitialised=lambda name: name.startswith("head.") and other_labels,
+                reinitialised=lambda name: other_labels and is_label_head(name),
                 initialise=lambda module: self.family.initialise(module, self.spec),
             )
-            self.carried = carried_tensors(checkpoint, self._weight_names())
+            self.carried = carried_tensors(checkpoint, names)
         self.report.warnings += unused_keys
         self.eval()
         if not processor.is_fast(self.dtype, self.device.type):

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -327,12 +328,29 @@ class WeightNames(FileNames):
         return not known.isdisjoint(_with_placeholders(name)[0] for name in (theirs, self.without_prefix(theirs)))
 
     def is_carried(self, own: str) -> bool:
-        """Whether a tensor, by its name without the prefix, goes from the loaded file to the saved one."""
+        """Whether a tensor, by its name without the prefix, goes from the loaded file to the saved one.
+
+        So does the pooler of a body, which some heads read and others do not: a tagger's file keeps it for the next.
+        """
+        if own.rpartition(".")[0] in self.poolers:
+            return True
         return not {own, _with_placeholders(own)[0]}.isdisjoint({*self.unread, *self.computed})
+
+    @cached_property
+    def poolers(self) -> frozenset[str]:
+        """The names in files of parts of a head that belong to the body there."""
+        parts = [
+            Same(entry) if isinstance(entry, str) else entry for ours, entry in self.body.items() if _is_head(ours)
+        ]
+        return frozenset(stem for rule in parts for stem in rule.stems)
 
     def without_prefix(self, theirs: str) -> str:
         """A name in a file without the prefix."""
         return theirs.removeprefix(f"{self.prefix}.") if self.prefix else theirs
+
+
+def _is_head(ours: str) -> bool:
+    return ours.partition(".")[0] == "head"
 
 
 def _with_placeholders(path: str) -> tuple[str, dict[str, str]]:
