@@ -106,7 +106,7 @@ _SETTLED = re.compile(r".*[^\W_]{4}", re.DOTALL)
 
 
 class StopStringMatcher:
-    """Detects stop strings in the text of one row; immutable, so that rows may share it.
+    """Detects stop strings in the text of one row, special tokens included; immutable, so that rows may share it.
 
     matched: whether the last token completed a stop string
     """
@@ -115,7 +115,8 @@ class StopStringMatcher:
         self.matched = False
         self._strings = tuple(strings)
         self._longest = max(map(len, self._strings))
-        self._detokenizer = IncrementalDetokenizer(tokenizer)
+        # With special tokens: a marker such as <|im_end|> is a stop string too, though no text shows it.
+        self._detokenizer = IncrementalDetokenizer(tokenizer, skip_special_tokens=False)
         self._tail = ""  # only as much of the text as the beginning of a stop string may take
 
     def advance(self, token: int) -> StopStringMatcher:

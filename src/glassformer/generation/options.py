@@ -44,7 +44,7 @@ class GenerationOptions:
         max_new_tokens: maximum number of new tokens · max_length: the same, prompt or start token counted; default:
             what generation_config.json says, else 20 new tokens
         min_new_tokens, min_length: no end token before · max_time: time limit in seconds, after which all rows end
-        stop_strings: texts that end a row; they stay in it
+        stop_strings: texts that end a row; they stay in it, and may be or hold special tokens
         stopping_criteria: functions (ids [R, T], None) → ended: a bool, or one of each row [R]
         truncation: truncate a prompt that is longer than the context, with a warning, on the "left" or the "right";
             True: on the left where it is continued, on the right where it is an encoder input
