@@ -84,3 +84,9 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
         glassformer.pipeline(
             "document-question-answering", make_folder(tmp_path / "bert", "bert", task="question-answering")
         )
+
+
+def test_an_answer_is_given_once(ask: DocumentQuestionAnswering) -> None:
+    answers = ask(question="time", word_boxes=PAGE * 9, top_k=200, max_answer_len=2, doc_stride=10)
+    places = [(each.start, each.end) for each in answers]
+    assert len(set(places)) == len(places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,3 +101,52 @@ def test_a_question_that_leaves_no_room_is_refused_with_the_numbers(answering: P
         DataError, match=r"the question has 60 tokens; in a window of 40 with a stride of 13 it may have 26"
     ):
         answering(question="flies " * 60, context=CONTEXT)
+
+
+@pytest.fixture(scope="module")
+def in_pieces(minilm: Path) -> Pipeline:
+    """A tokenizer that cuts rare words into several tokens, and a head that is sure of itself."""
+    torch.manual_seed(1)
+    config = FAMILIES["bert"].tiny | {"vocab_size": 30522, "max_position_embeddings": 128}
+    model = glassformer.Model.from_config(config, task="question-answering").eval()
+    perturbed(model.network)
+    model._tokenizer = glassformer.load(minilm).tokenizer
+    return glassformer.pipeline("question-answering", model)
+
+
+RARE = "Angela Merkel was the chancellor of Germany; antidisestablishmentarianism flourished in Bremen."
+
+
+def test_an_answer_is_given_once_with_the_sum_of_its_probabilities(in_pieces: Pipeline) -> None:
+    """As the reference library since 4.53: the best 2k + 10 spans of tokens, those of the same words added up."""
+    answers = in_pieces(question="Who?", context=RARE, top_k=6)
+    places = [(answer.start, answer.end) for answer in answers]
+    assert len(set(places)) == len(places) == 6
+    encoding = in_pieces.model.tokenizer("Who?", RARE)
+    with torch.no_grad():
+        output = in_pieces.model(**in_pieces.model.tokenizer("Who?", RARE, return_tensors="pt"))
+    allowed = torch.tensor([text == 1 for text in encoding.sequence_ids(0)])
+    allowed[0] = True
+    hidden = [logits[0].masked_fill(~allowed, -torch.inf) for logits in (output.start_logits, output.end_logits)]
+    starts, ends = (logits.softmax(-1).tolist() for logits in hidden)
+    tokens = range(1, len(starts))
+    spans = sorted(((starts[a] * ends[b], a, b) for a in tokens for b in tokens if a <= b < a + 15), reverse=True)
+    words: dict[int, list[int]] = {}
+    for token, word in enumerate(encoding.word_ids(0)):
+        if allowed[token] and word is not None:
+            words.setdefault(word, []).extend(encoding.offsets(0)[token])
+    sums: dict[tuple[int, int], float] = {}
+    for score, a, b in spans[: 2 * 6 + 10]:
+        place = min(words[encoding.word_ids(0)[a]]), max(words[encoding.word_ids(0)[b]])
+        sums[place] = sums.get(place, 0.0) + score
+    expected = sorted(sums.items(), key=lambda each: -each[1])[:6]
+    assert [(answer.start, answer.end) for answer in answers] == [place for place, _ in expected]
+    assert [answer.score for answer in answers] == pytest.approx([score for _, score in expected], abs=1e-6)
+    assert len(sums) < 2 * 6 + 10  # some were merged
+
+
+def test_an_answer_of_two_windows_is_given_once(answering: Pipeline) -> None:
+    row = {"question": "time", "context": "banana . " * 20 + CONTEXT}
+    answers = answering(row, max_seq_len=16, doc_stride=10, top_k=200, max_answer_len=2)
+    places = [(answer.start, answer.end) for answer in answers]
+    assert len(set(places)) == len(places)

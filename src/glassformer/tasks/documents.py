@@ -9,7 +9,7 @@ al. 2019, section 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +20,7 @@ from glassformer.model import Model
 from glassformer.models import eval_mode
 from glassformer.tasks.columns import limit_of
 from glassformer.tasks.pipelines import Pipeline
-from glassformer.tasks.question_answering import LONGEST, check_windows, ends_of
+from glassformer.tasks.question_answering import Span, check_windows, ends_of, merged, token_spans
 from glassformer.tasks.results import PageAnswer, Results
 from glassformer.tasks.span import check_question
 
@@ -116,20 +116,24 @@ class DocumentQuestionAnswering(Pipeline):
             max_length=window,
             stride=stride,
         )
-        answers: list[PageAnswer] = []
+        spans: list[Span] = []
         none = 1.0
         for number in range(len(encoding["input_ids"])):
             impossible, best = self._window(encoding, number, page["word_boxes"], options)
             none = min(none, impossible)
-            answers.extend(best)
+            spans.extend(best)
+        answers = [
+            PageAnswer(score, start, end, " ".join(word for word, _ in page["word_boxes"][start : end + 1]))
+            for score, start, end in merged(spans)
+        ]
         if options.get("handle_impossible_answer"):
             answers.append(PageAnswer(none, 0, 0, ""))
         return Results(sorted(answers, key=lambda each: -each.score)[: options.get("top_k") or 1])
 
     def _window(
         self, encoding: Encoding, number: int, words: Sequence[Any], options: Mapping[str, Any]
-    ) -> tuple[float, list[PageAnswer]]:
-        """The probability that a window holds no answer, and its best answers."""
+    ) -> tuple[float, list[Span]]:
+        """The probability that a window holds no answer, and its best answers, in words."""
         texts, places = encoding.sequence_ids(number), encoding.word_ids(number)
         names = ("input_ids", "token_type_ids", "attention_mask")
         rows = {name: encoding[name][number] for name in names}
@@ -147,17 +151,6 @@ class DocumentQuestionAnswering(Pipeline):
         assert output.start_logits is not None and output.end_logits is not None  # its head finds spans
         begins, ends = ends_of(output.start_logits[0], output.end_logits[0], context[0], context[-1])
         none = float(begins[0] * ends[0])
-        begins[0] = ends[0] = 0  # the first token is "no answer"
-        joint = torch.outer(begins, ends).triu().tril((options.get("max_answer_len") or LONGEST) - 1)
-        best = joint.flatten().topk(min(options.get("top_k") or 1, joint.numel()))
-        pairs = zip(best.values.tolist(), best.indices.tolist(), strict=True)
-        spans = ((score, *divmod(at, len(texts))) for score, at in pairs)
-        return none, list(_answers(spans, places, words))
-
-
-def _answers(spans: Any, places: Sequence[int | None], words: Sequence[Any]) -> Iterator[PageAnswer]:
-    """Spans of tokens as answers of whole words."""
-    for score, first, last in spans:
-        start, end = places[first], places[last]
-        if score > 0 and start is not None and end is not None:
-            yield PageAnswer(score, start, end, " ".join(word for word, _ in words[start : end + 1]))
+        best = token_spans(begins, ends, options, merging=True)
+        words_of = ((score, places[first], places[last]) for score, first, last in best)
+        return none, [(score, start, end) for score, start, end in words_of if start is not None and end is not None]

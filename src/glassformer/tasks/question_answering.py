@@ -8,7 +8,7 @@ Source: Devlin et al. 2019, sections 4.2 and 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 LONGEST = 15
 """Tokens of the longest answer."""
 
+Span = tuple[float, int, int]
+"""Probability, start and end of an answer."""
+
 
 class QuestionAnswering(Pipeline):
     """The part of a context that answers a question, with its probability; a long context is read in windows.
@@ -39,6 +42,9 @@ class QuestionAnswering(Pipeline):
     handle_impossible_answer: also "no answer", an empty text, where that is likelier; a report of `glassformer
         evaluate` counts it always
     align_to_words: answers begin and end with whole words, unless False
+
+    The probabilities of spans that are the same answer add up: spans of tokens in the same words, and those of windows
+    that share the answer (a score may then exceed 1).
 
     An input is {"question": …, "context": …}; several are a list of them.
     """
@@ -95,37 +101,56 @@ class QuestionAnswering(Pipeline):
         owned = zip(encoding.rows, encoding.overflow_to_sample, strict=True)
         examples = [task.example(window, questions[owner]) for window, owner in owned]
         outputs = run_examples(task, examples, tokens=task.evaluation.tokens, labelled=False)
-        candidates: list[list[ExtractedAnswer]] = [[] for _ in batch]
+        candidates: list[list[Span]] = [[] for _ in batch]
         none_of: list[float] = [1.0] * len(batch)
         owners = encoding.overflow_to_sample
         for window, example, owner, logits in zip(encoding.rows, examples, owners, outputs, strict=True):
             begins, ends = ends_of(*logits, *example["context"].tolist())
             none_of[owner] = min(none_of[owner], float(begins[0] * ends[0]))
-            candidates[owner].extend(self._spans(window, begins, ends, batch[owner]["context"], options))
-        if options.get("handle_impossible_answer"):
-            for answers, none in zip(candidates, none_of, strict=True):
-                answers.append(ExtractedAnswer(none, 0, 0, ""))
+            candidates[owner].extend(_spans(window, begins, ends, options))
         count = options.get("top_k") or 1
-        ranked = [sorted(answers, key=lambda each: -each.score)[:count] for answers in candidates]
+        ranked = []
+        for row, spans, none in zip(batch, candidates, none_of, strict=True):
+            answers = [ExtractedAnswer(*span, row["context"][slice(*span[1:])]) for span in merged(spans)]
+            if options.get("handle_impossible_answer"):
+                answers.append(ExtractedAnswer(none, 0, 0, ""))
+            ranked.append(sorted(answers, key=lambda each: -each.score)[:count])
         return [answers[0] if count == 1 else Results(answers) for answers in ranked]
 
-    def _spans(
-        self, window: EncodedRow, begins: Tensor, ends: Tensor, context: str, options: Mapping[str, Any]
-    ) -> Iterator[ExtractedAnswer]:
-        """The best spans of a window. begins, ends: probabilities, 0 outside of the context. [tokens]"""
-        longest = options.get("max_answer_len") or LONGEST
-        begins, ends = begins.clone(), ends.clone()
-        begins[0] = ends[0] = 0  # the first token is "no answer"
-        joint = torch.outer(begins, ends).triu().tril(longest - 1)
-        best = joint.flatten().topk(min(options.get("top_k") or 1, joint.numel()))
-        for score, place in zip(best.values.tolist(), best.indices.tolist(), strict=True):
-            if score <= 0:
-                return
-            first, last = divmod(place, len(begins))
-            start, end = window.offsets[first][0], window.offsets[last][1]
-            if options.get("align_to_words", True):
-                start, end = _word(window, first)[0], _word(window, last)[1]
-            yield ExtractedAnswer(score, start, end, context[start:end])
+
+def _spans(window: EncodedRow, begins: Tensor, ends: Tensor, options: Mapping[str, Any]) -> Iterator[Span]:
+    """The best spans of a window, in characters. begins, ends: probabilities, 0 outside of the context. [tokens]"""
+    words = options.get("align_to_words", True)
+    for score, first, last in token_spans(begins, ends, options, merging=words):
+        if words:
+            yield score, _word(window, first)[0], _word(window, last)[1]
+        else:
+            yield score, window.offsets[first][0], window.offsets[last][1]
+
+
+def token_spans(begins: Tensor, ends: Tensor, options: Mapping[str, Any], *, merging: bool) -> Iterator[Span]:
+    """The best spans of a window, in tokens; the first token, "no answer", is in none.
+
+    Args:
+        begins, ends: the probability of each token to begin and to end the answer. [tokens]
+        merging: some will become the same answer, so that more are needed (as many as the reference library takes)
+    """
+    begins, ends = begins.clone(), ends.clone()
+    begins[0] = ends[0] = 0
+    joint = torch.outer(begins, ends).triu().tril((options.get("max_answer_len") or LONGEST) - 1)
+    count = options.get("top_k") or 1
+    best = joint.flatten().topk(min(2 * count + 10 if merging else count, joint.numel()))
+    for score, place in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+        if score > 0:
+            yield score, *divmod(place, len(begins))
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Each span once, with the sum of its probabilities."""
+    sums: dict[tuple[int, int], float] = {}
+    for score, start, end in spans:
+        sums[start, end] = sums.get((start, end), 0.0) + score
+    return [(score, *place) for place, score in sums.items()]
 
 
 def check_windows(options: Mapping[str, Any]) -> None:
