@@ -65,3 +65,57 @@ def test_each_command_about_a_text_reads_a_file(command: Command, tmp_path: Path
     more = {"look": ["--html", tmp_path / "page.html"], "generate": ["--max-new-tokens", 1]}.get(name, [])
     data = json.loads(command(name, "package:glassformer/checkpoints/shakespeare", file, *more, "--json").stdout)
     assert "ROMEO:\nO, she" in (data.get("texts") or [data.get("text"), data.get("prompt")])
+
+
+# ───────────────────────────── arguments are checked before a model is loaded ─────────────────────────────
+
+NO_MODEL = "no-such-model"
+"""A name that would be an error itself, as soon as a model were loaded."""
+
+COMMANDS = [
+    ("look", ["a", "b", "c"], "give one text or two, got 3"),
+    ("look", ["missing.txt"], "missing.txt: no such file"),
+    ("look", ["a", "--html", "missing/page.html"], "missing: no such folder"),
+    ("lens", ["a", "b", "c"], "give one text or two, got 3"),
+    ("lens", ["-", "-"], "standard input can be one of the two texts"),
+    ("attribute", ["missing.txt"], "missing.txt: no such file"),
+    ("trace", ["a", "b", "c"], "give one text or two, got 3"),
+    ("patch", ["a", "missing.txt"], "missing.txt: no such file"),
+    ("generate", ["missing.txt"], "missing.txt: no such file"),
+    ("tokens", ["missing.txt"], "missing.txt: no such file"),
+    ("transcribe", ["missing.flac"], "missing.flac: no such file"),
+    ("listen", ["--data", "missing.wav"], "missing.wav: no such file"),
+    ("bench", ["--data", "missing.csv"], "missing.csv: no such file"),
+    ("encode", ["missing.txt", "--output", "out.npy"], "missing.txt"),
+    ("embed-map", ["missing.txt"], "missing.txt: no such file"),
+    ("similar", ["only one"], "2 to 1,000 texts"),
+    ("export", ["--output", "here.txt"], "here.txt: is a file; --output names a folder"),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "message"), COMMANDS)
+def test_arguments_are_checked_before_the_model(
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here.txt").write_text("time flies")
+    code, _, error = command(name, NO_MODEL, *arguments)
+    assert code == 2 and message in error and NO_MODEL not in error
+
+
+def test_of_a_task(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments, message in (
+        (["predict", "clasify", NO_MODEL, "a"], "nearest: 'classify'"),
+        (["predict", "image-classification", NO_MODEL, "missing.jpg"], "missing.jpg: no such file"),
+        (["train", "--task", "clasify", "--model", NO_MODEL, "--data", "rows.csv"], "nearest: 'classify'"),
+        (["corpus", "index", NO_MODEL, "missing.txt", "--output", "index"], "missing.txt: no such file"),
+        (["corpus", "search", NO_MODEL, "missing", "text", "--token", "text", "--layer", "1"], "missing: no such file"),
+    ):
+        code, _, error = command(*arguments)
+        assert code == 2 and message in error and NO_MODEL not in error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.inputs import check_files
 from glassformer.cli.options import Json, Options, command, option, pairs_of
 from glassformer.cli.screen import amount, notes, print_json, table_of, terminal
 from glassformer.errors import ConfigError, DataError
@@ -73,6 +74,7 @@ def bench(
     from glassformer.runs.folder import CONFIG
 
     runs = any((Path(model) / CONFIG).is_file() for model in models)
+    check_files(options.data or ())
     with notes(repeats=False):
         measure = _bench_tasks if options.task is not None or runs else _bench_models
         measure(models, options, json)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import naming_columns
+from glassformer.cli.inputs import check_files, naming_columns
 from glassformer.cli.options import Json, Loading, ModelName, Options, columns_of, command, option
 from glassformer.cli.screen import (
     byte_amount,
@@ -113,6 +113,7 @@ def index(
 
     [cyan]glassformer corpus index MODEL corpus.txt --output index --layers 3,6 --heads 4.9[/]
     """
+    check_files([file])
     with spinner("loading the model"):
         from glassformer.inspect.corpus import index_corpus
         from glassformer.model import load
@@ -185,6 +186,7 @@ def search(
     [cyan]glassformer corpus search MODEL index --neuron 3.17 --attention 4.9[/]
     """
     options.check(text)
+    check_files([folder])
     with spinner("loading the model"):
         from glassformer.inspect.corpus import CorpusIndex, CorpusSearch
         from glassformer.model import load

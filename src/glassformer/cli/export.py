@@ -10,7 +10,7 @@ import typer
 
 from glassformer.cli.options import Json, Loading, ModelName, Options, Without, command, option
 from glassformer.cli.screen import byte_amount, print_json
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
 
 
@@ -48,6 +48,8 @@ def export(
 
     if options.format not in FORMATS:
         raise ConfigError(f"--format is {options.format!r}; allowed: {', '.join(FORMATS)}")
+    if options.output.exists() and not options.output.is_dir():
+        raise DataError(f"{options.output}: is a file; --output names a folder")
     with spinner("loading the model"):
         from glassformer.model import load
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from glassformer.cli.inputs import whole_texts
+from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.options import (
     BEAM_SEARCH,
     GENERATION,
@@ -170,6 +170,7 @@ def generate(
     options = generation.given()
     if view.watch and (json or view.top):
         raise ConfigError("--watch shows the most likely tokens itself; leave --top and --json out")
+    check_texts([prompt], most=1)
     with spinner("loading the model"):
         loaded = _load(model, loading, precision.precision, options)
     (text,) = whole_texts([prompt], loaded)

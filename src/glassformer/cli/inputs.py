@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -66,6 +66,27 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
             f"--column text_pair= names a column, {pair!r}; pairs come from tables and .jsonl, each row with both texts"
         )
     return texts
+
+
+def check_texts(arguments: Sequence[str], most: int = 2) -> None:
+    """Check before a model is loaded what `whole_texts` reads afterwards: how many there are, and that files exist.
+
+    Raises: DataError: more texts than `most`, standard input given twice, or a file that is missing.
+    """
+    if len(arguments) > most:
+        allowed = "one text" if most == 1 else "one text or two"
+        raise DataError(f"give {allowed}, got {len(arguments)}; put each in quotes")
+    if list(arguments).count("-") > 1:
+        raise DataError("standard input can be one of the two texts, not both")
+    for argument in arguments:
+        _is_file(argument)
+
+
+def check_files(names: Iterable[str | Path]) -> None:
+    """Check before a model is loaded that files or folders exist. Raises: DataError: one that is missing."""
+    for name in names:
+        if not os.path.exists(name):
+            raise DataError(f"{name}: no such file or folder")
 
 
 def whole_texts(arguments: Sequence[str], model: Model | None = None) -> list[str]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.inputs import whole_texts
+from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.options import (
     HeadTask,
     Html,
@@ -27,7 +27,6 @@ from glassformer.cli.options import (
     option,
 )
 from glassformer.cli.screen import bar, byte_amount, notes, plain_table, print_json, progress_of, terminal, visible
-from glassformer.errors import DataError
 from glassformer.pages import check_html_path, command_line
 from glassformer.progress import spinner
 
@@ -138,8 +137,7 @@ def attribute(
 def _opened(
     name: str, texts: Sequence[str], html: Path | None, task: str | None, loading: Loading, truncate: bool
 ) -> tuple[Model, Session]:
-    if len(texts) > 2:
-        raise DataError(f"give one text or two, got {len(texts)}; put each in quotes")
+    check_texts(texts)
     if html is not None:
         check_html_path(html)
     with notes(repeats=False):

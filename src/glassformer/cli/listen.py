@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.inputs import check_files
 from glassformer.cli.options import DATA, Json, Options, command, option, pairs_of
 from glassformer.cli.screen import byte_amount, notes, print_json, visible
 from glassformer.errors import ConfigError
@@ -74,6 +75,7 @@ def listen(
     """
     if options.html is not None:
         check_html_path(options.html)
+    check_files(options.data or ())
     with spinner("loading the model"):
         from glassformer.audio.listening import write_sounds
         from glassformer.runs.data import sample_rows

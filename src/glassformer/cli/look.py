@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import whole_texts
+from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.options import (
     Json,
     LengthOptions,
@@ -113,16 +113,20 @@ def look(
     Of a run folder, without a text, it shows the run: training curves, report, errors, and the attention of its best
     model in the rows with the highest loss; it is evaluated first where it was not.
     """
-    from glassformer.explorer.look import InitialView
-
     if not texts and (Path(model) / CONFIG).is_file():
         look_at_run(Path(model), page, json)
         return
     if not texts:
-        raise DataError(f"{model} is no folder of a run; a model is looked at with a text or two, in quotes; got none")
-    if len(texts) > 2:
-        raise DataError(f"look takes one text or two, got {len(texts)}; put each in quotes")
+        raise DataError(
+            f"{model} is no folder of a run, and no text was given; name a model and a text or two, in quotes: "
+            "glassformer look MODEL 'time flies'"
+        )
+    check_texts(texts)
+    if page.html is not None:
+        check_html_path(page.html)
     exact_layers = page.exact_layers()
+    from glassformer.explorer.look import InitialView
+
     options = {**decoding.given(), **sampling.given()}
     start = InitialView(view=page.view, layer=page.layer, heads=page.head, theme=page.theme, options=options or None)
     with spinner("loading the model"):

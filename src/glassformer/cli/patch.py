@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.inputs import inputs, whole_texts
+from glassformer.cli.inputs import check_texts, inputs, whole_texts
 from glassformer.cli.options import HeadTask, Html, Json, Loading, ModelName, Options, Truncate, command, option
 from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, progress_of, terminal, visible
 from glassformer.errors import ConfigError, DataError
@@ -105,6 +105,7 @@ def patch(
       glassformer patch ./emotion 'i feel furious' --html page.html
     """
     options.check(html)
+    check_texts([clean] if corrupt is None else [clean, corrupt])
     with notes(repeats=False):
         with spinner("loading the model"):
             from glassformer.model import load

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import inputs
+from glassformer.cli.inputs import check_files, inputs
 from glassformer.cli.options import (
     GENERATION,
     LengthOptions,
@@ -163,7 +163,9 @@ def predict(
         from glassformer.tasks import pipeline
         from glassformer.tasks.pipeline_registry import reads_media
 
-    texts = list(input) if reads_media(task) else inputs(input, batch.columns())
+    if media := reads_media(task):
+        check_files(input)
+    texts = list(input) if media else inputs(input, batch.columns())
     options = prediction.given()
     if prediction.plot and (batch.json or batch.output is not None):
         raise ConfigError("--plot draws on the screen; leave it out beside --json and --output")

@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.inputs import naming_columns, whole_texts
+from glassformer.cli.inputs import check_texts, naming_columns, whole_texts
 from glassformer.cli.options import Json, ModelName, Options, columns_of, command, option
 from glassformer.cli.screen import plain_table, print_facts, print_json, show, show_next, terminal, visible
 from glassformer.errors import DataError
@@ -214,6 +214,7 @@ def tokens(
     from glassformer.hub import resolve
     from glassformer.text import Tokenizer
 
+    check_texts([text], most=1)
     stages = Tokenizer.from_folder(resolve(model)).explain(*whole_texts([text]))
     if json:
         print_json(stages.to_dict())

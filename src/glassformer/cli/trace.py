@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from glassformer.cli.inputs import whole_texts
+from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.options import HeadTask, Loading, ModelName, Texts, Truncate, command
 from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, terminal
 from glassformer.progress import spinner
@@ -46,6 +46,7 @@ def trace(
       glassformer trace ./all-MiniLM-L6-v2 'time flies like an arrow'
       glassformer trace ./all-MiniLM-L6-v2 'time flies' 'fruit flies' --taps attn.probs --all
     """
+    check_texts(texts)
     with notes():
         with spinner("loading the model"):
             from glassformer.model import load

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.inputs import check_files
 from glassformer.cli.options import BEAM_SEARCH, Loading, ModelName, Options, Precision, beam_width, command, option
 from glassformer.cli.screen import note, notes
 from glassformer.cli.transcribe_screen import follow, print_transcript, tell_language, write_page
@@ -217,6 +218,7 @@ def _sounds(files: Sequence[str]) -> Iterator[Path]:
     """The files, and those of folders by name. Raises: DataError: none, or standard input beside others."""
     if "-" in files:
         raise ConfigError("- is standard input; it stands alone, with --follow")
+    check_files(files)
     for file in files:
         path = Path(file)
         if not path.is_dir():
