@@ -135,6 +135,35 @@ def test_split_of_a_folder_of_sound_and_of_a_list_in_an_object(tmp_path: Path) -
     assert read_rows(tmp_path / "b" / "train.jsonl").columns == ("text", "label")
 
 
+def test_split_drops_rows_of_which_both_texts_are_repeated(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"q{number % 2},c{number // 2}" for number in range(20)]
+    path.write_text("\n".join(["question,context", *rows, rows[0], "Q1, c0"]) + "\n")
+    for column in ("question", "context"):
+        out = output_of("split", path, "-c", f"text={column}", "--output", tmp_path / column)
+        assert "2 of 22 rows repeat an earlier text and were dropped" in out
+    path.write_text("title,body\n" + "a,b\n" * 2 + "a,c\n" * 20)
+    out = output_of(
+        "split", path, "-c", "text=title", "-c", "text_pair=body", "-o", tmp_path / "b", "--fractions", ".5,.5"
+    )
+    assert "20 of 22 rows repeat" in out
+
+
+def test_split_reads_words_and_missing_texts(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    for same in ("null", '["a", "b"]'):
+        path.write_text(
+            "".join(f'{{"text": {value}}}\n' for value in (same, same, '"c"' if same == "null" else "null"))
+        )
+        out = output_of("split", path, "-c", "text=text", "-o", tmp_path / same[:1], "--fractions", ".5,.5")
+        assert "1 of 3 rows repeat an earlier text" in out
+    path.write_text('{"text": {"a": 1}}\n' * 3)
+    assert (
+        "is {'a': 1}, an object; it must be a text"
+        in run("split", path, "-c", "text=text", "-o", tmp_path / "c").output
+    )
+
+
 def test_split_by_groups_into_another_format(table: Path, tmp_path: Path) -> None:
     output_of(
         "split",

@@ -124,7 +124,7 @@ class SplitOptions(Options):
         None,
         "What a column does, role=column; repeatable. label=mood: stratified split, each label in its share. "
         "group=speaker: no group in two splits; with label, both. text=body: deduplicate, drop rows that repeat an "
-        "earlier text.",
+        "earlier text, of pairs (text_pair=) both.",
         "--column",
         "-c",
     )
@@ -139,7 +139,7 @@ class SplitOptions(Options):
 
     def columns(self) -> dict[str, str]:
         """The column of each role. Raises: ConfigError: no role, or an unknown one."""
-        roles = ["label", "group", "text"]
+        roles = ["label", "group", "text", "text_pair"]
         columns = columns_of([f"{role}={name}" for role, name in pairs_of(self.column, "--column").items()], roles)
         former = {"label": ("--by", self.by), "group": ("--group", self.group), "text": ("--unique", self.unique)}
         return {**columns, **former_columns(**former)}
@@ -161,6 +161,7 @@ def split(
 
     [cyan]glassformer data split calls.jsonl -c group=speaker --fractions 0.9,0.1 --seed 1 --output parts[/]
     """
+    from glassformer.data.report import texts_of, usual_pair
     from glassformer.data.rows import OUTPUT_FORMATS, detect_format, output_format, read_rows, write_rows
     from glassformer.data.splits import column_values, deduplicate
     from glassformer.data.splits import split as split_rows
@@ -169,7 +170,8 @@ def split(
     with notes():
         rows: RowSequence = read_rows(file, **reading.reading())
     if "text" in columns:
-        unique_rows = deduplicate(column_values(rows, columns["text"], "text"))
+        read = [columns["text"], columns.get("text_pair") or usual_pair(columns["text"], [rows])]
+        unique_rows = deduplicate(*(texts_of(rows, column) for column in read if column is not None))
         typer.echo(f"{len(rows) - len(unique_rows):,} of {len(rows):,} rows repeat an earlier text and were dropped")
         rows = rows.select(unique_rows)
     with spinner("splitting"):

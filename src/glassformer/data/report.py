@@ -176,7 +176,7 @@ def inspect_rows(
     if not files:
         raise DataError("there is no file to look at; name one")
     collector = FindingCollector()
-    texts = [text] if (pair := text_pair or _usual_pair(text, list(files.values()))) is None else [text, pair]
+    texts = [text] if (pair := text_pair or usual_pair(text, list(files.values()))) is None else [text, pair]
     reports = tuple(_file_report(name, rows, texts, label, tokens, limit, collector) for name, rows in files.items())
     findings = [
         *collector.findings(list(files)),
@@ -206,7 +206,7 @@ def usual_columns(files: Sequence[RowSequence]) -> dict[str, str]:
     return {"text": texts[0] if absent else "text", **({"label": "label"} if classes else {})}
 
 
-def _usual_pair(text: str, files: Sequence[RowSequence]) -> str | None:
+def usual_pair(text: str, files: Sequence[RowSequence]) -> str | None:
     """The column that is read along with `text`, where every file has it."""
     others = {**PAIRS, **{second: first for first, second in PAIRS.items()}}
     pair = others.get(text)
@@ -266,6 +266,15 @@ def _file_report(
         },
         np.array([-1 if name is None else index_of[name] for name in row_class], dtype=np.int64),
     )
+
+
+def texts_of(rows: RowSequence, column: str) -> list[str]:
+    """The texts of a column; of a list its words, and of a missing value an empty one.
+
+    Raises: DataError: no such column, or a value that is not a text, with its line.
+    """
+    check_column(rows.file(0), column, rows.columns, "text")
+    return [_text_of(row.get(column), column, rows, index) for index, row in enumerate(rows)]
 
 
 def _text_of(value: Any, column: str, rows: RowSequence, index: int) -> str:

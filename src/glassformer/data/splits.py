@@ -363,8 +363,13 @@ def leaks(known: Iterable[str], test: Iterable[str]) -> list[tuple[int, int]]:
     return [(seen[key], number) for number, key in enumerate(map(text_digest, test)) if key in seen]
 
 
-def deduplicate(texts: Iterable[str]) -> list[int]:
-    """The indices of the first occurrence of each normalised text."""
+def deduplicate(texts: Iterable[str], pairs: Iterable[str] | None = None) -> list[int]:
+    """The indices of the first occurrence of each normalised text; of rows with second texts, of each pair.
+
+    Args: pairs: the second texts, such as the contexts of questions
+    """
+    if pairs is not None:
+        texts = (f"{text} \0 {pair}" for text, pair in zip(texts, pairs, strict=True))
     return list(_first_occurrences(texts).values())
 
 
