@@ -83,6 +83,15 @@ def test_what_is_known_of_encoded_audio(model: Model) -> None:
     assert sound.dtype == torch.float32 and sound.shape == (15_992,)  # an odd stride leaves out the last samples
 
 
+def test_codes_and_sounds_can_be_trained_on(model: Model) -> None:
+    encoded = model.encode_audio(np.zeros(4_000, np.float32), sample_rate_hz=16_000)
+    for x in (encoded.latents, encoded.codes, model.decode_audio(encoded)):
+        assert not x.is_inference()
+    weight = torch.ones(1, requires_grad=True)
+    (model.decode_audio(encoded) * weight).square().sum().backward()
+    assert weight.grad is not None
+
+
 def test_fewer_codebooks_are_the_first_ones(model: Model) -> None:
     sound = noise(4_000)
     every = model.encode_audio(sound, sample_rate_hz=16_000).codes

@@ -95,7 +95,7 @@ def encode_audio(
             wave = torch.from_numpy(block).to(weight.device)
             yield wave.reshape(len(block), -1).T[None]  # [1, C, n]
 
-    with torch.inference_mode(), eval_mode(codec):
+    with torch.no_grad(), eval_mode(codec):  # a caller may train on the result
         for frames, scale in codec.encode_blocks(counted()):
             quantized = codec.quantizer(frames, Flow(), codebooks)
             codes.append(quantized.codes[0])
@@ -129,7 +129,7 @@ def decode_audio(network: Network, codes: Tensor | EncodedAudio, scales: Tensor 
         )
     given = scales if encoded is None or scales is not None else encoded.scales
     loudness = _check_scales(codec, given, checked.shape[1])
-    with torch.inference_mode(), eval_mode(codec):
+    with torch.no_grad(), eval_mode(codec):  # a caller may train on the result
         wave = torch.cat(list(codec.decode_blocks(checked[None], loudness)), 2)[0].float().cpu()
     return (wave[0] if len(wave) == 1 else wave)[..., : None if encoded is None else encoded.samples]
 
