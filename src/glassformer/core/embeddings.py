@@ -105,7 +105,7 @@ class Embedding(Node):
         x = self.norm_and_dropout(x)
         return self.tap(flow, "out", x if self.projection is None else self.projection(x))
 
-    def token_positions(self, ids: Int[Tensor, "B T"], flow: Flow) -> Int[Tensor, "B T"]:
+    def token_positions(self, ids: Int[Tensor, "B T"], flow: Flow) -> Int[Tensor, "#B T"]:
         """Position ids of these tokens: as the flow counts them; without padding, where its id takes no position.
 
         Then masks do not matter, except for tokens in the cache, whose ids are not known any more; and vectors in the
