@@ -247,3 +247,19 @@ def test_what_is_refused(model: Model, options: dict[str, Any], kind: type[Excep
         model.encode(TEXTS[:1], **options)
     with pytest.raises(UnsupportedError, match="pairs are scored by a model for text-classification"):
         model.score([("a", "b")])
+
+
+def test_a_sentence_encoder_ranks_by_the_similarity_of_its_vectors(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer, util
+
+    folder = tiny_folder(tmp_path)
+    model, reference = glassformer.load(folder), SentenceTransformer(str(folder), device="cpu")
+    documents = [*TEXTS, "fruit", "a banana"]
+    ranking = model.rank("time", documents, top_k=3, return_documents=True)
+    expected = util.semantic_search(reference.encode_query(["time"]), reference.encode_document(documents), top_k=3)[0]
+    assert [each["text"] for each in ranking] == [documents[each["corpus_id"]] for each in expected]
+    assert [each["score"] for each in ranking] == pytest.approx([float(each["score"]) for each in expected], abs=1e-5)
+    assert model.rank("time", []) == []
+    assert len(model.rank("time", documents, prompt="a ", truncate_dim=4)) == len(documents)
+    with pytest.raises(DataError, match="text 0 is 3"):
+        model.rank(3, documents)  # type: ignore[arg-type]

@@ -245,18 +245,37 @@ class SentenceEncoder(PretrainedModel):
         return torch.stack([rows[i] for i in range(len(pairs))])
 
     def rank(
-        self, query: str, documents: Iterable[str], *, top_k: int | None = None, return_documents: bool = False
+        self,
+        query: str,
+        documents: Iterable[str],
+        *,
+        top_k: int | None = None,
+        return_documents: bool = False,
+        **options: Any,
     ) -> list[dict[str, Any]]:
         """Documents by how well they answer a query, the best first: {"corpus_id", "score"}, and "text" if asked.
 
-        Raises: as `score`; UnsupportedError: the head has several labels. ConfigError: `top_k` below 1.
+        A classifier of pairs reads the query with each document (cross-encoder); any other model compares the vectors
+        of `encode_query` and `encode_document` (bi-encoder).
+
+        Args:
+            top_k: how many documents, the best; None = all.
+            options: of `encode`, where vectors are compared.
+        Raises: as `score` or `encode`; UnsupportedError: the head has several labels. ConfigError: `top_k` below 1.
         """
         if top_k is not None:
             check_count("top_k", top_k)
         documents = check_texts(documents)
-        scores = self.score([(query, document) for document in documents])
-        if scores.ndim > 1:
-            raise UnsupportedError(f"a ranking needs one score a pair; this model has {scores.shape[1]} labels")
+        if self.task == "text-classification":
+            if options:
+                raise ConfigError(f"{min(options)} is for models that compare vectors; this one reads pairs of texts")
+            scores = self.score([(query, document) for document in documents])
+            if scores.ndim > 1:
+                raise UnsupportedError(f"a ranking needs one score a pair; this model has {scores.shape[1]} labels")
+        else:
+            (query,) = check_texts([query])
+            vectors = self.encode_query([query], **options), self.encode_document(documents, **options)
+            scores = self.similarity(*vectors)[0].numpy()
         order = np.argsort(-scores, kind="stable")[:top_k]
         texts = [{"text": documents[i]} if return_documents else {} for i in order]
         return [{"corpus_id": int(i), "score": float(scores[i]), **text} for i, text in zip(order, texts, strict=True)]

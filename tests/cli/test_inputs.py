@@ -88,7 +88,7 @@ COMMANDS = [
     ("bench", ["--data", "missing.csv"], "missing.csv: no such file"),
     ("encode", ["missing.txt", "--output", "out.npy"], "missing.txt"),
     ("embed-map", ["missing.txt"], "missing.txt: no such file"),
-    ("similar", ["only one"], "2 to 1,000 texts"),
+    ("similar", ["only one"], "compares texts, and got one"),
     ("export", ["--output", "here.txt"], "here.txt: is a file; --output names a folder"),
 ]
 

@@ -41,10 +41,24 @@ def test_several_texts_are_a_table(minilm: Path, command: Command, tmp_path: Pat
     assert "1.000" in command("similar", minilm, A, tmp_path / "others.txt").stdout
 
 
+def test_of_many_texts_the_nearest_to_the_first(minilm: Path, command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "lines.txt"
+    lines = [f"the stock of company {number} fell" for number in range(40)]
+    lines[17] = B
+    file.write_text("\n".join(lines) + "\n")
+    found = json.loads(command("similar", minilm, A, file, "--top", 3, "--json").stdout)
+    assert (found["texts"], found["nearest"][0]["number"], found["nearest"][0]["text"]) == (40, 18, B)
+    expected = load(minilm).explain_similarity(A, B).similarity
+    assert found["nearest"][0]["score"] == pytest.approx(expected, abs=1e-6)
+    shown = command("similar", minilm, A, file, "--top", 3)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count("the stock of company") == 2 and B in shown.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([A], "takes 2 to 1,000 texts, got 1"),
+        ([A], "compares texts, and got one"),
         ([A, B, "third", "--words"], "give two texts"),
         ([A, B, "third", "--html", "page.html"], "give two texts"),
         ([A, B, "--html", "page.html", "--prompt", "query: "], "leave --measure and the prompt out"),

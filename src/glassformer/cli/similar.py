@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from glassformer.inspect.similarity import SimilarityMap
     from glassformer.model import Model
 
-MAX_TEXTS = 1_000
-SHOWN_TEXTS = 12
+TABLE_TEXTS = 12
+"""Texts of a table that compares each with each; of more, the nearest to the first are listed."""
 BAR = 16
 
 
@@ -29,7 +29,7 @@ class SimilarityOptions(Options):
     """How texts are compared, and what is shown."""
 
     words: bool = option(False, "Whole words instead of tokens.")
-    top: int = option(10, "How many pairs of tokens are listed.", min=1)
+    top: int = option(10, "How many pairs of tokens, or nearest texts, are listed.", min=1)
     measure: str | None = option(None, "What is explained: cosine or dot. Default: as the model compares vectors.")
     prompt: str | None = option(None, "Prompt: put before each text, such as 'query: '.")
     prompt_name: str | None = option(None, "Prompt by its name in the model's config_sentence_transformers.json.")
@@ -53,19 +53,19 @@ def similar(
 ) -> None:
     """Explain the similarity of two texts: a token × token map whose cells sum to the cosine.
 
-    Of more than two texts, a table of the similarity of each to each.
+    Of 3 to 12 texts, a table of the similarity of each to each; of more, those nearest to the first (semantic search).
 
     Examples:
 
     [cyan]glassformer similar MODEL 'a man plays guitar' 'someone plays an instrument'[/]
 
-    [cyan]glassformer similar MODEL 'a query' answers.txt --json[/]
+    [cyan]glassformer similar MODEL 'a query' sentences.txt --top 5[/]  the lines nearest to a query
     """
     read = inputs(texts)
     if not all(isinstance(text, str) for text in read):
         raise DataError("similar compares texts; give texts, not conversations or lists of words")
-    if not 2 <= len(read) <= MAX_TEXTS:
-        raise DataError(f"similar takes 2 to {MAX_TEXTS:,} texts, got {len(read):,}; of more, encode makes the vectors")
+    if len(read) < 2:
+        raise DataError("similar compares texts, and got one; give two, or a query and a file with a text per line")
     if len(read) > 2 and (options.words or options.measure or options.html):
         raise ConfigError("--words, --measure and --html are about the similarity of two texts; give two texts")
     if options.html and (options.measure or options.prompt is not None or options.prompt_name):
@@ -82,8 +82,10 @@ def similar(
         elif len(read) == 2:
             explained = loaded.explain_similarity(read[0], read[1], **options.asked())
             _show(explained.words() if options.words else explained, options.top, json)
-        else:
+        elif len(read) <= TABLE_TEXTS:
             _show_table(loaded, read, options, json)
+        else:
+            _show_nearest(loaded, read[0], read[1:], options, json)
 
 
 def _show(explained: SimilarityMap, top: int, json: bool) -> None:
@@ -125,11 +127,24 @@ def _show_table(model: Model, texts: list[str], options: SimilarityOptions, json
     if json:
         print_json({"measure": model.similarity_fn_name, "texts": texts, "similarities": table}, indent=None)
         return
-    if len(texts) > SHOWN_TEXTS:
-        raise DataError(f"{len(texts):,} texts make a table too wide for a terminal; --json prints it")
     console = terminal()
     for i, text in enumerate(texts, 1):
         console.print(text_of(f"{i:>3}  {visible(text)}"))
     console.print()
     rows = [[str(i), *(f"{x:z.3f}" for x in row)] for i, row in enumerate(table, 1)]
     console.print(rows_table([model.similarity_fn_name, *map(str, range(1, len(texts) + 1))], rows))
+
+
+def _show_nearest(model: Model, query: str, documents: list[str], options: SimilarityOptions, json: bool) -> None:
+    """The texts nearest to the first, best first, with their numbers among the others from 1."""
+    prompts = {"prompt": options.prompt, "prompt_name": options.prompt_name}
+    given = {name: prompt for name, prompt in prompts.items() if prompt is not None}
+    ranking = model.rank(query, documents, top_k=options.top, return_documents=True, **given)
+    nearest = [{"number": each["corpus_id"] + 1, "score": each["score"], "text": each["text"]} for each in ranking]
+    if json:
+        print_json({"query": query, "texts": len(documents), "nearest": nearest})
+        return
+    console = terminal()
+    console.print(text_of(f"of {len(documents):,} texts, the nearest to: {visible(query)}"), end="\n\n")
+    rows = [[f"{each['score']:.4f}", f"{each['number']:,}", visible(each["text"])] for each in nearest]
+    console.print(rows_table(["score", "text", ""], rows, left=3))
