@@ -12,7 +12,9 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.files.parsing import parse_dataclass
+from glassformer.models import TASK_ALIASES
 from glassformer.runs.config import RunConfig, TrainingOptions, parse_config
+from glassformer.tasks.pipeline_registry import canonical_task
 
 
 def test_options_survive_a_round_trip() -> None:
@@ -67,3 +69,23 @@ def test_a_message_is_short_however_large_the_value() -> None:
         with pytest.raises(ConfigError, match="a configuration holds names and values; got") as caught:
             parse_config(value)  # type: ignore[arg-type]
         assert len(str(caught.value)) < 2_000
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("classify", "classify"),
+        ("text-classification", "classify"),
+        ("sentiment-analysis", "classify"),
+        ("token-classification", "tag"),
+        ("ner", "tag"),
+        ("automatic-speech-recognition", "transcribe"),
+        ("summarization", "summarise"),
+        ("pedals", "pedals"),
+    ],
+)
+def test_a_task_has_one_name_whichever_is_given(name: str, task: str) -> None:
+    config = parse_config({"task": name, "model": "some", "output": "runs/x", "data": {"train": "rows.csv"}})
+    assert config.task == task
+    if name in TASK_ALIASES:
+        assert canonical_task(name) == canonical_task(task)

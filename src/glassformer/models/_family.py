@@ -36,6 +36,7 @@ TASK_ALIASES = {
     "sentiment-analysis": "text-classification",
     "summarise": "summarization",
     "tag": "token-classification",
+    "transcribe": "automatic-speech-recognition",
     "translate": "translation",
 }
 """Short names of tasks → Hugging Face pipeline names."""

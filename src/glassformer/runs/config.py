@@ -23,7 +23,7 @@ from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 from glassformer.files.parsing import convert, keyword_types, parse_dataclass
-from glassformer.tasks.base import Task, task_class
+from glassformer.tasks.base import Task, task_class, task_name
 
 ScheduleName = Literal["constant", "linear", "cosine", "inverse-sqrt", "noam"]
 
@@ -317,6 +317,8 @@ def parse_config(values: Mapping[str, Any]) -> RunConfig:
             if not isinstance(explicit, Mapping):
                 raise ConfigError(f"{key}: expected names and values, got {safe_repr(explicit)}")
             merged[key] = {**defaults, **explicit}
+    if isinstance(merged.get("task"), str):
+        merged["task"] = task_name(merged["task"])
     return parse_dataclass(RunConfig, merged)
 
 

@@ -30,6 +30,7 @@ from glassformer.deprecation import former_attributes, warn_former
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.model import Model
+from glassformer.models import TASK_ALIASES
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, collate_inputs, run_examples
 from glassformer.tasks.predictions import Prediction, is_readable
@@ -311,11 +312,18 @@ TASKS: dict[str, str | type[Task]] = {
 """Name, as in `glassformer train --task`, → a class, or where it stands here, imported on first use."""
 
 
+def task_name(name: str) -> str:
+    """The name that `TASKS` has for a task, of it or of Hugging Face's: "text-classification" is "classify"."""
+    theirs = {TASK_ALIASES[task]: task for task in TASKS if task in TASK_ALIASES}
+    return name if name in TASKS else theirs.get(TASK_ALIASES.get(name, name), name)
+
+
 def task_class(name: str) -> type[Task]:
-    """The class of a task.
+    """The class of a task, by its name here or in Hugging Face transformers.
 
     Raises: ConfigError: there is no such task.
     """
+    name = task_name(name)
     if name not in TASKS:
         raise ConfigError(f"task is {safe_repr(name)}{nearest(name, TASKS)}; allowed: {', '.join(TASKS)}")
     entry = TASKS[name]
@@ -347,7 +355,7 @@ def judge_of(name: str, task: Task, **options: Any) -> Task:
 
 def check_evaluates(name: str) -> None:
     """Raises: UnsupportedError: a task without an evaluation, or one that there is not."""
-    if name not in TASKS or task_class(name).EVALUATION is None:
+    if task_name(name) not in TASKS or task_class(name).EVALUATION is None:
         able = [other for other in TASKS if task_class(other).EVALUATION is not None]
         raise UnsupportedError(
             f"the task {safe_repr(name)} cannot be evaluated{nearest(name, able)}; those that can: {', '.join(able)}"
