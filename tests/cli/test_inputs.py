@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.cli.inputs import whole_texts
+from glassformer.cli.inputs import role_inputs, whole_texts
 from glassformer.errors import DataError
 from tests.cli.conftest import Command
 
@@ -119,3 +119,18 @@ def test_of_a_task(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyP
     ):
         code, _, error = command(*arguments)
         assert code == 2 and message in error and NO_MODEL not in error
+
+
+def test_parts_of_an_input_are_texts_tables_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("games.csv").write_text("year,city\n1896,Athens\n1900,Paris\n")
+    Path("words.json").write_text('[["Total", [70, 900, 120, 920]]]')
+    Path("broken.json").write_text("[")
+    asked = {"query": "where?", "table": [{"year": "1896", "city": "Athens"}, {"year": "1900", "city": "Paris"}]}
+    assert role_inputs(["where?", "games.csv"], {"query": "text", "table": "table"}, {}) == [asked]
+    page = {"question": "text", "word_boxes": "json"}
+    words = [["Total", [70, 900, 120, 920]]]
+    assert role_inputs(["total?", "words.json"], page, {}) == [{"question": "total?", "word_boxes": words}]
+    for file, message in (("broken.json", "is not valid JSON"), ("missing.json", "no such file")):
+        with pytest.raises(DataError, match=message):
+            role_inputs(["total?", file], page, {})

@@ -348,3 +348,30 @@ def test_pictures_and_sounds_are_files(tmp_path: Path, capsys: Any) -> None:
     assert isinstance(json.loads(capsys.readouterr().out)["results"]["text"], str)
     with pytest.raises(DataError, match=r"nosuch\.png"):
         predict("image-classification", str(vit), [str(tmp_path / "nosuch.png")])
+
+
+def test_a_question_and_its_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    model = make_folder(tmp_path / "qa", "bert", task="question-answering", max_position_embeddings=40)
+    context = "time flies like an arrow"
+    asked = pipeline("question-answering", model)
+    expected = asked(question="time", context=context, top_k=2)
+    monkeypatch.chdir(tmp_path)
+    Path("context.txt").write_text(context + "\n")
+    for given in (context, "context.txt"):
+        done = command("predict", "answer", model, "time", given, "--top-k", 2)
+        assert done.returncode == 0, done.stderr
+        shown = [f"{each.score:7.2%}  {each.answer}  {each.start}-{each.end}" for each in expected]
+        assert done.stdout.splitlines() == shown
+    rows = [{"question": "time", "passage": context}, {"question": "fruit", "passage": "fruit flies"}]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = command("predict", "answer", model, "rows.jsonl", "--column", "context=passage", "--json")
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["text"] for each in told] == [{"question": x["question"], "context": x["passage"]} for x in rows]
+    assert told[0]["results"]["answer"] == expected[0].answer
+    for arguments, message in (
+        (["time"], "give question and context, each in quotes or as a file"),
+        (["rows.jsonl"], "say which one it is: --column context=NAME"),
+        (["rows.jsonl", "--column", "text=passage"], "with a role of question, context"),
+    ):
+        done = command("predict", "answer", model, *arguments)
+        assert done.returncode == 2 and message in done.stderr

@@ -9,6 +9,7 @@ Commands about one text or two read a file, or standard input, as one text: `who
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,6 +67,47 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
             f"--column text_pair= names a column, {pair!r}; pairs come from tables and .jsonl, each row with both texts"
         )
     return texts
+
+
+def role_inputs(arguments: Sequence[str], roles: Mapping[str, str], columns: Mapping[str, str]) -> list[Any]:
+    """Read inputs of several parts, such as a question and its context: those of a table's rows, or one as arguments.
+
+    Args:
+        roles: what each part is, by its name, in the order of the arguments: a "text", a "table", or "json".
+        columns: the column of each part in a table.
+    Raises: DataError: another number of arguments, or a file that is not what its part needs.
+    """
+    if len(arguments) == 1 and is_table(arguments[0]) and _is_file(arguments[0]):
+        return _not_empty(_role_rows(Path(arguments[0]), columns), arguments[0])
+    if len(arguments) != len(roles):
+        raise DataError(
+            f"give {' and '.join(roles)}, each in quotes or as a file, or one table (.csv, .jsonl, …) with these "
+            f"columns; got {len(arguments)} arguments"
+        )
+    return [{role: _read_part(kind, given) for (role, kind), given in zip(roles.items(), arguments, strict=True)}]
+
+
+def _role_rows(file: Path, columns: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    from glassformer.data.rows import read_rows
+
+    with naming_columns(columns):
+        for row in read_rows(file, columns=tuple(columns.values()), limit=NO_LIMIT):
+            yield {role: row[column] for role, column in columns.items()}
+
+
+def _read_part(kind: str, argument: str) -> Any:
+    """A part of an input: a text, the rows of a table, or the value of a JSON file."""
+    if kind == "text":
+        return _whole_text(argument)
+    check_files([argument])
+    if kind == "table":
+        from glassformer.data.rows import read_rows
+
+        return [dict(row) for row in read_rows(Path(argument), limit=NO_LIMIT)]
+    try:
+        return json.loads(_decoded(read_bytes(Path(argument), DataError), argument))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{argument}: is not valid JSON ({str(error)[:80]})") from error
 
 
 def check_texts(arguments: Sequence[str], most: int = 2) -> None:

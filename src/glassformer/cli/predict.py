@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import check_files, inputs
+from glassformer.cli.inputs import check_files, inputs, role_inputs
 from glassformer.cli.options import (
     GENERATION,
     LengthOptions,
@@ -45,15 +45,16 @@ MAX_TEXT = 200
 TaskName = Annotated[
     str,
     typer.Argument(
-        help="Task: classify, tag, features, fill, summarise, translate, translation_en_to_de, generate, pedals; or "
-        "its Hugging Face name: text-classification, …"
+        help="Task: classify, tag, answer, features, fill, summarise, translate, translation_en_to_de, generate, "
+        "transcribe, pedals; or its Hugging Face name: text-classification, …"
     ),
 ]
 Input = Annotated[
     list[str],
     typer.Argument(
         help="Input texts, in quotes; files: .txt (one text per line), .jsonl, .json, .csv, .tsv, .parquet, .conll; "
-        "- reads standard input, one text per line. Of tasks of pictures and sounds: their files."
+        "- reads standard input, one text per line. Of tasks of pictures and sounds: their files. Of answer: question "
+        "and context, each in quotes or as a file, or a table with these columns."
     ),
 ]
 
@@ -75,9 +76,9 @@ class FileOptions(Options):
     resume: bool = option(False, "Resume: continue after the last prediction in the output file.", panel=BATCH)
     overwrite: bool = option(False, "Overwrite the output file.", panel=BATCH)
 
-    def columns(self) -> dict[str, str]:
-        """The column of each role."""
-        columns = columns_of(self.column, ("text", "text_pair"))
+    def columns(self, roles: Sequence[str]) -> dict[str, str]:
+        """The column of each of these roles that is named."""
+        columns = columns_of(self.column, roles)
         if self.pair is not None:
             warn_former("--pair", f"--column text_pair={self.pair}")
             columns["text_pair"] = self.pair
@@ -153,6 +154,10 @@ def predict(
 
     [cyan]glassformer predict fill MODEL 'Time [MASK] like an arrow.' --target flies --target goes[/]
 
+    [cyan]glassformer predict answer MODEL 'Who wrote Emma?' 'Emma is a novel by Jane Austen.'[/]
+
+    [cyan]glassformer predict table-question-answering MODEL 'which city had the games in 1900?' games.csv[/]
+
     [cyan]glassformer predict summarise MODEL articles.csv --column text=body --output summaries.jsonl[/]
 
     [cyan]glassformer predict translation_en_to_de MODEL - --beams 4 < english.txt > german.txt[/]
@@ -161,11 +166,8 @@ def predict(
     """
     with spinner("starting"):
         from glassformer.tasks import pipeline
-        from glassformer.tasks.pipeline_registry import reads_media
 
-    if media := reads_media(task):
-        check_files(input)
-    texts = list(input) if media else inputs(input, batch.columns())
+    texts = _read(task, input, batch)
     options = prediction.given()
     if prediction.plot and (batch.json or batch.output is not None):
         raise ConfigError("--plot draws on the screen; leave it out beside --json and --output")
@@ -183,6 +185,19 @@ def predict(
                 sys.stdout.flush()
         else:
             _print_predictions(pipe, texts, charts=prediction.plot or prediction.all_scores)
+
+
+def _read(task: str, given: Sequence[str], batch: FileOptions) -> list[Any]:
+    """The inputs of a task: texts, files of pictures or sounds, or what has several parts, such as a question."""
+    from glassformer.tasks.pipeline_registry import input_roles, reads_media
+
+    if reads_media(task):
+        check_files(given)
+        return list(given)
+    if roles := input_roles(task):
+        columns = {role: role for role in roles} | batch.columns(list(roles))
+        return role_inputs(given, roles, columns)
+    return inputs(given, batch.columns(("text", "text_pair")))
 
 
 def _write_predictions(pipe: Pipeline, texts: list[Any], output: Path) -> None:
@@ -210,6 +225,8 @@ def _print_predictions(pipe: Pipeline, texts: list[Any], *, charts: bool) -> Non
         elif labels := _labels_in(prediction):
             cells = ", ".join(f"{visible(label.label):{width}}{label.score:8.2%}" for label in labels)
             typer.echo(f"{cells}  {visible(_in_a_line(text))}")
+        elif isinstance(text, dict) and len(texts) > 1:
+            typer.echo(f"{visible(pipe.in_words(prediction)):{width}}  {visible(_in_a_line(text))}")
         else:
             typer.echo(visible(pipe.in_words(prediction)))
         sys.stdout.flush()
@@ -281,7 +298,7 @@ def _json_line(text: Any, prediction: Any) -> str:
 
 def _show_prediction(prediction: Any) -> None:
     """Print all predictions for one text, a line each; a generated text keeps its line breaks."""
-    from glassformer.tasks.results import Entity, Filling, Label, RankedLabels, Result, TaggedToken
+    from glassformer.tasks.results import Entity, ExtractedAnswer, Filling, Label, RankedLabels, Result, TaggedToken
 
     if hasattr(prediction, "shape"):
         typer.echo(f"{' × '.join(map(str, prediction.shape))} numbers; --json or --output gives them")
@@ -304,6 +321,8 @@ def _show_prediction(prediction: Any) -> None:
         elif isinstance(result, (Entity, TaggedToken)):
             name = result.entity_group if isinstance(result, Entity) else result.entity
             typer.echo(f"{visible(name):8}{result.score:7.2%}  {visible(result.word)}  {result.start}-{result.end}")
+        elif isinstance(result, ExtractedAnswer):
+            typer.echo(f"{result.score:7.2%}  {visible(result.text) or '(no answer)'}  {result.start}-{result.end}")
         elif isinstance(result, Result):
             typer.echo(visible_lines(result.text))
 

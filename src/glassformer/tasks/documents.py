@@ -10,7 +10,7 @@ al. 2019, section 4.2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -48,6 +48,7 @@ class DocumentQuestionAnswering(Pipeline):
 
     HEAD = "question-answering"
     WHY = "it does not read words with their places on a page; LayoutLM does"
+    ROLES: ClassVar[Mapping[str, str]] = {"question": "text", "word_boxes": "json"}
     OWN = ("top_k", "max_answer_len", "doc_stride", "max_seq_len", "handle_impossible_answer")
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:

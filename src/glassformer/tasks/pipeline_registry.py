@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,11 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
 def reads_media(task: str) -> bool:
     """Whether the inputs of a task are pictures or sounds."""
     return issubclass(_kind(task)[1], MediaPipeline)
+
+
+def input_roles(task: str) -> Mapping[str, str]:
+    """The parts of an input of a task that has several: see `Pipeline.ROLES`."""
+    return _kind(task)[1].ROLES
 
 
 def canonical_task(task: str) -> str:

@@ -46,6 +46,7 @@ class Pipeline(ABC):
     BODY: the body is enough, whatever head it has · BATCH: how many texts go through the model together
     OWN: its options · EMPTY: what a list of no results says, where that is an answer
     INPUT: what an error calls one of its inputs
+    ROLES: the parts of an input that has several, and what each is: a "text", a "table", or "json"; else empty
     task: by its full name, languages included · options: what holds where a call says nothing
     """
 
@@ -56,6 +57,7 @@ class Pipeline(ABC):
     OWN: ClassVar[tuple[str, ...]] = ()
     EMPTY: ClassVar[str] = ""
     INPUT: ClassVar[str] = "text"
+    ROLES: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, model: Model, task: str, *, batch_size: int | None = None, **options: Any) -> None:
         self.model = model

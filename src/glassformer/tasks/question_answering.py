@@ -9,7 +9,7 @@ Source: Devlin et al. 2019, sections 4.2 and 4.3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -52,6 +52,7 @@ class QuestionAnswering(Pipeline):
     HEAD = "question-answering"
     WHY = "it has no head that finds answers; an encoder such as BERT has one, once it is trained for that"
     BATCH = 64
+    ROLES: ClassVar[Mapping[str, str]] = {"question": "text", "context": "text"}
     OWN = ("top_k", "max_answer_len", "doc_stride", "max_seq_len", "handle_impossible_answer", "align_to_words")
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:

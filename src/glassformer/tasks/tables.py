@@ -13,7 +13,7 @@ Source: Herzig et al. 2020, sections 2 and 3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -50,6 +50,7 @@ class TableQuestionAnswering(Pipeline):
 
     HEAD = "table-question-answering"
     WHY = "it does not read tables; TAPAS does"
+    ROLES: ClassVar[Mapping[str, str]] = {"query": "text", "table": "table"}
     OWN = ("sequential", "truncation", "max_length")
 
     def check(self, options: Mapping[str, Any]) -> None:
