@@ -131,6 +131,14 @@ CONLLU = """# sent_id = 1
 """
 
 
+def test_a_field_of_numbers_that_a_line_does_not_have(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("Ann B-PER\n")
+    for numbers, shown in ((2, "2 "), (-3, "-3 "), (10**300, "10000")):
+        with pytest.raises(DataError, match=f"line 1 has 2 fields, and numbers says field {shown}"):
+            read_rows(path, numbers=numbers)
+
+
 def test_conllu_words_without_ranges_and_empty_nodes(tmp_path: Path) -> None:
     path = tmp_path / "a.conllu"
     path.write_text(CONLLU)

@@ -132,6 +132,10 @@ class Sentences(Format):
 
     def _check_width(self, width: int, lines: LineReader) -> None:
         """Raises: DataError: a line has no field for a column, or one field for two columns."""
+        if self.numbers is not None and not -width <= self.numbers < width:
+            lines.fail(
+                f"has {width} field{'s' * (width != 1)}, and numbers says field {safe_repr(self.numbers)} (from 0)"
+            )
         columns: dict[int, str] = {}
         for name, index in self.fields.items():
             if not -width <= index < width:

@@ -22,7 +22,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_type_hints
 
 from glassformer.data.audio_folder import AudioFolder, is_audio_folder
 from glassformer.data.columnar import HuggingFaceRows, ParquetFile, rows_of_frame
@@ -46,6 +46,7 @@ from glassformer.data.views import ColumnSubset, ConcatenatedRows
 from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import error_reason, safe_repr
+from glassformer.files.parsing import convert
 
 __all__ = ["Row", "RowSequence", "Source", "read_rows", "write_rows"]
 
@@ -63,6 +64,9 @@ LINE_FORMATS: dict[str, tuple[type[Format], dict[str, Any]]] = {
     "glue": (GlueTable, {}),
 }
 """Line-based formats and the default options of each."""
+
+PLAIN_TYPES = (bool, str, str | None, int | None)
+"""Types of options that are checked for every format; formats check those of other types themselves."""
 
 _ENDS = {
     "csv": ".csv",
@@ -277,13 +281,13 @@ def detect_format(path: Path, kind: str | None = None) -> str:
 def make_format(kind: str, options: Mapping[str, Any]) -> Format:
     """Make a line-based format from its options. Raises: ConfigError: an unknown option, or a value of another type."""
     cls, defaults = LINE_FORMATS[kind]
-    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    known, hints = [field.name for field in fields(cls)], get_type_hints(cls)  # type: ignore[arg-type]
     for name in options:
         if name not in known:
             has = f"it has: {', '.join(known)}" if known else "it has none"
             raise ConfigError(f"{safe_repr(name)} is no option of {kind}{nearest(name, known)}; {has}")
-        if isinstance(getattr(cls, name, None), bool) and not isinstance(options[name], bool):
-            raise ConfigError(f"{name} is {safe_repr(options[name])}; it must be true or false")
+        if hints[name] in PLAIN_TYPES:
+            convert(hints[name], options[name], name)
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     return cls(**{**defaults, **values})
 
