@@ -46,6 +46,7 @@ from glassformer.data.views import ColumnSubset, ConcatenatedRows
 from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import error_reason, safe_repr
+from glassformer.files.atomic import new_file
 from glassformer.files.parsing import convert
 
 __all__ = ["Row", "RowSequence", "Source", "read_rows", "write_rows"]
@@ -311,7 +312,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[
     """
     kind = output_format(path)
     try:
-        with path.open("x", encoding="utf-8", newline="") as file:
+        with new_file(path) as file:
             if kind == "jsonl":
                 file.writelines(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
             else:

@@ -19,7 +19,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import file_sha256, read_json_object, read_lines, safe_repr
-from glassformer.files.atomic import disk_errors, remove_folder, write_json
+from glassformer.files.atomic import disk_errors, remove_folder, removed_on_failure, write_json
 from glassformer.files.parsing import parse_dataclass
 
 CARD, FACTS, SUMS = "README.md", "version.json", "SHA256SUMS"
@@ -61,16 +61,17 @@ def write_version(root: Path, version: str, rows: Mapping[Path, int], card: str)
     with disk_errors(folder, DataError):
         remove_folder(unfinished)
         unfinished.mkdir(parents=True)
-        facts = {}
-        for file, count in rows.items():
-            shutil.copyfile(file, unfinished / file.name)
-            copied = unfinished / file.name
-            facts[file.name] = {"rows": count, "bytes": copied.stat().st_size, "sha256": file_sha256(copied)}
-        (unfinished / CARD).write_text(card, encoding="utf-8")
-        write_json(unfinished / FACTS, {"version": version, "files": facts}, DataError)
-        lines = "".join(f"{file_sha256(unfinished / name)}  {name}\n" for name in (*facts, CARD, FACTS))
-        (unfinished / SUMS).write_text(lines, encoding="utf-8")
-        unfinished.rename(folder)
+        with removed_on_failure(unfinished):
+            facts = {}
+            for file, count in rows.items():
+                shutil.copyfile(file, unfinished / file.name)
+                copied = unfinished / file.name
+                facts[file.name] = {"rows": count, "bytes": copied.stat().st_size, "sha256": file_sha256(copied)}
+            (unfinished / CARD).write_text(card, encoding="utf-8")
+            write_json(unfinished / FACTS, {"version": version, "files": facts}, DataError)
+            lines = "".join(f"{file_sha256(unfinished / name)}  {name}\n" for name in (*facts, CARD, FACTS))
+            (unfinished / SUMS).write_text(lines, encoding="utf-8")
+            unfinished.rename(folder)
     return folder
 
 

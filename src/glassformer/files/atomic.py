@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, WeightsError
 from glassformer.files import error_reason
@@ -60,6 +60,22 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     flush_folder(path.parent)
 
 
+@contextmanager
+def new_file(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
+    """A text file that must not be there yet, its line ends as written; it is removed if the block fails.
+
+    Raises: FileExistsError: it is there. OSError: as the system refuses.
+    """
+    with path.open("x", encoding=encoding, newline="") as stream:
+        try:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
 def remove_folder(folder: Path) -> None:
     """Remove a folder that a process which has ended may have left; of a link only the link itself.
 
@@ -69,6 +85,16 @@ def remove_folder(folder: Path) -> None:
         folder.unlink()
     elif folder.exists():
         shutil.rmtree(folder)
+
+
+@contextmanager
+def removed_on_failure(folder: Path) -> Iterator[None]:
+    """Remove a folder that the block fills, if the block fails."""
+    try:
+        yield
+    except BaseException:
+        remove_folder(folder)
+        raise
 
 
 def write_text(path: Path, text: str) -> None:

@@ -71,8 +71,8 @@ def count_ngrams(
         raise ConfigError(f"the order of an n-gram model is {order}; it must be at least 1, and 3 to 5 is usual")
     words, ids = _encode(texts, folder / "words", min_count, max_words, progress)
     orders = [OrderCounts(np.arange(len(words)), np.bincount(ids, minlength=len(words)))]
-    places = np.lib.format.open_memmap(folder / "places.npy", "w+", np.int32, (len(ids),))
-    places[:] = ids
+    np.asarray(ids).tofile(folder / "places")  # written first: a full disk would end the process at a mapped page
+    places = np.memmap(folder / "places", np.int32, "r+")
     for n in range(2, order + 1):
         counter = SortedCounter(folder, f"order{n}", max(memory_bytes // 64, 1_000))
         for _, keys in _keys(ids, places):

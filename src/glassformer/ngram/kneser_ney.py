@@ -21,7 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
+from glassformer.files.atomic import disk_errors
 from glassformer.ngram.counts import BEGIN_ID, NgramCounts, OrderCounts, Progress, count_ngrams
 from glassformer.ngram.model import NgramModel, NgramTable
 
@@ -52,8 +53,10 @@ def train_ngram(
         min_count, max_words, memory_bytes, progress: see `count_ngrams`
         discounts: for counts of 1, 2, and 3 or more, of each order; None = estimated
         folder: for temporary files of some 20 bytes a word and n-gram; None = the system's
+    Raises: ConfigError, DataError: as `count_ngrams`; DataError: the disk is full.
     """
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+    counting = disk_errors(folder or tempfile.gettempdir(), DataError, "what is counted")
+    with counting, tempfile.TemporaryDirectory(dir=folder) as temporary:
         counts = count_ngrams(
             texts,
             order,

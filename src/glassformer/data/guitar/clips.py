@@ -33,6 +33,7 @@ from glassformer.data.guitar.strings import Guitar, body, pluck, soften
 from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, Schema
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import error_reason, safe_repr
+from glassformer.files.atomic import removed_on_failure
 
 LEVELS = (0.4, 0.9)
 """The range of the peak of a clip; full scale is 1."""
@@ -153,7 +154,7 @@ class ClipRows(RowSequence):
         """
         try:
             folder.mkdir(parents=True)
-            with (folder / "metadata.jsonl").open("x", encoding="utf-8") as table:
+            with removed_on_failure(folder), (folder / "metadata.jsonl").open("x", encoding="utf-8") as table:
                 for index, clip in enumerate(self.items()):
                     name = f"{index:06}.wav"
                     with wave.open(str(folder / name), "wb") as file:

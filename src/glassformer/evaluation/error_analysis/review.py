@@ -33,6 +33,7 @@ from glassformer.evaluation.error_analysis.errors import (
     label_kind,
 )
 from glassformer.files import error_reason, open_regular_file, safe_repr
+from glassformer.files.atomic import new_file
 from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
 
 DEFAULT_ROWS = 100
@@ -61,7 +62,7 @@ def write_sheet(path: Path, records: Sequence[Prediction], worst: int = DEFAULT_
     columns += ["probability", "loss", "correction", "comment"]
     try:
         # utf-8-sig: with the mark by which spreadsheets know UTF-8
-        with path.open("x", encoding="utf-8-sig", newline="") as file:
+        with new_file(path, "utf-8-sig") as file:
             table = csv.writer(file, lineterminator="\r\n")
             table.writerow(columns)
             for record in chosen:
