@@ -31,7 +31,7 @@ from glassformer import (
     load,
 )
 from glassformer.core.cache import KeyValueCache
-from glassformer.errors import MissingPartError
+from glassformer.errors import MissingModelError, MissingPartError, UnknownNameError, UnknownOptionError
 from tests.cli.conftest import run_here
 from tests.e2e.tiny_models import make_folder, word_tokenizer
 
@@ -86,7 +86,7 @@ def change(folder: Path, **values: Any) -> Path:
 @pytest.mark.parametrize(
     "name, error, message",
     [
-        ("no/such/folder", DataError, "no such folder"),
+        ("no/such/folder", MissingModelError, "no such folder"),
         ("", DataError, "is empty; give a folder, or a name on the Hub"),
         ("a\0b", DataError, "NUL"),
         ("x" * 5_000, DataError, "cannot be a folder"),
@@ -258,8 +258,8 @@ WRONG: list[tuple[dict[str, Any], Error, str]] = [
     ({"classifier_dropout": "0.1"}, ConfigError, "classifier_dropout is '0.1'"),
     ({"layer_norm_eps": -1e-5}, ConfigError, "layer_norm_eps is -1e-05; it must be a number from 0 up"),
     ({"layer_norm_eps": None}, None, ""),  # type: ignore[list-item]  # null is as good as absent
-    ({"hidden_act": "os.system"}, UnsupportedError, "activation 'os.system' is not supported"),
-    ({"hidden_act": "gelo"}, UnsupportedError, "nearest: 'gelu'"),
+    ({"hidden_act": "os.system"}, UnknownNameError, "activation 'os.system' is not supported"),
+    ({"hidden_act": "gelo"}, UnknownNameError, "nearest: 'gelu'"),
     ({"hidden_act": {"a": 1}}, ConfigError, "hidden_act is {'a': 1}; it must be a string"),
     ({"is_decoder": "yes"}, UnsupportedError, "is_decoder = 'yes' is not supported for a 'bert' model"),
     ({"position_embedding_type": "relative_key"}, UnsupportedError, "position_embedding_type = 'relative_key'"),
@@ -574,7 +574,7 @@ IDS = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0]])
         ({"input_ids": IDS, "position_ids": IDS + 15}, DataError, "position_ids holds numbers from 15 to 21; allow"),
         ({"input_ids": IDS, "position_ids": IDS[:, :1]}, DataError, "position_ids has shape [2, 1]"),
         ({"input_ids": IDS, "inputs_embeds": IDS}, ConfigError, "are two forms of one input; give one of them"),
-        ({"input_ids": IDS, "head_mask": IDS}, ConfigError, "replace what a head gives with a tape"),
+        ({"input_ids": IDS, "head_mask": IDS}, UnknownOptionError, "replace what a head gives with a tape"),
         ({"input_ids": IDS, "inputs_embeds": 1}, ConfigError, "give one of them"),
         ({"input_ids": IDS, "tape": "*.probs"}, ConfigError, "tape is '*.probs'; it must be a Tape"),
         ({"input_ids": IDS, "tape": Tape("blocks.9.out")}, ConfigError, "no tap matches 'blocks.9.out'; nearest: "),
@@ -681,7 +681,7 @@ def test_labels_without_a_head(whole: dict[str, Path]) -> None:
         (IDS[0], {}, DataError, "input_ids is int64 of shape [4]"),
         (IDS + 20, {}, DataError, "allowed: 0 to 19"),
         (TEXT, {"max_new_tokens": -1}, ConfigError, "max_new_tokens is -1; it must be a whole number from 0 up"),
-        (TEXT, {"temprature": 0.7}, ConfigError, "generate(…) takes no 'temprature'; nearest: 'temperature'"),
+        (TEXT, {"temprature": 0.7}, UnknownOptionError, "generate(…) takes no 'temprature'; nearest: 'temperature'"),
         (TEXT, {"temperature": 0.7}, ConfigError, "greedy search does not sample; add do_sample=True"),
         (TEXT, {"max_new_tokens": 2.0}, ConfigError, "max_new_tokens is 2.0"),
         (TEXT, {"max_new_tokens": 13}, DataError, "the model has 16 positions; shorten the prompt, or ask for at most"),
