@@ -12,6 +12,7 @@ import pytest
 
 from glassformer.errors import DataError
 from glassformer.hub import resolve
+from glassformer.hub.find import packaged_name
 
 
 def test_a_folder_that_exists_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,6 +151,8 @@ def test_a_name_of_the_hub_finds_the_package_that_carries_the_model(
     for name in ("sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2"):
         (package / "model" / "config.json").write_text("{}")
         assert resolve(name, offline=True) == package / "model"
+        assert packaged_name(package / "model") == "sentence-transformers/all-MiniLM-L6-v2"
+        assert packaged_name(tmp_path) is None
         with pytest.raises(DataError):  # a revision is one of the Hub's
             resolve(name, revision="main", offline=True, cache_folder=tmp_path / "cache")
         (package / "model" / "config.json").unlink()

@@ -20,19 +20,20 @@ from glassformer.pages import html_table, page, scroll_region, shown_place
 T = TypeVar("T")
 
 STYLE = """
-:root { color-scheme: light dark; --ink: light-dark(#1c2024, #e6e8ea); --dim: light-dark(#59636d, #9aa4ae);
-  --page: light-dark(#ffffff, #14171a); --card: light-dark(#f5f6f8, #1d2125); --line: light-dark(#dfe3e8, #30363d);
-  --s0: light-dark(#0b6bcb, #6cb2ff); --s1: light-dark(#c2570c, #ffa861); --s2: light-dark(#14805e, #58d3a4);
-  --warn: light-dark(#9a6200, #f0b849); --good: light-dark(#0a7a3d, #5fd08f); }
+:root { color-scheme: light dark; --ink: light-dark(#0f1c2b, #e9eff5); --dim: light-dark(#55657a, #93a4b6);
+  --page: light-dark(#f4f6f9, #0c1117); --card: light-dark(#ffffff, #131a22); --line: light-dark(#d9e0e8, #293441);
+  --s0: light-dark(#0b6b83, #63cddb); --s1: light-dark(#c2410c, #ff9d5c); --s2: light-dark(#6d3fc0, #b99bff);
+  --warn: light-dark(#9a6200, #f0b849); --good: light-dark(#0a6e48, #6fd3a5); }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 62rem; background: var(--page); color: var(--ink);
-  font: 1rem/1.5 system-ui, sans-serif; }
+body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 66rem; background: var(--page); color: var(--ink);
+  font: 15px/1.5 Inter, ui-sans-serif, system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.125rem; margin: 2.75rem 0 .5rem; }
 h3 { font-size: .875rem; margin: 1.25rem 0 .25rem; font-weight: 600; overflow-wrap: anywhere; }
 p { margin: .25rem 0 .75rem; } .dim { color: var(--dim); font-size: .875rem; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .75rem; margin: 1.25rem 0; }
-.tile { background: var(--card); border-radius: .5rem; padding: .75rem .875rem; }
+.tile, .scroll { background: var(--card); border: 1px solid var(--line); border-radius: .75rem; }
+.tile { padding: .75rem .875rem; }
 .tile b { display: block; font-size: 1.375rem; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .tile span { color: var(--dim); font-size: .8125rem; overflow-wrap: anywhere; }
 details, .plain { border-left: .1875rem solid var(--warn); padding: .25rem 0 .25rem .75rem; margin: .5rem 0; }
@@ -43,7 +44,8 @@ summary { cursor: pointer; } details ul { margin: .5rem 0 .25rem; padding: 0; li
 details li { padding: .25rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
 .key { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; font-size: .875rem; color: var(--dim); margin: 0 0 .75rem; }
 .key i { display: inline-block; width: .75rem; height: .75rem; border-radius: .1875rem; margin-right: .375rem; }
-.scroll { overflow-x: auto; } svg { display: block; width: 100%; min-width: 34rem; height: auto; }
+.scroll { overflow-x: auto; padding: .75rem; margin: .5rem 0; }
+svg { display: block; width: 100%; min-width: 34rem; height: auto; }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif; font-variant-numeric: tabular-nums; }
 svg .value { fill: var(--dim); font-size: 11px; } svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
 svg .axis { stroke: var(--dim); } svg .grid { stroke: var(--line); }
@@ -67,7 +69,7 @@ MAX_LOCATIONS = 50  # locations shown for a finding; JSON has more
 
 WIDTH = 720
 LEFT = 150  # margin for names
-RIGHT = 96  # margin for numbers
+RIGHT = 96  # column of numbers, before the bars: of a narrow screen it is not the part that is cut
 MAX_NAME = 22  # characters that fit into the left margin
 
 
@@ -183,8 +185,8 @@ def bars(values: Mapping[str, Sequence[int]], totals: Sequence[int], series: Seq
             width = max(share / largest * (WIDTH - LEFT - RIGHT), 1 if count else 0)
             y = row * pitch + gap / 2 + number * thick
             label = f"{series[number]}: {name}, {count:,} rows, {share:.1%}"
-            elements.append(_rect(f"s{number}", LEFT, y, width, thick - 2, label))
-            elements.append(_text(LEFT + width + 6, y + thick / 2 - 1, f"{count:,} · {share:.1%}", "value"))
+            elements.append(_text(LEFT, y + thick / 2 - 1, f"{count:,} · {share:.1%}", "value"))
+            elements.append(_rect(f"s{number}", LEFT + RIGHT, y, width, thick - 2, label))
     return _svg(len(values) * pitch, elements, f"rows a class in {', '.join(series)}")
 
 

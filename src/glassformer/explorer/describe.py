@@ -13,6 +13,7 @@ from typing import Any
 
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.errors import UnsupportedError
+from glassformer.hub.find import packaged_name
 from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.opening import opening
 from glassformer.inspect.outputs import reads_layers
@@ -197,6 +198,8 @@ def _name(folder: Path | None) -> tuple[str | None, list[str]]:
     if folder is None:
         return None, ["MODEL"]
     path = folder.absolute()
+    if (known := packaged_name(path)) is not None:
+        return known.rpartition("/")[2], [shlex.quote(known)]
     repository = path.parent.parent
     if path.parent.name == "snapshots" and repository.name.startswith("models--"):
         name = repository.name.removeprefix("models--").replace("--", "/")

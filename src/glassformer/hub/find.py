@@ -155,6 +155,11 @@ def _packaged_folder(name: str) -> Path | None:
     return next((folder for folder in folders if (folder / CONFIG).is_file()), None)
 
 
+def packaged_name(folder: Path) -> str | None:
+    """The name on the Hub of the model in this folder, where an installed package carries it."""
+    return next((name for name in PACKAGED if _packaged_folder(name) == folder), None)
+
+
 def similar_models(name: str) -> str:
     """A hint for a model that cannot be fetched: folders of nearly that name, and installed packages that carry it."""
     wanted = _letters(name.rpartition("/")[2])

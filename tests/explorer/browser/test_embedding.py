@@ -39,7 +39,7 @@ def opened(model: Model, projections: dict[str, bytes] | None = None) -> Look:
     labels = ["fruit" if i % 3 else "<b>other</b>" for i in range(len(SENTENCES))]
     embeddings = embed_words(model, SENTENCES, "banana", labels=labels)
     study = WordStudy(embeddings)
-    page = PageMap.of(EmbeddingMap.of(embeddings), study.caption, study=study, command="glassformer embed-map MODEL")
+    page = PageMap.of(EmbeddingMap.of(embeddings), study.caption, study=study)
     start = InitialView(view="embedding")
     return Look(SessionRuns(model.session_factory()), SENTENCES[:1], start, corpus=page, projections=projections)
 

@@ -420,7 +420,7 @@ def test_one_file_holds_what_was_written(
 
 def test_a_file_without_a_writing_says_how_to_add_it(offline: Tab, teller: Model, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    teller.look(STORY, html=path)
+    teller.look(STORY, html=path, view="model")  # which asks for something else
     page = offline.open(path)
     page.locator("#tab-generate").click()
     spoken_text = page.get_by_role("status").filter(has_text="glassformer look")

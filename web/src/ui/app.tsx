@@ -29,7 +29,7 @@ import { Search } from "./search";
 import { Status } from "./status-bar";
 import { Texts } from "./text-inputs";
 import { dark } from "./theme";
-import { TopBar } from "./topbar";
+import { TopBar, VIEW_NAMES } from "./topbar";
 
 export function App({ store }: { store: Store }) {
   const exports = useSignal<Exports | null>(null);
@@ -37,6 +37,10 @@ export function App({ store }: { store: Store }) {
   const [search, setSearch] = useState(false);
   useKeys(store, { help: () => setHelp(true), search: () => setSearch(true) });
   const session = store.session.value;
+  const view = session && store.state.value.view;
+  useEffect(() => {
+    if (session && view) document.title = `${shortened(session.texts[0])} · ${session.model.name} · ${VIEW_NAMES[view]}`;
+  }, [session, view]);
   return (
     <>
       <TopBar store={store} exports={exports} help={() => setHelp(true)} />
@@ -60,6 +64,9 @@ export function App({ store }: { store: Store }) {
     </>
   );
 }
+
+/** The beginning of a text, for the title of the tab. */
+const shortened = (text: string): string => (text.length <= 40 ? text : `${text.slice(0, 39)}…`);
 
 function Work({ store, session, exports }: { store: Store; session: Session; exports: ViewProps["exports"] }) {
   const view = store.state.value.view;

@@ -13,7 +13,7 @@ export function Legend() {
     <p class="legend" title="Attention: the share of one word's looking that goes to another. Each square has a scale of its own, up to its largest share.">
       <span>0</span>
       <canvas ref={bar} width={256} height={1} aria-hidden="true" />
-      <span>largest share in each square</span>
+      <span>the largest in each square, which has its own scale</span>
     </p>
   );
 }

@@ -11,7 +11,7 @@ import { Logo } from "./logo";
 import { Share } from "./share";
 import { nextTheme, theme } from "./theme";
 
-export const VIEW_NAMES: Record<ViewName, string> = { model: "Model", head: "Head", matrix: "Matrix", neuron: "Neuron", patch: "Patching", generate: "Generation", sound: "Sound", similarity: "Similarity", contexts: "Contexts", embedding: "Embeddings", lens: "Lens", attribution: "Attribution" };
+export const VIEW_NAMES: Record<ViewName, string> = { model: "Model", head: "Head", matrix: "Matrix", neuron: "Arithmetic", patch: "Patching", generate: "Generation", sound: "Sound", similarity: "Similarity", contexts: "Contexts", embedding: "Embeddings", lens: "Lens", attribution: "Attribution" };
 
 /** More tabs than this stand in a row of their own. */
 const MANY = 7;

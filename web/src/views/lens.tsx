@@ -20,7 +20,7 @@ import { tableOf } from "./lens/picture";
 import { Span } from "./lens/span";
 import { useExports } from "./lens/use-exports";
 
-const HUE = 230;
+const HUE = 258;
 const NAMES: Record<Measure, string> = { probability: "probability", rank: "rank", kl: "KL divergence from the output", entropy: "entropy" };
 const LEGEND: Record<Measure, [string, string]> = {
   probability: ["0", "100%"], rank: ["last", "first"], kl: ["15 bits or more", "0: as the output"], entropy: ["all alike", "0: certain"],

@@ -104,7 +104,7 @@ function Word({ node, store, depth, selected, pinned, focusable, colour, share }
       {before}
       <span
         role="option" data-cell data-step={depth} tabIndex={focusable ? 0 : -1} aria-selected={pinned} aria-label={`step ${depth}, ${visible(node.text || node.piece)}: ${description}`}
-        class={["gen-word", node.special && "gen-special", selected && "gen-looked", pinned && "gen-pinned", node.chosen === "hand" && "gen-hand"].filter(Boolean).join(" ")}
+        class={["gen-word", before === "" && depth > 1 && "gen-inner", node.special && "gen-special", selected && "gen-looked", pinned && "gen-pinned", node.chosen === "hand" && "gen-hand"].filter(Boolean).join(" ")}
         title={description} style={{ "--shade": colour, "--p": p }}
         onPointerEnter={point} onPointerLeave={leave} onFocus={point} onBlur={leave} onClick={pin}
         onKeyDown={(event) => {

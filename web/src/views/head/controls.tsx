@@ -60,7 +60,7 @@ function Heads({ controller }: { controller: HeadController }) {
       <span class="head-label">Heads</span>
       {all.map((head) => (
         <button
-          key={head} class="head-chip" aria-pressed={heads.includes(head)} aria-label={`head ${head}${isOff(head) ? ", switched off" : ""}`} data-off={isOff(head) ? "" : undefined} style={{ "--hue": controller.colour(head, "") }}
+          key={head} class="head-chip" aria-pressed={heads.includes(head)} aria-label={`head ${head}${isOff(head) ? ", switched off" : ""}`} data-off={isOff(head) ? "" : undefined} style={{ "--hue": controller.colour(head, "var(--accent)") }}
           title={`head ${head}${summaries?.[head] ? `: ${summaries[head]}` : ""} (double-click: only this head)`}
           onClick={(event) => (event.shiftKey ? only(head) : toggle(head))} onDblClick={() => only(head)}
           onPointerEnter={() => (controller.preview.value = heads.includes(head) ? head : null)} onPointerLeave={() => (controller.preview.value = null)}

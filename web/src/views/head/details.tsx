@@ -63,8 +63,8 @@ function From({ controller, query }: { controller: HeadController; query: number
           <p>The strongest of each other head</p>
           <ol class="head-ranking">
             {others.slice(0, 2 * MOST).map(({ layer, head, link }) => (
-              <li key={`${layer} ${head}`} style={{ "--share": link.prob, "--hue": controller.colour(head, "") }}>
-                <span><Dot colour={controller.colour(head, "")} /> {layer} · {head} <Token text={controller.keyTokens.value[link.key].text} /> <small>{link.key}</small></span>
+              <li key={`${layer} ${head}`} style={{ "--share": link.prob, "--hue": controller.colour(head, "var(--accent)") }}>
+                <span><Dot colour={controller.colour(head, "var(--accent)")} /> {layer} · {head} <Token text={controller.keyTokens.value[link.key].text} /> <small>{link.key}</small></span>
                 <span>{number(link.prob)}</span>
               </li>
             ))}
@@ -118,7 +118,7 @@ function Chosen({ controller }: { controller: HeadController }) {
       <h3>{controller.mixed.value ? `The ${controller.subject.value}` : layers[0] === layers[1] ? `Layer ${layers[0]}` : `Layers ${layers[0]} to ${layers[1]}`}</h3>
       <ul class="head-heads">
         {[...heads].sort((a, b) => a - b).slice(0, 2 * MOST).map((head) => (
-          <li key={head}><Dot colour={controller.colour(head, "")} /> <b>head {head}</b> <span>{summaries?.[head] ?? ""}</span></li>
+          <li key={head}><Dot colour={controller.colour(head, "var(--accent)")} /> <b>head {head}</b> <span>{summaries?.[head] ?? ""}</span></li>
         ))}
       </ul>
       {heads.length > 2 * MOST && <p>and {plural(heads.length - 2 * MOST, "head")} more</p>}

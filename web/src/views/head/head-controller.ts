@@ -158,9 +158,9 @@ export class HeadController {
     return this.members.value[link.lane]?.[1] ?? null;
   }
 
-  /** The colour of a head; of all of them mixed: the accent. */
+  /** The colour of a head; of a single one, and of all of them mixed: the accent. */
   colour(head: number | null, accent: string): string {
-    return head === null ? accent : headColour(head, this.props.dark.value);
+    return head === null || this.request.value.heads.length === 1 ? accent : headColour(head, this.props.dark.value);
   }
 
   /** All links listed of one query, the strongest first. */

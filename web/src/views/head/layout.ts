@@ -80,7 +80,7 @@ export function pageOf(controller: HeadController, theme: Theme): Scene {
   const scene = sceneOf(controller, theme);
   const frame = frameOf(controller);
   const caption: Words[] = captionOf(controller).map((text, line) => ({ x: 0, y: 16 * line, text, colour: theme.ink3, size: 11, align: "left" }));
-  const legend = legendOf(controller, frame.width);
+  const legend = legendOf(controller, frame.width, theme.accent);
   const below = [...legend, ...caption.map((word) => ({ ...word, y: word.y + (legend.length ? legend[legend.length - 1].y + 24 : 0) }))];
   const { queries, keys } = controller.map.value;
   const title = (text: string, x: number, align: Words["align"]): Words => ({ x, y: -20, text, colour: theme.ink3, size: 12, align });
@@ -106,12 +106,12 @@ export function pageOf(controller: HeadController, theme: Theme): Scene {
 }
 
 /** The heads by name, each in its colour; none where they are mixed. */
-function legendOf(controller: HeadController, width: number): Words[] {
+function legendOf(controller: HeadController, width: number, accent: string): Words[] {
   if (controller.mixed.value) return [];
   const [across, down] = [60, 17];
   const row = Math.max(Math.floor(width / across), 1);
   const heads = [...controller.request.value.heads].sort((a, b) => a - b);
-  return heads.map((head, at) => ({ x: across * (at % row), y: down * Math.floor(at / row), text: `head ${head}`, colour: controller.colour(head, ""), size: 13, align: "left" }));
+  return heads.map((head, at) => ({ x: across * (at % row), y: down * Math.floor(at / row), text: `head ${head}`, colour: controller.colour(head, accent), size: 13, align: "left" }));
 }
 
 function tokenWords(controller: HeadController, frame: Viewport, side: Side, theme: Theme): Words[] {

@@ -9,7 +9,7 @@ import { LensController, PAGE } from "./lens-controller";
 const CELL = { width: 76, height: 24 };
 const LEFT = 120;
 const TOP = 30;
-const HUE = 230;
+const HUE = 258;
 const INK = "#10202c";
 
 const short = (text: string) => (text.length > 10 ? `${text.slice(0, 9)}…` : text);

@@ -1,0 +1,77 @@
+"""The pictures of the explorer in docs/: each page is made by a command, opened in a headless Chromium, and drawn.
+
+    python benchmarks/pictures.py                 all of them
+    python benchmarks/pictures.py lens patch      these
+
+Needs playwright with its Chromium, all-MiniLM-L6-v2 (`make demo` installs it), and the model that the package carries.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import tempfile
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.cli.app import main as glassformer
+
+DOCS = Path(__file__).parents[1] / "docs"
+MINILM, PLAYS = "sentence-transformers/all-MiniLM-L6-v2", "package:glassformer/checkpoints/shakespeare"
+FLIES = "'time flies like an arrow' 'fruit flies like a banana'"
+INSTRUMENTS = "'a man plays guitar' 'someone plays an unbelievable instrument'"
+JULIET = "'ROMEO: what light through yonder window'"
+MILLISECONDS = 1_500
+"""Until a page has drawn what it opens with."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture: the command that makes its page, what is pinned there, its size in pixels, its theme."""
+
+    command: str
+    state: str = ""
+    height: int = 860
+    width: int = 1440
+    theme: str = "light"
+
+
+PICTURES = {
+    "model": Picture(f"look {MINILM} {FLIES}"),
+    "head": Picture(f"look {MINILM} {FLIES} --view head", "view=head&l=3-4&h=1,9,10", theme="dark"),
+    "matrix": Picture(f"look {MINILM} {FLIES} --view matrix", "view=matrix&l=4&h=9&q=1"),
+    "neuron": Picture(f"look {MINILM} {FLIES} --view neuron", "view=neuron&l=4&h=9&q=1&k=2", height=1300),
+    "generate": Picture(f"look {PLAYS} ROMEO: --view generate --beams 3 -n 30", "view=generate&at=5", height=960),
+    "similarity": Picture(f"look {MINILM} {INSTRUMENTS} --view similarity", width=1280),
+    "lens": Picture(f"lens {PLAYS} {JULIET}", "view=lens&r.cell=3.5"),
+    "attribution": Picture(f"attribute {PLAYS} {JULIET}", height=1130),
+    "patch": Picture(f"patch {PLAYS} 'ROMEO: my love is' 'ROMEO: my lord is' --sweep residual", height=760),
+}
+
+
+def write(names: list[str]) -> None:
+    """Make the pages of these pictures, and draw them into docs/."""
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright, chdir(folder):
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium-headless-shell"))
+        for name in names:
+            picture, page_file = PICTURES[name], Path(f"{name}.html")
+            try:
+                glassformer([*shlex.split(picture.command), "--html", str(page_file)])
+            except SystemExit as ended:
+                if ended.code:
+                    raise
+            viewport = {"width": picture.width, "height": picture.height}
+            page = browser.new_page(viewport=viewport, color_scheme=picture.theme)  # type: ignore[arg-type]
+            page.goto(page_file.resolve().as_uri() + (f"#v=1&{picture.state}" if picture.state else ""))
+            page.wait_for_timeout(MILLISECONDS)
+            page.screenshot(path=DOCS / f"explorer-{name}.png")
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    write(sys.argv[1:] or list(PICTURES))
