@@ -38,6 +38,15 @@ def test_it_writes_what_generate_gives(stories: str, model: Model, capsys: Any) 
     assert capsys.readouterr().out == model.generate(PROMPT, max_new_tokens=20) + "\n"
 
 
+def test_on_a_terminal_a_story_begins_with_its_prompt(
+    stories: str, model: Model, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    generate(stories, PROMPT, max_new_tokens=20)
+    out = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
+    assert out == PROMPT + model.generate(PROMPT, max_new_tokens=20) + "\n"
+
+
 def test_adapters_are_a_model(stories: str, command: Command, tmp_path: Path) -> None:
     """A folder of adapters, with the base model that it names or that is given."""
     adapted = load(stories)

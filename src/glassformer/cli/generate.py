@@ -211,8 +211,15 @@ def _print_all(model: Model, text: str, options: Mapping[str, Any], *, top: int,
     _show(text, generated, model.tokenizer.target, json=json)
 
 
+def _show_prompt(model: Model, prompt: str) -> None:
+    """On a terminal, print the prompt that a text continues, dim, so that it can be read whole; not to a pipe."""
+    if model.task == "text-generation" and sys.stdout.isatty():
+        typer.secho(visible_lines(prompt), dim=True, nl=False)
+
+
 def _print_stream(model: Model, text: str, options: Mapping[str, Any]) -> None:
     """Print each piece of text as soon as it is generated; it stays on the screen after Ctrl-C."""
+    _show_prompt(model, text)
     pieces = model.stream(text, **options)
     try:
         with warnings.catch_warnings(record=True) as notes:  # they come after the text, not within it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.screen import amount, show_next, terminal, text_of
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
     from glassformer.runs.config import RunConfig
     from glassformer.training.trainer import Trainer
 
-WORDS_OF_EXAMPLE = 6  # in a command to go on with
+EXAMPLE_CHARACTERS = 100
+"""Of an example on a command line: most sentences are whole, and a long text ends at a word."""
 
 
 def summary(config: RunConfig, trainer: Trainer) -> dict[str, str]:
@@ -92,7 +94,9 @@ def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> li
 
 def first_words(text: str) -> str:
     """The beginning of an example, for a command line."""
-    return " ".join(text.split()[:WORDS_OF_EXAMPLE])
+    words = text.split()
+    ends = accumulate(len(word) + 1 for word in words)
+    return " ".join(word for word, end in zip(words, ends, strict=True) if end <= EXAMPLE_CHARACTERS)
 
 
 def show_end(config: RunConfig, result: Mapping[str, Any], commands: Sequence[str]) -> None:
