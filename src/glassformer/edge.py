@@ -34,10 +34,17 @@ def reject_arguments(call: str, arguments: Mapping[str, Any]) -> None:
         raise UnknownOptionError(f"{call}(…) takes no {safe_repr(name)}{INSTEAD.get(name, '')}")
 
 
+def _as_ids(given: object) -> str:
+    """How texts, or lists of numbers, become a tensor of ids."""
+    listed = given if isinstance(given, (list, tuple)) else [given]
+    texts = any(isinstance(each, str) for each in listed)
+    return "model(**model.tokenizer(text, return_tensors='pt'))" if texts else "torch.tensor([[…], […]])"
+
+
 def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = None) -> None:
     """Check integers [B, T], from 0 to `count` - 1 (None = no limit), of the shape of `like`, or one row of it."""
     if not isinstance(ids, Tensor):
-        raise DataError(f"{name} is {type(ids).__name__}; it must be a tensor [B, T]: torch.tensor([[…], […]])")
+        raise DataError(f"{name} is {type(ids).__name__}; it must be a tensor [B, T]: {_as_ids(ids)}")
     if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
         raise DataError(
             f"{name} is {str(ids.dtype).removeprefix('torch.')} of shape {list(ids.shape)}; it must be int64 or int32 "

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -27,7 +28,7 @@ from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output, Tape
 from glassformer.edge import read_call, warn_if_marker_missing
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.load_options import shard_bytes
 from glassformer.sentence_embeddings import SentenceEncoder
@@ -276,7 +277,11 @@ class Model(SentenceEncoder, AudioCoder):
         """
         from glassformer.explorer import look
 
-        factory = self.session_factory(truncation=truncation, corpus=corpus, codec=options.pop("codec", None))
+        codec, known = options.pop("codec", None), list(signature(look).parameters)[2:]
+        for name in options:
+            if name not in known:
+                raise UnknownOptionError(f"look(…) takes no {safe_repr(name)}{nearest(name, known)}")
+        factory = self.session_factory(truncation=truncation, corpus=corpus, codec=codec)
         return look(factory, texts, **options)
 
     def session_factory(

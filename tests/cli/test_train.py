@@ -17,7 +17,9 @@ import yaml
 
 from glassformer.cli.app import main
 from glassformer.cli.train import Overrides
+from glassformer.cli.train_screen import first_words
 from glassformer.runs import KEYS
+from tests.cli.conftest import Command
 from tests.e2e.tiny_models import word_tokenizer
 
 BERT = {
@@ -111,6 +113,16 @@ def test_a_configuration_of_one_training_is_no_search_and_no_study(
 ) -> None:
     code, _, err = typed(capsys, command, config)
     assert code == 2 and f"needs a section `{command}`" in err and "glassformer train" in err
+
+
+def test_what_to_add_where_the_task_or_the_data_is_missing(command: Command) -> None:
+    for arguments, message in (
+        (["--model", "some", "--data", "rows.csv"], "add --task classify, or name a configuration file"),
+        (["--task", "tag", "--model", "some"], "add --data rows.csv, or"),
+        ([], "add --task classify and --data rows.csv, or"),
+    ):
+        done = command("train", *arguments)
+        assert done.returncode == 2 and message in done.stderr
 
 
 def test_several_runs_of_one_file(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,3 +271,10 @@ def test_the_file_of_a_study_is_sent_to_its_command(
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({**values, "study": {"systems": []}}))
     code, _, err = typed(capsys, "train", tmp_path / "study.yaml")
     assert code == 2 and "glassformer study" in err
+
+
+def test_examples_in_commands_are_whole_sentences() -> None:
+    sentence = "i feel like a faithful servant of a house that has long been sold"
+    assert first_words(sentence) == sentence
+    cut = first_words("word " * 40)
+    assert 80 < len(cut) <= 100 and cut == " ".join(["word"] * cut.count("word"))

@@ -700,6 +700,11 @@ def test_a_wrong_prompt(
     refused(error, message, lambda: models["gpt2"].generate(prompt, **options))
 
 
+@pytest.mark.parametrize("texts", [TEXT, [TEXT, TEXT]])
+def test_texts_in_the_place_of_ids(models: dict[str, Model], texts: Any) -> None:
+    refused(DataError, "model(**model.tokenizer(text, return_tensors='pt'))", lambda: models["bert"](texts))
+
+
 def test_generate_up_to_the_last_position(models: dict[str, Model]) -> None:
     model = models["gpt2"]
     grown = model.generate(IDS[:1], max_new_tokens=13)

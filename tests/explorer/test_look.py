@@ -330,3 +330,9 @@ def test_every_view_is_named_by_the_option_and_by_the_docs() -> None:
     assert not missing, f"--view does not name {missing}"
     page = (Path(__file__).parents[2] / "docs" / "explorer.md").read_text(encoding="utf-8")
     assert tuple(re.findall(r"^\| \w+ \| `(\w+)` \|", page, re.MULTILINE)) == tuple(VIEWS)
+
+
+@pytest.mark.parametrize(("name", "near"), [("head", "'heads'"), ("veiw", "'view'")])
+def test_an_unknown_option_names_the_nearest(models: dict[str, Model], name: str, near: str) -> None:
+    with pytest.raises(ConfigError, match=rf"look\(…\) takes no '{name}'; nearest: {near}"):
+        next(iter(models.values())).look("time flies", **{name: 8})

@@ -163,6 +163,14 @@ def test_a_query_that_is_not_there(row: object) -> None:
         head.probs(row)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("rows", ["time", 1.5, ["a"], [0.5]])
+def test_rows_that_are_no_numbers(rows: object) -> None:
+    head = session_of("bert").head(0, 0)
+    for read in (head.probs, head.scores, head.z, head.weighted):
+        with pytest.raises(DataError, match=r"rows is .*; it must be a query's number, several, a slice, or None"):
+            read(rows)  # type: ignore[operator]
+
+
 # ------------------------------------------------------------------------------------------------------- tiles
 
 

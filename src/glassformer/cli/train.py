@@ -189,6 +189,11 @@ def _effective(config: Path | None, overrides: Overrides) -> dict[str, RunConfig
         raise ConfigError(f"{config} describes a study of several runs: glassformer study {config}")
     if RUNS not in values:
         overrides.apply(values)
+        needed = {"task": "--task classify", "data": "--data rows.csv"}
+        if missing := [example for name, example in needed.items() if name not in values]:
+            raise ConfigError(
+                f"add {' and '.join(missing)}, or name a configuration file; see `glassformer train --help`"
+            )
         return {ONLY: parse_config({"output": f"runs/{values.get('task')}", **values})}
     if overrides.output is not None:
         values["output"] = overrides.output  # of the folder that holds them all

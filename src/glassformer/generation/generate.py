@@ -293,7 +293,10 @@ def make_generator(model: PretrainedModel, options: GenerationOptions) -> Genera
         raise UnsupportedError(
             f"generate needs a language-model head; this model was loaded for {model.task!r}; "
             + (
-                f"load it with task={able[0]!r}" + (f", overrides={required}" if required else "")
+                "take a decoder, such as openai-community/gpt2; or, if this checkpoint was trained to write, load it "
+                f"with task={able[0]!r}, overrides={required}"
+                if able and required
+                else f"load it with task={able[0]!r}, if its checkpoint has that head"
                 if able
                 else f"no {model.family.model_type!r} model has one"
             )

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from glassformer.core.dot_product import attention_scores, softmax
 from glassformer.core.masks import AttentionPattern
 from glassformer.errors import DataError
+from glassformer.files import safe_repr
 
 TILE = 256
 """Rows and columns of a tile."""
@@ -196,7 +197,12 @@ class AttentionHead:
     def _indices(self, rows: RowSelection) -> Tensor | slice:
         if rows is None or isinstance(rows, slice):
             return slice(None) if rows is None else rows
-        indices = torch.as_tensor([rows] if isinstance(rows, int) else rows, device=self.q.device)
+        try:
+            indices = torch.as_tensor([rows] if isinstance(rows, int) else rows, device=self.q.device)
+        except (TypeError, ValueError, RuntimeError):
+            indices = torch.tensor(0.5)
+        if indices.dim() != 1 or (len(indices) and indices.is_floating_point()):
+            raise DataError(f"rows is {safe_repr(rows)}; it must be a query's number, several, a slice, or None: all")
         invalid = indices[(indices < 0) | (indices >= len(self.q))]
         if len(invalid):
             raise DataError(f"there is no query {int(invalid[0])}; the pass has queries 0 to {len(self.q) - 1}")
