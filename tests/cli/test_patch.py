@@ -65,7 +65,7 @@ def test_a_page_of_the_sweep(command: Command, tmp_path: Path) -> None:
         ((CLEAN, "My lord"), "have 7 and 2 text tokens"),
         ((CLEAN, "-c", "blocks.0.attn.z[9]"), "there is no head 9"),
         ((CLEAN, "-c", "blocks.9.attn.z"), "no tap matches"),
-        ((CLEAN, "--target", "king of"), "give one that is a single token"),
+        ((CLEAN, "--target", "king of"), "give one that is a single token, such as its first, "),
         ((CLEAN, "--sweep", "neurons"), "the sweep is 'neurons'"),
         ((CLEAN, "--sweep", "heads", "-c", "attn.z"), "give one"),
         ((CLEAN, "--new-tokens", "3"), "name it with --component"),

@@ -216,6 +216,6 @@ def _find_token(target: str, tokenizer: Tokenizer) -> int:
     if len(pieces) > 1:
         raise DataError(
             f"{safe_repr(target)} is {len(pieces)} tokens: {name_list(pieces)}; the model predicts one at a time: "
-            "give one that is a single token"
+            f"give one that is a single token, such as its first, {safe_repr(pieces[0])}"
         )
     raise DataError(f"{safe_repr(target)} is not in the vocabulary of {len(tokenizer):,} tokens")
