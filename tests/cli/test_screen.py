@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from glassformer.cli import screen
 from glassformer.cli.app import main
-from glassformer.cli.screen import amount, bar, byte_amount, folded, note, print_facts, print_lines, table_of, visible
+from glassformer.cli.screen import (
+    amount,
+    bar,
+    byte_amount,
+    folded,
+    note,
+    print_facts,
+    print_lines,
+    say,
+    table_of,
+    visible,
+)
 
 
 @pytest.mark.parametrize(
@@ -108,3 +121,22 @@ def test_an_error_quotes_no_control_character(capsys: pytest.CaptureFixture[str]
         main(["predict", "classify", "no\x1b[31mfolder/\x07", "text"])
     printed = capsys.readouterr().err
     assert "no\\x1b[31mfolder/\\x07" in printed and not {"\x1b", "\x07"} & {*printed}
+
+
+def test_what_is_said_holds_no_escape_sequences(capsys: pytest.CaptureFixture[str]) -> None:
+    say("\nsaved in page\x1b]0;title\x07.html")
+    assert capsys.readouterr().out == "\nsaved in page\\x1b]0;title\\x07.html\n"
+
+
+def test_commands_print_values_without_control_characters() -> None:
+    """A sentence with values goes through `say`, or has its values made visible."""
+    raw = [
+        f"{file.name}: {line.strip()}"
+        for file in sorted(Path(screen.__file__).parent.glob("*.py"))
+        for line in file.read_text("utf-8").splitlines()
+        if 'typer.echo(f"' in line and "visible" not in line
+    ]
+    assert raw == [
+        "watch.py: typer.echo(f\"step  {'chosen':{TOKEN_WIDTH}} {'prob.':>7}  entropy     most likely\")",
+        'watch.py: typer.echo(f"score {answer.score:.3f}")',
+    ]

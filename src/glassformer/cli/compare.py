@@ -22,7 +22,7 @@ from glassformer.cli.options import (
     former_columns,
     option,
 )
-from glassformer.cli.screen import notes, plain_table, print_json, table_of, visible, visible_lines
+from glassformer.cli.screen import notes, plain_table, print_json, say, table_of, visible, visible_lines
 from glassformer.errors import ConfigError
 from glassformer.files.atomic import check_output
 from glassformer.progress import progress_bar, spinner
@@ -132,7 +132,7 @@ def compare(
     result, rows = _compare_texts(systems, data, source, scoring, generation, loading)
     _report(result, html, json)
     if result.interrupted:
-        typer.echo(f"interrupted: {result.rows:,} of {rows:,} rows were evaluated", err=True)
+        say(f"interrupted: {result.rows:,} of {rows:,} rows were evaluated", err=True)
         raise typer.Exit(130)
 
 
@@ -182,7 +182,7 @@ def _report(comparison: Comparison, html: Path | None, json: bool) -> None:
         return
     _show(comparison)
     if html is not None:
-        typer.echo(f"saved in {html}")
+        say(f"saved in {html}")
 
 
 def whisker(x: Interval, low: float, high: float, width: int) -> str:

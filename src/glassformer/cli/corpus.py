@@ -22,6 +22,7 @@ from glassformer.cli.screen import (
     print_json,
     progress_of,
     rows_table,
+    say,
     show_next,
     terminal,
     text_of,
@@ -226,7 +227,7 @@ def _write_page(
     query = {"by": by, "layer": layer, "number": number, "token": at, "head": head or shown, "count": 20}
     page = contexts_page(searched, session, query)
     size = page.save(options.html)
-    typer.echo(f"saved in {options.html}: {byte_amount(size)}; open it in any browser, no network needed")
+    say(f"saved in {options.html}: {byte_amount(size)}; open it in any browser, no network needed")
 
 
 def _show(result: Contexts, searched: CorpusIndex, seconds: float) -> None:

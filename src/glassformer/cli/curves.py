@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from glassformer.cli.options import Html, Json
-from glassformer.cli.screen import fits, print_json, rows_table, terminal, text_of, visible
+from glassformer.cli.screen import fits, print_json, rows_table, say, terminal, text_of, visible
 from glassformer.errors import DataError, nearest
 from glassformer.pages import check_html_path
 
@@ -68,7 +68,7 @@ def curves(
         return
     _show(histories, [by_metric[name] for name in figure or ["loss"] if name in by_metric])
     if html is not None:
-        typer.echo(f"saved in {html}")
+        say(f"saved in {html}")
 
 
 def _facts(run: RunHistory) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 
 from glassformer.cli.data_sets import fetch, list_data_sets
 from glassformer.cli.options import Html, Json, Options, Without, columns_of, command, former_columns, option, pairs_of
-from glassformer.cli.screen import note, notes, print_json, show
+from glassformer.cli.screen import note, notes, print_json, say, show
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import disk_errors, write_text
 from glassformer.progress import spinner
@@ -112,7 +112,7 @@ def inspect_files(
         write_page(html, report_html(result))
     show(result, json)
     if html is not None and not json:
-        typer.echo(f"saved in {html}")
+        say(f"saved in {html}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +172,7 @@ def split(
     if "text" in columns:
         read = [columns["text"], columns.get("text_pair") or usual_pair(columns["text"], [rows])]
         unique_rows = deduplicate(*(texts_of(rows, column) for column in read if column is not None))
-        typer.echo(f"{len(rows) - len(unique_rows):,} of {len(rows):,} rows repeat an earlier text and were dropped")
+        say(f"{len(rows) - len(unique_rows):,} of {len(rows):,} rows repeat an earlier text and were dropped")
         rows = rows.select(unique_rows)
     with spinner("splitting"):
         parts = split_rows(
@@ -190,7 +190,7 @@ def split(
     options.output.mkdir(parents=True, exist_ok=True)
     for path, part in zip(paths, parts, strict=True):
         write_rows(path, rows.select(part), rows.columns)
-        typer.echo(f"{path}  {len(part):,} rows, {len(part) / len(rows):.1%}")
+        say(f"{path}  {len(part):,} rows, {len(part) / len(rows):.1%}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +236,7 @@ def card(
     _check_free([options.output])
     with disk_errors(options.output, DataError, "the card"):
         write_text(options.output, _card(_report(files, report, format), options))
-    typer.echo(f"saved in {options.output}")
+    say(f"saved in {options.output}")
 
 
 @data.command()
@@ -259,7 +259,7 @@ def version(
     inspected = _report(files, report, format)
     rows = dict(zip(files, (file.rows for file in inspected.files), strict=True))
     folder = write_version(options.output, options.version, rows, _card(inspected, options))
-    typer.echo(f"saved in {folder}; to upload it: glassformer data push {folder} ORG/NAME")
+    say(f"saved in {folder}; to upload it: glassformer data push {folder} ORG/NAME")
 
 
 @data.command()
@@ -277,9 +277,7 @@ def verify(folder: Folder, json: Json = False) -> None:
         print_json(facts)
     else:
         rows = sum(file["rows"] for file in facts["files"].values())
-        typer.echo(
-            f"{folder}: version {facts['version']}, {len(facts['files'])} files, {rows:,} rows, all as they were"
-        )
+        say(f"{folder}: version {facts['version']}, {len(facts['files'])} files, {rows:,} rows, all as they were")
 
 
 @data.command()
@@ -298,7 +296,7 @@ def push(
     from glassformer.hub.push import push_data_set
 
     version = str(verify_version(folder)["version"])
-    typer.echo(f"uploaded: {push_data_set(folder, name, version=version, private=private or None)}")
+    say(f"uploaded: {push_data_set(folder, name, version=version, private=private or None)}")
 
 
 def _card(report: DataReport, facts: CardFacts) -> str:

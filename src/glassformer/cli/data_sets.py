@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json
-from glassformer.cli.screen import byte_amount, plain_table, print_facts, print_json, terminal, text_of
+from glassformer.cli.screen import byte_amount, plain_table, print_facts, print_json, say, terminal, text_of
 
 if TYPE_CHECKING:
     from glassformer.hub.data_sets import DataSet
@@ -73,7 +73,7 @@ def fetch(
         folder = fetch_data_set(each.name, output)
         fetched.append({"name": each.name, "folder": str(folder), "files": list(each.files), "licence": each.licence})
         if not json:
-            typer.echo(f"{each.name} is in {folder}: {', '.join(each.files)}")
+            say(f"{each.name} is in {folder}: {', '.join(each.files)}")
     if json:
         print_json(fetched)
 

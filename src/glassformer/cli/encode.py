@@ -12,7 +12,7 @@ import typer
 
 from glassformer.cli.inputs import STDIN, inputs, is_table, text_lines
 from glassformer.cli.options import Json, Loading, ModelName, Options, Without, columns_of, command, option
-from glassformer.cli.screen import note, print_json
+from glassformer.cli.screen import note, print_json, say
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
 from glassformer.progress import spinner
@@ -100,10 +100,10 @@ def encode(
         print_json(report)
     elif count:
         speed = f"in {seconds:.2f} s: {rate:,.0f} texts/s ({options.precision})"
-        typer.echo(f"{count:,} texts → {width} numbers each, {speed}")
-        typer.echo(f"saved in {options.output}")
+        say(f"{count:,} texts → {width} numbers each, {speed}")
+        say(f"saved in {options.output}")
     else:
-        typer.echo(f"{_name(file)} is empty: saved an array of shape [0, {width}] in {options.output}")
+        say(f"{_name(file)} is empty: saved an array of shape [0, {width}] in {options.output}")
 
 
 def _encode(model: Model, texts: list[str], options: EncodeOptions) -> tuple[np.ndarray, float, list[str]]:

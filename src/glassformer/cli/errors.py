@@ -16,6 +16,7 @@ from glassformer.cli.screen import (
     print_json,
     print_lines,
     progress_of,
+    say,
     show_groups,
     show_next,
     terminal,
@@ -74,7 +75,7 @@ def errors(run: RunFolder, *, rows: RunRows, options: AnalysisOptions, json: Jso
         show_groups(split.report.groups, terminal())
     if page is not None:
         _write(split, page, options.look)
-        typer.echo(f"saved in {page}", err=json)
+        say(f"saved in {page}", err=json)
     elif not (json or options.only_print):
         _serve(split, options)
 
@@ -154,7 +155,7 @@ def out(
 
     split = evaluated_rows(run, rows)
     written = write_sheet(sheet, split.records, worst)
-    typer.echo(f"{written:,} of {len(split.records):,} rows in {sheet}: fill in the column `correction`")
+    say(f"{written:,} of {len(split.records):,} rows in {sheet}: fill in the column `correction`")
     options = "".join(f" --data {shlex.quote(x)}" for x in rows.data or ())
     options += "".join(f" --column {shlex.quote(x)}" for x in rows.column or ())
     options += "".join(f" --ignore {shlex.quote(x)}" for x in rows.ignore or ())
@@ -204,7 +205,7 @@ def bring_in(
     typer.echo("\n".join(map(visible, str(corrections).splitlines())))
     for where, comment in corrections.comments:
         typer.echo(f"  {visible(where)}: {visible(comment)}")
-    typer.echo(f"{written.rows:,} rows saved in {options.output}")
+    say(f"{written.rows:,} rows saved in {options.output}")
     if not corrections.labels and not corrections.dropped:
         note("no line has a correction: write the correct label, or `delete`, into the column `correction`")
     show_next([command] if command else [])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import DATA, Columns, Json, command, option, pairs_of
-from glassformer.cli.screen import notes, plain_table, print_json, show, show_next, terminal, text_of, visible
+from glassformer.cli.screen import notes, plain_table, print_json, say, show, show_next, terminal, text_of, visible
 from glassformer.cli.train_screen import first_words
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import progress_bar, spinner
@@ -134,7 +134,7 @@ def evaluate(
     show(evaluation.report, json)
     if json:
         return
-    typer.echo("\nnot saved; --output FOLDER saves it" if folder is None else f"\nsaved in {folder}")
+    say("\nnot saved; --output FOLDER saves it" if folder is None else f"\nsaved in {folder}")
     show_next(_next_commands(run, evaluation, own_folder if folder == own_folder else None))
 
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from glassformer.cli.options import Json, Loading, ModelName, Options, Without, command, option
-from glassformer.cli.screen import byte_amount, print_json
+from glassformer.cli.screen import byte_amount, print_json, say
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
 
@@ -61,4 +59,4 @@ def export(
         print_json({"files": sizes})
         return
     for path, size in sizes.items():
-        typer.echo(f"saved in {path}: {byte_amount(size)}")
+        say(f"saved in {path}: {byte_amount(size)}")

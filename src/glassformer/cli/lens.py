@@ -26,7 +26,7 @@ from glassformer.cli.options import (
     command,
     option,
 )
-from glassformer.cli.screen import bar, byte_amount, notes, plain_table, print_json, progress_of, terminal, visible
+from glassformer.cli.screen import bar, byte_amount, notes, plain_table, print_json, progress_of, say, terminal, visible
 from glassformer.pages import check_html_path, command_line
 from glassformer.progress import spinner
 
@@ -178,7 +178,7 @@ def _save(
 
 def _say_saved(html: Path | None) -> None:
     if html is not None:
-        typer.echo(f"\nsaved in {html}: {byte_amount(html.stat().st_size)}; open it in any browser, no network needed")
+        say(f"\nsaved in {html}: {byte_amount(html.stat().st_size)}; open it in any browser, no network needed")
 
 
 # ── the lens ─────────────────────────────────────────────────────────────────────────────────────────────

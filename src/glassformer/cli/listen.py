@@ -13,7 +13,7 @@ import typer
 
 from glassformer.cli.inputs import check_files
 from glassformer.cli.options import DATA, Json, Options, command, option, pairs_of
-from glassformer.cli.screen import byte_amount, notes, print_json, visible
+from glassformer.cli.screen import byte_amount, notes, print_json, say, visible
 from glassformer.errors import ConfigError
 from glassformer.pages import check_html_path, command_line
 from glassformer.progress import progress_bar, spinner
@@ -98,7 +98,7 @@ def listen(
     for example in examples:
         print_example(example)
     if options.output is not None:
-        typer.echo(f"{len(saved['files'])} wav files in {options.output}")
+        say(f"{len(saved['files'])} wav files in {options.output}")
     if options.html is not None or options.output is None:
         show_page(_page(run, examples, options), options.html, options.browser)
 
@@ -121,7 +121,7 @@ def show_page(page: ListeningPage, html: Path | None, browser: bool | None = Non
         typer.echo(f"not in the page, for its size: {visible(', '.join(page.left_out))}")
     opened = html is None and (has_display() if browser is None else browser) and webbrowser.open(path.as_uri())
     hint = "opened in your browser" if opened else "open it in any browser, no network needed"
-    typer.echo(f"saved in {path}: {byte_amount(size)}; {hint}")
+    say(f"saved in {path}: {byte_amount(size)}; {hint}")
 
 
 def _page(run: str, examples: Sequence[SoundExample], options: ListeningOptions) -> ListeningPage:

@@ -25,7 +25,7 @@ from glassformer.cli.options import (
     command,
     option,
 )
-from glassformer.cli.screen import byte_amount, notes, print_json, progress_of
+from glassformer.cli.screen import byte_amount, notes, print_json, progress_of, say
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.pages import check_html_path
 from glassformer.progress import spinner
@@ -217,7 +217,7 @@ def look_at_run(run: Path, options: PageOptions, json: bool) -> None:
     if json:
         print_json({"out": str(path), "pages": sorted(pages.values())}, indent=None)
     else:
-        typer.echo(f"saved in {path}, and beside it the explorer on {len(pages)} rows")
+        say(f"saved in {path}, and beside it the explorer on {len(pages)} rows")
 
 
 def write(look: Look, html: Path, *, layers: list[int] | None, cap_bytes: int | None = None, json: bool) -> None:
@@ -231,7 +231,7 @@ def write(look: Look, html: Path, *, layers: list[int] | None, cap_bytes: int | 
         print_json(report, indent=None)
         return
     typer.echo(_summary(look))
-    typer.echo(f"saved in {html}: {byte_amount(report['bytes'])}; open it in any browser, no network needed")
+    say(f"saved in {html}: {byte_amount(report['bytes'])}; open it in any browser, no network needed")
     if absent := _absent(page):
         from glassformer.explorer.standalone_page import CAP_BYTES
 
@@ -259,7 +259,7 @@ def serve(look: Look, *, port: int | None, browser: bool | None, json: bool) -> 
             typer.echo("\nstopped")
             return
         except Exception as error:  # the server goes on: the page shows the error, and takes another text
-            typer.echo(f"the forward pass failed: {error}", err=True)
+            say(f"the forward pass failed: {error}", err=True)
     look.wait()
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from glassformer.cli.inputs import check_texts, inputs, whole_texts
 from glassformer.cli.options import HeadTask, Html, Json, Loading, ModelName, Options, Truncate, command, option
-from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, progress_of, terminal, visible
+from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, progress_of, say, terminal, visible
 from glassformer.errors import ConfigError, DataError
 from glassformer.pages import check_html_path, command_line
 from glassformer.progress import spinner
@@ -128,7 +128,7 @@ def patch(
         return
     _show(sweep)
     if html is not None:
-        typer.echo(f"\nsaved in {html}: {byte_amount(html.stat().st_size)}; open it in any browser, no network needed")
+        say(f"\nsaved in {html}: {byte_amount(html.stat().st_size)}; open it in any browser, no network needed")
 
 
 def _opened(

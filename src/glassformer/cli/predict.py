@@ -26,7 +26,7 @@ from glassformer.cli.options import (
     pairs_of,
     warn_former,
 )
-from glassformer.cli.screen import bar, notes, visible, visible_lines
+from glassformer.cli.screen import bar, notes, say, visible, visible_lines
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
 
@@ -206,7 +206,7 @@ def _write_predictions(pipe: Pipeline, texts: list[Any], output: Path) -> None:
         for text, prediction in _predictions(pipe, texts, bar=True):
             file.write(_json_line(text, prediction) + "\n")
             file.flush()  # an interrupt loses no finished prediction
-    typer.echo(f"{len(texts):,} predictions written to {output}", err=True)
+    say(f"{len(texts):,} predictions written to {output}", err=True)
 
 
 def _print_predictions(pipe: Pipeline, texts: list[Any], *, charts: bool) -> None:
@@ -301,7 +301,7 @@ def _show_prediction(prediction: Any) -> None:
     from glassformer.tasks.results import Entity, ExtractedAnswer, Filling, Label, RankedLabels, Result, TaggedToken
 
     if hasattr(prediction, "shape"):
-        typer.echo(f"{' × '.join(map(str, prediction.shape))} numbers; --json or --output gives them")
+        say(f"{' × '.join(map(str, prediction.shape))} numbers; --json or --output gives them")
         return
     if isinstance(prediction, RankedLabels):
         prediction = [Label(*pair) for pair in zip(prediction.labels, prediction.scores, strict=True)]

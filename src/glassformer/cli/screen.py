@@ -73,6 +73,11 @@ def visible_lines(text: str) -> str:
     return "\n".join(visible(line) for line in text.split("\n"))
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print a sentence that holds names of files or other texts, without their control characters."""
+    typer.echo(visible_lines(text), err=err)
+
+
 def print_json(data: Any, indent: int | None = 2) -> None:
     """Print JSON on standard output, at once: a program that waits for it reads a pipe."""
     typer.echo(json.dumps(data, ensure_ascii=False, indent=indent))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import Json, Options, Quiet, command, option
-from glassformer.cli.screen import notes, show, show_next
+from glassformer.cli.screen import notes, say, show, show_next
 from glassformer.errors import ConfigError
 from glassformer.progress import progress_bar, spinner
 
@@ -89,7 +89,7 @@ def search(
     show(results, json, indent=None)
     if not json and results.best is not None:
         best = shlex.join(["glassformer", "train", str(folder / "best.yaml"), "--output", str(folder / "best")])
-        typer.echo(f"\nsaved in {folder}: trials.html, and best.yaml")
+        say(f"\nsaved in {folder}: trials.html, and best.yaml")
         show_next([best])
     if results.trials and all(trial.error for trial in results.trials):
         raise ConfigError(f"no trial could be trained; trial {results.trials[0].number}: {results.trials[0].error}")

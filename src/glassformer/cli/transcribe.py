@@ -12,7 +12,7 @@ import typer
 
 from glassformer.cli.inputs import check_files
 from glassformer.cli.options import BEAM_SEARCH, Loading, ModelName, Options, Precision, beam_width, command, option
-from glassformer.cli.screen import note, notes
+from glassformer.cli.screen import note, notes, say, visible
 from glassformer.cli.transcribe_screen import follow, print_transcript, tell_language, write_page
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files.atomic import disk_errors
@@ -294,7 +294,9 @@ def _write(
                 nonlocal seconds, advance
                 if advance is None:
                     tell_language(sound, recording)
-                    advance = stack.enter_context(progress_bar(f"{sound.name}, seconds", round(recording.duration)))
+                    advance = stack.enter_context(
+                        progress_bar(f"{visible(sound.name)}, seconds", round(recording.duration))
+                    )
                 advance(max(0, round(step.window.end) - seconds))
                 seconds = max(seconds, round(step.window.end))
 
@@ -304,4 +306,4 @@ def _write(
             note(f"{sound}: stopped at {seconds} s; the same command goes on there")
         raise
     for path in job.outputs.values():
-        typer.echo(f"{sound}: saved in {path}")
+        say(f"{sound}: saved in {path}")

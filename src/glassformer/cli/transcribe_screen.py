@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.screen import byte_amount, note, print_json, visible
+from glassformer.cli.screen import byte_amount, note, print_json, say, visible
 from glassformer.files import error_reason
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def write_page(model: Model, sound: Path, options: TranscriptionOptions, path: P
     if json:
         print_json({"out": str(path), "bytes": page.save(path)}, indent=None)
         return
-    typer.echo(f"saved in {path}, {byte_amount(page.save(path))}")
+    say(f"saved in {path}, {byte_amount(page.save(path))}")
 
 
 def print_transcript(

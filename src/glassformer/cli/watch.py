@@ -18,7 +18,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.screen import bar, visible, visible_lines
+from glassformer.cli.screen import bar, say, visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -92,7 +92,7 @@ class StepLines:
 
     def interrupted(self) -> None:
         for leaf in _current(self._last):
-            typer.echo(self._trace.text(leaf.node))
+            say(self._trace.text(leaf.node))
 
     def end(self, result: TraceResult) -> None:
         typer.echo()
