@@ -289,3 +289,24 @@ def test_every_method_writes_the_same_tokens(
     got = model.prepare("fp32").generate(ids[-rows:], **given)
     assert torch.equal(got, wanted)
     assert any(taken)
+
+
+@needs_kernels
+@pytest.mark.parametrize("family", ["llama", "t5"])
+def test_a_program_made_by_generate_runs_in_plain_calls_too(family: str) -> None:
+    """generate() runs in inference mode; what it leaves behind is written by calls outside of it."""
+    task = "translation" if family == "t5" else "text-generation"
+    model = Model.from_config(FAMILIES[family].tiny, task=task).eval()
+    model.prepare("fp32")
+    ids = torch.tensor([[5, 6, 7]])
+    model.generate(ids, max_new_tokens=4, min_new_tokens=4)
+    given = {"decoder_input_ids": ids[:, :1]} if family == "t5" else {}
+    expected = []
+    for mode in (torch.no_grad, torch.inference_mode, torch.no_grad):
+        with mode():
+            output = model(ids, **given)
+            for _ in range(2):
+                step = {"decoder_input_ids": ids[:, 1:2]} if family == "t5" else {}
+                output = model(ids if family == "t5" else ids[:, 1:2], past_key_values=output.past_key_values, **step)
+        expected.append(output.logits)
+    assert torch.equal(expected[0], expected[1]) and torch.equal(expected[0], expected[2])

@@ -23,12 +23,12 @@ from tests.parity.inputs import draw_inputs, draw_labels
 
 
 def build(row: Row, architecture: str) -> tuple[Network, Batch, Flow, Any]:
-    """A tiny network in which nothing is dropped, what a call hands it, and labels."""
+    """A tiny network in which nothing is dropped, what a call hands it but for its cache, and labels."""
     config = {**row.config(architecture, **row.no_dropout), "architectures": [architecture]}
     torch.manual_seed(0)
     model = Model.from_config(config).train()
     calls: list[tuple[Batch, Flow]] = []
-    model.network.register_forward_pre_hook(lambda network, call: calls.append((call[0], call[1])))
+    model.network.register_forward_pre_hook(lambda network, call: calls.append((call[0], replace(call[1], cache=None))))
     inputs = draw_inputs(model.config, "none")
     with torch.no_grad():
         model(**inputs.ours)

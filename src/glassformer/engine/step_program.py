@@ -294,7 +294,8 @@ class StepProgram:
         return y
 
     def _buffer(self, width: int) -> Tensor:
-        buffer = torch.empty(self.B * self.T, width)
+        with torch.inference_mode(False):  # a program made by generate() is run by plain calls too
+            buffer = torch.empty(self.B * self.T, width)
         self._referenced.append(buffer)
         return buffer
 
