@@ -263,3 +263,10 @@ def test_a_sentence_encoder_ranks_by_the_similarity_of_its_vectors(tmp_path: Pat
     assert len(model.rank("time", documents, prompt="a ", truncate_dim=4)) == len(documents)
     with pytest.raises(DataError, match="text 0 is 3"):
         model.rank(3, documents)  # type: ignore[arg-type]
+
+
+def test_an_unknown_option_of_encode_names_the_nearest(tmp_path: Path) -> None:
+    model = glassformer.load(tiny_folder(tmp_path))
+    for call in (model.encode, model.encode_query, model.encode_document):
+        with pytest.raises(ConfigError, match=r"encode\(…\) takes no 'poolng'; nearest: 'pooling'"):
+            call("time", poolng="mean")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -26,7 +27,7 @@ from glassformer.engine.encoder import encode as encode_texts
 from glassformer.engine.pooling import SIMILARITIES, PoolingSettings, read_pooling_settings
 from glassformer.engine.prepare import PRECISIONS
 from glassformer.engine.scores import ACTIVATIONS
-from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
+from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import check_count, safe_repr
 from glassformer.pretrained import PretrainedModel
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 QUANTIZED = ("float32", "int8", "uint8", "binary", "ubinary")
 PROMPTS_OF_DOCUMENTS = ("document", "passage", "corpus")
+ENGINE_OPTIONS = ("pooling", "truncate", "batch_tokens", "pass_tokens", "progress")
+"""Options of `encode` that `glassformer.engine.encoder.encode` reads."""
 PAIR_TOKENS = 4_096
 """Tokens of a batch of pairs, padding included."""
 
@@ -78,6 +81,10 @@ class SentenceEncoder(PretrainedModel):
         Raises: DataError: no texts. ConfigError: options out of range. UnsupportedError: a model of several stacks.
         """
         _refuse(pool, device, output_value, batch_size)
+        for name in options:
+            if name not in ENGINE_OPTIONS:
+                known = [*signature(type(self).encode).parameters, *ENGINE_OPTIONS]
+                raise UnknownOptionError(f"encode(…) takes no {safe_repr(name)}{nearest(name, known)}")
         compute, precision = _compute_and_precision(compute, precision)
         settings = self._pooling_of_call(truncate_dim, normalize=normalize_embeddings)
         named = {"prompt": prompt, "prompt_name": prompt_name, "progress": show_progress_bar, **options}

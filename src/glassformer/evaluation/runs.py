@@ -71,7 +71,8 @@ class TrainedRun:
             return read_splits(self.config, task_class(self.config.task))
         except DataError as error:
             raise DataError(
-                f"{error} (the paths of a run are relative to the folder in which it was trained)"
+                f"{error} (the paths of a run are relative to the folder in which it was trained; run the command "
+                "there)"
             ) from error
 
     def evaluation_folder(self, split: str = VALIDATION) -> Path:
