@@ -171,6 +171,7 @@ def transcribe(
         raise ConfigError("--follow transcribes standard input: glassformer transcribe MODEL - --follow")
     sounds = [] if output.follow else list(_sounds(files))
     _check_output(output, formats, sounds)
+    check_files(sounds)
     with spinner("loading the model"):
         from glassformer.model import load
 
@@ -218,7 +219,6 @@ def _sounds(files: Sequence[str]) -> Iterator[Path]:
     """The files, and those of folders by name. Raises: DataError: none, or standard input beside others."""
     if "-" in files:
         raise ConfigError("- is standard input; it stands alone, with --follow")
-    check_files(files)
     for file in files:
         path = Path(file)
         if not path.is_dir():
