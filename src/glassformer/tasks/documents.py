@@ -125,7 +125,7 @@ class DocumentQuestionAnswering(Pipeline):
             spans.extend(best)
         answers = [
             PageAnswer(score, start, end, " ".join(word for word, _ in page["word_boxes"][start : end + 1]))
-            for score, start, end in merged(spans)
+            for score, start, end in merged(spans, max)  # the reference keeps the score of a window
         ]
         if options.get("handle_impossible_answer"):
             answers.append(PageAnswer(none, 0, 0, ""))

@@ -8,7 +8,8 @@ Source: Devlin et al. 2019, sections 4.2 and 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -146,12 +147,12 @@ def token_spans(begins: Tensor, ends: Tensor, options: Mapping[str, Any], *, mer
             yield score, *divmod(place, len(begins))
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
-    """Each span once, with the sum of its probabilities."""
-    sums: dict[tuple[int, int], float] = {}
+def merged(spans: Iterable[Span], combine: Callable[[float, float], float] = add) -> list[Span]:
+    """Each span once. combine: makes one probability of two: their sum, or the larger one"""
+    scores: dict[tuple[int, int], float] = {}
     for score, start, end in spans:
-        sums[start, end] = sums.get((start, end), 0.0) + score
-    return [(score, *place) for place, score in sums.items()]
+        scores[start, end] = combine(scores.get((start, end), 0.0), score)
+    return [(score, *place) for place, score in scores.items()]
 
 
 def check_windows(options: Mapping[str, Any]) -> None:
