@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -94,3 +95,19 @@ def test_a_loaded_model_and_a_device_that_is_not_there_are_taken_with_a_note(
     with pytest.warns(UserWarning, match="device=0: this machine has no accelerator"):
         pipe = hf.pipeline("feature-extraction", model, device=0)
     assert pipe.device.type == "cpu" and hf.pipeline("feature-extraction", model, device=-1).device.type == "cpu"
+
+
+@pytest.mark.parametrize("sounds", [[0.1, 0.2, 0.3] * 200, [[0.1, 0.2] * 300, [0.1, -0.2] * 250], np.ones(600, "f4")])
+def test_sounds_are_lists_of_numbers_too(tmp_path: Path, sounds: Any) -> None:
+    folder = make_folder(tmp_path, "wav2vec2", task="audio-classification")
+    own = hf.AutoFeatureExtractor.from_pretrained(folder)
+    theirs = transformers.AutoFeatureExtractor.from_pretrained(folder)
+    with pytest.warns(UserWarning, match=r"sampling_rate is not given: 16,000 Hz is assumed"):
+        found = own(sounds, return_tensors="np", padding=True)
+    expected = theirs(sounds, return_tensors="np", padding=True)
+    np.testing.assert_allclose(found["input_values"], expected["input_values"], atol=1e-5)
+
+
+def test_a_tokenizers_result_prints_as_a_dictionary(tmp_path: Path) -> None:
+    encoding = hf.AutoTokenizer.from_pretrained(make_folder(tmp_path, "bert"))("time")
+    assert repr(encoding) == str(encoding) == repr(dict(encoding))

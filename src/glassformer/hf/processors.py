@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -102,6 +104,14 @@ class ImageReader:
         return _pushed(self, name, options)
 
 
+def _sounds(given: Any) -> Any:
+    """Sounds that are lists of numbers as arrays."""
+    if not isinstance(given, (list, tuple)) or not given:
+        return given
+    numbers = isinstance(given[0], (int, float, np.number))
+    return np.asarray(given, dtype=np.float32) if numbers else [_sounds(each) for each in given]
+
+
 class SoundReader:
     """A feature extractor of sounds, called as one of the reference library."""
 
@@ -133,7 +143,8 @@ class SoundReader:
         """Samples to `input_values` [N, samples] or `input_features` [N, M, frames].
 
         Args:
-            sampling_rate: of the samples, which are converted to the model's
+            raw_speech: a sound or a list of them, each a file, an array, a tensor or a list of numbers
+            sampling_rate: of the samples, which are converted to the model's; None = the model's, with a warning
             padding: to the longest, sounds always are; "max_length" · truncation: to `max_length` samples
         Raises: ConfigError: a length that is none.
         """
@@ -141,7 +152,11 @@ class SoundReader:
             raise ConfigError(f"max_length is {max_length!r}; it must be a number of samples from 1 up")
         if truncation and max_length is None and not self._has_windows:
             raise ConfigError("truncation=True needs max_length: how many samples of a sound are read")
-        cut = max_length if truncation else None
+        cut, raw_speech = max_length if truncation else None, _sounds(raw_speech)
+        first = raw_speech[0] if isinstance(raw_speech, list) and raw_speech else raw_speech
+        if sampling_rate is None and isinstance(first, (np.ndarray, Tensor)):
+            sampling_rate = self.sampling_rate
+            warnings.warn(f"sampling_rate is not given: {sampling_rate:,} Hz is assumed, the model's", stacklevel=2)
         if self._has_windows:
             return _encoding(self.inner(raw_speech, sampling_rate, cut), return_tensors)
         length = max_length if padding == "max_length" else None

@@ -29,7 +29,7 @@ BEFORE_DATA = frozenset(("data", "rows", "overflow_to_sample", "__setstate__", "
 """Names that are asked of a copy that is being made, which has no data yet."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Encoding(MutableMapping[str, Any]):
     """Model inputs by name, and for each token its text, character offsets and word.
 
@@ -49,6 +49,10 @@ class Encoding(MutableMapping[str, Any]):
     data: dict[str, Any]
     rows: Sequence[EncodedRow]
     overflow_to_sample: list[int]
+
+    def __repr__(self) -> str:
+        """Its values by name, as a dictionary."""
+        return repr(self.data)
 
     def __getitem__(self, key: str | int) -> Any:
         """The values of a name; of a number, this row's tokens, ids, offsets, …"""

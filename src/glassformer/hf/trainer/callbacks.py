@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,10 +95,11 @@ class EarlyStoppingCallback(TrainerCallback):
 
 
 class PrinterCallback(TrainerCallback):
-    """Prints every log as a dictionary."""
+    """Prints every log as a dictionary, its numbers to four digits."""
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
-        print(json.dumps(logs) if logs else "", flush=True)
+        shown = {name: x for name, x in (logs or {}).items() if name != "total_flos"}
+        print({name: f"{x:.4g}" if isinstance(x, float) else x for name, x in shown.items()}, flush=True)
 
 
 class DefaultFlowCallback(TrainerCallback):
