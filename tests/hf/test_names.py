@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,35 @@ def test_a_schedule_takes_its_own_arguments(tmp_path: Path) -> None:
     trainer = hf.Trainer(torch.nn.Linear(1, 1), args, train_dataset=[])
     trainer.create_optimizer()
     assert trainer.create_scheduler(10).lr_lambdas[0](5) == pytest.approx(0.25, abs=1e-2)
+
+
+def test_a_tokenizer_is_read_with_new_tokens_and_a_space_before_texts(tmp_path: Path) -> None:
+    texts = ["time flies like an arrow", "fruit flies like a banana"] * 3
+    train_tokenizer(texts, kind="byte-bpe", size=280).save(tmp_path)
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text()) | {"tokenizer_class": "GPT2Tokenizer"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    both = [
+        library.AutoTokenizer.from_pretrained(tmp_path, add_prefix_space=True, pad_token="<new>")
+        for library in (hf, transformers)
+    ]
+    own, theirs = both
+    assert len(own) == len(theirs) == 281 and own.pad_token_id == theirs.pad_token_id == 280
+    for words in ("time flies", "flies<new>"):
+        assert (
+            own(words)["input_ids"] == theirs(words)["input_ids"] != hf.AutoTokenizer.from_pretrained(tmp_path)(words)
+        )
+    assert own.convert_ids_to_tokens(own("flies")["input_ids"])[0].startswith("Ġ")
+    with pytest.warns(UserWarning, match="add_prefix_space changes nothing"):
+        hf.AutoTokenizer.from_pretrained(make_folder(tmp_path / "bert", "bert"), add_prefix_space=True)
+
+
+def test_options_of_saving_a_tokenizer(tmp_path: Path) -> None:
+    tokenizer = hf.AutoTokenizer.from_pretrained(make_folder(tmp_path, "bert"))
+    assert len(tokenizer.save_pretrained(tmp_path / "saved", legacy_format=False, save_jinja_files=False)) == 3
+    for error, option in ((UnsupportedError, {"filename_prefix": "a"}), (TypeError, {"nothing": 1})):
+        with pytest.raises(error, match="save_pretrained"):
+            tokenizer.save_pretrained(tmp_path / "saved", **option)
+    assert tokenizer.add_special_tokens({"extra_special_tokens": ["<x>"]}, replace_extra_special_tokens=False) == 1
+    assert "<x>" in tokenizer.extra_special_tokens
+    with pytest.raises(UnsupportedError, match="leave replace_"):
+        tokenizer.add_special_tokens({"extra_special_tokens": ["<y>"]}, replace_extra_special_tokens=True)

@@ -111,7 +111,8 @@ _LAZY = {
 # Where the reference library keeps these names; here they are in one place.
 for _name in (
     *("configuration_utils", "data", "data.data_collator", "generation", "generation.utils", "modeling_utils"),
-    *("tokenization_utils", "tokenization_utils_base", "tokenization_utils_fast"),
+    *("tokenization_utils", "tokenization_utils_base", "tokenization_utils_fast", "tokenization_python"),
+    "tokenization_utils_tokenizers",
     *("trainer_callback", "trainer_seq2seq", "trainer_utils", "trainer_pt_utils", "training_args_seq2seq"),
     *("training_args", "file_utils", "utils.hub", "pytorch_utils", "cache_utils", "processing_utils", "image_utils"),
     *("feature_extraction_utils", "image_processing_utils", "utils.quantization_config"),

@@ -91,7 +91,7 @@ def class_of(name: str) -> Any:
         return READY[name]
     if RULE.search(name):
         return _refusal(name, OPTION_INSTEAD)
-    if name in ("PreTrainedTokenizerFast", "PreTrainedTokenizerBase", "PreTrainedTokenizer"):
+    if name in ("PreTrainedTokenizerFast", "TokenizersBackend", "PreTrainedTokenizerBase", "PreTrainedTokenizer"):
         return _tokenizer_class(name)
     if name.endswith("PreTrainedModel") and name.removesuffix("PreTrainedModel") in ("", *_prefixes()):
         return _custom_base(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping
 from enum import StrEnum
@@ -18,6 +19,7 @@ from glassformer.hf.configs import options_of
 from glassformer.hub.push import push_folder
 from glassformer.load_options import FINDING
 from glassformer.models import FAMILIES
+from glassformer.text.settings import ROLES as TOKEN_ROLES
 from glassformer.text.tables.encode import TableTokenizer
 from glassformer.text.tokenizer import Tokenizer
 
@@ -116,8 +118,11 @@ class AutoTokenizer:
 def set_attributes(tokenizer: Tokenizer, values: Mapping[str, Any]) -> Tokenizer:
     """The tokenizer with these attributes, such as `padding_side`. Raises: ConfigError: it has no such attribute."""
     for name, value in values.items():
-        if name == "do_lower_case":
-            _set_lower_case(tokenizer, bool(value))
+        if name in SETTERS:
+            SETTERS[name](tokenizer, bool(value))
+            continue
+        if name.removesuffix("_token") in TOKEN_ROLES and isinstance(value, (str, tokenizers.AddedToken)):
+            tokenizer.add_special_tokens({name: value})  # where it is new, too; then the model's tables are resized
             continue
         if not hasattr(tokenizer, name):
             raise UnknownOptionError(f"a tokenizer takes no {safe_repr(name)}, and has no such attribute")
@@ -133,6 +138,32 @@ def _set_lower_case(tokenizer: Tokenizer, value: bool) -> None:
         tokenizer.engine.normalizer = normalizer
     else:
         warnings.warn("do_lower_case changes nothing: this tokenizer's normaliser has no such option", stacklevel=4)
+
+
+def _set_prefix_space(tokenizer: Tokenizer, value: bool) -> None:
+    """A space before each text, or not, of a byte-level tokenizer; others stay as the files say, with a note."""
+    found = False
+
+    def changed(part: Any) -> Any:
+        nonlocal found
+        if isinstance(part, list):
+            return [changed(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        own = part.get("type") == "ByteLevel"
+        found |= own
+        return {name: changed(x) for name, x in part.items()} | ({"add_prefix_space": value} if own else {})
+
+    stated = json.loads(tokenizer.engine.to_str())
+    other = tokenizers.Tokenizer.from_str(json.dumps({**stated, "pre_tokenizer": changed(stated["pre_tokenizer"])}))
+    if found:
+        tokenizer.engine.pre_tokenizer = other.pre_tokenizer
+    else:
+        warnings.warn("add_prefix_space changes nothing: this tokenizer is not of bytes", stacklevel=4)
+
+
+SETTERS = {"do_lower_case": _set_lower_case, "add_prefix_space": _set_prefix_space}
+"""Keywords that are no attributes of a tokenizer, but parts of its engine."""
 
 
 def _tokenizer_folder(name_or_folder: str | Path, revision: str | None, finding: Mapping[str, Any]) -> Path:

@@ -53,11 +53,17 @@ class TokenizerSurface(TokenizerVocabulary):
     _chat_templates: ChatTemplates
     name_or_path = ""
     pad_token_type_id = 0
+    backend = "tokenizers"
 
     @property
     def _tokenizer(self) -> Any:
         """`engine`, as code for the reference library reaches it."""
         return self.engine
+
+    @property
+    def extra_special_tokens(self) -> list[str]:
+        """`additional_special_tokens`"""
+        return self.additional_special_tokens
 
     @property
     def max_len_single_sentence(self) -> int | None:
@@ -146,8 +152,17 @@ class TokenizerSurface(TokenizerVocabulary):
             )
         return cls.from_folder(folder)
 
-    def save_pretrained(self, folder: Path | str) -> tuple[str, ...]:
-        """Write the tokenizer's files, as `save` does. Returns: their paths."""
+    def save_pretrained(self, folder: Path | str, **options: Any) -> tuple[str, ...]:
+        """Write the tokenizer's files, as `save` does; options that would write them otherwise are refused.
+
+        Returns: their paths. Raises: UnsupportedError: `filename_prefix`, `push_to_hub`. UnknownOptionError: another.
+        """
+        for name, value in options.items():
+            if name not in ("legacy_format", "save_jinja_files", "filename_prefix", "push_to_hub"):
+                raise UnknownOptionError(f"save_pretrained(…) of a tokenizer takes no {name!r}")
+            if value and name in ("filename_prefix", "push_to_hub"):
+                instead = "rename the files" if name == "filename_prefix" else INSTEAD["push_to_hub"]
+                raise UnsupportedError(f"save_pretrained(…) of a tokenizer takes no {name}: {instead}")
         self.save(folder)
         names = ("tokenizer_config.json", "special_tokens_map.json", "tokenizer.json")
         return tuple(str(Path(folder, name)) for name in names)

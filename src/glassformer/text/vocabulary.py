@@ -10,7 +10,7 @@ from typing import Any, Self
 import tokenizers
 from tokenizers import AddedToken
 
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files.atomic import write_text
 from glassformer.text.build import SAVED_TARGET_FILE, build_target_engine
 from glassformer.text.engine import as_ids, as_text, guarded, prefix_and_suffix, sharing_copy
@@ -253,11 +253,19 @@ class TokenizerVocabulary:
         self.last_plausible_id = _last_plausible_id(engine.get_vocab(True))
         return added
 
-    def add_special_tokens(self, special_tokens_dict: Mapping[str, Any]) -> int:
+    def add_special_tokens(
+        self,
+        special_tokens_dict: Mapping[str, Any],
+        replace_additional_special_tokens: bool = False,
+        replace_extra_special_tokens: bool = False,
+    ) -> int:
         """Add special tokens by role, {"pad_token": "[PAD]"}, and others, {"additional_special_tokens": ["<user>"]}.
 
-        Returns: how many were new. Raises: ConfigError: an unknown key.
+        Those of before stay; to replace them is not there.
+        Returns: how many were new. Raises: ConfigError: an unknown key. UnsupportedError: they are to be replaced.
         """
+        if replace_additional_special_tokens or replace_extra_special_tokens:
+            raise UnsupportedError("special tokens stay special; make a tokenizer without them, or leave replace_… out")
         roles = {f"{role}_token": role for role in ROLES}
         added = 0
         for key, value in special_tokens_dict.items():
