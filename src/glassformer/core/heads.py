@@ -63,8 +63,9 @@ def last_token(x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "texts D"
     if flow.keep is None:
         return x[:, -1]
     key_positions = torch.arange(flow.keep.shape[-1], device=x.device)
-    # `keep` covers the cached tokens too, x only the new ones.
-    last = (flow.keep[:, -1] * key_positions).argmax(dim=-1) - flow.past  # [B]
+    # `keep` covers the cached tokens too, x only the new ones, which the cache may hold by now.
+    cached = flow.keep.shape[-1] - x.shape[1]
+    last = (flow.keep[:, -1] * key_positions).argmax(dim=-1) - cached  # [B]
     return x[torch.arange(x.shape[0], device=x.device), last.clamp(min=0)]
 
 
