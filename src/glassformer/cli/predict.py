@@ -222,7 +222,7 @@ def _print_predictions(pipe: Pipeline, texts: list[Any], *, charts: bool) -> Non
             typer.echo(visible(_in_a_line(text)))
             _show_prediction(prediction)
             typer.echo()
-        elif labels := _labels_in(prediction):
+        elif not pipe.EMPTY and (labels := _labels_in(prediction)):  # a chain of pedals is one answer
             cells = ", ".join(f"{visible(label.label):{width}}{label.score:8.2%}" for label in labels)
             typer.echo(f"{cells}  {visible(_in_a_line(text))}")
         elif isinstance(text, dict) and len(texts) > 1:

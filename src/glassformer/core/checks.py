@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError
-from glassformer.files import safe_repr
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Spec:
         for field, check in field_checks(type(self)):  # type: ignore[arg-type] # mypy takes its hash for that of its instances
             value = getattr(self, field)
             if value is not None and not check.holds(value):
-                raise ConfigError(f"{type(self).__name__}.{field} is {safe_repr(value)}; {check.allowed}")
+                raise ConfigError(f"{type(self).__name__}.{field} is {value!r:.120}; {check.allowed}")
         self.validate()
 
     def validate(self) -> None:
