@@ -51,3 +51,13 @@ def test_generation_configs(tmp_path: Path) -> None:
         "top_k": 3,
     }
     assert config.temperature is None
+
+
+def test_a_generation_config_of_another_name(tmp_path: Path) -> None:
+    hf.GenerationConfig(num_beams=3).save_pretrained(tmp_path, config_file_name="translation.json")
+    assert hf.GenerationConfig.from_pretrained(tmp_path, "translation.json").num_beams == 3
+    for name in ("../translation.json", "a/b.json"):
+        with pytest.raises(ConfigError, match="must be the name of a file, without a folder"):
+            hf.GenerationConfig.from_pretrained(tmp_path, config_file_name=name)
+        with pytest.raises(ConfigError, match="must be the name of a file, without a folder"):
+            hf.GenerationConfig().save_pretrained(tmp_path, config_file_name=name)

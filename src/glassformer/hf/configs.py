@@ -153,12 +153,20 @@ class GenerationConfig(StoredGenerationConfig):
         return cls(**{name: value for name, value in config.items() if name in GENERATION_KEYS})
 
     @classmethod
-    def from_pretrained(cls, name_or_folder: str | Path, revision: str | None = None, **options: Any) -> Self:
-        """Read `generation_config.json`, changed by the options given.
+    def from_pretrained(
+        cls,
+        name_or_folder: str | Path,
+        config_file_name: str | None = None,
+        revision: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Read `generation_config.json`, or a file of another name, changed by the options given.
 
         Raises: DataError, ConfigError: no such folder, or it has no such file.
         """
-        folder = Path(name_or_folder)
-        if not (folder / "generation_config.json").is_file():
+        folder, name = Path(name_or_folder), config_file_name or "generation_config.json"
+        if Path(name).name != name:
+            raise ConfigError(f"config_file_name is {safe_repr(name)}; it must be the name of a file, without a folder")
+        if not (folder / name).is_file():
             folder = options_of({}).find_folder(name_or_folder, revision, allow_pickle=False)
-        return cls(**{**read_json_object(folder / "generation_config.json", ConfigError), **options})
+        return cls(**{**read_json_object(folder / name, ConfigError), **options})

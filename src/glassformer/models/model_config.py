@@ -167,16 +167,18 @@ class StoredGenerationConfig(dict[str, Any]):
         made.update({**options, **others})
         return made
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write `generation_config.json` into a folder.
+    def save_pretrained(self, folder: str | Path, config_file_name: str | None = None) -> None:
+        """Write `generation_config.json`, or a file of another name, into a folder.
 
-        Raises: ConfigError: the folder is a file.
+        Raises: ConfigError: the folder is a file, or the name no name of a file.
         """
-        _write_into(folder, "generation_config.json", self.to_dict())
+        _write_into(folder, config_file_name or "generation_config.json", self.to_dict())
 
 
 def _write_into(folder: str | Path, name: str, content: dict[str, Any]) -> None:
     folder = Path(folder)
+    if Path(name).name != name:
+        raise ConfigError(f"config_file_name is {safe_repr(name)}; it must be the name of a file, without a folder")
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder}: is a file; give a folder to write {name} to")
     folder.mkdir(parents=True, exist_ok=True)
