@@ -142,21 +142,21 @@ def _set_lower_case(tokenizer: Tokenizer, value: bool) -> None:
 
 def _set_prefix_space(tokenizer: Tokenizer, value: bool) -> None:
     """A space before each text, or not, of a byte-level tokenizer; others stay as the files say, with a note."""
-    found = False
+    byte_level = False
 
     def changed(part: Any) -> Any:
-        nonlocal found
+        nonlocal byte_level
         if isinstance(part, list):
             return [changed(each) for each in part]
         if not isinstance(part, dict):
             return part
         own = part.get("type") == "ByteLevel"
-        found |= own
+        byte_level |= own
         return {name: changed(x) for name, x in part.items()} | ({"add_prefix_space": value} if own else {})
 
     stated = json.loads(tokenizer.engine.to_str())
     other = tokenizers.Tokenizer.from_str(json.dumps({**stated, "pre_tokenizer": changed(stated["pre_tokenizer"])}))
-    if found:
+    if byte_level:
         tokenizer.engine.pre_tokenizer = other.pre_tokenizer
     else:
         warnings.warn("add_prefix_space changes nothing: this tokenizer is not of bytes", stacklevel=4)
