@@ -66,3 +66,13 @@ def test_items_are_counted_and_passed_on(capsys: pytest.CaptureFixture[str], mon
     assert list(with_bar(["a", "b"], "items", shown=True)) == ["a", "b"]
     assert "2/2" in capsys.readouterr().err
     assert list(with_bar(iter("ab"), "items")) == ["a", "b"] and capsys.readouterr() == ("", "")
+
+
+def test_hidden_for_a_while(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "log_seconds", 0.0)
+    with progress.hidden(), progress.progress_bar("rows", 2) as advance:
+        advance(1)
+    assert capsys.readouterr().err == "" and progress.enabled
+    with progress.hidden(False), progress.progress_bar("rows", 2) as advance:
+        advance(1)
+    assert capsys.readouterr().err == "rows: 1 of 2\n"

@@ -19,6 +19,18 @@ log_seconds: float | None = None
 
 
 @contextmanager
+def hidden(hide: bool = True) -> Iterator[None]:
+    """Show no progress bars, spinners and lines of progress meanwhile."""
+    global enabled
+    before = enabled
+    enabled = enabled and not hide
+    try:
+        yield
+    finally:
+        enabled = before
+
+
+@contextmanager
 def progress_bar(
     what: str, total: int | None, *, shown: bool | None = None, delay: float = 0.0
 ) -> Iterator[Callable[[int], None]]:

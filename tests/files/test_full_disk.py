@@ -16,7 +16,7 @@ from glassformer.data.store import ExampleStore
 from glassformer.data.versions import write_version
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.error_analysis.review import write_sheet
-from glassformer.files.atomic import write_json
+from glassformer.files.atomic import atomic_file, write_json
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.model import Model, load
 from glassformer.ngram.arpa import write_arpa
@@ -108,3 +108,9 @@ def test_counting_on_a_full_disk(tmp_path: Path) -> None:
     with full_disk(), pytest.raises(GlassformerError, match="what is counted cannot be written"):
         train_ngram(TEXTS, 3, folder=tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_error_names_the_file(tmp_path: Path) -> None:
+    with full_disk(), pytest.raises(OSError) as caught, atomic_file(tmp_path / "a.yaml") as stream:
+        stream.write(b"x" * 2 * LIMIT)
+    assert caught.value.filename == str(tmp_path / "a.yaml")

@@ -9,7 +9,7 @@ import pytest
 import transformers
 import yaml
 
-from glassformer import ConfigError, hf
+from glassformer import ConfigError, UnsupportedError, hf
 from glassformer.hf.configs import SIZES
 from glassformer.models import FAMILIES, ConfigReader
 
@@ -61,3 +61,6 @@ def test_a_generation_config_of_another_name(tmp_path: Path) -> None:
             hf.GenerationConfig.from_pretrained(tmp_path, config_file_name=name)
         with pytest.raises(ConfigError, match="must be the name of a file, without a folder"):
             hf.GenerationConfig().save_pretrained(tmp_path, config_file_name=name)
+    hf.GenerationConfig().save_pretrained(tmp_path, push_to_hub=False)
+    with pytest.raises(UnsupportedError, match="push_to_hub=True: upload the folder with its model"):
+        hf.GenerationConfig().save_pretrained(tmp_path, push_to_hub=True)

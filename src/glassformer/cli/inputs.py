@@ -21,7 +21,7 @@ import typer
 
 from glassformer.cli.screen import visible
 from glassformer.errors import DataError
-from glassformer.files import read_bytes
+from glassformer.files import counted, read_bytes
 
 if TYPE_CHECKING:
     from glassformer.model import Model
@@ -56,7 +56,7 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
             with naming_columns(by_role if columns is not None else {}):
                 in_file = _not_empty(_texts_of(Path(argument), in_order), argument)
             typer.echo(
-                f"{visible(argument)}: read as a file, {len(in_file):,} text{'s' * (len(in_file) != 1)}",
+                f"{visible(argument)}: read as a file, {counted(len(in_file), 'text')}",
                 err=True,
             )
             texts += in_file

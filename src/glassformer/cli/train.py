@@ -16,7 +16,7 @@ from glassformer.cli.train_screen import few_steps_note, next_commands, show_end
 from glassformer.cli.train_several import run_facts, train_runs, train_seeds
 from glassformer.errors import ConfigError, GlassformerError, MissingExtraError
 from glassformer.files import safe_repr
-from glassformer.progress import is_first_process, progress_bar, spinner
+from glassformer.progress import hidden, is_first_process, progress_bar, spinner
 from glassformer.runs import KEYS
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _run(
     config: RunConfig, *, resume: bool, quiet: bool, evaluate: bool
 ) -> tuple[dict[str, Any], EvaluationReport | None, list[str]]:
     """Train, evaluate, and write training curves and a model card into the run folder."""
-    with spinner("reading the data, loading the model", logged=20):
+    with hidden(quiet), spinner("reading the data, loading the model", logged=20):
         from glassformer.runs.curves import write_page
         from glassformer.training.callbacks import Callback, Progress
         from glassformer.training.card import write_card

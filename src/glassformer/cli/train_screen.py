@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.screen import amount, show_next, terminal, text_of
+from glassformer.files import counted
 
 if TYPE_CHECKING:
     from glassformer.runs.config import RunConfig
@@ -40,7 +41,7 @@ def summary(config: RunConfig, trainer: Trainer) -> dict[str, str]:
     if held_out is not None:
         validation = f"{len(held_out):,} for validation"
     size = f"{options.batch_size} examples" if options.batch_tokens is None else f"{options.batch_tokens:,} tokens"
-    length = f"{trainer.steps:,} step{'s' * (trainer.steps != 1)} of {size}"
+    length = f"{counted(trainer.steps, 'step')} of {size}"
     passes = trainer.batch_sampler.epochs
     epochs = "" if options.steps is not None else f" ({passes:g} epoch{'s' * (passes != 1)})"
     resumed = f"; resumed after step {trainer.state.step:,}" if trainer.state.step else ""
@@ -62,7 +63,7 @@ def few_steps_note(trainer: Trainer) -> str | None:
         return None
     epochs = -(-LEAST_STEPS // sampler.steps_per_epoch(0))
     return (
-        f"{trainer.steps} step{'s' * (trainer.steps != 1)} are few, a new head hardly learns in them: "
+        f"{counted(trainer.steps, 'step')} are few, a new head hardly learns in them: "
         f"--epochs {epochs} makes {LEAST_STEPS:,} of the same rows"
     )
 

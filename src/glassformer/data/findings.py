@@ -12,7 +12,7 @@ from itertools import combinations
 
 from glassformer.data.sequence import RowSequence, shorten
 from glassformer.data.splits import text_digest
-from glassformer.files import safe_repr
+from glassformer.files import counted, safe_repr
 
 MAX_LOCATIONS = 1_000  # locations listed for a finding; all are counted
 MAX_CHARACTERS = 81  # of a text in a message
@@ -98,7 +98,7 @@ class FindingCollector:
             ("capitals",): "all in capitals",
         }
         return [
-            Finding(kind[0], f"{n:,} text{'s' * (n != 1)} {message}", n, tuple(self._locations[kind]))
+            Finding(kind[0], f"{counted(n, 'text')} {message}", n, tuple(self._locations[kind]))
             for kind, message in messages.items()
             if (n := self._counts[kind])
         ]

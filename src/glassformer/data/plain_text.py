@@ -29,7 +29,7 @@ from typing import Any
 from glassformer.data.lines import Format, LineFile, LineReader, ParsedRow, strip_newline
 from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, ScannedRow, check_column
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import safe_repr
+from glassformer.files import counted, safe_repr
 
 DOCUMENT_BOUNDARY = "-DOCSTART-"
 UNIVERSAL_DEPENDENCIES = {"fields": {"tokens": 1, "tags": 3}, "comment": "#", "numbers": 0}
@@ -133,16 +133,14 @@ class Sentences(Format):
     def _check_width(self, width: int, lines: LineReader) -> None:
         """Raises: DataError: a line has no field for a column, or one field for two columns."""
         if self.numbers is not None and not -width <= self.numbers < width:
-            lines.fail(
-                f"has {width} field{'s' * (width != 1)}, and numbers says field {safe_repr(self.numbers)} (from 0)"
-            )
+            lines.fail(f"has {counted(width, 'field')}, and numbers says field {safe_repr(self.numbers)} (from 0)")
         columns: dict[int, str] = {}
         for name, index in self.fields.items():
             if not -width <= index < width:
                 lines.fail(f"has {width} fields, and {name!r} should be number {index} (from 0)")
             if (other := columns.setdefault(index % width, name)) != name:
                 lines.fail(
-                    f"has {width} field{'s' * (width != 1)}, and {name!r} would be the same one as {other!r}; each "
+                    f"has {counted(width, 'field')}, and {name!r} would be the same one as {other!r}; each "
                     "needs a field of its own: name them by fields=, or put tags behind the tokens"
                 )
 

@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 from glassformer.data.sequence import missing_column
 from glassformer.errors import DataError
-from glassformer.files import safe_repr
+from glassformer.files import counted, safe_repr
 from glassformer.pages import text_table
 from glassformer.progress import with_bar
 from glassformer.tasks.base import Dataset, Task
@@ -271,4 +271,4 @@ def _notes(groups: Mapping[str | None, GroupMetrics], column: str, metric: str) 
 
 
 def _groups(count: int) -> str:
-    return f"{count:,} group{'s' * (count != 1)}"
+    return f"{counted(count, 'group')}"

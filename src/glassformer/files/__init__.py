@@ -45,6 +45,11 @@ def safe_repr(text: object) -> str:
     return quoted if len(quoted) <= 120 else quoted[:100] + f"… ({len(quoted)} characters)"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, for messages: `1 row`, `1,200 rows`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Raises: ConfigError: an argument that is no whole number, or below `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:

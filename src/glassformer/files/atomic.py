@@ -53,9 +53,11 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(partial, path)
-    except BaseException:
+    except BaseException as problem:
         with suppress(FileNotFoundError):  # what failed may be its creation
             partial.unlink()
+        if isinstance(problem, OSError) and problem.filename is None:  # a full disk does not say of which file
+            problem.filename = str(path)
         raise
     flush_folder(path.parent)
 

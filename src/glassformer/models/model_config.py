@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.models import FAMILIES
@@ -167,11 +167,15 @@ class StoredGenerationConfig(dict[str, Any]):
         made.update({**options, **others})
         return made
 
-    def save_pretrained(self, folder: str | Path, config_file_name: str | None = None) -> None:
+    def save_pretrained(
+        self, folder: str | Path, config_file_name: str | None = None, *, push_to_hub: bool = False
+    ) -> None:
         """Write `generation_config.json`, or a file of another name, into a folder.
 
-        Raises: ConfigError: the folder is a file, or the name no name of a file.
+        Raises: ConfigError: the folder is a file, or the name no name of a file. UnsupportedError: push_to_hub
         """
+        if push_to_hub:
+            raise UnsupportedError("push_to_hub=True: upload the folder with its model: model.push_to_hub(name)")
         _write_into(folder, config_file_name or "generation_config.json", self.to_dict())
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import read_json_object, safe_repr
+from glassformer.files import counted, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.runs.config import RunConfig, parse_config
 from glassformer.runs.curves import write_page
@@ -129,7 +129,7 @@ def planned_training(run: StudyRun, trainer: Trainer, *, finished: bool) -> dict
 def trainings_to_do(finished: Sequence[Mapping[str, Any] | None]) -> str:
     """How many trainings there are, and how many are finished: "3 trainings (2 finished before)"."""
     count, done = len(finished), sum(facts is not None for facts in finished)
-    return f"{count} training{'s' * (count > 1)}" + (f" ({done} finished before)" if done else "")
+    return f"{counted(count, 'training')}" + (f" ({done} finished before)" if done else "")
 
 
 def lock_folder(folder: Path) -> RunLock:

@@ -201,6 +201,7 @@ class _WatchedRows:
     def __init__(self, rows: Dataset, columns: Sequence[str], advance: Callable[[int], None]) -> None:
         self._rows, self._inputs, self._advance = rows, columns, advance
         self._last: tuple[int, Mapping[str, Any]] = -1, {}
+        self._read = bytearray(len(rows))  # 1 for each row that was read: some tasks read one twice
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rows, name)
@@ -210,16 +211,21 @@ class _WatchedRows:
 
     def __getitem__(self, index: int) -> Mapping[str, Any]:
         if self._last[0] != index:
-            self._advance(1)
+            self._count(index)
             self._last = index, self._rows[index]
         return self._last[1]
+
+    def _count(self, index: int) -> None:
+        if not self._read[index]:
+            self._read[index] = 1
+            self._advance(1)
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         first, count = None, 0
         for index, row in enumerate(iter(self._rows)):
             if any(isinstance(text := row.get(column), str) and not text.strip() for column in self._inputs):
                 first, count = (index if first is None else first), count + 1
-            self._advance(1)
+            self._count(index)
             yield row
         if first is not None:
             warnings.warn(

@@ -20,6 +20,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from glassformer.errors import GlassformerError
+from glassformer.files import counted
 from glassformer.runs.charts import clock, number, scores
 from glassformer.runs.event_log import ExponentialAverage
 
@@ -174,7 +175,7 @@ class Progress(Callback):
         if self._live is not None:
             self._live.stop()
         done = trainer.state.step - self._first_step
-        self._print(f"{done:,} step{'s' * (done != 1)} in {clock(time.perf_counter() - self._start)}")
+        self._print(f"{counted(done, 'step')} in {clock(time.perf_counter() - self._start)}")
 
     def _facts(self, trainer: Trainer, report: StepReport) -> list[str]:
         """What to show, the most important first: a narrow terminal shows what it has room for."""

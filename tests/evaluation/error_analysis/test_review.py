@@ -227,7 +227,7 @@ def test_the_whole_way(judged: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     lines[0]["correction"] = "love"
     write(sheet, lines)
     code, out, _ = run(capsys, "review", "in", judged, sheet, "-o", new)
-    assert code == 0 and "1 labels corrected in 1 rows" in out and "→ love" in out
+    assert code == 0 and "1 label corrected in 1 row, " in out and "→ love" in out
     assert f"--validation {new}" in out and "--data" not in out
     before, after = ([json.loads(x) for x in text.splitlines()] for text in (original, new.read_bytes()))
     assert [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b] == [int(lines[0]["index"])]

@@ -21,7 +21,7 @@ from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.compare.costs import Cost, minutes, read_cost
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport, rename_former_keys
 from glassformer.evaluation.runs import TrainedRun, open_run
-from glassformer.files import read_json_object
+from glassformer.files import counted, read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.files.parsing import parse_dataclass
 from glassformer.pages import html_table, text_table
@@ -184,7 +184,7 @@ class SeedSummary:
         several = "mean ± half-width of the 95 % t-interval over seeds; " * (len(self.runs) > 1)
         files = ", ".join(self.first.data.get("files", [])) or "rows"
         return (
-            f"{self.name}, {len(self.runs)} seed{'s' * (len(self.runs) > 1)}, on {self.first.data['rows']:,} rows of "
+            f"{self.name}, {counted(len(self.runs), 'seed')}, on {self.first.data['rows']:,} rows of "
             f"{files}; {several}in brackets 95 % intervals over rows"
         )
 

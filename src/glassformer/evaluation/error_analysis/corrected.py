@@ -20,6 +20,7 @@ from typing import Any
 from glassformer.data.rows import write_rows
 from glassformer.errors import DataError
 from glassformer.evaluation.runs import TRAIN, VALIDATION, EvaluatedSplit
+from glassformer.files import counted
 from glassformer.pages import html_table
 from glassformer.runs.folder import CONFIG
 from glassformer.tasks.base import task_class
@@ -62,8 +63,9 @@ class Corrections:
     def __str__(self) -> str:
         return "\n".join(
             [
-                f"{self.pairs.total():,} labels corrected in {len(self.labels):,} rows, {len(self.dropped):,} rows "
-                f"dropped, {self.unchanged:,} lines unchanged, {len(self.comments):,} commented",
+                f"{counted(self.pairs.total(), 'label')} corrected in {counted(len(self.labels), 'row')}, "
+                f"{counted(len(self.dropped), 'row')} dropped, {counted(self.unchanged, 'line')} unchanged, "
+                f"{len(self.comments):,} commented",
                 *(f"  {n:5,}  {old} → {new}" for (old, new), n in self.pairs.most_common()),
             ]
         )

@@ -18,7 +18,7 @@ import numpy as np
 
 from glassformer.engine.encoder import check_texts
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import safe_repr
+from glassformer.files import counted, safe_repr
 from glassformer.inspect.embeddings.contextual import POOLINGS, ContextualEmbeddings, Occurrence
 from glassformer.inspect.embeddings.hidden_states import HiddenStates, Progress
 from glassformer.pretrained import PretrainedModel
@@ -153,7 +153,7 @@ def _absent(texts: Sequence[str], word: str, whole_word: bool, ignore_case: bool
         )
     if not ignore_case and (other := find_word(texts, word, whole_word=whole_word)):
         hints.append(f"in another case it does, {len(other):,} times: ignore_case=True finds those")
-    what = f"the word {safe_repr(word)} does not occur in {len(texts):,} text{'s' * (len(texts) != 1)}"
+    what = f"the word {safe_repr(word)} does not occur in {counted(len(texts), 'text')}"
     return f"{what}; {'; '.join(hints) or 'look at its spelling, or take another word or other texts'}"
 
 

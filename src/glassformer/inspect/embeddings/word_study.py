@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import DataError
+from glassformer.files import counted
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, CosineTable, LayerCurve
 from glassformer.inspect.embeddings.senses import Senses
 from glassformer.pages import html_table
@@ -71,7 +72,7 @@ class WordStudy:
         if each.word is None:
             return f"{len(each):,} texts · {each.levels} levels · pooling {each.pooling}"
         holding = len({item.sentence for item in each.items})
-        times = f"{len(each):,} occurrence{'s' * (len(each) != 1)}"
+        times = f"{counted(len(each), 'occurrence')}"
         return f"“{each.word}”: {times} in {holding:,} of {len(each.texts):,} texts · layers: {self.layers}"
 
     def occurrences_table(self) -> tuple[list[str], list[list[str]]]:
