@@ -42,7 +42,7 @@ export function LensView(props: ViewProps) {
   const lens = controller.lens.value;
   return (
     <div class="lens">
-      <Waiting controller={controller} />
+      {!lens && <Waiting controller={controller} />}
       {lens && (
         <>
           <Tools controller={controller} lens={lens} />
@@ -57,6 +57,8 @@ export function LensView(props: ViewProps) {
               {tabled.value && <Table controller={controller} lens={lens} />}
             </section>
             <aside class="lens-card" aria-label="Numbers">
+              {/* Here, since above the grid it would move what is about to be clicked. */}
+              <Waiting controller={controller} />
               <Numbers controller={controller} lens={lens} />
             </aside>
           </div>
