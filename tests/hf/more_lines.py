@@ -772,4 +772,38 @@ m = AutoModelForSeq2SeqLM.from_pretrained(T5)
 ids = torch.tensor([[4, 5, 6]])
 out = m.get_encoder()(ids, attention_mask=torch.ones_like(ids)).last_hidden_state.tolist()
 """,
+    """
+from transformers import AutoFeatureExtractor
+f = AutoFeatureExtractor.from_pretrained(SOUNDS)
+alone = f(SAMPLES, sampling_rate=16000)["input_values"]
+rows = f([SAMPLES, SAMPLES[:2000]], sampling_rate=16000)["input_values"]
+even = f([SAMPLES, SAMPLES[:2000]], sampling_rate=16000, padding=True)["input_values"]
+masked = f([SAMPLES[:9], SAMPLES[:5]], sampling_rate=16000, padding="max_length", max_length=12,
+           return_attention_mask=True)
+out = [type(x).__name__ + type(x[0]).__name__ for x in (alone, rows, even, masked["attention_mask"])]
+out += [alone, rows, even, dict(masked)]
+""",
+    """
+from transformers import AutoProcessor
+p = AutoProcessor.from_pretrained(CTC)
+both = p(audio=SAMPLES, text="TIME", sampling_rate=16000)
+out = [type(both["input_values"]).__name__, type(both["input_values"][0]).__name__, dict(both)]
+""",
+    """
+from PIL import Image
+from transformers import AutoImageProcessor, AutoProcessor
+picture = Image.open(PICTURE)
+p = AutoImageProcessor.from_pretrained(VIT)
+one, two = p(picture)["pixel_values"], p([picture, picture])["pixel_values"]
+both = AutoProcessor.from_pretrained(CLIP)(text="time flies", images=picture)
+out = [type(one).__name__, type(one[0]).__name__, one, two, dict(both)]
+""",
+    """
+import os
+from transformers import AutoTokenizer
+out = []
+for name in (BERT, GPT2):
+    saved = AutoTokenizer.from_pretrained(name).save_pretrained(OUT)
+    out.append([[os.path.basename(x) for x in saved], sorted(os.listdir(OUT))])
+""",
 ]

@@ -234,7 +234,7 @@ def seeds(bert_folder: Path, gpt2_folder: Path, family_folder: Callable[[str], P
         "vocab.json": b'{"l": 0, "o": 1, "lo": 2, "w": 3, "low": 4}',
         "merges.txt": b"#version: 0.2\nl o\nlo w\n",
     }
-    saved_files = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+    saved_files = ("tokenizer.json", "tokenizer_config.json")
     return [
         {name: (bert_folder / "saved" / name).read_bytes() for name in saved_files},
         {"tokenizer.json": json.dumps(WORDLEVEL).encode()},

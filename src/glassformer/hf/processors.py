@@ -28,10 +28,11 @@ from glassformer.vision.settings import PreprocessorSettings
 
 
 def _encoding(tensors: dict[str, Any], kind: Any = None) -> Encoding:
-    """Tensors by name, as PyTorch's or as NumPy's. Raises: ConfigError: another kind."""
+    """Tensors by name, as PyTorch's or as NumPy's; None = a list of each row's array. Raises: ConfigError: another."""
     if kind not in (None, "pt", "np"):
         raise ConfigError(f"return_tensors is {kind!r}; it must be 'pt' for PyTorch tensors, or 'np' for NumPy arrays")
-    return Encoding({name: x.numpy() if kind == "np" else x for name, x in tensors.items()}, [], [])
+    converted = tensors if kind == "pt" else {name: x.numpy() for name, x in tensors.items()}
+    return Encoding({name: x if kind else list(x) for name, x in converted.items()}, [], [])
 
 
 def _pushed(part: Any, name: str, options: Mapping[str, Any]) -> str:
@@ -136,16 +137,19 @@ class SoundReader:
         raw_speech: Any,
         sampling_rate: int | None = None,
         return_tensors: Any = None,
-        padding: Any = True,
+        padding: Any = None,
         max_length: int | None = None,
         truncation: bool | None = None,
+        return_attention_mask: bool | None = None,
     ) -> Encoding:
         """Samples to `input_values` [N, samples] or `input_features` [N, M, frames].
 
         Args:
             raw_speech: a sound or a list of them, each a file, an array, a tensor or a list of numbers
             sampling_rate: of the samples, which are converted to the model's; None = the model's, with a warning
-            padding: to the longest, sounds always are; "max_length" · truncation: to `max_length` samples
+            return_tensors: "pt", "np"; None = a list with the array of each sound
+            padding: to the longest, True; "max_length"; None = none in a list, to the longest in a tensor
+            truncation: to `max_length` samples · return_attention_mask: None = as the folder says
         Raises: ConfigError: a length that is none.
         """
         if max_length is not None and (type(max_length) is not int or max_length < 1):
@@ -159,10 +163,21 @@ class SoundReader:
             warnings.warn(f"sampling_rate is not given: {sampling_rate:,} Hz is assumed, the model's", stacklevel=2)
         if self._has_windows:
             return _encoding(self.inner(raw_speech, sampling_rate, cut), return_tensors)
-        length = max_length if padding == "max_length" else None
-        return _encoding(self._waveforms(raw_speech, sampling_rate, cut, length or 0), return_tensors)
+        length = max_length or 0 if padding == "max_length" else 0
+        masked = self.return_attention_mask if return_attention_mask is None else return_attention_mask
+        batches = [raw_speech]
+        if return_tensors is None and padding in (None, False, "do_not_pad") and isinstance(raw_speech, list):
+            batches = raw_speech or batches  # each by itself, without padding
+        read = [
+            _encoding(self._waveforms(batch, sampling_rate, cut, length, masked), return_tensors) for batch in batches
+        ]
+        if len(read) == 1:
+            return read[0]
+        return Encoding({name: [row for part in read for row in part[name]] for name in read[0]}, [], [])
 
-    def _waveforms(self, sounds: Any, rate: int | None, cut: int | None, length: int) -> dict[str, Tensor]:
+    def _waveforms(
+        self, sounds: Any, rate: int | None, cut: int | None, length: int, masked: bool
+    ) -> dict[str, Tensor]:
         """Waveforms, padded to at least a length.
 
         Where the folder gives no mask, a recording and its padding have mean 0 and variance 1 together, as there.
@@ -175,14 +190,14 @@ class SoundReader:
         plain = AudioProcessor(replace(extractor, normalised=False, masked=True), {})(sounds, rate, cut)
         x, keep = (pad(plain[name], (0, max(length - plain[name].shape[1], 0))) for name in plain)
         x = x.masked_fill(keep == 0, extractor.padding_value)
-        if extractor.normalised and extractor.masked:
+        if extractor.normalised and masked:
             lengths, read = keep.sum(1, keepdim=True), x * keep
             x = read - read.sum(1, keepdim=True) / lengths * keep
             x = x / (x.square().sum(1, keepdim=True) / lengths + 1e-7).sqrt()
             x = x.masked_fill(keep == 0, extractor.padding_value)
         elif extractor.normalised:
             x = (x - x.mean(1, keepdim=True)) / (x.var(1, keepdim=True, correction=0) + 1e-7).sqrt()
-        return {"input_values": x, "attention_mask": keep} if extractor.masked else {"input_values": x}
+        return {"input_values": x, "attention_mask": keep} if masked else {"input_values": x}
 
     def pad(
         self,
@@ -250,19 +265,18 @@ class Processor:
             audio = first
         elif first is not None:
             text = first
-        tensors: dict[str, Tensor] = {}
+        inputs: dict[str, Any] = {}
         if text is not None:
-            kind = return_tensors if audio is not None else return_tensors or "pt"
-            ids = dict(self._tokenizer(text, return_tensors=kind, padding=options.get("padding", False)))
-            tensors |= ids
+            ids = dict(self._tokenizer(text, return_tensors=return_tensors, padding=options.get("padding", False)))
+            inputs |= ids
         if images is not None and self.image_processor is not None:
-            tensors |= dict(self.image_processor(images))
+            inputs |= dict(self.image_processor(images, return_tensors))
         if audio is not None and isinstance(self.feature_extractor, SoundReader):
-            tensors = dict(self.feature_extractor(audio, options.get("sampling_rate")))
-            tensors |= {} if text is None else {"labels": ids["input_ids"]}
-        if not tensors:
+            inputs = dict(self.feature_extractor(audio, options.get("sampling_rate"), return_tensors))
+            inputs |= {} if text is None else {"labels": ids["input_ids"]}
+        if not inputs:
             raise DataError("a processor needs text=, images= or audio= that its folder can read; got none")
-        return _encoding(tensors)
+        return Encoding(inputs, [], [])
 
     def pad(self, input_features: Any = None, *, labels: Any = None, **options: Any) -> Encoding:
         """Sounds that were read before, and rows of ids, as one batch each; of both, the ids are its labels."""

@@ -17,7 +17,7 @@ from glassformer.text.chat import Chat, render_all
 from glassformer.text.encode import check_choice, check_int, padded_length
 from glassformer.text.encoding import Encoding, to_array
 from glassformer.text.engine import guarded
-from glassformer.text.settings import ChatTemplates
+from glassformer.text.settings import TEMPLATE_FILE, ChatTemplates
 from glassformer.text.tool_schema import function_schema
 from glassformer.text.vocabulary import TokenizerVocabulary
 
@@ -164,8 +164,8 @@ class TokenizerSurface(TokenizerVocabulary):
                 instead = "rename the files" if name == "filename_prefix" else INSTEAD["push_to_hub"]
                 raise UnsupportedError(f"save_pretrained(…) of a tokenizer takes no {name}: {instead}")
         self.save(folder)
-        names = ("tokenizer_config.json", "special_tokens_map.json", "tokenizer.json")
-        return tuple(str(Path(folder, name)) for name in names)
+        names = ("tokenizer_config.json", TEMPLATE_FILE, "tokenizer.json")
+        return tuple(str(path) for name in names if (path := Path(folder, name)).is_file())
 
     @property
     def init_kwargs(self) -> dict[str, Any]:

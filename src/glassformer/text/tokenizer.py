@@ -298,7 +298,7 @@ class Tokenizer(TokenizerSurface):
     # ── saving ───────────────────────────────────────────────────────────────────────────────────────────
 
     def save(self, folder: Path | str) -> None:
-        """Write tokenizer.json, its config, special_tokens_map.json and chat templates, as the reference reads them.
+        """Write tokenizer.json, its config and chat templates, as the reference does; delete an earlier model's.
 
         Raises: DataError: the folder cannot be written.
         """
@@ -317,9 +317,8 @@ class Tokenizer(TokenizerSurface):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.save_engine(folder)
-            for name, content in (("tokenizer_config.json", config), ("special_tokens_map.json", roles)):
-                text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-                write_text(folder / name, text)
+            write_text(folder / "tokenizer_config.json", json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+            (folder / "special_tokens_map.json").unlink(missing_ok=True)  # of a release before 5; the config has it all
             self._chat_templates.save(folder)
         except OSError as error:
             raise DataError(f"the tokenizer cannot be written to {folder}: {error.strerror or error}") from error
