@@ -265,8 +265,7 @@ out = [
     [round(l['learning_rate'], 7) for l in t.state.log_history if 'loss' in l],
     [l['loss'] for l in t.state.log_history if 'loss' in l],
 ]
-""",
-        wanted="out[:2] == [3, [0.0, 5e-05, 2.5e-05]] and all(2.9 < x < 3.2 for x in out[2])",
+"""
     ),
     "seq2seq trainer": Line(
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ class TrainerState:
     is_world_process_zero: bool = True
 
     def save_to_json(self, json_path: str | Path) -> None:
-        """Write the state to a file."""
-        write_json(Path(json_path), asdict(self))
+        """Write the state to a file; a log that is NaN or infinite is null there, since JSON has neither."""
+        write_json(Path(json_path), _finite(asdict(self)))
 
     @classmethod
     def load_from_json(cls, json_path: str | Path) -> TrainerState:
@@ -120,6 +121,14 @@ class DefaultFlowCallback(TrainerCallback):
         for kind, flag in (("logging", "should_log"), ("eval", "should_evaluate"), ("save", "should_save")):
             if getattr(args, f"{kind}_strategy") == "epoch":
                 setattr(control, flag, True)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(x) for name, x in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(x) for x in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def prefixed(metric: str) -> str:

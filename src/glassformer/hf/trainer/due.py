@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import torch
@@ -52,8 +53,10 @@ class Checkpointing(EvaluationLoop):
         name = prefixed(self.args.metric_for_best_model)
         if name not in metrics:
             raise ConfigError(f"metric_for_best_model is {name!r}; an evaluation gives {', '.join(metrics)}")
-        value = metrics[name]
-        better = before is None or (value > before if self.args.greater_is_better else value < before)
+        value, greater = metrics[name], self.args.greater_is_better
+        if before is None:
+            before = -math.inf if greater else math.inf  # NaN is never the best
+        better = bool(value > before if greater else value < before)  # of equal ones the first stays
         if better:
             self.state.best_metric, self.state.best_global_step = value, self.state.global_step
         return better

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,14 @@ from glassformer.hf.names import EvalPrediction
 from glassformer.hf.trainer.arguments import TrainingArguments
 from glassformer.hf.trainer.callbacks import TrainerCallback, TrainerControl, TrainerState
 from glassformer.hf.trainer.checkpoints import save_model
-from glassformer.hf.trainer.examples import IGNORED, columns_read, data_loader
+from glassformer.hf.trainer.examples import (
+    IGNORED,
+    columns_read,
+    counts_first_labels,
+    data_loader,
+    label_count,
+    shifts_labels,
+)
 from glassformer.progress import with_bar
 
 NO_LOGITS = frozenset(
@@ -152,7 +160,7 @@ class EvaluationLoop(ABC):
         labelled = bool(self.label_names) and all(inputs.get(name) is not None for name in self.label_names)
         with torch.no_grad(), self.autocast():
             if labelled:
-                loss, outputs = self.compute_loss(model, inputs, return_outputs=True)
+                loss, outputs = self._loss_of(model, inputs, return_outputs=True)
             else:
                 loss, outputs = None, model(**inputs)
         if prediction_loss_only:
@@ -283,8 +291,21 @@ class EvaluationLoop(ABC):
         """Mixed precision, where the options ask for it."""
 
     @abstractmethod
-    def compute_loss(self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False) -> Any:
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
         """The loss of a batch; with return_outputs also what the model gave."""
+
+    def _loss_of(self, model: nn.Module, inputs: dict[str, Any], **options: Any) -> Any:
+        """`compute_loss` with the number of the batch's labels, where an override takes it."""
+        return call_with_items(self.compute_loss, self._items(inputs), model, inputs, **options)
+
+    def _items(self, inputs: Mapping[str, Any]) -> Tensor | None:
+        """How many labels the loss of a batch is divided by; None without labels."""
+        if not isinstance(inputs.get("labels"), Tensor):
+            return None
+        shifted = shifts_labels(self.model) and not counts_first_labels(self.model)
+        return torch.tensor(label_count(inputs, shifted=shifted))
 
     def __getattr__(self, name: str) -> Any:
         if name in REFUSED:
@@ -300,6 +321,14 @@ def speed_metrics(split: str, started: float, *, num_samples: int, num_steps: in
         f"{split}_samples_per_second": round(num_samples / seconds, 3),
         f"{split}_steps_per_second": round(num_steps / seconds, 3),
     }
+
+
+def call_with_items(function: Callable[..., Any], items: Tensor | None, *arguments: Any, **options: Any) -> Any:
+    """Call a function of the caller, with `num_items_in_batch` where it has this argument."""
+    named = signature(function).parameters
+    if "num_items_in_batch" in named or any(x.kind is Parameter.VAR_KEYWORD for x in named.values()):
+        options["num_items_in_batch"] = items
+    return function(*arguments, **options)
 
 
 def _rows(inputs: Mapping[str, Any]) -> int:

@@ -106,11 +106,27 @@ def refuse_text_labels_in(examples: Any) -> None:
             refuse_text_labels(name, [first.get(name)])
 
 
-def label_count(batch: Mapping[str, Any]) -> int:
-    """How many labels of a batch count for its loss; without labels its rows."""
+def shifts_labels(model: nn.Module) -> bool:
+    """Whether each token of a model predicts the next one, so that the first label of a row is not predicted."""
+    return getattr(model, "task", None) == "text-generation"
+
+
+def counts_first_labels(model: nn.Module) -> bool:
+    """Whether the reference library divides the loss of a batch by its first labels, too, which are not predicted.
+
+    It does for GPT and GPT-2, whose classes are named …LMHeadModel: its rule for causal models goes by …ForCausalLM.
+    """
+    return shifts_labels(model) and type(model).__name__.endswith("LMHeadModel")
+
+
+def label_count(batch: Mapping[str, Any], *, shifted: bool = False) -> int:
+    """How many labels of a batch count for its loss; without labels its rows.
+
+    shifted: the first label of each row does not count
+    """
     labels = batch.get("labels")
     if isinstance(labels, Tensor) and not labels.is_floating_point():
-        return int((labels != IGNORED).sum())
+        return int(((labels[..., 1:] if shifted else labels) != IGNORED).sum())
     return len(next((x for name in (*NAMED_LABELS, *batch) if isinstance(x := batch.get(name), Tensor)), ()))
 
 

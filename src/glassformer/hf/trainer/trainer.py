@@ -7,8 +7,9 @@ Examples are dictionaries as a tokenizer gives them, a data collator makes batch
 those: a `Model` of `glassformer.hf`, or any module whose output has a loss. Batches come in the order of the reference
 library's for one process, so that without dropout the losses are the same.
 
-Differs: one process (several: `glassformer train`); a model's loss of several accumulated batches is weighted by their
-labels; `glassformer.training.Trainer` is the loop to prefer for what is new: resumed to the bit, packed, with a report.
+Differs: one process (several: `glassformer train`); the loss of several accumulated batches is the mean over their
+labels for every model; `glassformer.training.Trainer` is the loop to prefer for what is new: resumed to the bit,
+packed, with a report.
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ from glassformer.hf.optimization import get_scheduler
 from glassformer.hf.trainer.arguments import TrainingArguments
 from glassformer.hf.trainer.callbacks import DefaultFlowCallback, PrinterCallback, TrainerControl, TrainerState
 from glassformer.hf.trainer.due import Checkpointing
-from glassformer.hf.trainer.evaluation import speed_metrics
+from glassformer.hf.trainer.evaluation import call_with_items, speed_metrics
 from glassformer.hf.trainer.examples import (
     ShuffledByEpoch,
     batches_per_epoch,
+    counts_first_labels,
     label_count,
     label_names_of,
     operations_per_token,
     refuse_text_labels_in,
+    shifts_labels,
     token_count,
 )
 from glassformer.hf.trainer.search import BestRun, hyperparameter_search
@@ -71,7 +74,8 @@ class CompatibleTrainer(Checkpointing):
         train_dataset, eval_dataset: sequences of dictionaries, `datasets` too; of the latter a dict of several
         processing_class: the tokenizer or processor (`tokenizer=` too), saved beside the model
         compute_metrics: an `EvalPrediction` → metrics · callbacks: `TrainerCallback` classes or instances
-        optimizers: an optimizer and a schedule of one's own · compute_loss_func: (outputs, labels) → loss
+        optimizers: an optimizer and a schedule of one's own
+        compute_loss_func: (outputs, labels) → loss; `num_items_in_batch=` too, where it takes it
         preprocess_logits_for_metrics: (logits, labels) → what is kept of the logits
     Raises: ConfigError: arguments that do not go together. UnsupportedError: several processes.
     """
@@ -271,7 +275,7 @@ class CompatibleTrainer(Checkpointing):
         assert self.optimizer is not None and self.lr_scheduler is not None
         self.model.train()
         self._notify("on_step_begin")
-        counts = [label_count(batch) for batch in batches]
+        counts = [label_count(batch) if (n := self._items(batch)) is None else int(n) for batch in batches]
         self.state.total_flos += sum(map(token_count, batches)) * self._operations
         total = torch.zeros((), device=self.args.device)
         for batch, labels in zip(batches, counts, strict=True):
@@ -295,7 +299,7 @@ class CompatibleTrainer(Checkpointing):
         """Loss and gradients of a batch; `num_items_in_batch`: its share of the update, 1 where there is one batch."""
         share = 1.0 if num_items_in_batch is None else float(num_items_in_batch)
         with self.autocast():
-            loss = self.compute_loss(model, inputs)
+            loss = self._loss_of(model, inputs)
         scaled: Tensor = loss * share
         self._scaler.scale(scaled).backward()
         return scaled.detach()
@@ -303,13 +307,17 @@ class CompatibleTrainer(Checkpointing):
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The loss of a batch; override it for another one. return_outputs: (loss, outputs) instead"""
+        """The loss of a batch; override it for another one.
+
+        Args: return_outputs: (loss, outputs) instead · num_items_in_batch: what the sum over its labels is divided by;
+            None = the labels that are predicted
+        """
         labels = inputs.get("labels")
         own = self.compute_loss_func is not None or self.args.label_smoothing_factor > 0
         given = {name: x for name, x in inputs.items() if name != "labels"} if self.compute_loss_func else inputs
         outputs = model(**given)
         if own and labels is not None:
-            loss: Any = self._own_loss(outputs, labels)
+            loss: Any = self._own_loss(outputs, labels, num_items_in_batch)
         else:
             loss = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", outputs[0])
         if loss is None:
@@ -318,14 +326,16 @@ class CompatibleTrainer(Checkpointing):
                 f"the model gave no loss: a batch has {', '.join(map(repr, inputs))}, and none is named 'labels'; name "
                 "the column of the labels so, or override compute_loss"
             )
+        if num_items_in_batch is not None and self.compute_loss_func is None and counts_first_labels(model):
+            loss = loss * (label_count(inputs, shifted=True) / max(int(num_items_in_batch), 1))
         return (loss, outputs) if return_outputs else loss
 
-    def _own_loss(self, outputs: Any, labels: Tensor) -> Tensor:
+    def _own_loss(self, outputs: Any, labels: Tensor, items: Any) -> Tensor:
         if self.compute_loss_func is not None:
-            of_caller: Tensor = self.compute_loss_func(outputs, labels)
+            of_caller: Tensor = call_with_items(self.compute_loss_func, items, outputs, labels)
             return of_caller
         logits = outputs["logits"]
-        if getattr(self.model, "task", None) == "text-generation":  # each token predicts the next one
+        if shifts_labels(self.model):
             logits, labels = logits[..., :-1, :], labels[..., 1:]
         return nn.functional.cross_entropy(
             logits.flatten(0, -2), labels.flatten(), label_smoothing=self.args.label_smoothing_factor
