@@ -145,8 +145,8 @@ def test_what_is_computed_narrowly_leaves_the_model_as_it_was(model: Model) -> N
         model.encode(TEXTS[:2], compute="bf16")
     beside.join()
     assert len(plain) == 20 and all(np.array_equal(vectors, exact) for vectors in plain)
-    with pytest.warns(DeprecationWarning, match="compute='bf16'"):
-        assert not np.array_equal(model.encode(TEXTS[:2], precision="bf16"), exact)
+    with pytest.raises(ConfigError, match="for the weights write compute='bf16'"):
+        model.encode(TEXTS[:2], precision="bf16")
 
 
 @pytest.mark.parametrize("precision", ["int8", "uint8", "binary", "ubinary"])

@@ -14,7 +14,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from glassformer import deprecation
 from glassformer.errors import (
     ConfigError,
     DataError,
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from glassformer.text.train import train_tokenizer
 
 __version__ = "0.1.0"
-
-deprecation.install()
 
 __all__ = [
     "ConfigError",

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.deprecation import warn_former
 from glassformer.engine.batching import plan_batches
 from glassformer.engine.encoder import check_one_stack, check_texts, column_as_list, token_states
 from glassformer.engine.encoder import encode as encode_texts
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 QUANTIZED = ("float32", "int8", "uint8", "binary", "ubinary")
 PROMPTS_OF_DOCUMENTS = ("document", "passage", "corpus")
-ENGINE_OPTIONS = ("pooling", "truncate", "batch_tokens", "pass_tokens", "progress")
+ENGINE_OPTIONS = ("pooling", "truncate", "batch_tokens", "progress")
 """Options of `encode` that `glassformer.engine.encoder.encode` reads."""
 PAIR_TOKENS = 4_096
 """Tokens of a batch of pairs, padding included."""
@@ -85,7 +84,7 @@ class SentenceEncoder(PretrainedModel):
             if name not in ENGINE_OPTIONS:
                 known = [*signature(type(self).encode).parameters, *ENGINE_OPTIONS]
                 raise UnknownOptionError(f"encode(…) takes no {safe_repr(name)}{nearest(name, known)}")
-        compute, precision = _compute_and_precision(compute, precision)
+        _check_precisions(compute, precision)
         settings = self._pooling_of_call(truncate_dim, normalize=normalize_embeddings)
         named = {"prompt": prompt, "prompt_name": prompt_name, "progress": show_progress_bar, **options}
         listed = [texts] if isinstance(texts, str) else texts
@@ -302,18 +301,14 @@ def _refuse(pool: Any, device: Any, output_value: str, batch_size: int | None) -
         raise ConfigError("device= is said once: model.to(device), or load(…, device=…)")
 
 
-def _compute_and_precision(compute: str | None, precision: str) -> tuple[str | None, str]:
-    """The weights' precision and the vectors'; before, `precision` was the weights'."""
-    if precision in ("fp32", "fp16", "bf16"):
-        warn_former(f"encode(precision={precision!r})", f"encode(compute={precision!r})")
-        compute, precision = precision, "float32"
+def _check_precisions(compute: str | None, precision: str) -> None:
+    """Raises: ConfigError: an unknown precision of the weights (`compute`) or of the vectors (`precision`)."""
     if precision not in QUANTIZED:
-        raise ConfigError(
-            f"precision is {safe_repr(precision)}{nearest(str(precision), QUANTIZED)}; allowed: {', '.join(QUANTIZED)}"
-        )
+        weights = precision in PRECISIONS
+        meant = f"; for the weights write compute={precision!r}" if weights else nearest(str(precision), QUANTIZED)
+        raise ConfigError(f"precision is {safe_repr(precision)}{meant}; allowed: {', '.join(QUANTIZED)}")
     if compute is not None and compute not in PRECISIONS:
         raise ConfigError(f"compute is {safe_repr(compute)}; allowed: {', '.join(PRECISIONS)}")
-    return compute, precision
 
 
 def quantized(vectors: np.ndarray, precision: str) -> np.ndarray:

@@ -96,7 +96,7 @@ def test_warnings_are_notes(rows: Path, tmp_path: Path, capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"text": "articel"}, "line 2: no column 'articel'; nearest: 'article'"),
+        ({"column": ["source=articel"]}, "line 2: no column 'articel'; nearest: 'article'"),
         ({"task": "chess"}, "the task is 'chess'"),
         ({"html": "."}, "is a folder; name a file in it"),
         ({"html": "no/page.html"}, r"no such folder to save page\.html in"),
@@ -119,5 +119,3 @@ def test_a_mistake_is_one_line(rows: Path, command: Command) -> None:
         "line 2: no column 'summary'; there are: 'article', 'highlights'; say which one it is: --column target=NAME"
     )
     assert done.stderr == f"error: {rows}: {missing}\n"
-    done = command("compare", "--data", str(rows), "lead-3", "--reference", "summary")
-    assert done.stderr == f"note: --reference is deprecated; say --column target=summary\nerror: {rows}: {missing}\n"

@@ -99,8 +99,6 @@ def test_an_index_of_a_table(stories: Path, command: Command, tmp_path: Path) ->
     assert done.stdout.endswith(f"next:\n  glassformer corpus search {stories} {folder} TEXT --token WORD --layer 5\n")
     done = command("corpus", "index", stories, table, "-o", folder, "--column", "text=mood")
     assert done.returncode == 2 and "holds an index with other settings (texts)" in done.stderr
-    done = command("corpus", "index", stories, table, "-o", folder, "--column", "body")
-    assert done.returncode == 0 and "note: --column body is deprecated; say --column text=body" in done.stderr
 
 
 def test_numbers() -> None:

@@ -166,8 +166,8 @@ def test_split_by_groups_into_another_format(table: Path, tmp_path: Path) -> Non
     output_of(
         "split",
         table,
-        "--group",
-        "label",
+        "--column",
+        "group=label",
         "--fractions",
         "0.6,0.4",
         "--format",
@@ -219,24 +219,6 @@ def test_error_messages(table: Path, monkeypatch: pytest.MonkeyPatch, arguments:
     monkeypatch.chdir(table.parent)
     assert message in refused(*(argument.format(table) for argument in arguments))
     assert not (table.parent / "x").exists()
-
-
-def test_former_spellings(tmp_path: Path) -> None:
-    table = tmp_path / "rows.csv"
-    table.write_text("said,mood\nfine,good\nbad,sad\n")
-    done = run("inspect", table, "--text", "said", "--label", "mood", "--json")
-    assert "--text is deprecated; say --column text=said" in done.stderr
-    assert "--label is deprecated; say --column label=mood" in done.stderr
-    report = json.loads(done.stdout)
-    assert (report["text"], report["label"]) == ("said", "mood")
-    done = run("split", table, "--out", tmp_path / "parts", "--fractions", "0.5,0.5")
-    assert done.stderr == "note: --out is deprecated; say --output\n"
-    assert (tmp_path / "parts" / "train.csv").is_file()
-    done = run("split", table, "-o", tmp_path / "b", "--by", "mood", "--unique", "said", "--fractions", "0.5,0.5")
-    assert "--by is deprecated; say --column label=mood" in done.stderr and "0 of 2 rows repeat" in done.stdout
-    assert "--unique is deprecated; say --column text=said" in done.stderr
-    done = run("split", table, "-o", tmp_path / "c", "--group", "mood", "--fractions", "0.5,0.5")
-    assert done.stderr == "note: --group is deprecated; say --column group=mood\n" and not done.exit_code
 
 
 def test_data_sets_are_listed_and_fetched(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

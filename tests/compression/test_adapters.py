@@ -14,7 +14,6 @@ from glassformer.compression.adapters import AdaptedLinear, AdapterSpec, adapt, 
 from glassformer.core.flow import Batch, Flow
 from glassformer.engine.prepare import prepare
 from glassformer.errors import ConfigError
-from glassformer.files.parsing import parse_dataclass
 from glassformer.models import FAMILIES
 from glassformer.training.optimiser import decays, make_optimiser
 
@@ -216,15 +215,6 @@ def test_what_cannot_be_adapted_is_refused(options: dict[str, Any], says: str) -
     with pytest.raises(ConfigError, match=says):
         adapt(network, AdapterSpec(**options))
     assert not any(isinstance(module, AdaptedLinear) for module in network.modules())
-
-
-def test_former_names_of_options() -> None:
-    with pytest.warns(DeprecationWarning, match="the argument places is deprecated .*; use target_modules"):
-        spec = AdapterSpec(places=("q",))  # type: ignore[call-arg]
-    assert spec == AdapterSpec(target_modules=("q",))
-    with pytest.warns(DeprecationWarning, match="the key adapter.whole is deprecated; use modules_to_save"):
-        spec = parse_dataclass(AdapterSpec, {"rank": 2, "whole": ["head"]}, "adapter")
-    assert spec == AdapterSpec(rank=2, modules_to_save=("head",))
 
 
 def test_what_is_done_twice_is_refused() -> None:

@@ -355,9 +355,3 @@ def test_labels_that_do_not_fit_the_logits_are_refused(head: Head, labels: Any, 
 def test_a_pooler_has_no_loss() -> None:
     with pytest.raises(ConfigError, match="Pooler has no loss"):
         Pooler(D).loss(Output(), ids(B))
-
-
-def test_the_former_name_of_label_counts_warns() -> None:
-    head, labels = TokenClassifier(D, 5), ids(B, T, below=5)
-    with pytest.warns(DeprecationWarning, match="label_counts"):
-        assert head.counts(labels) == head.label_counts(labels)

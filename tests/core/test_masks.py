@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from itertools import pairwise
 
 import pytest
@@ -10,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.core.flow import EncoderOutput
 from glassformer.core.masks import AttentionPattern, Mask, Packing, from_additive
 from glassformer.errors import ConfigError
 from tests.core.small import examples
@@ -119,17 +117,3 @@ def test_groups_are_runs_of_equal_length_that_cover_the_row(lengths: list[int]) 
 def test_empty_packed_texts_are_refused(lengths: tuple[int, ...]) -> None:
     with pytest.raises(ConfigError, match=r"Packing\.lengths"):
         Packing(lengths)
-
-
-@pytest.mark.parametrize(
-    ("module", "former", "now"),
-    [
-        ("glassformer.core", "Segments", Packing),
-        ("glassformer.core.masks", "Segments", Packing),
-        ("glassformer.core.masks", "Pattern", AttentionPattern),
-        ("glassformer.core.flow", "Memory", EncoderOutput),
-    ],
-)
-def test_documented_former_names_import_with_a_warning(module: str, former: str, now: type) -> None:
-    with pytest.warns(DeprecationWarning, match=now.__name__):
-        assert getattr(importlib.import_module(module), former) is now

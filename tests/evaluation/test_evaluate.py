@@ -147,17 +147,6 @@ def test_there_and_back(tmp_path: Path) -> None:
     assert math.isnan(again.metrics["f1"].value) and again.metrics["f1"].high is None
 
 
-def test_reports_of_former_keys_are_read() -> None:
-    values = report_of().to_dict()
-    values["figures"] = values.pop("metrics")
-    values["baselines"]["most frequent"]["figures"] = values["baselines"]["most frequent"].pop("metrics")
-    report = EvaluationReport.from_dict(values)
-    values["classes"]["each"] = values["classes"].pop("scores")
-    assert EvaluationReport.from_dict(values) == report == report_of()
-    with pytest.warns(DeprecationWarning, match="use metrics"):
-        assert report.figures == report.metrics
-
-
 def test_what_is_no_report(tmp_path: Path) -> None:
     whole = report_of().to_dict()
     for changes, message in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import pytest
 
@@ -65,17 +65,6 @@ def test_values_of_all_types() -> None:
 def test_invalid_values_are_refused(values: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_dataclass(Outer, values)
-
-
-@dataclass(frozen=True)
-class Renamed:
-    now: int = 0
-    FORMER_NAMES: ClassVar[dict[str, str]] = {"before": "now"}
-
-
-def test_former_keys_still_work_with_a_warning() -> None:
-    with pytest.warns(DeprecationWarning, match="the key part.before is deprecated; use now"):
-        assert parse_dataclass(Renamed, {"before": 3}, "part") == Renamed(3)
 
 
 def test_values_for_strict_json() -> None:

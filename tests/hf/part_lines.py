@@ -870,7 +870,7 @@ m.save_pretrained(OUT)
 out = [before.logits, before.loss, AutoModelForSequenceClassification.from_pretrained(OUT)(**inputs).logits]
 """
     ),
-    "scores-by-their-former-name": Line(
+    "scores-by-their-old-name": Line(
         """
 from transformers import pipeline
 

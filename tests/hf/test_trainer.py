@@ -140,7 +140,7 @@ def test_options_that_are_wrong_are_said(
         hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS).train()
 
 
-def test_former_options_and_those_without_effect_are_taken(tmp_path: Path) -> None:
+def test_old_options_and_those_without_effect_are_taken(tmp_path: Path) -> None:
     args = arguments(tmp_path, evaluation_strategy="epoch", report_to="none", logging_dir="logs", warmup_ratio=0.1)
     assert args.eval_strategy == "epoch" and args.to_dict()["report_to"] == "none"
     assert arguments(tmp_path, learning_rate="5e-4").learning_rate == 5e-4  # as YAML reads it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -268,14 +267,3 @@ def test_a_cache_a_bias_and_a_mask_of_its_own_for_each_query_are_refused() -> No
 
 def test_two_layers_that_see_alike_have_one_pattern() -> None:
     assert BlockSparsePattern(block=4, random=1) == sparse_layer(seed=8).pattern != AttentionPattern()
-
-
-def test_former_places_lead_to_todays() -> None:
-    """Parts of one family stood in the core; their names there still work, and warn."""
-    from glassformer import core
-
-    with pytest.warns(DeprecationWarning, match=r"use glassformer\.models\.big_bird\.BlockSparseAttention$"):
-        assert core.BlockSparseAttention is BlockSparseAttention  # type: ignore[attr-defined]
-    with pytest.warns(DeprecationWarning, match=r"use glassformer\.models\.big_bird\.block_sparse"):
-        former = import_module("glassformer.core.block_sparse")
-    assert former.BlockSparseAttentionSpec is BlockSparseAttentionSpec

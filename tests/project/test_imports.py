@@ -86,7 +86,7 @@ def test_core_imports_torch_alone() -> None:
     allowed = {*sys.stdlib_module_names, "torch"}
     for path in (SOURCE / "core").rglob("*.py"):
         for module in imported_at_run_time(ast.parse(path.read_text("utf-8"))):
-            inside = module.startswith(("glassformer.core", "glassformer.deprecation", "glassformer.errors"))
+            inside = module.startswith(("glassformer.core", "glassformer.errors"))
             assert inside or module.split(".")[0] in allowed, f"{path.relative_to(ROOT)} imports {module}"
 
 

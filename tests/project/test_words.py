@@ -21,7 +21,6 @@ ALLOWED = {
     "studies/plan.py": {"judge"},  # the key of a study's configuration
     "studies/ablation_plan.py": {"judge"},
     "studies/results.py": {"judge"},
-    "tasks/base.py": {"judge_of"},  # deprecated, for one release
 }
 
 

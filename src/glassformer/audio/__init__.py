@@ -13,8 +13,5 @@ from __future__ import annotations
 from glassformer.audio.code_patterns import CodePattern
 from glassformer.audio.processor import AudioProcessor
 from glassformer.audio.read import read_audio
-from glassformer.deprecation import former_names
 
 __all__ = ["AudioProcessor", "CodePattern", "read_audio"]
-
-__getattr__ = former_names(__name__)

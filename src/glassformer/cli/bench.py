@@ -33,7 +33,6 @@ class BenchOptions(Options):
         "text file with one sentence per line. Default: a sample of everyday text.",
         "--data",
         "-d",
-        former="--texts",
     )
     column: list[str] | None = option(None, "Column mapping, role=column: text=tweet; repeatable.", "--column", "-c")
     limit: int | None = option(None, "Evaluate a random sample of this many rows.", min=1)

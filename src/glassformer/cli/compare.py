@@ -19,7 +19,6 @@ from glassformer.cli.options import (
     Without,
     columns_of,
     command,
-    former_columns,
     option,
 )
 from glassformer.cli.screen import notes, plain_table, print_json, say, table_of, visible, visible_lines
@@ -62,14 +61,11 @@ class Source(Options):
         "--column",
         "-c",
     )
-    text: str | None = option(None, "Deprecated: --column source=COLUMN.", hidden=True)
-    reference: str | None = option(None, "Deprecated: --column target=COLUMN.", hidden=True)
     limit: int | None = option(None, "Maximum number of rows.", min=1)
 
     def columns(self) -> tuple[str, str]:
         """The columns of the source texts and of the references."""
-        former = former_columns(source=("--text", self.text), target=("--reference", self.reference))
-        columns = {**columns_of(self.column, ["source", "target"]), **former}
+        columns = columns_of(self.column, ["source", "target"])
         return columns.get("source", "article"), columns.get("target", "highlights")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.data_sets import fetch, list_data_sets
-from glassformer.cli.options import Html, Json, Options, Without, columns_of, command, former_columns, option, pairs_of
+from glassformer.cli.options import Html, Json, Options, Without, columns_of, command, option, pairs_of
 from glassformer.cli.screen import note, notes, print_json, say, show
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import disk_errors, write_text
@@ -78,15 +78,12 @@ class ReportOptions(Options):
     column: list[str] | None = option(
         None, "Column mapping, role=column: text=body, text_pair=title, label=kind; repeatable.", "--column", "-c"
     )
-    text: str | None = option(None, "Deprecated: --column text=COLUMN.", hidden=True)
-    label: str | None = option(None, "Deprecated: --column label=COLUMN.", hidden=True)
     tokenizer: str | None = option(None, "Tokenizer of this model: also report lengths in tokens.")
     limit: int | None = option(None, "Maximum length in tokens. Default: the tokenizer's.", min=1)
 
     def columns(self) -> dict[str, str]:
         """The column of each role."""
-        columns = columns_of(self.column, ["text", "label", "text_pair"])
-        return {**columns, **former_columns(text=("--text", self.text), label=("--label", self.label))}
+        return columns_of(self.column, ["text", "label", "text_pair"])
 
 
 @data.command("inspect")
@@ -119,7 +116,7 @@ def inspect_files(
 class SplitOptions(Options):
     """How rows are divided."""
 
-    output: Path = option(..., "Output folder of the splits.", "--output", "-o", former="--out")
+    output: Path = option(..., "Output folder of the splits.", "--output", "-o")
     column: list[str] | None = option(
         None,
         "What a column does, role=column; repeatable. label=mood: stratified split, each label in its share. "
@@ -128,9 +125,6 @@ class SplitOptions(Options):
         "--column",
         "-c",
     )
-    by: str | None = option(None, "Deprecated: --column label=COLUMN.", hidden=True)
-    group: str | None = option(None, "Deprecated: --column group=COLUMN.", hidden=True)
-    unique: str | None = option(None, "Deprecated: --column text=COLUMN.", hidden=True)
     fractions: str = option("0.8,0.1,0.1", "Fraction of the rows in each split.")
     seed: int = option(0, "Random seed of the split.", min=0)
     format: str | None = option(
@@ -140,9 +134,7 @@ class SplitOptions(Options):
     def columns(self) -> dict[str, str]:
         """The column of each role. Raises: ConfigError: no role, or an unknown one."""
         roles = ["label", "group", "text", "text_pair"]
-        columns = columns_of([f"{role}={name}" for role, name in pairs_of(self.column, "--column").items()], roles)
-        former = {"label": ("--by", self.by), "group": ("--group", self.group), "text": ("--unique", self.unique)}
-        return {**columns, **former_columns(**former)}
+        return columns_of([f"{role}={name}" for role, name in pairs_of(self.column, "--column").items()], roles)
 
 
 @data.command()
@@ -207,7 +199,7 @@ class CardFacts(Options):
 class CardOptions(CardFacts):
     """Where a data card is written, and what it says."""
 
-    output: Path = option(..., "Output file, such as README.md.", "--output", "-o", former="--out")
+    output: Path = option(..., "Output file, such as README.md.", "--output", "-o")
 
 
 @dataclass(frozen=True, kw_only=True)

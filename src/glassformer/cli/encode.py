@@ -38,9 +38,7 @@ TextFile = Annotated[
 class EncodeOptions(Options):
     """How texts become vectors."""
 
-    output: Path = option(
-        ..., "Output file: a NumPy array (.npy), one float32 row per line.", "--output", "-o", former="--out"
-    )
+    output: Path = option(..., "Output file: a NumPy array (.npy), one float32 row per line.", "--output", "-o")
     column: list[str] | None = option(None, "Column mapping of a table, role=column: text=body.", "--column", "-c")
     precision: str = option(
         "fp32", "Inference precision: fp32 is exact; fp16, bf16 and int8 are faster on some machines."

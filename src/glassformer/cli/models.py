@@ -152,7 +152,7 @@ def families(
     chosen = _matching(names or [], FAMILIES, "family")
     lines = family_table(FAMILIES[name] for name in with_bar(chosen, "families"))
     if json:
-        print_json([{**asdict(line), "oddity": line.distinction} for line in lines])  # oddity: the former key
+        print_json([asdict(line) for line in lines])
         return
 
     console = terminal()

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from glassformer.cli.screen import note
 from glassformer.errors import ConfigError
 
 LOADING = "Loading"
@@ -37,14 +36,13 @@ def option(
     *names: str,
     panel: str | None = None,
     key: str | None = None,
-    former: str | None = None,
     **more: Any,
 ) -> Any:
     """A field of `Options` that is an option of the command line; `...` as default means required.
 
     Args:
         names: spellings, such as "--output", "-o"; by default that of the field
-        panel: heading in `--help` · key: the library's name, for `given` · former: an old spelling, with a warning
+        panel: heading in `--help` · key: the library's name, for `given`
         more: for typer.Option, such as `min`
     """
     if default is False and not names:
@@ -52,7 +50,6 @@ def option(
     metadata = {
         "names": names,
         "key": key,
-        "former": former,
         "info": {"help": help, "rich_help_panel": panel, **more},
     }
     return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
@@ -67,8 +64,6 @@ class Options:
         """The option of a field, for `Annotated`; `names` replace its spellings."""
         metadata = cls.__dataclass_fields__[name].metadata
         info = dict(metadata["info"])
-        if metadata["former"] and cls.__dataclass_fields__[name].default is MISSING:
-            info["help"] += " (required)"
         flag = (f"--{name.replace('_', '-')}",) if info.pop("flag", False) else ()
         return typer.Option(*(names or metadata["names"] or flag), **info)
 
@@ -89,7 +84,6 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, tuple[type[Options], list[str]]] = {}
     parameters: list[inspect.Parameter] = []
-    formers: dict[str, tuple[str, bool]] = {}
     for parameter in inspect.signature(function).parameters.values():
         hint = hints[parameter.name]
         group, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
@@ -102,9 +96,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         groups[parameter.name] = group, [x.name for x in chosen]
         types = get_type_hints(group)
         for x in chosen:
-            parameters += _parameters(group, x, types[x.name])
-            if x.metadata["former"]:
-                formers[_identifier(x.metadata["former"])] = x.name, x.default is MISSING
+            parameters.append(_parameter(group, x, types[x.name]))
     signature = inspect.Signature(parameters)
 
     @functools.wraps(function)
@@ -112,8 +104,6 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         bound = signature.bind(*arguments, **options)
         bound.apply_defaults()
         values = bound.arguments
-        for former, (name, required) in formers.items():
-            _take_former(values, former, name, required=required)
         for name, (group, names) in groups.items():
             values[name] = group(**{name: values.pop(name) for name in names})
         function(**values)
@@ -123,38 +113,11 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parameters(group: type[Options], x: Field[Any], hint: Any) -> Iterator[inspect.Parameter]:
-    """The parameter of a field, and a hidden one for its former spelling."""
+def _parameter(group: type[Options], x: Field[Any], hint: Any) -> inspect.Parameter:
+    """The parameter of a field."""
     default = inspect.Parameter.empty if x.default is MISSING else x.default
-    former = x.metadata["former"]
-    if former:
-        # Either spelling fulfils a required option, so that typer can require neither.
-        hint, default = hint | None, None if x.default is MISSING else default
-        yield _parameter(_identifier(former), None, hint, typer.Option(former, hidden=True))
-    yield _parameter(x.name, default, hint, group.typer_option(x.name))
-
-
-def _parameter(name: str, default: Any, hint: Any, info: Any) -> inspect.Parameter:
-    annotation = Annotated[hint, info]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _take_former(values: dict[str, Any], former: str, name: str, *, required: bool) -> None:
-    value = values.pop(former)
-    if value is not None:
-        warn_former(f"--{former.replace('_', '-')}", f"--{name}")
-        values[name] = value
-    elif required and values[name] is None:
-        raise ConfigError(f"--{name} is missing; it says where to write")
-
-
-def _identifier(spelling: str) -> str:
-    return spelling.removeprefix("--").replace("-", "_")
-
-
-def warn_former(former: str, now: str) -> None:
-    """Warn that a spelling is deprecated, on standard error."""
-    note(f"{former} is deprecated; say {now}")
+    annotation = Annotated[hint, group.typer_option(x.name)]
+    return inspect.Parameter(x.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 # ── output ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -314,25 +277,14 @@ def pairs_of(texts: Sequence[str] | None, option: str) -> dict[str, str]:
 
 
 def columns_of(texts: Sequence[str] | None, roles: Sequence[str]) -> dict[str, str]:
-    """The columns of `--column role=name`, by role; a name alone, the former form, is the column of the first role.
+    """The columns of `--column role=name`, by role.
 
-    Raises: ConfigError: an unknown role.
+    Raises: ConfigError: no role, or an unknown one.
     """
-    columns: dict[str, str] = {}
-    for text in texts or ():
-        role, sign, name = text.partition("=")
-        if not sign:
-            warn_former(f"--column {text}", f"--column {roles[0]}={text}")
-            role, name = roles[0], text
-        elif role not in roles:
-            raise ConfigError(f"--column is {text!r}; it must be role=name, with a role of {', '.join(roles)}")
-        columns[role] = name
+    columns = pairs_of(texts, "--column")
+    for role in columns:
+        if role not in roles:
+            raise ConfigError(
+                f"--column is {f'{role}={columns[role]}'!r}; it must be role=name, with a role of {', '.join(roles)}"
+            )
     return columns
-
-
-def former_columns(**options: tuple[str, str | None]) -> dict[str, str]:
-    """The columns that deprecated options name, with a warning for each; role → option and its value."""
-    given = {role: (former, name) for role, (former, name) in options.items() if name is not None}
-    for role, (former, name) in given.items():
-        warn_former(former, f"--column {role}={name}")
-    return {role: name for role, (_, name) in given.items()}

@@ -24,7 +24,6 @@ from glassformer.cli.options import (
     command,
     option,
     pairs_of,
-    warn_former,
 )
 from glassformer.cli.screen import bar, notes, say, visible, visible_lines
 from glassformer.errors import ConfigError, DataError
@@ -71,18 +70,13 @@ class FileOptions(Options):
         "-c",
         panel=BATCH,
     )
-    pair: str | None = option(None, "Deprecated: --column text_pair=COLUMN.", "--pair", hidden=True)
     output: Path | None = option(None, "Output file: one JSON line per text.", "--output", "-o", panel=BATCH)
     resume: bool = option(False, "Resume: continue after the last prediction in the output file.", panel=BATCH)
     overwrite: bool = option(False, "Overwrite the output file.", panel=BATCH)
 
     def columns(self, roles: Sequence[str]) -> dict[str, str]:
         """The column of each of these roles that is named."""
-        columns = columns_of(self.column, roles)
-        if self.pair is not None:
-            warn_former("--pair", f"--column text_pair={self.pair}")
-            columns["text_pair"] = self.pair
-        return columns
+        return columns_of(self.column, roles)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ Files = Annotated[
 class TrainOptions(Options):
     """What tokenizer is trained, and on what."""
 
-    output: Path = option(..., "Output folder of the tokenizer.", "--output", "-o", former="--out")
+    output: Path = option(..., "Output folder of the tokenizer.", "--output", "-o")
     kind: str | None = option(None, "Algorithm: byte-bpe (the default), wordpiece, unigram, words or characters.")
     size: int = option(
         8_000, "Vocabulary size, including special tokens; of words and characters the largest one.", min=1

@@ -21,14 +21,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from torch import Tensor, nn
 
 from glassformer.compression.low_rank import AdaptedLinear, LowRank, install
 from glassformer.compression.target_modules import INSIDE, TargetModule, repeated_modules, target_modules
 from glassformer.core.flow import pattern_matches
-from glassformer.deprecation import former_keywords
 from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import ConfigError, nearest
 
@@ -57,8 +55,6 @@ class AdapterSpec:
     rank_pattern: dict[str, int] = field(default_factory=dict)
     alpha_pattern: dict[str, float] = field(default_factory=dict)
 
-    FORMER_NAMES: ClassVar[Mapping[str, str]] = {"places": "target_modules", "whole": "modules_to_save"}
-
     def __post_init__(self) -> None:
         for rank in (self.rank, *self.rank_pattern.values()):
             if not 1 <= rank <= 10**6:
@@ -74,9 +70,6 @@ class AdapterSpec:
         rank = next((r for pattern, r in self.rank_pattern.items() if pattern_matches(pattern, name)), self.rank)
         alpha = next((a for pattern, a in self.alpha_pattern.items() if pattern_matches(pattern, name)), self.alpha)
         return rank, alpha
-
-
-AdapterSpec.__init__ = former_keywords(**AdapterSpec.FORMER_NAMES)(AdapterSpec.__init__)  # type: ignore[method-assign]
 
 
 class Adapters:

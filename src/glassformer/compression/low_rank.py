@@ -96,9 +96,9 @@ class AdaptedLinear(nn.Linear):
 def install(network: nn.Module, layers: Mapping[str, nn.Linear]) -> None:
     """Put linear layers, which have the same matrix or stand for it, in the place of those at their paths."""
     for path, layer in layers.items():
-        former = network.get_submodule(path)
-        assert isinstance(former, nn.Linear)
-        _replace(network, former, layer.train(network.training))
+        layer_before = network.get_submodule(path)
+        assert isinstance(layer_before, nn.Linear)
+        _replace(network, layer_before, layer.train(network.training))
 
 
 def _replace(network: nn.Module, old: nn.Linear, new: nn.Linear) -> None:

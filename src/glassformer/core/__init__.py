@@ -58,7 +58,6 @@ from glassformer.core.rotary import (
     YarnScaling,
 )
 from glassformer.core.stack import Stack, StackSpec
-from glassformer.deprecation import former_names
 
 __all__ = [
     "Attention",
@@ -127,5 +126,3 @@ __all__ = [
     "make_norm",
     "scaled_dot_product_attention",
 ]
-
-__getattr__ = former_names(__name__)

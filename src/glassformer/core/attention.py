@@ -31,7 +31,6 @@ from glassformer.core.local_attention import local_attention
 from glassformer.core.masks import AttentionPattern, Mask, Packing
 from glassformer.core.norms import HeadNorms, LayerNormSpec, NormSpec, make_norm
 from glassformer.core.rotary import Rotary, RotarySpec, rotate
-from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -321,6 +320,3 @@ class Attention(MultiHeadAttention):
         # The bias of tokens of different texts is arbitrary: the mask hides it.
         bias = self.score_bias(q, k, flow, packing.positions(q.device)[0])
         return self.attend(q, k, v, mask, bias, flow)
-
-
-__getattr__ = former_names(__name__)

@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.masks import AttentionPattern, Mask, Packing
-from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -345,6 +344,3 @@ def match(pattern: str, names: Iterable[str]) -> list[str]:
     if not matches:
         raise ConfigError(f"no tap matches {pattern!r}{nearest(pattern, names)}; model.taps() lists all {len(names)}")
     return matches
-
-
-__getattr__ = former_names(__name__)

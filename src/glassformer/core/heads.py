@@ -36,7 +36,6 @@ from glassformer.core.losses import (
     count_labels,
     refuse_smoothing,
 )
-from glassformer.deprecation import warn_former
 from glassformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -117,11 +116,6 @@ class Head(Node):
         Raises: DataError: labels of a kind that the head does not take.
         """
         return {"loss": count_labels(single_tensor(labels))}
-
-    def counts(self, labels: Labels) -> dict[str, int]:
-        """Former name of `label_counts`."""
-        warn_former("Head.counts", "Head.label_counts")
-        return self.label_counts(labels)
 
     def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         """Summed loss over the labels that count, by loss, from the head's output.

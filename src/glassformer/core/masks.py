@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -180,6 +179,3 @@ class Packing:
         lengths = torch.tensor(self.lengths, device=device)
         text = torch.arange(len(lengths), device=device).repeat_interleave(lengths)
         return (text[:, None] == text[None, :])[None]
-
-
-__getattr__ = former_names(__name__)

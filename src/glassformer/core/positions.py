@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from glassformer.core.checks import Count, NonNegativeInt, Positive, Spec
 from glassformer.core.flow import Node
 from glassformer.core.rotary import wave_frequencies
-from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -219,6 +218,3 @@ class BucketedBias(PositionBias):
         self, attention: nn.Module, head: int, q: Float[Tensor, "R E"], k: Float[Tensor, "S E"], at: Tensor
     ) -> Float[Tensor, "R S"]:
         return self.rows(at, k.shape[0])[0, head]
-
-
-__getattr__ = former_names(__name__)

@@ -26,7 +26,6 @@ import numpy as np
 
 from glassformer.data.sequence import Row, RowSequence
 from glassformer.data.store import ExampleStore
-from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import check_count, safe_repr
 from glassformer.progress import progress_bar
@@ -215,6 +214,3 @@ def _names(code: CodeType) -> set[str]:
     """The names that a function and its inner functions refer to."""
     within = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*within)
-
-
-__getattr__ = former_names(__name__)

@@ -43,7 +43,6 @@ from glassformer.data.sequence import (
 from glassformer.data.squad import SquadFile, is_squad
 from glassformer.data.tables import TSV_OPTIONS, Table
 from glassformer.data.views import ColumnSubset, ConcatenatedRows
-from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import error_reason, safe_repr
 from glassformer.files.atomic import new_file
@@ -343,6 +342,3 @@ def _write_table(path: Path, file: Any, kind: str, rows: Iterable[Mapping[str, A
                     f"{path}: row {number}: {name!r} is {safe_repr(cell)}, which {kind} cannot hold; take jsonl"
                 )
         table.writerow(cells)
-
-
-__getattr__ = former_names(__name__)

@@ -22,7 +22,6 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.masks import Packing
-from glassformer.deprecation import warn_former
 from glassformer.engine.batching import plan_batches, run_planned
 from glassformer.engine.pooling import PoolingSettings, check_pooling, read_pooling_settings
 from glassformer.engine.prepare import prepare_plain, prepared_copy
@@ -59,7 +58,6 @@ def encode(
     truncate: bool = True,
     batch_tokens: int = BATCH_TOKENS,
     progress: bool | None = None,
-    pass_tokens: int | None = None,
 ) -> np.ndarray:
     """Encode texts to sentence embeddings, one float32 vector each; within 1e-5 (fp32) of one text at a time. [N, D]
 
@@ -71,15 +69,13 @@ def encode(
         precision: "fp32", "fp16", "bf16" or "int8", of this call alone: see `prepared_copy`. None = as it is; a plain
             fp32 network is prepared in fp32, which changes no result, if there are enough texts to pay for it.
         truncate: cut texts beyond the limit, with one warning that counts them; False = an error.
-        batch_tokens (formerly pass_tokens): token budget of a batch.
+        batch_tokens: token budget of a batch.
         progress: show a progress bar; None = on a terminal, for more than 512 texts.
     Raises: DataError: texts are no strings; (truncate=False) a text is too long. UnsupportedError: two stacks.
         ConfigError: the folder has no prompt of this name.
     """
     texts = check_texts(texts)
-    if pass_tokens is not None:
-        warn_former("the argument pass_tokens", "batch_tokens")
-    batch_tokens = _check_call(network, batch_tokens if pass_tokens is None else pass_tokens)
+    batch_tokens = _check_call(network, batch_tokens)
     settings = _settings(network, folder, pooling)
     tokenise = partial(_batch_ids, tokenizer, settings, truncate, settings.prompt(prompt, prompt_name))
     if precision is not None:

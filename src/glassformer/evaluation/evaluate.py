@@ -17,7 +17,6 @@ from time import perf_counter
 from typing import Any
 
 from glassformer.data.rows import RowSequence
-from glassformer.deprecation import former_attributes
 from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.groups import MetricsByGroup, group_names, metrics_by_group
 from glassformer.evaluation.remarks import beaten_by, distinct_metrics, equal_metrics
@@ -174,7 +173,6 @@ class SystemResult:
         return self.difference if self.difference is None or higher else -self.difference
 
 
-@former_attributes(figures="metrics")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EvaluationReport:
     """The evaluation report of a model.
@@ -214,7 +212,7 @@ class EvaluationReport:
         """Raises: ConfigError: no report, or one of another version."""
         if not isinstance(values, Mapping) or values.get("format") != FORMAT:
             raise ConfigError(f"this is no report of format {FORMAT}; evaluate the model again")
-        report = parse_dataclass(cls, nan_from_null(rename_former_keys(values)))
+        report = parse_dataclass(cls, nan_from_null(values))
         if type(report.data.get("rows")) is not int:
             raise ConfigError(f"data.rows is {safe_repr(report.data.get('rows'))}; it must be a whole number")
         if report.metric not in report.metrics:
@@ -328,19 +326,6 @@ class EvaluationReport:
 def file_names(rows: RowSequence) -> list[str]:
     """The names of the files of rows."""
     return [Path(name).name for name in dict.fromkeys(map(rows.file, range(len(rows))))]
-
-
-def rename_former_keys(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a saved report with the keys of today: `metrics` was `figures`, `scores` of classes was `each`."""
-    renamed = {"metrics" if name == "figures" else name: value for name, value in values.items()}
-    if isinstance(baselines := renamed.get("baselines"), Mapping):
-        renamed["baselines"] = {
-            name: rename_former_keys(baseline) if isinstance(baseline, Mapping) else baseline
-            for name, baseline in baselines.items()
-        }
-    if isinstance(classes := renamed.get("classes"), Mapping) and "each" in classes:
-        renamed["classes"] = {"scores" if name == "each" else name: value for name, value in classes.items()}
-    return renamed
 
 
 def _written(x: Interval | None, *, signed: bool = False) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
@@ -38,7 +37,6 @@ def parse_dataclass(cls: type[T], values: object, path: str = "") -> T:
         raise ConfigError(f"{where}expected names and values, got {safe_repr(values)}")
     hints = get_type_hints(cls)
     known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    values = _rename_former_keys(cls, values, path)
     arguments: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:
@@ -61,15 +59,6 @@ def _fields_of(hint: Any) -> set[str]:
     """The names of the fields of a dataclass, or of those in a union."""
     classes = filter(dataclasses.is_dataclass, (hint, *get_args(hint)))
     return {field.name for each in classes for field in dataclasses.fields(each)}
-
-
-def _rename_former_keys(cls: type, values: Mapping[Any, Any], path: str) -> Mapping[Any, Any]:
-    """Accept the former keys of a dataclass (its `FORMER_NAMES`: former → name now), with a `DeprecationWarning`."""
-    former: Mapping[str, str] = getattr(cls, "FORMER_NAMES", {})
-    for name in [name for name in values if name in former]:
-        key = f"{path}.{name}" if path else name
-        warnings.warn(f"the key {key} is deprecated; use {former[name]}", DeprecationWarning, stacklevel=3)
-    return {former.get(name, name): value for name, value in values.items()} if former else values
 
 
 def keyword_types(cls: type) -> dict[str, Any]:

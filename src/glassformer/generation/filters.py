@@ -15,7 +15,6 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from glassformer.deprecation import former_keywords, former_names
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.generation.row_reductions import without_tokens
@@ -315,7 +314,6 @@ class PrefixStates(Generic[State]):
         prompt_length: number of leading columns of ids that are prompt.
     """
 
-    @former_keywords(begun="prompt_length")
     def __init__(self, start: State, step: Callable[[State, int], State], *, prompt_length: int) -> None:
         self._step = step
         self._prompt_length = prompt_length
@@ -339,6 +337,3 @@ class PrefixStates(Generic[State]):
         for end in range(length + 1, len(prefix) + 1):
             state = self._states[prefix[:end]] = self._step(state, prefix[end - 1])
         return state
-
-
-__getattr__ = former_names(__name__)

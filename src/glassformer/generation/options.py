@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation import option_values as values
@@ -344,6 +343,3 @@ def _check_methods(options: GenerationOptions, given: set[str]) -> None:
         raise UnsupportedError(
             "penalty_alpha does not go with do_sample=True: contrastive search does not sample; leave one out"
         )
-
-
-__getattr__ = former_names(__name__)

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from glassformer.core.heads import not_none
-from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError
 from glassformer.generation.decoding import Generated
 from glassformer.generation.filters import Filter
@@ -159,6 +158,3 @@ def _reordered(generated: Generated, order: Tensor) -> Generated:
         elif isinstance(value, list):
             changed[field.name] = [value[row] for row in order.tolist()]
     return replace(generated, **changed)
-
-
-__getattr__ = former_names(__name__)

@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import read_bytes, read_json_object, safe_repr
 from glassformer.files.yaml_text import MAX_BYTES, parse_yaml
-from glassformer.hf.trainer.arguments import FORMER, INSTEAD, UNUSED, TrainingArguments
+from glassformer.hf.trainer.arguments import INSTEAD, OLD_NAMES, UNUSED, TrainingArguments
 
 YES, NO = frozenset("yes true t y 1".split()), frozenset("no false f n 0".split())
 
@@ -36,7 +36,7 @@ class HfArgumentParser(argparse.ArgumentParser):
             for each in _options_of(kind):
                 self._add(each, hints[each.name])
             if issubclass(kind, TrainingArguments):
-                for name in sorted({*UNUSED, *FORMER, *INSTEAD}):
+                for name in sorted({*UNUSED, *OLD_NAMES, *INSTEAD}):
                     self.add_argument(f"--{name}", nargs="?", const=True, default=argparse.SUPPRESS)
 
     def _add(self, each: Field[Any], kind: Any) -> None:
@@ -105,7 +105,7 @@ class HfArgumentParser(argparse.ArgumentParser):
     @staticmethod
     def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
         names = {each.name for each in _options_of(kind)}
-        names |= {*UNUSED, *FORMER, *INSTEAD} if issubclass(kind, TrainingArguments) else set()
+        names |= {*UNUSED, *OLD_NAMES, *INSTEAD} if issubclass(kind, TrainingArguments) else set()
         return {name: value for name, value in values.items() if name in names}
 
 

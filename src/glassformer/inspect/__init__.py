@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from glassformer.deprecation import former_names
 from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, CosineTable, LayerCurve, Occurrence
 from glassformer.inspect.embeddings.occurrences import embed_texts, embed_words, find_word
@@ -55,5 +54,3 @@ __all__ = [
     "trace",
     "translation_input",
 ]
-
-__getattr__ = former_names(__name__)

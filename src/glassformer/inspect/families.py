@@ -15,7 +15,6 @@ from glassformer.core.experts import ExpertsSpec
 from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.core.norms import LayerNormSpec, NormSpec
 from glassformer.core.stack import StackSpec
-from glassformer.deprecation import former_names
 from glassformer.models import FAMILIES, ConfigReader, Family, Network
 from glassformer.pages import markdown_table
 
@@ -151,9 +150,6 @@ def update_page(page: str) -> str:
     before, _, rest = page.partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])
     return f"{before}{MARKS[0]}\n{as_markdown(family_table())}\n{MARKS[1]}{after}"
-
-
-__getattr__ = former_names(__name__)
 
 
 if __name__ == "__main__":

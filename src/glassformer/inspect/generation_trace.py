@@ -21,7 +21,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.deprecation import former_names
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation.detokenizer import decode_continuation
@@ -304,6 +303,3 @@ class GenerationTrace(Report):
 
 def _as_token(node: TokenNode) -> Token:
     return Token(node.text.strip() or node.piece, node.piece, node.token, None if node.special else 0, node.special)
-
-
-__getattr__ = former_names(__name__)

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.core.stack import AttentionLayer
-from glassformer.deprecation import former_attributes
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.inspect.attention_map import attention_map
 from glassformer.inspect.attribution.attribute import AttributionOptions, attribute
@@ -45,7 +44,6 @@ Progress = Callable[[int, int], None]
 """Called after each block with the number of blocks done and of all blocks."""
 
 
-@former_attributes(sides="streams")
 class Session:
     """Inspect one forward pass: attention heads, hidden states, and statistics of activations.
 

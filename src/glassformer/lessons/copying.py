@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch
-from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generation.generate import greedy_search
 from glassformer.model import Model
@@ -208,8 +207,6 @@ def main() -> None:
         f"seed {options.seed}: {result.accuracy:.1%} of 1,000 unseen sequences copied exactly, {result.seconds:.1f} s"
     )
 
-
-__getattr__ = former_names(__name__)
 
 if __name__ == "__main__":
     main()

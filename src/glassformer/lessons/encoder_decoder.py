@@ -16,7 +16,6 @@ from glassformer.core.init import xavier
 from glassformer.core.norms import LayerNormSpec
 from glassformer.core.positions import SinusoidalSpec
 from glassformer.core.stack import StackSpec
-from glassformer.deprecation import former_names
 from glassformer.models.transformer import StreamSpec, Transformer, TransformerSpec, decoder_block
 
 
@@ -83,6 +82,3 @@ class TinyEncoderDecoder(Transformer):
         )
         super().__init__(spec)
         xavier(self)
-
-
-__getattr__ = former_names(__name__)

@@ -5,7 +5,6 @@ To add a family, write a module like its neighbours and add its name to `RECIPES
 
 from __future__ import annotations
 
-from glassformer.deprecation import former_names
 from glassformer.models._config import ConfigReader
 from glassformer.models._family import (
     FAMILIES,
@@ -39,5 +38,3 @@ __all__ = [
     "text_part",
     "weight_names",
 ]
-
-__getattr__ = former_names(__name__)

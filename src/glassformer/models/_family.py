@@ -18,7 +18,6 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from glassformer.core import Head, init
-from glassformer.deprecation import former_keywords
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.models._config import ConfigReader
@@ -97,7 +96,7 @@ class Family:
     tiny: a config small enough for tests · initialise: how a network, or a new head, is initialised
     modality: which files it reads beside text: "picture" or "sound"
     distinction: what distinguishes it from other families, in a few words for the table of families
-    former_architectures: class names of old configs that were given up → those of today
+    old_architectures: class names in configs of the library's first years → those of today
     text_of: model types of multimodal models whose `text_config` is one of this family; their text part is loaded
     requires: task → the config keys without which its head means nothing, such as causal attention to generate
     """
@@ -110,7 +109,7 @@ class Family:
     tiny: Mapping[str, Any] = field(default_factory=dict)
     modality: Literal["picture", "sound"] | None = None
     distinction: str = ""
-    former_architectures: Mapping[str, str] = field(default_factory=dict)
+    old_architectures: Mapping[str, str] = field(default_factory=dict)
     text_of: tuple[str, ...] = ()
     requires: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     initialise: Callable[[nn.Module, Any], None] = lambda network, spec: init.normal(network, spec.init_std)
@@ -160,9 +159,6 @@ class Family:
         """The class name in the reference library of this family with the head of a task."""
         return next(name for name, its_task in self.architectures.items() if its_task == task)
 
-
-# `dataclasses.replace` calls it too, as docs/families.md has shown.
-Family.__init__ = former_keywords(oddity="distinction")(Family.__init__)  # type: ignore[method-assign]
 
 RECIPES = """albert bart bert big_bird clip clip_text_model clip_vision_model dac deberta deberta-v2 distilbert dpr
     electra encodec gemma gemma2 gemma3_text gpt2 gpt_neox granite hubert imagegpt layoutlm llama lxmert marian
@@ -271,7 +267,7 @@ def resolve_task(family: Family, config: Mapping[str, Any], requested: str | Non
     """
     architectures = config.get("architectures") or [next(iter(family.architectures))]
     first = architectures[0] if isinstance(architectures, list) and isinstance(architectures[0], str) else None
-    own = None if first is None else family.architectures.get(family.former_architectures.get(first, first))
+    own = None if first is None else family.architectures.get(family.old_architectures.get(first, first))
     if requested is not None:
         return family.task(requested), own
     if own is None:

@@ -19,7 +19,6 @@ from glassformer.core.gradient_tape import GradientTape
 from glassformer.core.heads import Head, Labels
 from glassformer.core.norms import NormSpec
 from glassformer.core.stack import AttentionGroup, Stack, StackSpec, self_attention, stream_taps
-from glassformer.deprecation import warn_former
 from glassformer.errors import ConfigError, UnsupportedError
 
 FINGERPRINT_SAMPLES = 256
@@ -271,11 +270,6 @@ class Network(Node):
         """
         x = self.tap(flow, "final", self.states(batch, flow))
         return self.require_head().loss_sums(x, flow, labels, smoothing=smoothing)
-
-    def learn(self, *args: Any, **options: Any) -> dict[str, Tensor]:
-        """Former name of `loss_sums`."""
-        warn_former("Network.learn", "Network.loss_sums")
-        return self.loss_sums(*args, **options)
 
     def loss_sums_from_output(
         self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0

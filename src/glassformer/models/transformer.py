@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from glassformer.core import Head, SinusoidalSpec, init
 from glassformer.core.codebooks import CodebookLMHead
-from glassformer.deprecation import former_names
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Keys, Values, constant, flag, size, size_or_zero
 from glassformer.models._seq2seq import (
@@ -116,5 +115,3 @@ FAMILY = Family(
     initialise=lambda network, spec: init.xavier(network),
     tiny={**PAPER_BASE, **KEYS.tiny("transformer")},
 )
-
-__getattr__ = former_names(__name__)

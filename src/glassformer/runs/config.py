@@ -19,7 +19,6 @@ from typing import Any, Literal
 from glassformer.compression.adapters import AdapterSpec
 from glassformer.data.rows import RowSequence, files_of, read_rows
 from glassformer.data.views import RelabelledRows
-from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 from glassformer.files.parsing import convert, keyword_types, parse_dataclass
@@ -348,6 +347,3 @@ def parse_task_options(kind: type[Task], options: Mapping[str, Any]) -> dict[str
                 f"allowed: {', '.join(known) or 'none'}"
             )
     return {name: convert(hints.get(name, Any), value, f"objective.{name}") for name, value in options.items()}
-
-
-__getattr__ = former_names(__name__)

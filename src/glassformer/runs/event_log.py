@@ -22,7 +22,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from glassformer.deprecation import former_names
 from glassformer.errors import DataError
 from glassformer.files import append_handle, error_reason, open_regular_file
 from glassformer.files.parsing import json_value
@@ -203,6 +202,3 @@ class ExponentialAverage:
             self._sum = self.decay * self._sum + value
             self._weight = self.decay * self._weight + 1
         return self._sum / self._weight if self._weight else float("nan")
-
-
-__getattr__ = former_names(__name__)

@@ -110,7 +110,7 @@ class TranscriptionOptions:
     def read(cls, options: Mapping[str, Any]) -> TranscriptionOptions:
         """From keywords. Raises: ConfigError: unknown, or out of range."""
         known = [each.name for each in fields(cls)]
-        renamed = {FORMER.get(name, name): value for name, value in options.items()}
+        renamed = {OTHER_NAMES.get(name, name): value for name, value in options.items()}
         if unknown := [name for name in renamed if name not in known]:
             raise ConfigError(
                 f"transcribe has no option {safe_repr(unknown[0])}; allowed: {', '.join(known)}"
@@ -125,5 +125,5 @@ class TranscriptionOptions:
         return tuple(given) if isinstance(given, (list, tuple)) else (float(given),)  # type: ignore[arg-type]
 
 
-FORMER = {"beam_size": "num_beams", "log_prob_threshold": "logprob_threshold", "vad_filter": "voice_filter"}
+OTHER_NAMES = {"beam_size": "num_beams", "log_prob_threshold": "logprob_threshold", "vad_filter": "voice_filter"}
 """Names that other speech software uses → ours."""

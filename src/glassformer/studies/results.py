@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.deprecation import former_attributes, former_names
 from glassformer.evaluation.compare.seeds import mean_of
 from glassformer.files.atomic import write_json
 from glassformer.files.parsing import json_value
@@ -69,7 +68,6 @@ class LearningCurve:
     baseline: bool = False
 
 
-@former_attributes(crossings="sentences")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StudyResults:
     """The results of a study so far.
@@ -243,6 +241,3 @@ def crossing_point(values: dict[int, float], level: float, higher: bool) -> floa
     (n, below), (m, above) = points[worse[-1]], points[worse[-1] + 1]
     share = -below / (above - below)
     return math.exp(math.log(n) + share * (math.log(m) - math.log(n)))
-
-
-__getattr__ = former_names(__name__)

@@ -26,7 +26,6 @@ from torch import Tensor
 
 from glassformer.audio.listening import SoundExample
 from glassformer.core.flow import Batch, Flow, Output
-from glassformer.deprecation import former_attributes, warn_former
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.model import Model
@@ -63,16 +62,6 @@ class EvaluationOptions:
     tokens: int = 4_096
 
 
-@former_attributes(
-    examples="encode",
-    varied="augment",
-    laid_out="collate_inputs",
-    passed="collate",
-    answers="unbatch",
-    meter="metric",
-    records="predict",
-    judged="metrics",
-)
 class Task(ABC):
     """What a model learns from rows and is evaluated on. One is made for a model, and options of its own.
 
@@ -346,11 +335,6 @@ def register(name: str, task: type[Task]) -> None:
     if name in TASKS and task_class(name) is not task:
         raise ConfigError(f"there is a task {name!r} already; choose another name")
     TASKS[name] = task
-
-
-def judge_of(name: str, task: Task, **options: Any) -> Task:
-    warn_former("judge_of(name, task, …)", "task.for_evaluation(…)")
-    return task.for_evaluation(**options)
 
 
 def check_evaluates(name: str) -> None:

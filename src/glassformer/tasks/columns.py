@@ -16,7 +16,6 @@ import numpy as np
 from glassformer.core.heads import Head
 from glassformer.data.splits import sample
 from glassformer.data.store import ExampleStore
-from glassformer.deprecation import warn_former
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import check_count, safe_repr
 from glassformer.model import Model
@@ -39,9 +38,6 @@ def columns_of(usual: Mapping[str, str], named: Mapping[str, str] | None) -> dic
     Raises: ConfigError: a role that there is not.
     """
     named = dict(named or {})
-    if "pair" in named and "pair" not in usual and "text_pair" in usual:
-        warn_former("the column pair", f"text_pair={named['pair']}")
-        named["text_pair"] = named.pop("pair")
     for role in named:
         if role not in usual:
             raise ConfigError(

@@ -6,7 +6,7 @@
     fill       Time [MASK] like an arrow.                   flies 0.41 · goes 0.07 · …
 
 Source: Devlin et al. 2019, section 3.1; anew each time: Liu et al. 2019, section 4.1; whole words: the code that was
-released with the former, in 2019.
+released with the first of them, in 2019.
 """
 
 from __future__ import annotations
@@ -44,9 +44,6 @@ from glassformer.tasks.windows import (
 )
 from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.tokenizer import Tokenizer
-
-# A module without a path has none below it: the former name, tasks.masked.task, would not be looked for.
-__path__: list[str] = []
 
 MASKED, REPLACED = 0.8, 0.1
 TOP_K = 5

@@ -13,17 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.json_rows import parse_json
-from glassformer.deprecation import former_attributes, former_keywords, former_names
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import open_regular_file, safe_repr
 from glassformer.files.atomic import atomic_file
 from glassformer.files.parsing import parse_dataclass
 
-FORMER_KEYS = {"said": "predicted", "right": "correct"}
-"""Keys that files of earlier versions have → the fields they are now."""
 
-
-@former_attributes(said="predicted", right="correct")
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
     """A row, its label, and what was predicted.
@@ -49,10 +44,6 @@ class Prediction:
     ) -> Prediction:
         """A baseline's prediction for the same row."""
         return replace(self, predicted=predicted, correct=correct, loss=loss, details=details)
-
-
-# Also what callers of the constructor wrote: `former_attributes` renames reading alone.
-Prediction.__init__ = former_keywords(**FORMER_KEYS)(Prediction.__init__)  # type: ignore[method-assign]
 
 
 def total_loss(prediction: Prediction) -> float | None:
@@ -90,10 +81,7 @@ def read_predictions(path: Path) -> list[Prediction]:
     with stream:
         for number, line in enumerate(stream, start=1):
             try:
-                values = parse_json(line.decode("utf-8"))
-                if isinstance(values, dict):
-                    values = {FORMER_KEYS.get(key, key): value for key, value in values.items()}
-                predictions.append(parse_dataclass(Prediction, values))
+                predictions.append(parse_dataclass(Prediction, parse_json(line.decode("utf-8"))))
             except (ValueError, RecursionError, ConfigError) as error:
                 raise DataError(f"{path}: line {number} is no prediction: {safe_repr(str(error))}") from error
     return predictions
@@ -103,6 +91,3 @@ def is_readable(value: object) -> bool:
     """Is an input kept in its prediction? Texts and their parts are; images and waves would be all of the file."""
     parts = value if isinstance(value, list) and value else [value]
     return all(isinstance(part, str) for part in parts)
-
-
-__getattr__ = former_names(__name__)

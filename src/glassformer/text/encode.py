@@ -148,8 +148,8 @@ class EncodeRequest:
         return copy
 
 
-def former_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a call with those that former keywords of the reference library mean; `verbose` means none.
+def add_old_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a call with those that old keywords of the reference library mean; `verbose` means none.
 
     Raises: ConfigError: a keyword that never was one.
     """

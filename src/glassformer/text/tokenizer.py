@@ -19,7 +19,7 @@ from glassformer.text.batches import (
     encode_batch_words,
 )
 from glassformer.text.build import TOKENIZER_FILES, build_engine, build_target_engine
-from glassformer.text.encode import EncodeRequest, Texts, encode_rows, former_options, pad_rows, refuse_special_ids
+from glassformer.text.encode import EncodeRequest, Texts, add_old_options, encode_rows, pad_rows, refuse_special_ids
 from glassformer.text.encoding import Encoding, to_encoding
 from glassformer.text.engine import (
     as_ids,
@@ -160,11 +160,11 @@ class Tokenizer(TokenizerSurface):
             return_tensors: "np" or "pt" for int64 tensors [B, T], else lists.
             return_overflowing_tokens: what truncation cuts off as further rows (windows), which share `stride` tokens.
             return_…: more keys, or fewer: "token_type_ids" (None: where the model has them), "special_tokens_mask", …
-            reference: former keywords of the reference library, such as `pad_to_max_length`; others are refused
+            reference: old keywords of the reference library, such as `pad_to_max_length`; others are refused
         Returns: An `Encoding`; lists are flat for a single string.
         Raises: DataError: no text, or invalid Unicode. ConfigError: options unknown or at odds.
         """
-        options = former_options(reference, {x: value for x, value in locals().items() if x not in NO_OPTIONS})
+        options = add_old_options(reference, {x: value for x, value in locals().items() if x not in NO_OPTIONS})
         if text is None and text_target is not None:
             return self.target(text_target, **options)
         encoding = self._encode(text, text_pair, EncodeRequest.of_call(options, self._settings))

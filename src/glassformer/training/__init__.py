@@ -12,10 +12,7 @@ callbacks.py     progress bar, Ctrl-C; trackers.py listen      search.py        
 
 from __future__ import annotations
 
-from glassformer.deprecation import former_names
 from glassformer.runs.config import TrainingOptions
 from glassformer.training.trainer import Trainer
 
 __all__ = ["Trainer", "TrainingOptions"]
-
-__getattr__ = former_names(__name__)

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
-from glassformer.deprecation import former_names
 from glassformer.errors import DataError
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
 from glassformer.files.parsing import json_value
@@ -217,6 +216,3 @@ def _without_paths(value: Any) -> Any:
             if path.is_absolute() or value.startswith(("~", "..")):
                 return path.name
     return json_value(value)
-
-
-__getattr__ = former_names(__name__)

@@ -256,17 +256,6 @@ class TrainingState:
         return better
 
 
-FORMER_NAMES = {
-    "place": "position",
-    "narrowed": "micro_batch_halvings",
-    "since": "log_sums",
-    "journals": "log_offsets",
-    "figures": "best_metrics",
-    "worse": "validations_without_improvement",
-}
-"""Counters in checkpoints of former versions → their names now."""
-
-
 def capture_state(
     network: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -298,7 +287,7 @@ def restore_state(
     A process that the run did not have before gets random generators of its own, from the seed and the step.
     Raises: WeightsError: the checkpoint is of another network.
     """
-    state = TrainingState(**{FORMER_NAMES.get(name, name): x for name, x in values["state"].items()})
+    state = TrainingState(**values["state"])
     for name, target in _named_tensors(network):
         whole = tensors.get(f"weights.{name}")
         if whole is None or whole.shape != target.shape:

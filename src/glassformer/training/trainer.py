@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from glassformer.deprecation import warn_former
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.model import Model
@@ -60,12 +59,6 @@ class TrainingResult:
     metrics: dict[str, float]
     best_step: int | None
     folder: Path | None
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """Deprecated: `metrics`."""
-        warn_former("TrainingResult.figures", "metrics")
-        return self.metrics
 
 
 class Trainer:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from glassformer.deprecation import former_names
 from glassformer.errors import WeightsError, nearest
 from glassformer.weights.header import TensorInfo
 from glassformer.weights.name_table import check_computed, table_mistakes
@@ -381,6 +380,3 @@ def name_list(values: list[str]) -> str:
     """The first ten names for a message, the rest of them counted."""
     more = f", and {len(values) - 10} more" if len(values) > 10 else ""
     return ", ".join(map(printable, values[:10])) + more
-
-
-__getattr__ = former_names(__name__)

@@ -28,7 +28,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.deprecation import former_names
 from glassformer.errors import WeightsError
 
 Shape = tuple[int, ...]
@@ -363,6 +362,3 @@ def _with_placeholders(path: str) -> tuple[str, dict[str, str]]:
         return "{" + name + "}"
 
     return re.sub(r"(?<![^.])\d+(?![^.])", placeholder, path), numbers
-
-
-__getattr__ = former_names(__name__)

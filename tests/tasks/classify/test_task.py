@@ -94,9 +94,7 @@ def test_a_pair_is_read_where_rows_have_one() -> None:
         objective.encode(rows)
     with pytest.raises(ConfigError, match="no column for 'txt'; nearest: 'text'"):
         Classify(objective.model, columns={"txt": "text"})
-    with pytest.warns(DeprecationWarning, match="use text_pair=second"):
-        former = Classify(objective.model, columns={"pair": "second"})
-    assert former.columns == objective.columns and former.columns_read() == ["text", "second", "label"]
+    assert objective.columns_read() == ["text", "second", "label"]
 
 
 def test_empty_texts_are_counted() -> None:

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
 
-from glassformer.deprecation import former_attributes
 from glassformer.evaluation.compare.costs import Cost, LatencySummary, minutes
 from glassformer.pages import html_table, scroll_region, text_table
 from glassformer.runs.charts import COLOURS, number, ticks
@@ -23,7 +22,6 @@ from glassformer.runs.curves import chart_page
 from glassformer.tasks.metrics.metric import Interval
 
 
-@former_attributes(figures="metrics", seconds="seconds_a_row")
 @dataclass(frozen=True, kw_only=True)
 class ComparedSystem:
     """One system of a comparison.

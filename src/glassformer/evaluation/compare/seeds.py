@@ -19,7 +19,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.compare.costs import Cost, minutes, read_cost
-from glassformer.evaluation.evaluate import REPORT, EvaluationReport, rename_former_keys
+from glassformer.evaluation.evaluate import REPORT, EvaluationReport
 from glassformer.evaluation.runs import TrainedRun, open_run
 from glassformer.files import counted, read_json_object
 from glassformer.files.atomic import write_json
@@ -213,7 +213,7 @@ class SeedSummary:
         runs = values.get("runs")
         if values.get("format") != FORMAT or not isinstance(runs, list):
             raise ConfigError(f"this is no summary of seeds of format {FORMAT}; evaluate the runs again")
-        return cls(name=str(values.get("name")), runs=[parse_dataclass(SeedRun, _renamed(run)) for run in runs])
+        return cls(name=str(values.get("name")), runs=[parse_dataclass(SeedRun, run) for run in runs])
 
     def save(self, path: str | Path) -> None:
         write_json(Path(path), self.to_dict())
@@ -225,12 +225,6 @@ class SeedSummary:
             return cls.from_dict(read_json_object(Path(path), DataError))
         except ConfigError as error:
             raise DataError(f"{path}: {error}") from error
-
-
-def _renamed(run: Any) -> Any:
-    """A saved run, its report with the keys of today."""
-    known = isinstance(run, Mapping) and isinstance(run.get("report"), Mapping)
-    return {**run, "report": rename_former_keys(run["report"])} if known else run
 
 
 def parse_seeds(text: str) -> list[int]:

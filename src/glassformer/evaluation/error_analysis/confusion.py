@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.error_analysis.errors import label_kind, scored_tokens
 from glassformer.files import safe_repr
@@ -242,6 +241,3 @@ def format_cell(value: float, normalise: Normalise) -> str:
 def _shortened(name: str) -> str:
     flat = "".join(c if c.isprintable() else "·" for c in name)
     return flat if len(flat) <= MAX_NAME_LENGTH else flat[: MAX_NAME_LENGTH - 1] + "…"
-
-
-__getattr__ = former_names(__name__)

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from glassformer.deprecation import former_names
 from glassformer.pages import html_table, text_table
 from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
 
@@ -221,6 +220,3 @@ def one_line(text: str, width: int = 24) -> str:
     """A text in one line, cut to a width, without control characters, which would steer a terminal."""
     flat = "".join(c if c.isprintable() else "·" for c in " ".join(text.split()))
     return flat if len(flat) <= width else flat[: width - 1] + "…"
-
-
-__getattr__ = former_names(__name__)

@@ -219,7 +219,7 @@ class CompatiblePipeline:
     ) -> Any:
         """One input's answer, nested as there.
 
-        alone: a single text, no list and no mapping · all_scores: asked for by the former name of top_k=None
+        alone: a single text, no list and no mapping · all_scores: asked for by the old name of top_k=None
         tensors: states as a tensor, not as lists
         """
         if self._name == "text-classification":
@@ -260,7 +260,7 @@ class CompatiblePipeline:
 def _text_or_pair(given: Any) -> Any:
     """An input of text classification within a list. Raises: DataError: a list of two texts, which is no pair there."""
     if isinstance(given, list) and len(given) == 1 and isinstance(given[0], list) and len(given[0]) == 2:
-        return tuple(given[0])  # the former way to write a pair
+        return tuple(given[0])  # the old way to write a pair
     if isinstance(given, list):
         raise DataError(f"an input is {safe_repr(given)}; give a text, or a pair as {{'text': …, 'text_pair': …}}")
     return given

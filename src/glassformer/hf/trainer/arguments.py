@@ -28,13 +28,13 @@ class IntervalStrategy(StrEnum):
     BEST = "best"
 
 
-FORMER = {
+OLD_NAMES = {
     "evaluation_strategy": "eval_strategy",
     "per_gpu_train_batch_size": "per_device_train_batch_size",
     "per_gpu_eval_batch_size": "per_device_eval_batch_size",
     "no_cuda": "use_cpu",
 }
-"""Former names of options, and the present ones."""
+"""Names that options of the reference library had in older versions, and those of today."""
 
 UNUSED = frozenset(
     "overwrite_output_dir do_train do_eval do_predict log_level log_level_replica log_on_each_node logging_dir "
@@ -172,7 +172,7 @@ class TrainingArguments(_Options, metaclass=_Extended):
 
     def __init__(self, output_dir: str | Path = "trainer_output", **options: Any) -> None:
         known = [each.name for each in fields(_Options) if each.name != "unused"]
-        given = {FORMER.get(name, name): value for name, value in options.items()}
+        given = {OLD_NAMES.get(name, name): value for name, value in options.items()}
         unused = {name: given.pop(name) for name in list(given) if name in UNUSED}
         for name in given:
             if given[name] and name in INSTEAD:

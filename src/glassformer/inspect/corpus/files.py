@@ -251,14 +251,14 @@ class IndexWriter:
                 windows=self.progress.windows + len(columns["windows.bin"]),
                 complete=complete,
             )
-            former, name = neurons_file(self.progress.chunks), neurons_file(progress.chunks)
-            files.pop(former, None)
+            last, name = neurons_file(self.progress.chunks), neurons_file(progress.chunks)
+            files.pop(last, None)
             with atomic_file(self.folder / name) as stream:
                 stream.write(neurons.tobytes())
             files[name] = neurons.nbytes, zlib.crc32(neurons.tobytes())
             flush_folder(self.folder)
             self._record(replace(progress, files=files))
-            (self.folder / former).unlink(missing_ok=True)
+            (self.folder / last).unlink(missing_ok=True)
 
     def _append(self, name: str, values: np.ndarray, size: int, crc: int) -> tuple[int, int]:
         path = self.folder / name

@@ -5,11 +5,8 @@ names.py     weight names
 recipe.py    config keys, architectures
 """
 
-from glassformer.deprecation import former_names
 from glassformer.models.bart.names import NAMES
 from glassformer.models.bart.network import Bart, BartDecoder, EndTokenClassifier
 from glassformer.models.bart.recipe import FAMILY, KEYS, spec
 
 __all__ = ["FAMILY", "KEYS", "NAMES", "Bart", "BartDecoder", "EndTokenClassifier", "spec"]
-
-__getattr__ = former_names(__name__)

@@ -5,11 +5,8 @@ names.py     weight names
 recipe.py    config keys, architectures
 """
 
-from glassformer.deprecation import former_names
 from glassformer.models.t5.names import NAMES, names
 from glassformer.models.t5.network import T5, T5Encoder
 from glassformer.models.t5.recipe import FAMILY, KEYS, spec
 
 __all__ = ["FAMILY", "KEYS", "NAMES", "T5", "T5Encoder", "names", "spec"]
-
-__getattr__ = former_names(__name__)

@@ -88,7 +88,7 @@ FAMILY = Family(
         "EncoderModel",
         EncoderModel="sentence-similarity",
     ),
-    former_architectures={"T5WithLMHeadModel": "T5ForConditionalGeneration"},
+    old_architectures={"T5WithLMHeadModel": "T5ForConditionalGeneration"},
     spec=spec,
     build=build,
     names=names,

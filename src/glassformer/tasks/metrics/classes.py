@@ -21,7 +21,6 @@ from torch import Tensor
 
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
-from glassformer.deprecation import former_attributes, former_names
 from glassformer.tasks.metrics.metric import Bootstrap, Metric, PerClassReport, counted_labels
 from glassformer.tasks.metrics.scikit_learn import average_methods, by_sklearn, reference, sklearn, sklearn_averages
 
@@ -187,7 +186,6 @@ class MultiLabelMetric(PrecisionRecallMetric):
 # ------------------------------------------------------------------------------------------------ row by row
 
 
-@former_attributes(each="per_class", confusion="confusion_matrix", said="predicted")
 class PrecisionRecallScores(Bootstrap):
     """The three counts of each class, kept row by row.
 
@@ -355,6 +353,3 @@ class MultiLabelScores(PrecisionRecallScores):
             "subset_accuracy": float(sklearn().accuracy_score(true, predicted)),
             **sklearn_averages(true, predicted, labels=[True] if alone else None),
         }
-
-
-__getattr__ = former_names(__name__)

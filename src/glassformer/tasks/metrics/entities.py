@@ -22,7 +22,6 @@ import torch
 
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
-from glassformer.deprecation import former_names
 from glassformer.tasks.metrics.classes import (
     Items,
     PrecisionRecallMetric,
@@ -163,6 +162,3 @@ class EntityRuns:
             "predicted": (texts[predicted_begins], predicted_kinds[predicted_begins]),
             "hits": (texts[hits], kinds[hits]),
         }
-
-
-__getattr__ = former_names(__name__)

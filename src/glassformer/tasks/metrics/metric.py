@@ -30,7 +30,6 @@ from torch import Tensor
 
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
-from glassformer.deprecation import former_attributes
 from glassformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -64,7 +63,6 @@ def quality(metrics: Mapping[str, float], metric: str) -> tuple[float, float]:
 # -------------------------------------------------------------------------------------------- batch by batch
 
 
-@former_attributes(add="update", figures="compute")
 class Metric:
     """Mean loss = Σ over its parts of (sum of losses / labels that count), exactly, however the data was batched.
 
@@ -165,7 +163,6 @@ class PerClassReport:
     confusion: list[list[int]] | None = None
 
 
-@former_attributes(figures="scores", packaged="reference_scores")
 class Bootstrap(ABC):
     """Sufficient statistics of evaluated rows, whose scores can be computed for any resample.
 

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
-from glassformer.deprecation import former_names
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.metrics.scikit_learn import by_sklearn, method, reference, sklearn
 
@@ -133,6 +132,3 @@ def correlations(x: np.ndarray, y: np.ndarray, resample_counts: np.ndarray) -> n
         where=varies,
     )
     return r.clip(-1, 1)
-
-
-__getattr__ = former_names(__name__)

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from glassformer.core.flow import Flow
 from glassformer.core.losses import IGNORE_INDEX
-from glassformer.deprecation import former_attributes
 from glassformer.errors import DataError
 from glassformer.generation.generate import generation_defaults
 from glassformer.model import Model
@@ -191,7 +190,6 @@ def target_tokenizer(model: Model, language: str | None) -> Tokenizer:
     return own or model.tokenizer.target
 
 
-@former_attributes(read="inputs", say="target")
 @dataclass(frozen=True)
 class TeacherForcingStep:
     """One step of a decoder in training.
