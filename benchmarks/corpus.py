@@ -69,7 +69,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         figures = measure(model, options.file, options.layers, tuple(options.head), Path(folder))
     if options.json:
-        print(json.dumps({"environment": environment(), "figures": figures}, indent=2))
+        print(json.dumps({"environment": environment(), "metrics": figures}, indent=2))
         return
     for name, value in figures.items():
         print(f"{value:>14,.3f}  {name}")

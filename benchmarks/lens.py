@@ -153,7 +153,7 @@ def main() -> None:
     series = ("logprobs", "ids", "entropy", "heads")
     figures = {s: {k: v for k, v in r.items() if k not in series} for s, r in results.items()}
     if options.json:
-        print(json.dumps({"environment": environment(), "figures": figures, "differences": differences}, indent=2))
+        print(json.dumps({"environment": environment(), "metrics": figures, "differences": differences}, indent=2))
         return
     for system, row in figures.items():
         print(system, ", ".join(f"{key} {value:.3g}" for key, value in row.items()))

@@ -137,10 +137,10 @@ def table(folder: Path) -> str:
 
 
 def study_table(path: Path) -> str:
-    """What was trained on and judged on, and below it where curves cross, as the study itself says it."""
+    """What was trained on and evaluated on, and below it where curves cross, as the study itself says it."""
     found = json.loads(path.read_text("utf-8"))
     made = markdown(found["table"]["headings"], found["table"]["rows"])
-    return "\n\n".join([made, *map(escaped, found["crossings"])])
+    return "\n\n".join([made, *map(escaped, found["sentences"])])
 
 
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

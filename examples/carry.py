@@ -32,7 +32,7 @@ def main(folder: str, name: str) -> None:
     rows, config = run.read_rows(), run.config
     before, after = (
         evaluate_model(
-            own, config.task, rows, ignore=config.data.ignore, options=config.objective, baselines=False
+            own, config.task, rows, ignore=config.data.ignore, options=config.task_options, baselines=False
         ).report
         for own in (trained, place)
     )

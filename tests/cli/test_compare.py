@@ -82,7 +82,7 @@ def test_ctrl_c_shows_what_was_judged(rows: Path, monkeypatch: Any, capsys: Any)
         compare(["lead-3"], rows, batch=2)
     assert ended.value.exit_code == 130
     shown = capsys.readouterr()
-    assert "summarization of 4 rows, those judged before Ctrl-C" in shown.out
+    assert "summarization of 4 rows, those evaluated before Ctrl-C" in shown.out
     assert shown.err == "interrupted: 4 of 9 rows were evaluated\n"
 
 

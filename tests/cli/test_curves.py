@@ -43,7 +43,7 @@ def test_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     code, out, _ = run(capsys, write_run(tmp_path / "a"), "--json")
     (facts,) = json.loads(out)
     assert code == 0 and facts["steps"] == 60 and facts["skipped"] == [{"step": 20, "loss": "nan"}]
-    assert set(facts["figures"]) == {"loss", "f1"}
+    assert set(facts["metrics"]) == {"loss", "f1"}
 
 
 def test_a_run_that_has_just_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,8 +55,8 @@ def test_train_ends_with_a_report(config: Path, tmp_path: Path, capsys: pytest.C
     assert code == 0 and "run on 8 rows of rows.csv" in out and "f1_weighted" in out
     report = json.loads((run / "evaluation" / "validation" / "report.json").read_text())
     facts = json.loads((run / "model" / "metrics.json").read_text())
-    assert facts["beside"]["systems"]["run"]["figure"] == report["metrics"]["f1_weighted"]
-    assert set(facts["beside"]["systems"]) == {"run", *report["baselines"]}
+    assert facts["comparison"]["systems"]["run"]["value"] == report["metrics"]["f1_weighted"]
+    assert set(facts["comparison"]["systems"]) == {"run", *report["baselines"]}
     assert "Beside what simple means reach on the same 8 rows" in (run / "model" / "README.md").read_text()
 
     code, out, _ = typed(capsys, "look", run, "--html", tmp_path / "page.html", "--json")
@@ -68,8 +68,8 @@ def test_train_ends_with_a_report(config: Path, tmp_path: Path, capsys: pytest.C
 
     (run / "evaluation" / "validation" / "examples.jsonl").unlink()
     code, out, _ = typed(capsys, "train", config, "--json")
-    assert code == 0 and json.loads(out)["beside"] == facts["beside"]
-    assert not (run / "evaluation" / "validation" / "examples.jsonl").exists(), "it is not judged again"
+    assert code == 0 and json.loads(out)["comparison"] == facts["comparison"]
+    assert not (run / "evaluation" / "validation" / "examples.jsonl").exists(), "it is not evaluated again"
 
 
 def test_train_without(
@@ -77,7 +77,7 @@ def test_train_without(
 ) -> None:
     code, out, _ = typed(capsys, "train", config, "--no-evaluate")
     assert code == 0 and "the best: loss" in out and not (tmp_path / "run" / "evaluation").exists()
-    assert "beside" not in json.loads((tmp_path / "run" / "model" / "metrics.json").read_text())
+    assert "comparison" not in json.loads((tmp_path / "run" / "model" / "metrics.json").read_text())
 
 
 def test_without_scikit_learn(
@@ -95,7 +95,7 @@ def test_without_scikit_learn(
     monkeypatch.undo()
     typed(capsys, "train", config, "--output", tmp_path / "again")
     other = json.loads((tmp_path / "again" / "evaluation" / "validation" / "report.json").read_text())
-    assert other["metrics"] == report["metrics"] or other["figures"] == report["figures"]
+    assert other["metrics"] == report["metrics"] or other["metrics"] == report["metrics"]
     assert other["baselines"]["most frequent"] == report["baselines"]["most frequent"]
 
 
@@ -172,14 +172,14 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         ((tmp_path / "seeds", "--by", "mood"), "--by is of one run, and"),
         ((run, "--by", "moods"), "no column 'moods'; nearest: 'mood'; there are: 'text', 'mood'; --by names one"),
         ((run, "--as", "../x"), "cannot name an evaluation"),
-        ((run, "--set", "objective.max_tokens=9"), "--set objective.… is for a model that is not a run"),
-        ((run, "--set", "judging.tokns=9"), "'tokns' is no option of Classify; nearest: 'tokens'"),
+        ((run, "--set", "task_options.max_tokens=9"), "--set task_options.… is for a model with --task"),
+        ((run, "--set", "evaluation.tokns=9"), "'tokns' is no option of Classify; nearest: 'tokens'"),
         (
             (run, "--set", "tokens=9"),
-            "--set is 'tokens'; an evaluation has objective.NAME=VALUE and judging.NAME=VALUE",
+            "--set is 'tokens'; use task_options.NAME=VALUE or evaluation.NAME=VALUE",
         ),
         (
-            (run / "model", "--task", "classify", "-d", test, "--set", "objective.max_token=9"),
+            (run / "model", "--task", "classify", "-d", test, "--set", "task_options.max_token=9"),
             "'max_token' is no option",
         ),
         ((run, "--format", "kind=csv"), "--format describes the files of --data"),

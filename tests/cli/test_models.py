@@ -57,7 +57,7 @@ def test_notes_beside_computed_sizes(capsys: Any, monkeypatch: pytest.MonkeyPatc
     line = next(line for line in out.splitlines() if line.startswith("GPT-3"))
     assert "right" in line
     sizes(notes=True, json=True)
-    assert {line["right"] for line in json.loads(capsys.readouterr().out)} == {True, False}
+    assert {line["correct"] for line in json.loads(capsys.readouterr().out)} == {True, False}
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:

@@ -151,7 +151,7 @@ def test_several_runs_of_one_file(config: Path, tmp_path: Path, capsys: pytest.C
     facts = json.loads(out)
     assert {name: one["steps"] for name, one in facts.items()} == {"first": 3, "second": 2}
     report = json.loads((tmp_path / "run" / "first" / "model" / "metrics.json").read_text())
-    assert all(facts["first"][key] == report[key] for key in ("best_step", "figures", "beside"))
+    assert all(facts["first"][key] == report[key] for key in ("best_step", "metrics", "comparison"))
     for command, problem in (
         ("listen", "is no run"),
         ("evaluate", "holds no run"),

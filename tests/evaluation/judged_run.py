@@ -1,4 +1,4 @@
-"""Folders of runs that were judged, without a model: what pages, tables and sheets are made from."""
+"""Folders of runs that were evaluated, without a model: what pages, tables and sheets are made from."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def write_run(
     names: list[str],
     **data: Any,
 ) -> Path:
-    """A run whose validation rows are `rows`, in JSON lines, and were judged as `records` say."""
+    """A run whose validation rows are `rows`, in JSON lines, and were evaluated as `records` say."""
     folder.mkdir(parents=True)
     for name in ("train", "val"):
         lines = "".join(json.dumps(row) + "\n" for row in rows)

@@ -223,9 +223,9 @@ def test_beside() -> None:
         "method": "scikit-learn 1.9.1, average='weighted'",
         "rows": 2_000,
         "systems": {
-            "<mood>": {"figure": {"value": 0.8, "low": 0.7, "high": 0.9}},
+            "<mood>": {"value": {"value": 0.8, "low": 0.7, "high": 0.9}},
             "most frequent": {
-                "figure": {"value": 0.2, "low": 0.1, "high": 0.3},
+                "value": {"value": 0.2, "low": 0.1, "high": 0.3},
                 "better": {"value": 0.6, "low": 0.5, "high": 0.7},
             },
         },

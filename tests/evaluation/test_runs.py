@@ -1,4 +1,4 @@
-"""Folders of runs, and models that are none, judged on rows."""
+"""Folders of runs, and models that are none, evaluated on rows."""
 
 from __future__ import annotations
 

@@ -92,12 +92,12 @@ def test_keywords_are_converted_by_their_annotations() -> None:
     assert convert(hints["how"], {"a": 1}, "how") == {"a": 1} and convert(hints["how"], None, "how") is None
     assert convert(hints["language"], "en", "language") == "en"
     for name, value, said in (
-        ("size", "x", "objective.size is 'x'; it must be a whole number"),
-        ("size", 2.5, "objective.size is 2.5"),
-        ("names", "ab", "objective.names is 'ab'; it must be a list"),
-        ("names", [1], r"objective.names\[0\] is 1; it must be a text"),
-        ("how", [1], r"objective.how is \[1\]; it must be names and values"),
-        ("language", 5, "objective.language is 5; it must be a text"),
+        ("size", "x", "task_options.size is 'x'; it must be a whole number"),
+        ("size", 2.5, "task_options.size is 2.5"),
+        ("names", "ab", "task_options.names is 'ab'; it must be a list"),
+        ("names", [1], r"task_options.names\[0\] is 1; it must be a text"),
+        ("how", [1], r"task_options.how is \[1\]; it must be names and values"),
+        ("language", 5, "task_options.language is 5; it must be a text"),
     ):
         with pytest.raises(ConfigError, match=said):
-            convert(hints[name], value, f"objective.{name}")
+            convert(hints[name], value, f"task_options.{name}")

@@ -21,7 +21,7 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'"
 def test_nothing_in_it_comes_from_elsewhere_or_can_run(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", options={EVIL: EVIL, "labels": [EVIL]})
     with EventLog(event_log_path(folder)) as log:
-        log.write("validation", step=60, figures={EVIL: 0.5})
+        log.write("validation", step=60, metrics={EVIL: 0.5})
         log.write("skipped", step=61, loss=math.inf, module=EVIL, indices=[EVIL])
     text = write_page(folder, tmp_path / "page.html").read_text("utf-8")
     assert "alert(1)</script>" not in text and "<img" not in text
@@ -35,7 +35,7 @@ def test_nothing_in_it_comes_from_elsewhere_or_can_run(tmp_path: Path) -> None:
 def test_a_page_of_one_run_says_what_it_reached(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", options={"training": {"metric": "accuracy"}})
     with EventLog(event_log_path(folder)) as log:
-        log.write("validation", step=60, figures={"loss": 0.25, "accuracy": 0.875}, best=True)
+        log.write("validation", step=60, metrics={"loss": 0.25, "accuracy": 0.875}, best=True)
     assert "best at step 60: accuracy 0.875</p>" in curves_page([read_run(folder)])
     assert "best at step" not in curves_page([read_run(folder)] * 2).partition("</p>")[0]
 
@@ -71,7 +71,7 @@ def test_pages_of_runs_with_little_in_them(tmp_path: Path) -> None:
         assert "0 steps" in curves_page([read_run(tmp_path)])
         log.write("step", step=1, loss=2.0)
         assert "1 steps" in curves_page([read_run(tmp_path)])
-        log.write("validation", step=1, figures={"f1": math.nan})
+        log.write("validation", step=1, metrics={"f1": math.nan})
         assert "<td>NaN</td>" in curves_page([read_run(tmp_path)])
 
 

@@ -31,7 +31,7 @@ def write(log: EventLog, begin: int, end: int, draw: random.Random) -> None:
         loss = draw.choice([draw.random(), draw.random(), draw.random(), math.nan, math.inf])
         log.write("step", step=step, loss=loss, lr=draw.random(), tokens=10 * step, tokens_per_s=5.0, epoch=step / 7)
         if draw.random() < 0.2:
-            log.write("validation", step=step, figures={"f1": draw.random()}, best=draw.random() < 0.5)
+            log.write("validation", step=step, metrics={"f1": draw.random()}, best=draw.random() < 0.5)
             log.write("checkpoint", step=step)
 
 

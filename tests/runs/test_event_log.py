@@ -35,12 +35,12 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     with EventLog(path) as log:
         log.write("begin", options={"folder": tmp_path, "clip": math.inf, "labels": ("nan", "β")})
         log.write("step", step=1, loss=np.float32(0.5), lr=torch.tensor(0.25), indices=np.arange(2))
-        log.write("validation", step=1, figures={"f1": 0.5, "loss": math.nan})
+        log.write("validation", step=1, metrics={"f1": 0.5, "loss": math.nan})
     begin, step, validation = read_event_log(path)
     assert begin["options"] == {"folder": str(tmp_path), "clip": "inf", "labels": ["nan", "β"]}
     assert (step["loss"], step["lr"], step["indices"]) == (0.5, 0.25, [0, 1])
     assert begin["time"] <= step["time"] <= validation["time"]
-    assert validation["figures"]["f1"] == 0.5 and math.isnan(validation["figures"]["loss"])
+    assert validation["metrics"]["f1"] == 0.5 and math.isnan(validation["metrics"]["loss"])
 
 
 def test_the_nan_is_in_the_log_and_the_log_is_strict_json(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_run_that_went_back_forgets_what_came_after(tmp_path: Path) -> None:
         for step in (1, 2, 3, 4, 3, 4, 5):
             log.write("step", step=step, loss=float(step))
             if step in (2, 4):
-                log.write("validation", step=step, figures={"f1": step / 10}, best=step == 2)
+                log.write("validation", step=step, metrics={"f1": step / 10}, best=step == 2)
                 log.write("checkpoint", step=step)
     run = read_run(tmp_path)
     assert list(run.steps["step"]) == [1, 2, 3, 4, 5] and not run.ended
@@ -280,7 +280,7 @@ def test_a_run_that_has_just_begun(tmp_path: Path) -> None:
         ('{"event": "checkpoint", "step": 99999999999999999999}', "line 1 is no checkpoint of a run: its step is too"),
         ('{"event": "step"}', "line 1 is no step of a run: 'step'"),
         ('{"event": "step", "step": 1, "loss": [2]}', "line 1 is no step of a run"),
-        ('{"event": "validation", "step": 1, "figures": 3}', "line 1 is no validation of a run"),
+        ('{"event": "validation", "step": 1, "metrics": 3}', "line 1 is no validation of a run"),
         ("{", "line 1 is invalid JSON"),
     ],
 )

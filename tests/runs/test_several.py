@@ -19,7 +19,7 @@ def test_what_is_shared_and_what_is_a_runs_own() -> None:
             "runs": {
                 "first": {"task": "generate", "data": {"format": {"header": False}}},
                 "second": {"task": "fill", "model": "run:first", "output": "elsewhere", "data": {"train": "b.csv"}},
-                "third": {"task": "fill", "objective": {"deep": [{"codec": "run:second"}]}, "training": None},
+                "third": {"task": "fill", "task_options": {"deep": [{"codec": "run:second"}]}, "training": None},
             },
         }
     )
@@ -41,7 +41,7 @@ def test_what_is_shared_and_what_is_a_runs_own() -> None:
         "third": {
             "output": "all/third",
             "task": "fill",
-            "objective": {"deep": [{"codec": "elsewhere/model"}]},
+            "task_options": {"deep": [{"codec": "elsewhere/model"}]},
             "data": {"train": "a.csv", "format": csv},
             "training": None,
         },

@@ -40,7 +40,7 @@ def configuration(folder: Path, output: Path, **changed: Any) -> dict[str, Any]:
         "training": {"steps": 2, "batch_size": 4, "learning_rate": 1e-3},
         "study": {
             "language_model": {"order": 2, "alphas": [0.5], "tune_rows": 2},
-            "judge": {"test": "test.csv"},
+            "test_sets": {"test": "test.csv"},
             "speaker": "speaker",
         },
     }
@@ -61,7 +61,7 @@ class Heard(StudyProgress):
     def training(self, number: int, count: int, run: Any) -> None:
         self.done.append(f"{number}/{count} {run.name}")
 
-    def judging(self, run: Any, test_set: str, rows: int) -> None:
+    def evaluating(self, run: Any, test_set: str, rows: int) -> None:
         self.done.append(f"{run.name} {run.seed}: {rows} of {test_set}")
 
 
@@ -92,14 +92,14 @@ def test_four_systems_and_nothing_twice(folder: Path, tmp_path: Path) -> None:
     again = Heard()
     assert str(parse_ablation(configuration(folder, tmp_path / "study")).run([0, 1], again)) == str(results)
     assert not again.done and again.told == [f"2 trainings (2 finished before) on {searched}"]
-    wider = configuration(folder, tmp_path / "study", judging={"beams": 2})
-    with pytest.raises(ConfigError, match="was trained otherwise: judging"):
+    wider = configuration(folder, tmp_path / "study", evaluation={"beams": 2})
+    with pytest.raises(ConfigError, match="was trained otherwise: evaluation"):
         parse_ablation(wider).run([0])
 
 
 def test_rescoring_in_the_place_of_fusion(folder: Path, tmp_path: Path) -> None:
-    """The weights are tuned for what is judged, and the search without a language model has nothing to rescore."""
-    values = configuration(folder, tmp_path / "study", judging={"beams": 4, "rescore": True})
+    """The weights are tuned for what is evaluated, and the search without a language model has nothing to rescore."""
+    values = configuration(folder, tmp_path / "study", evaluation={"beams": 4, "rescore": True})
     values["study"]["language_model"]["betas"] = [0.0, 30.0]
     parse_ablation(values).run([0])
     (tuned,) = (tmp_path / "study").glob("**/pretrained*/**/fusion.json")
@@ -126,9 +126,9 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     ("changed", "problem"),
     [
         ({"task": "classify"}, "is for task: transcribe"),
-        ({"study": {"language_model": {}, "judge": {}}}, "names no test set"),
-        ({"study": {"language_model": {"order": 0}, "judge": {"a": "b"}}}, "from 1 up"),
-        ({"study": {"language_model": {"alphas": []}, "judge": {"a": "b"}}}, "at least one weight"),
+        ({"study": {"language_model": {}, "test_sets": {}}}, "names no test set"),
+        ({"study": {"language_model": {"order": 0}, "test_sets": {"a": "b"}}}, "from 1 up"),
+        ({"study": {"language_model": {"alphas": []}, "test_sets": {"a": "b"}}}, "at least one weight"),
         ({"data": {"train": "a.csv", "validation": 0.1}}, "validation must name files"),
     ],
 )
@@ -139,10 +139,10 @@ def test_what_cannot_be_studied(folder: Path, tmp_path: Path, changed: dict[str,
 
 def test_a_recording_in_two_parts_is_an_error(folder: Path, tmp_path: Path) -> None:
     values = configuration(folder, tmp_path / "study")
-    values["study"]["judge"] = {"test": "validation.csv"}
+    values["study"]["test_sets"] = {"test": "validation.csv"}
     with pytest.raises(DataError, match=r"recording .* is in validation and in test"):
         parse_ablation(values).run()
-    values["study"] = {**values["study"], "judge": {"test": "test.csv"}, "speaker": "speakr"}
+    values["study"] = {**values["study"], "test_sets": {"test": "test.csv"}, "speaker": "speakr"}
     with pytest.raises(DataError, match=r"no column 'speakr'.*speaker"):
         parse_ablation(values).run()
 

@@ -46,7 +46,7 @@ def values(tmp_path: Path) -> dict[str, Any]:
 
     write("near.csv", 0, 24)
     write("far.csv", 6, 20)
-    write("judge.csv", 20, 16)
+    write("test.csv", 20, 16)
     (tmp_path / "words").mkdir()
     word_tokenizer().save(str(tmp_path / "words" / "tokenizer.json"))
     return {
@@ -63,10 +63,10 @@ def values(tmp_path: Path) -> dict[str, Any]:
                 "both": {"of": ["far", "near"]},
                 "then": {"of": ["near"], "rows": [4], "begin": "far"},
             },
-            "judge": {"new": "judge.csv", "old": "far.csv"},
+            "test_sets": {"new": "test.csv", "old": "far.csv"},
             "limit": 10,
             "at_least_steps": 2,
-            "curve": {"over": "near", "judge": "new", "zero_shot": "far"},
+            "curve": {"over": "near", "test_set": "new", "zero_shot": "far"},
         },
     }
 
@@ -79,7 +79,7 @@ class Heard(StudyProgress):
     def training(self, number: int, count: int, training: Any) -> None:
         self.trained.append(f"{number}/{count} {training.name}")
 
-    def judging(self, training: Any, judged: str, rows: int) -> None:
+    def evaluating(self, training: Any, judged: str, rows: int) -> None:
         self.judged.append(f"{training.name} {judged} {rows}")
 
 
@@ -127,7 +127,7 @@ def test_what_is_finished_is_kept_and_what_is_not_goes_on(values: dict[str, Any]
     assert heard.trained == ["3/5 near-12", "4/5 both", "5/5 then-4"]
 
     values["study"]["train"]["more"] = {"files": ["far.csv", "near.csv"]}
-    del values["study"]["judge"]["old"]
+    del values["study"]["test_sets"]["old"]
     again = Heard()
     more = parse_study(values).run(progress=again)
     assert again.trained == ["6/6 more"] and again.judged == ["more new 10"], "only what is new"
@@ -146,7 +146,7 @@ def test_several_seeds_and_what_has_baselines(values: dict[str, Any]) -> None:
     assert (
         found.seeds == [0, 1]
         and "t-interval" in found.caption
-        and found.curve == CurveOptions(over="near", judge="new")
+        and found.curve == CurveOptions(over="near", test_set="new")
     )
     each = [x.metrics["new"].value for x in found.models]
     cell = found.cell("near-4", "new")
@@ -156,7 +156,7 @@ def test_several_seeds_and_what_has_baselines(values: dict[str, Any]) -> None:
 
 def test_leaks_are_left_out_and_labels_are_those_of_all(values: dict[str, Any]) -> None:
     values["data"]["without_leaks"] = True
-    values["study"]["judge"] = {"new": "judge.csv"}
+    values["study"]["test_sets"] = {"new": "test.csv"}
     del values["study"]["limit"]
     study = parse_study(values)
     known = {row["text"] for row in study.training_rows}
@@ -181,9 +181,9 @@ def test_leaks_are_left_out_and_labels_are_those_of_all(values: dict[str, Any]) 
         ),
         ("train", {"a": {"files": "a", "rows": [1]}, "a-1": {"files": "b"}}, "would be called a-1"),
         ("train", {"a": {"files": "a"}, "b": {"of": ["a"], "rows": [1]}}, "none of a grows"),
-        ("judge", {}, "one under `judge`"),
-        ("curve", {"over": "far", "judge": "new"}, "curve.over is 'far'; nearest: 'near'"),
-        ("curve", {"over": "near", "judge": "none"}, "curve.judge is 'none'"),
+        ("test_sets", {}, "one under `test_sets`"),
+        ("curve", {"over": "far", "test_set": "new"}, "curve.over is 'far'; nearest: 'near'"),
+        ("curve", {"over": "near", "test_set": "none"}, "curve.test_set is 'none'"),
         ("limit", 0, "study.limit is 0"),
     ],
 )
@@ -198,12 +198,12 @@ def test_what_is_wrong_is_said_before_anything_is_trained(values: dict[str, Any]
     heard = Heard()
     with pytest.raises(ConfigError, match="which rows, and how many"):
         parse_study({**values, "data": {"train": "near.csv"}})
-    (tmp_path / "judge.csv").write_text("text,label\ntime,c\n")
-    with pytest.raises(DataError, match=r"judge\.csv"):
+    (tmp_path / "test.csv").write_text("text,label\ntime,c\n")
+    with pytest.raises(DataError, match=r"test\.csv"):
         parse_study(values).run(progress=heard)
     assert not (tmp_path / "study" / "far" / "seed-0" / "model").exists()
-    (tmp_path / "judge.csv").unlink()
-    with pytest.raises(DataError, match=r"judge\.csv"):
+    (tmp_path / "test.csv").unlink()
+    with pytest.raises(DataError, match=r"test\.csv"):
         parse_study(values).run(progress=heard)
 
 
@@ -251,7 +251,7 @@ def found_of(figures: dict[int, float], level: float) -> StudyResults:
     ]  # fmt: skip
     return StudyResults(
         task="tag", metric="f1", higher=True, method="", test_sets={"<fr>": {"files": [], "rows": 5}},
-        models=trainings, planned=9, curve=CurveOptions(over="fr", judge="<fr>", zero_shot="de-None"),
+        models=trainings, planned=9, curve=CurveOptions(over="fr", test_set="<fr>", zero_shot="de-None"),
     )  # fmt: skip
 
 

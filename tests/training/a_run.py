@@ -80,7 +80,7 @@ def write_run(folder: Path, *, steps: int = 60, seed: int = 0, options: dict[str
             )
             if step % max(steps // 10, 1) == 0:
                 figures = {"loss": falling * 1.1 + (step / steps) ** 4 * 0.2, "f1": 0.9 - falling / 4}
-                journal.write("validation", step=step, figures=figures, best=figures["loss"] < best)
+                journal.write("validation", step=step, metrics=figures, best=figures["loss"] < best)
                 journal.write("checkpoint", step=step)
                 best = min(best, figures["loss"])
         journal.write("end", steps=steps)

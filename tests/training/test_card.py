@@ -106,7 +106,7 @@ def test_no_path_of_the_machine_and_strict_json(tmp_path: Path) -> None:
     for text in (card, metrics):
         assert "/home" not in text and str(tmp_path) not in text
     kept = json.loads(metrics, parse_constant=lambda name: pytest.fail(name))
-    assert kept == facts and kept["figures"]["loss"] == "nan" and kept["config"]["training"]["clip"] == "inf"
+    assert kept == facts and kept["metrics"]["loss"] == "nan" and kept["config"]["training"]["clip"] == "inf"
 
 
 def test_the_model_loads_as_the_card_says(tmp_path: Path) -> None:

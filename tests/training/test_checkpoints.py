@@ -72,7 +72,7 @@ def quietly(saves: Checkpoints) -> Checkpoint | None:
 def test_a_save_comes_back_with_what_was_said_of_it(tmp_path: Path) -> None:
     saves = saved(tmp_path)
     assert saves.latest() is None and saves.best() is None
-    about = {"epoch": 3, "figures": {"loss": 0.1}, "config": "a5f1", "text": "ü\n", "no": None}
+    about = {"epoch": 3, "metrics": {"loss": 0.1}, "config": "a5f1", "text": "ü\n", "no": None}
     folder = saves.save(12, writer(12), about=about)
     found = saves.latest()
     assert found is not None and loads(found) == 12

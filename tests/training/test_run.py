@@ -129,7 +129,7 @@ def test_a_t5_from_scratch_starts_with_padding(values: dict[str, Any], tmp_path:
 
 
 def test_words_from_scratch(values: dict[str, Any], tmp_path: Path) -> None:
-    changed = {**values, "task": "generate", "scratch": dict(GPT2), "objective": {"block": 8}}
+    changed = {**values, "task": "generate", "scratch": dict(GPT2), "task_options": {"block": 8}}
     changed["data"] = {**values["data"], "ignore": ["label"]}
     result = make_trainer(parse_config(changed)).train()
     assert result.metrics["perplexity"] > 1
@@ -207,9 +207,9 @@ def test_frozen_parts_stay_as_they_are(values: dict[str, Any], tmp_path: Path) -
         ("data.limit", [3, None], "data.limit has 2 numbers, and data.train names 1 files"),
         ("data.limit", 99, "data.limit is 99; there are 32 training rows"),
         ("data.validation_format", {"part": "val"}, "data.validation names none"),
-        ("objective", {"blok": 3}, "'blok' is no option of Classify"),
-        ("objective", {"max_tokens": "many"}, "objective.max_tokens is 'many'; it must be a whole number"),
-        ("objective", {"separator": 5}, "objective.separator is 5; it must be a text"),
+        ("task_options", {"blok": 3}, "'blok' is no option of Classify"),
+        ("task_options", {"max_tokens": "many"}, "task_options.max_tokens is 'many'; it must be a whole number"),
+        ("task_options", {"separator": 5}, "task_options.separator is 5; it must be a text"),
         ("training.steps", 10**400, "steps is 0x.*; it must be a whole number from 1 to 1e15"),
         ("adapter", {"rank": 10**30}, "rank is 10+; it must be a whole number from 1 to 1000000"),
         ("tokenizer", {"size": 10**30}, "size is 10+; it must be a whole number of tokens from 1 to"),
@@ -314,7 +314,7 @@ def test_presets_are_options(name: str, values: dict[str, Any]) -> None:
     values |= {"preset": name, "training": {"seed": 9}}
     made = parse_config(values)
     assert made.training.seed == 9 and made.training.learning_rate == PRESETS[name]["learning_rate"]
-    assert made.objective == ({"block": PRESETS[name]["block"]} if "block" in PRESETS[name] else {})
+    assert made.task_options == ({"block": PRESETS[name]["block"]} if "block" in PRESETS[name] else {})
 
 
 @pytest.mark.parametrize("name", ["emotion", "clinc150", "sst2", "wikiann-en", "wnut17", "multi30k"])

@@ -34,7 +34,7 @@ def identity(*, adapter: Mapping[str, Any] | None = None, validation: int | None
         ({"adapter": {"dropout": 0.5}}, "adapter.dropout was 0.0, is now 0.5"),
         ({"adapter": {"modules_to_save": ("head",)}}, r"adapter.modules_to_save was \[\], is now \['head'\]"),
         ({"adapter": None}, "adapter.rank was 2, is now None"),
-        ({"rate": 0.4}, "objective.rate was 0.15, is now 0.4"),
+        ({"rate": 0.4}, "task_options.rate was 0.15, is now 0.4"),
         ({"validation": 8}, "validation was '[0-9a-f]+', is now '[0-9a-f]+'"),
         ({"validation": None}, "validation was '[0-9a-f]+', is now None"),
     ],

@@ -302,9 +302,9 @@ def test_the_best_is_what_is_left(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path, validation=data, validate_every=2, metric="loss", learning_rate=0.3)
     result = trainer.train()
     told = [x for x in read_event_log(tmp_path / "journal.jsonl") if x["event"] == "validation"]
-    best = min(told, key=lambda x: x["figures"]["loss"])
-    assert (result.best_step, result.metrics) == (best["step"], best["figures"])
-    assert trainer.validate()["loss"] == pytest.approx(best["figures"]["loss"], abs=1e-6)
+    best = min(told, key=lambda x: x["metrics"]["loss"])
+    assert (result.best_step, result.metrics) == (best["step"], best["metrics"])
+    assert trainer.validate()["loss"] == pytest.approx(best["metrics"]["loss"], abs=1e-6)
     loaded = load(tmp_path / "model")
     for name, x in loaded.named_parameters():
         assert torch.equal(x, weights_of(trainer)[name])

@@ -78,7 +78,7 @@ def _facts(run: RunHistory) -> dict[str, Any]:
         "seconds": round(run.seconds, 3),
         "ended": run.ended,
         "best_step": run.best,
-        "figures": run.best_metrics(),
+        "metrics": run.best_metrics(),
         "skipped": [{"step": at["step"], "loss": str(at.get("loss"))} for at in run.skipped],
         "options": run.options,
     }

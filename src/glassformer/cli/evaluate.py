@@ -52,17 +52,18 @@ class EvaluationRequest(Columns):
     train: list[str] | None = option(None, "Training data files for the baselines; repeatable.", panel=MODEL)
     set: list[str] | None = option(
         None,
-        "Option of the evaluation (judging.beams=5; of a run, too) or of the task (objective.language=uk); repeatable.",
+        "Option of the evaluation (evaluation.beams=5; of a run, too) or of the task (task_options.language=uk); "
+        "repeatable.",
         panel=MODEL,
     )
 
     def settings(self, kind: str) -> dict[str, Any]:
-        """The options of --set of a kind: objective or judging."""
+        """The options of --set of a kind: task_options or evaluation."""
         from glassformer.cli.train import value_of
 
         values = pairs_of(self.set, "--set")
-        if wrong := [path for path in values if path.partition(".")[0] not in ("objective", "judging")]:
-            raise ConfigError(f"--set is {wrong[0]!r}; an evaluation has objective.NAME=VALUE and judging.NAME=VALUE")
+        if wrong := [path for path in values if path.partition(".")[0] not in ("task_options", "evaluation")]:
+            raise ConfigError(f"--set is {wrong[0]!r}; use task_options.NAME=VALUE or evaluation.NAME=VALUE")
         parts = {path.partition("."): value_of(text) for path, text in values.items()}
         return {name: value for (first, _, name), value in parts.items() if first == kind}
 
@@ -112,7 +113,7 @@ def evaluate(
 
     [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --by corpus[/]  which corpus has most errors
 
-    [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --set objective.language=uk[/]
+    [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --set task_options.language=uk[/]
     """
     from glassformer.runs.folder import seed_folders
 
@@ -179,8 +180,8 @@ def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, 
     data = request.data
     if request.train is not None:
         raise ConfigError("--train is for a model that is not a run, with --task; a run knows its training data")
-    if request.settings("objective"):
-        raise ConfigError("--set objective.… is for a model that is not a run, with --task; a run has its own options")
+    if request.settings("task_options"):
+        raise ConfigError("--set task_options.… is for a model with --task; a run has its own options")
     if request.format is not None and not data:
         raise ConfigError("--format describes the files of --data; give --data too")
     if not Path(folder, "config.yaml").is_file() and Path(folder, "config.json").is_file():
@@ -201,7 +202,7 @@ def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, 
             baselines=request.baselines,
             by=request.by,
             progress=advance,
-            **request.settings("judging"),
+            **request.settings("evaluation"),
         )
         return evaluation, saved_in
 
@@ -226,8 +227,8 @@ def _evaluate_model(model: str, task: str, request: EvaluationRequest) -> Evalua
             rows,
             train=training_rows,
             **{**request.opening(), "device": request.device or "cpu"},
-            options=request.settings("objective"),
-            judging=request.settings("judging"),
+            options=request.settings("task_options"),
+            evaluation=request.settings("evaluation"),
             baselines=request.baselines,
             by=request.by,
             progress=advance,

@@ -65,10 +65,10 @@ def study(
         de: {files: de.train.conll.gz, rows: 5000}
         fr: {files: fr.train.conll.gz, rows: [250, 500, 1000, 2000]}
         de+fr: {of: \\[de, fr]}
-      judge: {de: de.val.conll.gz, fr: fr.val.conll.gz}
-      curve: {over: fr, judge: fr, zero_shot: de}
+      test_sets: {de: de.val.conll.gz, fr: fr.val.conll.gz}
+      curve: {over: fr, test_set: fr, zero_shot: de}
 
-    An ablation: study: {language_model: {order: 3}, judge: {test: test.csv}, speaker: speaker}
+    An ablation: study: {language_model: {order: 3}, test_sets: {test: test.csv}, speaker: speaker}
 
     Each training is a run of its own in the output folder. The same command resumes; nothing finished is repeated.
 
@@ -126,7 +126,7 @@ def _progress_on_screen() -> StudyProgress:
         def training(self, number: int, count: int, training: StudyRun) -> None:
             print(f"training {number} of {count}: {training.name}, seed {training.seed}", file=sys.stderr)
 
-        def judging(self, training: StudyRun, evaluated: str, rows: int) -> None:
+        def evaluating(self, training: StudyRun, evaluated: str, rows: int) -> None:
             print(f"evaluating {training.name} on {rows:,} rows of {evaluated}", file=sys.stderr)
 
         def rows(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:

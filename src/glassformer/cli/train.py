@@ -55,7 +55,7 @@ class Overrides(Columns):
     seed: int | None = configured("training.seed", panel=OPTIMISATION)
     set: list[str] | None = option(
         None,
-        "Any configuration value, by its path: training.warmup=100, objective.block=256; repeatable.",
+        "Any configuration value, by its path: training.warmup=100, task_options.block=256; repeatable.",
         panel=OPTIMISATION,
     )
     device: str | None = configured("device", panel=OPTIMISATION)
@@ -262,7 +262,7 @@ def _run(
             write_card(
                 trainer,
                 Path(config.output) / "model",
-                beside=None if report is None else report.card_comparison(),
+                comparison=None if report is None else report.card_comparison(),
             )
     facts = run_facts(config, result.steps, result.best_step, result.metrics, report)
     return facts, report, next_commands(config, trainer, evaluated=report is not None)
@@ -273,7 +273,7 @@ def _check_evaluation(config: RunConfig, trainer: Trainer, *, wanted: bool) -> N
     if not wanted or config.data.validation is None or trainer.task.EVALUATION is None:
         return
     try:
-        trainer.task.for_evaluation(**config.judging)
+        trainer.task.for_evaluation(**config.evaluation)
     except MissingExtraError as error:
         note(f"no report after the training: {error}")
 

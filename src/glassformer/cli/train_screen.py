@@ -107,7 +107,7 @@ def show_end(config: RunConfig, result: Mapping[str, Any], commands: Sequence[st
     best = f"step {result['steps']:,}, the last"
     if result["best_step"] is not None:
         # A report has said how good it is.
-        metrics = f": {', '.join(scores(result['figures']))}" if "beside" not in result else ""
+        metrics = f": {', '.join(scores(result['metrics']))}" if "comparison" not in result else ""
         best = f"step {result['best_step']:,}, the best{metrics}"
     terminal().print(text_of(f"\nsaved in {config.output}: the model of {best}"))
     show_next(commands)

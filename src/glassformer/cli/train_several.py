@@ -95,8 +95,8 @@ def run_facts(
     report: EvaluationReport | None,
 ) -> dict[str, Any]:
     """The facts of a trained run, as `--json` prints them."""
-    beside = {} if report is None else {"beside": report.card_comparison()}
-    return {"folder": config.output, "steps": steps, "best_step": best_step, "figures": dict(metrics), **beside}
+    comparison = {} if report is None else {"comparison": report.card_comparison()}
+    return {"folder": config.output, "steps": steps, "best_step": best_step, "metrics": dict(metrics), **comparison}
 
 
 def is_finished(folder: Path, config: RunConfig) -> bool:

@@ -144,7 +144,7 @@ def label_findings(classes: Mapping[str, Mapping[str, int]]) -> list[Finding]:
     if renamed := spelling_variants(total):
         findings.append(Finding("spelling", spelling_message(renamed), len(renamed), tuple(map(repr, renamed))))
     if alone := sorted(name for name, count in total.items() if count == 1):
-        message = f"{_classes(alone)} one row alone, which can train or judge, not both: {_list_names(alone)}"
+        message = f"{_classes(alone)} one row alone, for training or evaluation, not both: {_list_names(alone)}"
         findings.append(Finding("single", message, len(alone), tuple(alone[:MAX_LOCATIONS])))
     for file, own in classes.items() if len(classes) > 1 else ():
         others = [counts for other, counts in classes.items() if other != file]

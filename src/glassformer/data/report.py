@@ -144,7 +144,7 @@ class DataReport:
             "findings": [
                 {
                     "kind": finding.kind,
-                    "said": finding.message,
+                    "message": finding.message,
                     "count": finding.count,
                     "places": list(finding.locations),
                 }

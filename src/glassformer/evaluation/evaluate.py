@@ -291,10 +291,10 @@ class EvaluationReport:
 
     def card_comparison(self) -> dict[str, Any]:
         """The main metric beside those of the baselines, for a model card."""
-        systems: dict[str, dict[str, Interval | None]] = {self.name: {"figure": self.metrics[self.metric]}}
+        systems: dict[str, dict[str, Interval | None]] = {self.name: {"value": self.metrics[self.metric]}}
         for name, system in self.baselines.items():
             better = system.improvement(self.higher)
-            systems[name] = {"figure": system.metrics.get(self.metric), "better": better}
+            systems[name] = {"value": system.metrics.get(self.metric), "better": better}
         comparison = {
             "metric": self.metric,
             "method": self.methods.get(self.metric),

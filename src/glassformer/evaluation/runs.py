@@ -62,7 +62,7 @@ class TrainedRun:
     def task(self) -> Task:
         """Its task, with the options of its configuration."""
         kind = task_class(self.config.task)
-        return kind(self.model, columns=self.config.data.columns or None, **self.config.objective)  # type: ignore[call-arg]
+        return kind(self.model, columns=self.config.data.columns or None, **self.config.task_options)  # type: ignore[call-arg]
 
     @cached_property
     def splits(self) -> tuple[RowSequence, RowSequence | None]:
@@ -94,7 +94,7 @@ class TrainedRun:
         Raises: UnsupportedError: it cannot be evaluated. ConfigError: it has no such option.
         """
         check_evaluates(self.config.task)  # before the model is loaded
-        task = self.task.for_evaluation(**{**self.config.judging, **options})
+        task = self.task.for_evaluation(**{**self.config.evaluation, **options})
         if (initial := self.config.model) is not None:
             task.initial_model = lambda: load(initial, device=self.config.device, offline=True)
         if self.config.data.cache and (folder := self.folder / "examples" / "train").is_dir():
@@ -299,7 +299,7 @@ def evaluate_model(
     columns: Mapping[str, str] | None = None,
     ignore: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
-    judging: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
     device: str = "cpu",
     baselines: bool = True,
     by: str | None = None,
@@ -309,7 +309,7 @@ def evaluate_model(
 
     Args:
         task: of `glassformer train` · columns: role → column · options: of the task, such as {"max_tokens": 128}
-        judging: of the evaluation · train: training rows of the baselines · else as in `TrainedRun.evaluate`
+        evaluation: of the evaluation · train: training rows of the baselines · else as in `TrainedRun.evaluate`
     Raises: as `TrainedRun.evaluate`.
     """
     check_evaluates(task)
@@ -319,7 +319,7 @@ def evaluate_model(
     check_unused_columns(rows, own, [*group_columns(rows, by), *ignore])
     return evaluate(
         task,
-        own.for_evaluation(**(judging or {})),
+        own.for_evaluation(**(evaluation or {})),
         rows,
         train=train,
         name=Path(model).name,

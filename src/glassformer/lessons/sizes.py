@@ -9,7 +9,7 @@ Sizes are computed from the network; what a network cannot tell, such as its tra
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from glassformer.inspect import Size, sizes
@@ -39,8 +39,8 @@ class CheckedClaim:
     lesson: str
 
     def to_dict(self) -> dict[str, Any]:
-        """A plain dict, for JSON, under the keys of `glassformer sizes --notes --json`."""
-        return {"said": self.statement, "found": self.actual, "right": self.correct, "lesson": self.lesson}
+        """Names and values for JSON."""
+        return asdict(self)
 
 
 CLAIMS = (

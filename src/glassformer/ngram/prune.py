@@ -6,7 +6,7 @@ model's perplexity on text of its own grows by the factor exp D:
     D = -P(h) · { P(w|h) · [ln P(w|h') + ln α'(h) - ln P(w|h)]  +  [ln α'(h) - ln α(h)] · (1 - Σ known P(·|h)) }
 
 h' is h without its first word, α and α' the back-off weights before and after. Source: Stolcke 1998. Each n-gram is
-judged as if it alone were left out. Lower orders of Kneser-Ney are no marginals, so that its pruned models lose more
+evaluated as if it alone were left out. Lower orders of Kneser-Ney are no marginals, so that its pruned models lose more
 than others (Siivola et al. 2007): prune little, or train with a lower order.
 """
 

@@ -255,10 +255,10 @@ class RunConfig:
         sizes`), a config.json, or its keys; the tokenizer is then that of the folder `tokenizer`, or trained on the
         training rows, such as {size: 5000, family: bart}
     overrides: keys of config.json to override, such as {hidden_dropout_prob: 0}
-    objective: options of the task, such as {block: 256}
+    task_options: options of the task, such as {block: 256}
     adapter: train low-rank adapters instead of all weights, such as {rank: 8, target_modules: [q, v]}
     freeze: parts of the network whose weights stay as they are, by their names, such as [embed, encoder]
-    judging: options of evaluation, such as {beams: 5}: how `glassformer evaluate` runs the trained model
+    evaluation: options of evaluation, such as {beams: 5}: how `glassformer evaluate` runs the trained model
     """
 
     task: str
@@ -268,11 +268,11 @@ class RunConfig:
     scratch: str | dict[str, Any] | None = None
     tokenizer: str | TokenizerConfig | None = None
     overrides: dict[str, Any] = field(default_factory=dict)
-    objective: dict[str, Any] = field(default_factory=dict)
+    task_options: dict[str, Any] = field(default_factory=dict)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     adapter: AdapterSpec | None = None
     freeze: list[str] = field(default_factory=list)
-    judging: dict[str, Any] = field(default_factory=dict)
+    evaluation: dict[str, Any] = field(default_factory=dict)
     trackers: list[str] = field(default_factory=list)
     device: str = "cpu"
     sharded: bool = False
@@ -311,7 +311,7 @@ def parse_config(values: Mapping[str, Any]) -> RunConfig:
     if (name := merged.pop("preset", None)) is not None:
         training = preset(name)
         task_options = {"block": training.pop("block")} if "block" in training else {}
-        for key, defaults in (("training", training), ("objective", task_options)):
+        for key, defaults in (("training", training), ("task_options", task_options)):
             explicit = merged.get(key) or {}
             if not isinstance(explicit, Mapping):
                 raise ConfigError(f"{key}: expected names and values, got {safe_repr(explicit)}")
@@ -337,13 +337,13 @@ def as_list(files: str | list[str]) -> list[str]:
 def parse_task_options(kind: type[Task], options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a task, each of the type that its class annotates.
 
-    Raises: ConfigError: an option that the objective does not have, or a value of another type.
+    Raises: ConfigError: an option that the task does not have, or a value of another type.
     """
     known, hints = kind.options(), keyword_types(kind)
     for name in options:
         if name not in known:
             raise ConfigError(
-                f"objective: {safe_repr(name)} is no option of {kind.__name__}{nearest(name, known)}; "
+                f"task_options: {safe_repr(name)} is no option of {kind.__name__}{nearest(name, known)}; "
                 f"allowed: {', '.join(known) or 'none'}"
             )
-    return {name: convert(hints.get(name, Any), value, f"objective.{name}") for name, value in options.items()}
+    return {name: convert(hints.get(name, Any), value, f"task_options.{name}") for name, value in options.items()}

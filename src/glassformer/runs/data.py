@@ -134,17 +134,17 @@ def split_at(rows: RowSequence, share: float) -> tuple[RowSequence, RowSequence]
     return rows.select(range(at)), rows.select(range(at, len(rows)))
 
 
-def check_unused_columns(rows: RowSequence, objective: Task, ignored: Sequence[str]) -> None:
+def check_unused_columns(rows: RowSequence, task: Task, ignored: Sequence[str]) -> None:
     """Raises: ConfigError: a column that the task does not use, or one to ignore that is not there."""
     if missing := [name for name in ignored if name != "*" and name not in rows.columns]:
         raise ConfigError(
             f"data.ignore names {missing[0]!r}{nearest(missing[0], rows.columns)}; the columns are: "
             f"{', '.join(rows.columns)}"
         )
-    passed = {*objective.columns.values(), *ignored, *IDENTIFIERS}
+    passed = {*task.columns.values(), *ignored, *IDENTIFIERS}
     unused = [name for name in rows.columns if name not in passed and "*" not in ignored]
     if unused:
-        roles = ", ".join(f"{role}={name}" for role, name in objective.columns.items())
+        roles = ", ".join(f"{role}={name}" for role, name in task.columns.items())
         raise ConfigError(
             f"unused columns {', '.join(map(repr, unused))}; say which are used "
             f"(data.columns; now {roles}), or that these do not matter: --ignore {unused[0]!r}, or --ignore '*'"

@@ -42,7 +42,7 @@ class EventLog:
             log.write("step", step=1, loss=2.31)
 
     Events of a run: begin (options), resumed (step), step (step, epoch, loss, lr, grad_norm, tokens read so far,
-    tokens_per_s; loss and speed are means since the last one), validation (step, figures, best), checkpoint (step),
+    tokens_per_s; loss and speed are means since the last one), validation (step, metrics, best), checkpoint (step),
     skipped (step, loss, indices, module), memory (step, …), end (steps, …).
 
     A disk that refuses stops no run: the line is lost, the file stays intact, and the first time there is a warning.

@@ -144,7 +144,7 @@ def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
                 case "begin":
                     options = dict(record.get("options") or {})
                 case "validation":
-                    validations[int(record["step"])] = dict(record["figures"]), bool(record.get("best"))
+                    validations[int(record["step"])] = dict(record["metrics"]), bool(record.get("best"))
                 case "checkpoint" | "resumed":  # resuming truncates the event of the checkpoint itself
                     checkpoints[int(record["step"])] = None
                 case "skipped":

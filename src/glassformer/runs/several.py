@@ -4,7 +4,7 @@ output: runs/guitar
 data: {train: recordings/}                  of all runs
 runs:
   codec: {task: reconstruct, …}             in runs/guitar/codec; its keys override those of all
-  player: {task: generate-audio, objective: {codec: "run:codec"}, …}        run:codec: the model of that run
+  player: {task: generate-audio, task_options: {codec: "run:codec"}, …}        run:codec: the model of that run
 """
 
 from __future__ import annotations

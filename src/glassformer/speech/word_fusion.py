@@ -3,7 +3,7 @@
     log P(text | sound) + alpha · ln P(words) + beta · number of words
 
 A word counts once it is complete: for letters at the delimiter between words, for tokens at the next token that begins
-with a space or a mark, a timestamp, or the end. Until then a beam is judged by the sound alone.
+with a space or a mark, a timestamp, or the end. Until then a beam is evaluated by the sound alone.
 Source: Hannun et al. 2014, section 2.2; Chorowski and Jaitly 2017, section 2.
 """
 

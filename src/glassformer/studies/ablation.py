@@ -10,7 +10,7 @@
                      fine-tuned/seed-0/             a run as any, with the same evaluations
                      study.json   study.html
 
-The weights of the language model are tuned for each model on validation recordings, never on those it is judged on. The
+The weights of the language model are tuned for each model on validation recordings, never on test recordings. The
 configuration is that of `glassformer train`, with an `AblationPlan` under `study`.
 """
 
@@ -63,7 +63,7 @@ from glassformer.tasks.transcribe.tuning import best_fusion, tune_fusion, weight
 
 NGRAM, MADE_OF, PARTS = "words.ngram", "made_of.json", "parts.jsonl"
 BEAMS = 5
-"""Beam width where `judging` names none: a language model has nothing to choose from in a greedy search."""
+"""Beam width where `evaluation` names none: a language model has nothing to choose from in a greedy search."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Ablation:
     def test_rows(self) -> dict[str, RowSequence]:
         """The rows of each test set."""
         read = self.base.data.read
-        return {name: sample_rows(read(files), self.plan.limit) for name, files in self.plan.judge.items()}
+        return {name: sample_rows(read(files), self.plan.limit) for name, files in self.plan.test_sets.items()}
 
     @property
     def parts(self) -> dict[str, RowSequence]:
@@ -136,8 +136,8 @@ def parse_ablation(values: Mapping[str, Any], output: str | None = None, folder:
     merged = dict(values)
     section = merged.pop("study", None) or {}
     plan = parse_dataclass(AblationPlan, {**section, "language_model": section.get("language_model") or {}}, "study")
-    if not plan.judge:
-        raise ConfigError("study.judge names no test set; give one, such as judge: {test: test.csv}")
+    if not plan.test_sets:
+        raise ConfigError("study.test_sets names no test set; give one, such as test_sets: {test: test.csv}")
     base = base_config(merged, output, folder)
     if base.task != "transcribe":
         raise ConfigError(f"study.language_model is for task: transcribe; this is task: {base.task}")
@@ -146,7 +146,7 @@ def parse_ablation(values: Mapping[str, Any], output: str | None = None, folder:
             "data.validation must name files: on them the weights of the language model are tuned, and they must be "
             "the same for all seeds; glassformer data split makes them"
         )
-    return Ablation(replace(base, judging={"beams": BEAMS, **base.judging}), plan)
+    return Ablation(replace(base, evaluation={"beams": BEAMS, **base.evaluation}), plan)
 
 
 def study_of(values: Mapping[str, Any], output: str | None = None, folder: str | None = None) -> Study | Ablation:
@@ -206,11 +206,11 @@ class AblationRunner:
     def _transcripts(self, trained: int) -> str:
         """What is trained on, and how many transcripts are searched for. Args: trained: number of trainings"""
         options, (train, validation) = self.plan.language_model, self.study.splits
-        pairs = 1 if self.base.judging.get("rescore") else len(weight_pairs(options.alphas, options.betas))
+        pairs = 1 if self.base.evaluation.get("rescore") else len(weight_pairs(options.alphas, options.betas))
         test = 2 * sum(map(len, self.study.test_rows.values()))  # without and with the language model
         each = pairs * min(options.tune_rows, len(validation)) + test
         models = trained + (self.study.pretrained is not None)
-        beams = self.base.judging["beams"]
+        beams = self.base.evaluation["beams"]
         return f"{len(train):,} recordings; then {each:,} transcripts by {beams} beams of each of {models} models"
 
     def _write_parts(self) -> None:
@@ -241,8 +241,8 @@ class AblationRunner:
         tuned.append(fusion := self._tuned(run, task))
         searches = {False: {}, True: {"language_model": str(self.folder / NGRAM), **fusion.weights}}
         for fused, search in searches.items():
-            judging = {name: value for name, value in self.base.judging.items() if fused or name != "rescore"}
-            evaluated = task.for_evaluation(**{**judging, **search})
+            options = {name: value for name, value in self.base.evaluation.items() if fused or name != "rescore"}
+            evaluated = task.for_evaluation(**{**options, **search})
             for name, rows in self.study.test_rows.items():
                 predictions = self._predictions(run, evaluated, f"{name}+lm" if fused else name, rows, search)
                 errors = evaluated.error_counts(predictions)
@@ -256,8 +256,10 @@ class AblationRunner:
             return task
         model = load_trained_model(self.base.model or "", self.base.task, self.base.device)
         # A model hears whole windows, unless it has been trained to hear less.
-        options = {**self.base.objective, "audio_context": "window"} if "audio_context" in self.base.objective else {}
-        return Transcribe(model, columns=self.base.data.columns or None, **{**self.base.objective, **options})
+        options = dict(self.base.task_options)
+        if "audio_context" in options:
+            options["audio_context"] = "window"
+        return Transcribe(model, columns=self.base.data.columns or None, **options)
 
     def _tuned(self, run: StudyRun, task: Transcribe) -> TunedFusion:
         """The weights that make the fewest word errors on validation recordings."""
@@ -267,7 +269,7 @@ class AblationRunner:
         path = run.folder / "fusion.json"
         if path.is_file() and (saved := read_json_object(path, ConfigError)).get("made_of") == made_of:
             return TunedFusion(run.name, run.seed, saved["alpha"], saved["beta"], len(rows))
-        rescore = bool(self.base.judging.get("rescore", False))
+        rescore = bool(self.base.evaluation.get("rescore", False))
         searches = 1 if rescore else len(weight_pairs(options.alphas, options.betas))
         with self.progress.rows(f"tuning of {run.name}", len(rows) * searches) as advance:
             scored = tune_fusion(
@@ -276,7 +278,7 @@ class AblationRunner:
                 str(self.folder / NGRAM),
                 alphas=options.alphas,
                 betas=options.betas,
-                beams=int(self.base.judging["beams"]),
+                beams=int(self.base.evaluation["beams"]),
                 rescore=rescore,
                 progress=advance,
             )
@@ -296,7 +298,7 @@ class AblationRunner:
         note = folder / MADE_OF
         if note.is_file() and read_json_object(note, ConfigError) == made_of:
             return read_predictions(folder / PREDICTIONS)
-        self.progress.judging(run, name, len(rows))
+        self.progress.evaluating(run, name, len(rows))
         with self.progress.rows(f"{run.name} on {name}", len(rows)) as advance:
             evaluation = evaluate(
                 self.base.task,
@@ -314,8 +316,8 @@ class AblationRunner:
 
     def _made_of(self, rows: RowSequence, search: Mapping[str, Any]) -> dict[str, Any]:
         """All that the transcripts of a model depend on."""
-        made = {"rows": rows.fingerprint, "model": self.base.model, "objective": self.base.objective, **search}
-        made |= {"judging": self.base.judging, "words": self.study.splits[0].fingerprint}
+        made = {"rows": rows.fingerprint, "model": self.base.model, "task_options": self.base.task_options, **search}
+        made |= {"evaluation": self.base.evaluation, "words": self.study.splits[0].fingerprint}
         values: dict[str, Any] = json.loads(json.dumps(made))
         return values
 
@@ -338,8 +340,8 @@ class AblationRunner:
                 name: [str(row[self.study.columns["text"]]) for row in iter(rows)]
                 for name, rows in self.study.test_rows.items()
             },
-            normaliser=str(self.base.objective.get("normaliser", "basic")),
-            beams=int(self.base.judging["beams"]),
+            normaliser=str(self.base.task_options.get("normaliser", "basic")),
+            beams=int(self.base.evaluation["beams"]),
             order=self.plan.language_model.order,
             training_rows=len(self.study.splits[0]),
             planned=planned,

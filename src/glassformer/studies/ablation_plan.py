@@ -34,12 +34,12 @@ class FusionOptions:
 class AblationPlan:
     """The options under `study` of an ablation.
 
-    language_model: see `FusionOptions` · judge: the files of the test sets, by name
+    language_model: see `FusionOptions` · test_sets: the files of the test sets, by name
     limit: a random sample of so many recordings of each test set, the same for all systems
     speaker: the column that says who speaks, if there is one: nobody should be in two parts
     """
 
     language_model: FusionOptions = field(default_factory=FusionOptions)
-    judge: dict[str, str | list[str]]
+    test_sets: dict[str, str | list[str]]
     limit: int | None = None
     speaker: str | None = None

@@ -206,7 +206,7 @@ class AblationResults:
             for x in self.tuned
         )
         return [
-            f"{self.training_rows:,} training recordings; judged on {sets}; texts compared after the normaliser "
+            f"{self.training_rows:,} training recordings; evaluated on {sets}; texts compared after the normaliser "
             f"{self.normaliser!r}, transcripts by beam search with {self.beams} beams",
             f"the language model: {self.order}-grams of the training transcripts alone; its weights are those with the "
             f"fewest word errors on {self.tuned[0].recordings:,} validation recordings: {weights}",
@@ -250,7 +250,7 @@ class AblationResults:
             {
                 "format": FORMAT,
                 "task": "transcribe",
-                "judged": self.test_sets,
+                "test_sets": self.test_sets,
                 "systems": systems,
                 "effects": effects,
                 "weights": [asdict(x) for x in self.tuned],

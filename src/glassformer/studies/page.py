@@ -41,11 +41,11 @@ def study_page(results: StudyResults) -> str:
     crossings = "".join(f"<li>{escape(sentence)}</li>" for sentence in results.sentences())
     body = [
         f"<main><h1>{escape(title)}</h1>",
-        f"<p class='dim'>{count} in {seconds}, judged on {escape(test_sets)}</p>",
+        f"<p class='dim'>{count} in {seconds}, evaluated on {escape(test_sets)}</p>",
         _curve_chart(results, lines) if curve is not None and lines else "",
         f"<ul class='said'>{crossings}</ul>" if crossings else "",
-        f"<h2>Trained on, judged on</h2><p class='dim'>{escape(results.caption)}</p>",
-        scroll_region("trained on, judged on", html_table(*results.table())),
+        f"<h2>Trained on, evaluated on</h2><p class='dim'>{escape(results.caption)}</p>",
+        scroll_region("trained on, evaluated on", html_table(*results.table())),
         "<h2>Trainings</h2>",
         scroll_region("trainings", html_table(*_runs_table(results))),
         f"<p class='dim'>{escape(results.metric)}: {escape(results.method)}</p>" if results.method else "",
@@ -94,10 +94,10 @@ def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
             f'<li class="c{i % COLOURS}"><span class="swatch"></span>{escape(line.name)}, {largest:,} rows '
             f"<b>{line.points[largest]}</b></li>"
         )
-    description = f"{results.metric} on {curve.judge} over rows of {curve.over}. " + " ".join(results.sentences())
+    description = f"{results.metric} on {curve.test_set} over rows of {curve.over}. " + " ".join(results.sentences())
     return (
         f'<div class="charts"><figure class="chart wide"><figcaption><h2>{escape(results.metric)} on '
-        f"{escape(curve.judge)}</h2></figcaption>"
+        f"{escape(curve.test_set)}</h2></figcaption>"
         f'<ul class="legend">{"".join(legend)}</ul>'
         f'<div class="plot" role="img" aria-label="{escape(description)}">'
         f'<svg aria-hidden="true"><g class="y">{y_axis(low, high)}</g><g class="x">{x_labels}</g>'

@@ -46,7 +46,7 @@ class TrainingSet:
 class StudyPlan:
     """The options under `study`.
 
-    train: the training sets, by name, in this order · judge: the files of the test sets, by name
+    train: the training sets, by name, in this order · test_sets: the files of the test sets, by name
     limit: a random sample of so many rows of each test set, the same for all runs
     at_least_steps: minimum steps of a run: few rows take more epochs
     baselines: baselines are trained on each set too, and have curves beside the model
@@ -54,16 +54,16 @@ class StudyPlan:
     """
 
     train: dict[str, TrainingSet]
-    judge: dict[str, str | list[str]]
+    test_sets: dict[str, str | list[str]]
     limit: int | None = None
     at_least_steps: int | None = None
     baselines: bool = False
     curve: CurveOptions | None = None
 
     def __post_init__(self) -> None:
-        if not self.train or not self.judge:
-            raise ConfigError("study names at least one set under `train`, and one under `judge`")
-        for name in (*self.train, *self.judge):
+        if not self.train or not self.test_sets:
+            raise ConfigError("study names at least one set under `train`, and one under `test_sets`")
+        for name in (*self.train, *self.test_sets):
             if not SET_NAME.fullmatch(name):
                 raise ConfigError(
                     f"study: {safe_repr(name)} is no name for a set; take letters, digits, and + - . _ within"
@@ -115,7 +115,7 @@ class StudyPlan:
         growing = [name for name in self.train if self.growing_set(name) == name]
         for path, name, known in (
             ("over", curve.over, growing),
-            ("judge", curve.judge, list(self.judge)),
+            ("test_set", curve.test_set, list(self.test_sets)),
             ("zero_shot", curve.zero_shot, [name for name in self.train if self.growing_set(name) is None]),
         ):
             if name is not None and name not in known:
@@ -159,7 +159,7 @@ class StudyPlan:
 
     def test_files(self, name: str) -> list[str]:
         """The names of the files of a test set."""
-        files = self.judge[name]
+        files = self.test_sets[name]
         return [Path(file).name for file in ([files] if isinstance(files, str) else files)]
 
     @property
@@ -168,4 +168,4 @@ class StudyPlan:
         if self.curve is not None:
             return self.curve
         growing = next((name for name in self.train if self.growing_set(name)), None)
-        return None if growing is None else CurveOptions(over=growing, judge=next(iter(self.judge)))
+        return None if growing is None else CurveOptions(over=growing, test_set=next(iter(self.test_sets)))

@@ -28,12 +28,12 @@ FORMAT = 1
 class CurveOptions:
     """Which learning curve to plot.
 
-    over: the set that grows · judge: the test set of the metric
+    over: the set that grows · test_set: the test set of the metric
     zero_shot: a set without such rows, whose metric is the horizontal line
     """
 
     over: str
-    judge: str
+    test_set: str
     zero_shot: str | None = None
 
 
@@ -102,13 +102,13 @@ class StudyResults:
     @property
     def caption(self) -> str:
         """The caption of the table."""
-        brackets = "in brackets 95 % intervals over the judged rows"
+        brackets = "in brackets 95 % intervals over the evaluated rows"
         if len(self.seeds) > 1:
             seeds = ", ".join(map(str, self.seeds))
             brackets = f"means of the seeds {seeds}, in brackets 95 % t-intervals over them"
         rest = self.planned - len(self.models)
         missing = f"; {rest} of {self.planned} trainings are still to come" if rest else ""
-        return f"{self.metric}: trained on (rows), judged on (columns); {brackets}{missing}"
+        return f"{self.metric}: trained on (rows), evaluated on (columns); {brackets}{missing}"
 
     def table(self, digits: int = 3) -> tuple[list[str], list[list[str]]]:
         """Headings and rows: a model a row, a test set a column."""
@@ -125,7 +125,7 @@ class StudyResults:
         """The learning curves of the sets that hold the one that grows, then those of their baselines."""
         if self.curve is None:
             return []
-        test_set, curves = self.curve.judge, []
+        test_set, curves = self.curve.test_set, []
         sized = [model for model in self.models if model.size is not None]
         for name in dict.fromkeys(model.of for model in sized):
             of_set = [model for model in sized if model.of == name]
@@ -143,7 +143,7 @@ class StudyResults:
         """The zero-shot metric: the horizontal line."""
         if self.curve is None or self.curve.zero_shot is None:
             return None
-        return self.cell(self.curve.zero_shot, self.curve.judge)
+        return self.cell(self.curve.zero_shot, self.curve.test_set)
 
     def sentences(self) -> list[str]:
         """For each learning curve, from how many rows on it beats the zero-shot metric, in a sentence."""
@@ -158,12 +158,12 @@ class StudyResults:
 
     def _crossing_sentence(self, line: LearningCurve, level: float) -> str:
         assert self.curve is not None
-        over, zero, judge = self.curve.over, self.curve.zero_shot, self.curve.judge
+        over, zero, test_set = self.curve.over, self.curve.zero_shot, self.curve.test_set
         values = {n: x.value for n, x in line.points.items()}
         better = [n for n, x in values.items() if (x > level if self.higher else x < level)]
         after = crossing_point(values, level, self.higher)
         alone = " alone" if line.name == over else ""
-        beats = f"training on {line.name}{alone} beats {zero} alone on {judge}"
+        beats = f"training on {line.name}{alone} beats {zero} alone on {test_set}"
         worse = max((n for n in values if n not in better), default=None)
         if after is None and better:
             sizes = ", ".join(f"{n:,}" for n in better)
@@ -188,15 +188,12 @@ class StudyResults:
             {
                 "format": FORMAT,
                 **{name: getattr(self, name) for name in same},
-                "judged": self.test_sets,
-                "trainings": [
-                    {"figures" if name == "metrics" else name: x for name, x in asdict(model).items()}
-                    for model in self.models
-                ],
+                "test_sets": self.test_sets,
+                "trainings": [asdict(model) for model in self.models],
                 "table": {"headings": headings, "rows": rows},
                 "curve": None if self.curve is None else asdict(self.curve),
                 "lines": [asdict(line) for line in self.curves()],
-                "crossings": self.sentences(),
+                "sentences": self.sentences(),
             }
         )
         return values

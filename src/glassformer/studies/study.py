@@ -1,7 +1,7 @@
 """Data studies: one model trained on several sets, and evaluated on several others.
 
     train:   de    fr-250  fr-500 … fr-2000    de+fr        a run each, for each seed
-    judge:   de    en      fr     it                        test sets, the same for all of them
+    test_sets:  de    en      fr     it                        test sets, the same for all of them
                         ↓
     a table, trained on × evaluated on; a learning curve over the rows of fr; study.json, study.html
 
@@ -103,7 +103,7 @@ class Study:
     def test_rows(self) -> dict[str, RowSequence]:
         """The rows of each test set, the same for all runs."""
         kind, test_rows = task_class(self.base.task), {}
-        for name, files in self.plan.judge.items():
+        for name, files in self.plan.test_sets.items():
             rows = self.base.data.read(files)
             if self.base.data.without_leaks:
                 rows = drop_leaked_rows(self.base, kind, self.training_rows, rows)
@@ -224,7 +224,7 @@ class StudyRunner:
             complete = report.baselines or not self.plan.baselines
             if complete and report.data.get("fingerprint") == rows.fingerprint:
                 return report
-        self.progress.judging(run, name, len(rows))
+        self.progress.evaluating(run, name, len(rows))
         evaluation = evaluate(
             trained.config.task,
             trained.task_for_evaluation(),

@@ -152,7 +152,7 @@ class StudyProgress:
     def training(self, number: int, count: int, run: StudyRun) -> None:
         """Before each training: its number, of how many."""
 
-    def judging(self, run: StudyRun, test_set: str, rows: int) -> None:
+    def evaluating(self, run: StudyRun, test_set: str, rows: int) -> None:
         """Before each evaluation on a test set of so many rows."""
 
     def rows(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:

@@ -57,8 +57,8 @@ def sort_by_loss(predictions: Iterable[Prediction]) -> list[Prediction]:
     all_rows = list(predictions)
     with_loss = [x for x in all_rows if total_loss(x) is not None]
     if not with_loss:
-        with_metric = [x for x in all_rows if x.details.get("figures")]
-        return sorted(with_metric, key=lambda x: next(iter(x.details["figures"].values())))
+        with_metric = [x for x in all_rows if x.details.get("metrics")]
+        return sorted(with_metric, key=lambda x: next(iter(x.details["metrics"].values())))
     return sorted(with_loss, key=lambda x: -(total_loss(x) or 0.0))
 
 

@@ -48,17 +48,17 @@ def write_card(
     folder: str | Path,
     notes: CardNotes | None = None,
     *,
-    beside: Mapping[str, Any] | None = None,
+    comparison: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write `README.md` and `metrics.json` into a trained model's folder.
 
-    Args: beside: comparison with baselines, see `EvaluationReport.card_comparison`
+    Args: comparison: comparison with baselines, see `EvaluationReport.card_comparison`
     Returns: the facts, as `metrics.json` has them.
     Raises: DataError, WeightsError: the folder cannot be written.
     """
     known = facts(trainer)
-    if beside is not None:
-        known["beside"] = json_value(beside)
+    if comparison is not None:
+        known["comparison"] = json_value(comparison)
     with disk_errors(folder, DataError, "the model card"):
         write_json(Path(folder) / METRICS, known)
         with atomic_file(Path(folder) / CARD) as stream:
@@ -74,7 +74,7 @@ def facts(trainer: Trainer) -> dict[str, Any]:
     return {
         "name": run_name(trainer.folder or "model"),
         "task": trainer.model.task,
-        "objective": type(trainer.task).__name__,
+        "task_class": type(trainer.task).__name__,
         "architecture": trainer.model.family.architecture(trainer.model.task),
         "parameters": sum(p.numel() for p in trainer.model.network.parameters()),
         "began_with": _without_paths(config.get("model")),
@@ -84,7 +84,7 @@ def facts(trainer: Trainer) -> dict[str, Any]:
         "cpu_seconds": round(state.cpu_seconds, 3),
         "best_step": state.best_step,
         "metric": trainer.metric,
-        "figures": json_value(state.best_metrics),
+        "metrics": json_value(state.best_metrics),
         "train": _data_facts(trainer.train_examples, data.get("train")),
         "validation": _data_facts(trainer.validation_examples, data.get("validation")),
         "seed": options.get("seed"),
@@ -123,35 +123,35 @@ def card(known: Mapping[str, Any], notes: CardNotes) -> str:
 
 def _evaluation_section(known: Mapping[str, Any]) -> str:
     held_out = known["validation"]
-    if not known["figures"] or held_out is None:
+    if not known["metrics"] or held_out is None:
         return "## How well it does\n\nIt was not validated, so nothing is known of that."
-    figures = known["figures"].items()
-    rows = [[name, value if isinstance(value, str) else number(value)] for name, value in figures]
+    metrics = known["metrics"].items()
+    rows = [[name, value if isinstance(value, str) else number(value)] for name, value in metrics]
     same = known["train"]["fingerprint"] == held_out["fingerprint"]
     caution = (
-        "**They are the examples that it learnt from**, so the figures say little about new ones."
+        "**They are the examples that it learnt from**, so the metrics say little about new ones."
         if same
         else "They chose the step, so expect a little less of new ones."
     )
     return (
         f"## How well it does\n\nOn {held_out['examples']:,} validation examples, {known['date']}, after step "
         f"{known['best_step']:,} of {known['steps']:,}, the best by {markdown_text(known['metric'])}. {caution}\n\n"
-        f"{markdown_table(['figure', 'value'], rows)}{_comparison_table(known)}"
+        f"{markdown_table(['metric', 'value'], rows)}{_comparison_table(known)}"
     )
 
 
 def _comparison_table(known: Mapping[str, Any]) -> str:
     """The table of the model and its baselines; empty where it was not evaluated."""
-    if (beside := known.get("beside")) is None:
+    if (comparison := known.get("comparison")) is None:
         return ""
-    headings = ["system", beside["metric"], "the model is better by"]
+    headings = ["system", comparison["metric"], "the model is better by"]
     rows = [
-        [name, _interval(of.get("figure")), _interval(of.get("better"), signed=True)]
-        for name, of in beside["systems"].items()
+        [name, _interval(of.get("value")), _interval(of.get("better"), signed=True)]
+        for name, of in comparison["systems"].items()
     ]
     return (
-        f"\n\nBeside what simple means reach on the same {beside['rows']:,} rows, with 95 % intervals "
-        f"({markdown_text(beside['method'])}):\n\n{markdown_table(headings, rows)}"
+        f"\n\nBeside what simple means reach on the same {comparison['rows']:,} rows, with 95 % intervals "
+        f"({markdown_text(comparison['method'])}):\n\n{markdown_table(headings, rows)}"
     )
 
 

@@ -152,7 +152,7 @@ class Gradients:
             self.network.zero_grad(set_to_none=True)
             restore_rng(rng_states)
             state.micro_batch_halvings += 1
-            log("memory", step=state.step, pass_tokens=self.micro_batch_tokens(state), reason=reason)
+            log("memory", step=state.step, tokens=self.micro_batch_tokens(state), reason=reason)
 
     def accumulate(self, batches: list[MicroBatch]) -> tuple[float, int]:
         """Add up the gradients of micro-batches; the mean loss and the tokens, of all processes."""

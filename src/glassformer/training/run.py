@@ -43,11 +43,11 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
     Raises: GlassformerError: what is wrong with any of it.
     """
     kind = task_class(config.task)
-    config = replace(config, objective=parse_task_options(kind, config.objective))
+    config = replace(config, task_options=parse_task_options(kind, config.task_options))
     train, validation = read_splits(config, kind)
     seed_all(config.training.seed)  # of a new head, too
     model = _model(config, kind, train)
-    task = kind(model, columns=config.data.columns or None, **config.objective)  # type: ignore[call-arg]
+    task = kind(model, columns=config.data.columns or None, **config.task_options)  # type: ignore[call-arg]
     check_unused_columns(train, task, config.data.unread)
     adapters = None
     if config.adapter is not None:
@@ -107,7 +107,7 @@ def head_overrides(
     header = None if config.model is None else load(config.model, task=kind.HEAD, device="meta")
     known = (scratch or {}) if header is None else header.config
     own = header is not None and not header.report.new
-    fitted = kind.head_config(rows, known, own=own, columns=config.data.columns, options=config.objective)
+    fitted = kind.head_config(rows, known, own=own, columns=config.data.columns, options=config.task_options)
     # Only what differs: where a label is overridden, `load` takes a head that the checkpoint lacks for a new one.
     return {key: x for key, x in {**fitted, **config.overrides}.items() if known.get(key) != x}
 
@@ -128,7 +128,7 @@ def _model(config: RunConfig, kind: type[Task], rows: RowSequence) -> Model:
     if not kind.READS_TEXT:
         fitted = {**config_json, **head_overrides(config, kind, rows, config_json)}
         model = Model.from_config(fitted, task=kind.HEAD, device=config.device)
-        kind.initialise(model, config.objective)
+        kind.initialise(model, config.task_options)
         return model
     tokenizer = _tokenizer(config, kind, rows, str(config_json.get("model_type")))
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}

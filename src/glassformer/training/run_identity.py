@@ -51,7 +51,7 @@ def task_identity(task: Task) -> dict[str, Any]:
     parameters = inspect.signature(type(task)).parameters
     defaults = {name: parameters[name].default if name in parameters else None for name in task.options()}
     return {
-        f"objective.{name}": task.given_options.get(name, default)
+        f"task_options.{name}": task.given_options.get(name, default)
         for name, default in defaults.items()
         if name not in ("folder", "report")
     }
@@ -64,7 +64,7 @@ def run_identity(
     # Which examples a whole batch compares decides its loss.
     free = RESUME_MAY_CHANGE - ({"micro_batch_size"} if task.WHOLE_BATCH else set())
     known: dict[str, Any] = {name: x for name, x in asdict(options).items() if name not in free}
-    known |= {"objective": task.training_identity, **task_identity(task), "data": train.fingerprint}
+    known |= {"task": task.training_identity, **task_identity(task), "data": train.fingerprint}
     known |= {"validation": None if validation is None else validation.fingerprint, **model}
     as_read: dict[str, Any] = json.loads(json.dumps(known, default=str))
     return as_read

@@ -137,7 +137,7 @@ def _run(optuna: Any, study: Any, trial: Any, make_trial: MakeTrial, metric: str
         error = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
     finally:  # also after Ctrl-C: a trial without an error that failed counts for nothing, and is tried again
         seconds = time.perf_counter() - start
-        trial.set_user_attr("told", json_value({"figures": watch.metrics, "error": error, "seconds": seconds}))
+        trial.set_user_attr("outcome", json_value({"metrics": watch.metrics, "error": error, "seconds": seconds}))
         study.tell(trial, value, state=state)
 
 
@@ -197,14 +197,14 @@ def _open_study(optuna: Any, path: Path, about: dict[str, Any]) -> Any:
 def _finished_trials(study: Any) -> list[Trial]:
     """The trials that were not interrupted, numbered from 0."""
     states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-    outcomes = [(trial, trial.user_attrs.get("told", {})) for trial in study.trials]
+    outcomes = [(trial, trial.user_attrs.get("outcome", {})) for trial in study.trials]
     # A trial that failed without an error was interrupted.
     finished = [(trial, out) for trial, out in outcomes if trial.state.name != "FAIL" or out.get("error")]
     return [
         Trial(
             number=number,
             settings=dict(trial.params),
-            metrics={name: float(x) for name, x in out["figures"].items()},
+            metrics={name: float(x) for name, x in out["metrics"].items()},
             state=states[trial.state.name],  # type: ignore[arg-type]
             seconds=out["seconds"],
             error=out["error"],

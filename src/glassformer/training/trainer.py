@@ -270,7 +270,7 @@ class Trainer:
         better = state.note_validation(metrics, self.metric)
         if better:
             self._save_best_model()
-        self.run_folder.log_event("validation", step=state.step, figures=metrics, best=better)
+        self.run_folder.log_event("validation", step=state.step, metrics=metrics, best=better)
         self._notify("on_validation", metrics)
 
     @property
@@ -321,7 +321,7 @@ class Trainer:
                 self.adapters.remove()
             self.model.take_weights(self.folder / MODEL)
         result = TrainingResult(self.state.step, self.state.best_metrics, self.state.best_step, self.folder)
-        ended = {"steps": result.steps, "figures": result.metrics, "best_step": result.best_step}
+        ended = {"steps": result.steps, "metrics": result.metrics, "best_step": result.best_step}
         self.run_folder.log_event("end", **ended, folder=None)
         return result
 

@@ -32,8 +32,8 @@ class Trial:
     error: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON, where the metrics are called `figures`."""
-        return {"figures" if name == "metrics" else name: value for name, value in asdict(self).items()}
+        """Names and values for JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)

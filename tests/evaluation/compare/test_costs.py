@@ -61,13 +61,13 @@ def typed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[Any, str,
 def test_latency_is_what_numpy_says() -> None:
     times = [1.0, 2.0, 3.0, 10.0]
     found = LatencySummary.of(times, sample=True)
-    assert (found.mean, found.deviation, found.asked) == (
+    assert (found.mean, found.std, found.runs) == (
         pytest.approx(4.0),
         pytest.approx(np.std([1, 2, 3, 10], ddof=1)),
         4,
     )
-    assert (found.median, found.p95) == (pytest.approx(2.5), pytest.approx(np.quantile([1, 2, 3, 10], 0.95)))
-    assert LatencySummary.of([500.0], sample=True).deviation == 0
+    assert (found.p50, found.p95) == (pytest.approx(2.5), pytest.approx(np.quantile([1, 2, 3, 10], 0.95)))
+    assert LatencySummary.of([500.0], sample=True).std == 0
 
 
 @pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
@@ -92,7 +92,7 @@ def test_a_row_for_each_model_and_precision(run: Path, monkeypatch: pytest.Monke
         ("run", "fp32"), ("run", "bf16"), ("model", "fp32"), ("model", "bf16")
     ]  # fmt: skip
     first, _, same, _ = found
-    assert first.difference is None and first.value == same.value and first.latency.asked == 5
+    assert first.difference is None and first.value == same.value and first.latency.runs == 5
     assert same.difference is not None and same.difference.value == 0
     assert first.disk == (run / "model" / "model.safetensors").stat().st_size and first.weights < first.disk
     assert prepared_precision(mine.task.model.network) is None
@@ -113,7 +113,7 @@ def test_narrow_weights_are_counted_where_they_are_packed(run: Path) -> None:
 def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = typed(capsys, run, "--precision", "fp32", "--runs", 3, "--limit", 9, "--json")
     (row,) = json.loads(out)
-    assert code == 0 and row["rows"] == 9 and row["latency"]["runs"] == 3 and 0 <= row["figure"]["value"] <= 1
+    assert code == 0 and row["rows"] == 9 and row["latency"]["runs"] == 3 and 0 <= row["value"]["value"] <= 1
     data = ("--data", run.parent / "rows.csv", "--column", "label=mood")
     code, out, err = typed(capsys, run / "model", "--task", "classify", *data, "--precision", "fp32", "--runs", 2)
     assert code == 0 and "30 rows, 2 of them timed" in out

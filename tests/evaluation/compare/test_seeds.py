@@ -114,7 +114,7 @@ def test_what_are_no_seeds(text: str) -> None:
 
 def test_latencies_are_summed() -> None:
     found = LatencySummary.of([10.0, 20.0, 30.0, 40.0])
-    assert (found.mean, found.median, found.asked) == (25, 25, 4) and found.p95 == pytest.approx(38.5)
+    assert (found.mean, found.p50, found.runs) == (25, 25, 4) and found.p95 == pytest.approx(38.5)
     assert str(found).startswith("25.0 ± 11.2 ms")
 
 
@@ -158,7 +158,7 @@ def test_the_table_of_results_is_made_again_from_what_is_kept(three: Path, tmp_p
     study = tmp_path / "transfer"
     study.mkdir()
     rows = [["de", "5,000", "0.688 [0.661, 0.714]"], ["fr-125", "125", ""]]
-    found = {"table": {"headings": ["trained on", "rows", "de"], "rows": rows}, "crossings": ["Already."]}
+    found = {"table": {"headings": ["trained on", "rows", "de"], "rows": rows}, "sentences": ["Already."]}
     (study / "study.json").write_text(json.dumps(found))
     for folder in (emotion, study):
         assert all(kept.is_file() for kept in script.take(folder, docs / "results"))

@@ -40,7 +40,7 @@ def test_figures_are_those_of_each_system_alone() -> None:
         alone = rouge(system.write([row.text for row in ROWS]), [row.references for row in ROWS])
         assert scores.metrics["ROUGE-1 f"] == alone.rouge1.f
         assert scores.metrics["ROUGE-Lsum recall"] == alone.rougeLsum.recall
-        assert scores.seconds_a_row is not None and scores.seconds_a_row > 0
+        assert scores.seconds_per_row is not None and scores.seconds_per_row > 0
     first, second = found.systems
     assert (first.words, second.words, found.words) == (11, 5, 5)
     assert first.differences == {}
@@ -92,7 +92,7 @@ def test_ctrl_c_keeps_what_was_judged() -> None:
         return Lead(1)(texts)
 
     found = compare(ROWS, [LEADS[0], System("slow", write)], batch=3)
-    assert found.interrupted and found.rows == 6 and "judged before Ctrl-C" in repr(found)
+    assert found.interrupted and found.rows == 6 and "evaluated before Ctrl-C" in repr(found)
     assert found.systems[0].metrics == compare(ROWS[:6], LEADS).systems[0].metrics
 
 
@@ -143,7 +143,7 @@ def test_the_result_is_readable_and_data() -> None:
     assert "ROUGE-Lsum" in repr(found) and "differences are to lead-3" in repr(found) and "pysbd" in repr(found)
     assert "difference" not in repr(compare(ROWS, LEADS[:1]))
     data = json.loads(json.dumps(found.to_dict()))
-    assert data["systems"][1]["figures"]["ROUGE-1 f"]["value"] == found.systems[1].metrics["ROUGE-1 f"].value
+    assert data["systems"][1]["metrics"]["ROUGE-1 f"]["value"] == found.systems[1].metrics["ROUGE-1 f"].value
     assert "<table>" in found._repr_html_()
 
 

@@ -50,7 +50,7 @@ def test_several_labels_numbers_and_texts() -> None:
             row={"source": "a"},
             label=["b"],
             predicted="c",
-            details={"figures": {"chrF": i}},
+            details={"metrics": {"chrF": i}},
         )
         for i in range(3)
     ]

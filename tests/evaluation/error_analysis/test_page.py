@@ -59,7 +59,7 @@ def test_every_kind_of_label_has_a_page() -> None:
         row={"source": "a"},
         label=["b"],
         predicted="c",
-        details={"figures": {"chrF": 9.0}},
+        details={"metrics": {"chrF": 9.0}},
     )
     for records, kind in [([several], "labels"), ([number], "number"), ([text], "texts"), (tagged(), "tags")]:
         assert held(page(records))["kind"] == kind

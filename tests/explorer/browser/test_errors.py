@@ -134,7 +134,7 @@ def test_words_and_their_tags(tab: Tabs, pages: dict[str, Path]) -> None:
     ]
     page.get_by_role("button", name="true B-PER, predicted B-LOC: 1").click()
     assert told(page).startswith("1 of 2") and page.locator(".word.found").count() == 1
-    assert page.locator(".word.silent").get_attribute("title").startswith("not judged")
+    assert page.locator(".word.silent").get_attribute("title").startswith("not evaluated")
 
 
 def test_looking_inside_a_file(tab: Tabs, pages: dict[str, Path]) -> None:

@@ -68,7 +68,7 @@ def config(folder: Path, codec: str, task: str, **changes: Any) -> Any:
                 "ignore": ["notes", "pedals"],
                 **({"columns": COLUMNS} if converts else {}),
             },
-            "objective": {"codec": codec, "seconds": 0.3},
+            "task_options": {"codec": codec, "seconds": 0.3},
             "training": {"steps": 8, "batch_size": 4, "learning_rate": 1e-2, "validate_every": 4},
             **changes,
         }

@@ -1,4 +1,4 @@
-"""Language models are judged by every character of a text, whatever its tokens are."""
+"""Language models are evaluated by every character of a text, whatever its tokens are."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def config(folder: Path, **changes: Any) -> Any:
                 "validation_format": {"clips": 2, "part": "test"},
                 "ignore": ["notes", "pedals"],
             },
-            "objective": {"seconds": 0.15},
+            "task_options": {"seconds": 0.15},
             "training": {
                 "steps": 12,
                 "batch_size": 4,

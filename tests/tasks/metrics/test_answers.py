@@ -1,4 +1,4 @@
-"""The best span by both of its ends, and how spans and answers as texts are judged."""
+"""The best span by both of its ends, and how spans and answers as texts are evaluated."""
 
 from __future__ import annotations
 

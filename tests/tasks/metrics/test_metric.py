@@ -232,7 +232,7 @@ def drawn(seed: int, kind: str) -> Bootstrap:
 @settings(max_examples=40, deadline=None)
 @given(SEEDS, st.sampled_from(["classes", "labels", "numbers", "entities"]))
 def test_ours_are_those_of_the_packages(seed: int, kind: str) -> None:
-    """`values` refuses to go on where they differ; a sample is judged as its rows would be, each as often as drawn."""
+    """`values` refuses to go on where they differ; a sample counts each row as often as it was drawn."""
     judged = drawn(seed, kind)
     values = judged.values()
     assert set(values) == set(judged.methods)

@@ -1,4 +1,4 @@
-"""What is written is judged beside references, as the packages count."""
+"""What is written is evaluated beside references, as the packages count."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_figures_are_those_of_the_package() -> None:
     assert found.report.metrics["BLEU"].value == pytest.approx(bleu.corpus_score(said, [TARGETS]).score)
     assert found.report.metrics["chrF"].value == pytest.approx(chrf.corpus_score(said, [TARGETS]).score)
     assert str(bleu.get_signature()) in found.report.methods["BLEU"]
-    alone = found.predictions[1].details["figures"]["chrF"]
+    alone = found.predictions[1].details["metrics"]["chrF"]
     assert alone == pytest.approx(chrf.corpus_score(said[1:2], [TARGETS[1:2]]).score, abs=1e-3)
     assert list(found.report.baselines) == ["copy", "word by word", "nearest"]
     copied = bleu.corpus_score(SOURCES, [TARGETS]).score

@@ -1,4 +1,4 @@
-"""Tags of words: every word is judged, also one that the model never saw."""
+"""Tags of words: every word is evaluated, also one that the model never saw."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_what_is_left_out_and_why(identifier: Model, several: Path, letters: Pat
         with pytest.warns(UserWarning, match=rf"1 of 3 recordings were left out: 1 not in 'en' \(.*row {lowest}: "):
             assert len(task.encode(rows)) == 2
         assert task.dropped[0].figure.endswith(f"en {english[0]:.0%}")
-    assert len(list(own.for_evaluation().predict(rows))) == 3, "an evaluation judges every row"
+    assert len(list(own.for_evaluation().predict(rows))) == 3, "an evaluation evaluates every row"
 
 
 def test_what_cannot_be_asked(letters: Path, whisper_of_bytes: Path, several: Path) -> None:

@@ -76,7 +76,7 @@ def test_rows_with_segments_and_rows_without(model: Model, tmp_path: Path) -> No
 
 
 def test_a_table_of_segments(model: Model, tmp_path: Path) -> None:
-    """Neighbours share a window, here of one second; each row is judged by itself, on its stretch of the recording."""
+    """Neighbours share a window, here of one second; each row is evaluated on its stretch of the recording."""
     lecture = np.linspace(0.1, 0.9, 8 * RATE_HZ).astype(np.float32)
     soundfile.write(tmp_path / "lecture.wav", lecture, RATE_HZ)
     lines = ["file,start,end,text", "lecture.wav,0.5,1.1,aa", "lecture.wav,1.2,1.5,bb", "lecture.wav,1.6,2.9,ab"]
@@ -175,7 +175,7 @@ def test_letters_have_no_timestamps(letters: Path) -> None:
 
 
 def test_a_run_on_a_table_of_segments(tmp_path: Path) -> None:
-    """Columns of other names; no recording in both parts; rows of one recording are no leak; judged row by row."""
+    """Columns of other names; no recording in both parts; rows of one recording are no leak; evaluated row by row."""
     draw, lines = np.random.default_rng(0), ["path,from,to,text"]
     for file in range(3):
         sounds = [spoken(word, draw) for word in WORDS]

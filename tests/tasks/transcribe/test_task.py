@@ -1,4 +1,4 @@
-"""Transcription as a task: it trains, is judged the same in validation and evaluation, alone and in any batch."""
+"""Transcription as a task: it trains, is evaluated the same in validation and evaluation, alone and in any batch."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ cancels out of their difference (`tasks/metrics/metric.py`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
@@ -28,7 +28,7 @@ class ComparedSystem:
 
     seeds: how many runs it is; 0 = a baseline of the first run · about: what a baseline is
     metrics: with intervals over rows, or over seeds · differences: of each metric to that of the first system
-    apart: why there is no difference · rows: it was evaluated on · seconds_a_row: of its predictions
+    apart: why there is no difference · rows: it was evaluated on · seconds_per_row: of its predictions
     words: of a generated text, on average · cost, latency: where they are known
     """
 
@@ -39,15 +39,15 @@ class ComparedSystem:
     seeds: int = 1
     about: str = ""
     rows: int | None = None
-    seconds_a_row: float | None = None
+    seconds_per_row: float | None = None
     words: float | None = None
     cost: Cost = field(default_factory=Cost)
     latency: LatencySummary | None = None
 
-    def selected(self, keys: Mapping[str, str]) -> dict[str, Any]:
-        """Values for JSON. keys: field → its key"""
+    def selected(self, fields: Iterable[str]) -> dict[str, Any]:
+        """The values of these fields, for JSON."""
         values = asdict(self)
-        return {key: values[name] for name, key in keys.items()}
+        return {name: values[name] for name in fields}
 
 
 @dataclass(frozen=True)
@@ -119,17 +119,17 @@ class Comparison(ABC):
             "rows": lambda one: _formatted(one.rows, ",d"),
             "words": lambda one: _formatted(one.words, ".1f"),
             # A text takes seconds, a label milliseconds.
-            "seconds": lambda one: "" if one.words is None else _formatted(one.seconds_a_row, ".2g"),
+            "seconds": lambda one: "" if one.words is None else _formatted(one.seconds_per_row, ".2g"),
             "minutes": lambda one: minutes(one.cost.seconds),
             "CPU minutes": lambda one: minutes(one.cost.cpu_seconds),
             "steps": lambda one: _formatted(one.cost.steps, ",d"),
             "parameters": lambda one: _formatted(one.cost.parameters, ",d"),
             "MB": lambda one: "" if one.cost.bytes is None else f"{one.cost.bytes / 1e6:,.1f}",
             "ms a row": lambda one: (
-                "" if one.words is not None else _formatted(one.seconds_a_row and 1000 * one.seconds_a_row, ".3g")
+                "" if one.words is not None else _formatted(one.seconds_per_row and 1000 * one.seconds_per_row, ".3g")
             ),
-            "ms alone": lambda one: "" if (x := one.latency) is None else f"{x.mean:.1f} ± {x.deviation:.1f}",
-            "median, p95": lambda one: "" if (x := one.latency) is None else f"{x.median:.1f}, {x.p95:.1f}",
+            "ms alone": lambda one: "" if (x := one.latency) is None else f"{x.mean:.1f} ± {x.std:.1f}",
+            "median, p95": lambda one: "" if (x := one.latency) is None else f"{x.p50:.1f}, {x.p95:.1f}",
         }
         runs = [one for one in self.systems if one.seeds]
         known = {name: cells for name, f in columns.items() if any(cells := [f(one) for one in runs])}

@@ -59,31 +59,25 @@ class Cost:
 class LatencySummary:
     """Latency of one row at a time, from its text to the prediction, in milliseconds.
 
-    mean, deviation: over `asked` rows · median, p95: 50th and 95th percentile
+    mean, std: over the rows that were timed · p50, p95: the median and the 95th percentile · runs: how many rows
     """
 
     mean: float
-    deviation: float
-    median: float
+    std: float
+    p50: float
     p95: float
-    asked: int
+    runs: int
 
     @classmethod
     def of(cls, milliseconds: Sequence[float], *, sample: bool = False) -> LatencySummary:
         """The latency of many timed rows. Args: sample: deviation of a sample (n - 1) instead of these rows (n)"""
         times = np.array(milliseconds)
-        median, p95 = np.quantile(times, [0.5, 0.95])
-        deviation = times.std(ddof=int(sample and len(times) > 1))
-        return cls(
-            mean=float(times.mean()),
-            deviation=float(deviation),
-            median=float(median),
-            p95=float(p95),
-            asked=len(times),
-        )
+        p50, p95 = np.quantile(times, [0.5, 0.95])
+        std = times.std(ddof=int(sample and len(times) > 1))
+        return cls(mean=float(times.mean()), std=float(std), p50=float(p50), p95=float(p95), runs=len(times))
 
     def __str__(self) -> str:
-        return f"{self.mean:.1f} ± {self.deviation:.1f} ms (median {self.median:.1f}, p95 {self.p95:.1f})"
+        return f"{self.mean:.1f} ± {self.std:.1f} ms (median {self.p50:.1f}, p95 {self.p95:.1f})"
 
 
 def minutes(seconds: float | None) -> str:
@@ -113,18 +107,18 @@ def read_cost(folder: Path) -> Cost:
 
 
 def measure_latency(
-    task: Task, rows: RowSequence, *, warm_up: int = WARM_UP, asked: int = TIMED_ROWS
+    task: Task, rows: RowSequence, *, warm_up: int = WARM_UP, timed_rows: int = TIMED_ROWS
 ) -> LatencySummary:
     """Measure the latency of one row at a time: another row each time, after a warm-up.
 
-    Args: warm_up: rows that are not timed · asked: rows that are
+    Args: warm_up: rows that are not timed · timed_rows: rows that are
     Raises: DataError: no rows. ConfigError: no row to time.
     """
     if not len(rows):
         raise DataError("there is no row to measure latency on")
-    if asked < 1 or warm_up < 0:
-        raise ConfigError(f"asked is {asked}, warm_up {warm_up}; at least one row is timed")
-    milliseconds = _milliseconds(task, rows, (i % len(rows) for i in range(warm_up + asked)))
+    if timed_rows < 1 or warm_up < 0:
+        raise ConfigError(f"timed_rows is {timed_rows}, warm_up {warm_up}; at least one row is timed")
+    milliseconds = _milliseconds(task, rows, (i % len(rows) for i in range(warm_up + timed_rows)))
     return LatencySummary.of(milliseconds[warm_up:])
 
 
@@ -158,11 +152,9 @@ class Variant:
     difference: Interval | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON, where the value is called `figure`."""
+        """Names and values for JSON."""
         values: dict[str, Any] = json_value(asdict(self))
-        former = {"deviation": "std", "median": "p50", "asked": "runs"}
-        values["latency"] = {former.get(name, name): x for name, x in values["latency"].items()}
-        return {"figure" if name == "value" else name: x for name, x in values.items()}
+        return values
 
 
 @dataclass(frozen=True)
@@ -276,7 +268,7 @@ def variants_table(variants: Sequence[Variant]) -> tuple[list[str], list[list[st
         [
             one.model,
             one.precision,
-            f"{(x := one.latency).mean:.1f} ±{x.deviation:.1f}\n({x.median:.1f}, {x.p95:.1f})",
+            f"{(x := one.latency).mean:.1f} ±{x.std:.1f}\n({x.p50:.1f}, {x.p95:.1f})",
             f"{one.disk / 1e6:.1f}\n({one.weights / 1e6:.1f})",
             one.value.written(3),
             "" if one.difference is None else one.difference.written(3, signed=True),

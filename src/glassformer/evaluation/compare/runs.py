@@ -27,10 +27,7 @@ from glassformer.tasks.predictions import read_predictions
 
 OTHER_ROWS = "evaluated on other rows"
 DIGITS = 3
-JSON_KEYS = {
-    **{name: name for name in ComparedSystem.__dataclass_fields__ if name != "words"},
-    "metrics": "figures",
-}
+JSON_KEYS = [name for name in ComparedSystem.__dataclass_fields__ if name != "words"]
 Progress = Callable[[int], None]
 
 
@@ -38,12 +35,12 @@ class RunComparison(Comparison):
     """A comparison of runs."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON, where systems are called `standings`, and their metrics `figures`."""
+        """Names and values for JSON."""
         return {
             "task": self.task,
             "metric": self.metric,
             "higher": self.higher,
-            "standings": [one.selected(JSON_KEYS) for one in self.systems],
+            "systems": [one.selected(JSON_KEYS) for one in self.systems],
             "methods": self.methods,
             "notes": self.notes,
         }
@@ -178,7 +175,7 @@ def _compared_system(side: _LoadedSide, first: _LoadedSide, resamples: int, late
         differences=deltas,
         apart=why,
         rows=int(report.data["rows"]),
-        seconds_a_row=sum(one.report.seconds / int(one.report.data["rows"]) for one in runs) / len(runs),
+        seconds_per_row=sum(one.report.seconds / int(one.report.data["rows"]) for one in runs) / len(runs),
         cost=Cost(
             seconds=None if seconds is None else seconds.value,
             cpu_seconds=None if cpu_seconds is None else cpu_seconds.value,

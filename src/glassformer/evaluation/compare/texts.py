@@ -37,13 +37,7 @@ from glassformer.tasks.seq2seq.baselines import Lead
 from glassformer.tasks.seq2seq.generated import TextMetrics, summary_metrics, translation_metrics
 
 TASKS = ("summarization", "translation")
-JSON_KEYS = {
-    "name": "name",
-    "metrics": "figures",
-    "differences": "differences",
-    "seconds_a_row": "seconds",
-    "words": "words",
-}
+JSON_KEYS = ("name", "metrics", "differences", "seconds_per_row", "words")
 
 
 @dataclass(frozen=True)
@@ -89,7 +83,7 @@ class TextComparison(Comparison):
 
     @property
     def caption(self) -> str:
-        until = ", those judged before Ctrl-C" * self.interrupted
+        until = ", those evaluated before Ctrl-C" * self.interrupted
         compared = f"; differences are to {self.systems[0].name}" * (len(self.systems) > 1)
         return f"{self.task} of {self.rows:,} rows{until}{compared}; words and seconds are means of a row"
 
@@ -202,7 +196,7 @@ class _MeasuredSystem:
             name=self.system.name,
             metrics=intervals(own),
             differences={} if first is self else differences(own, first.bootstrap(sizes)),
-            seconds_a_row=sum(self._seconds[: len(sizes)]) / sum(sizes),
+            seconds_per_row=sum(self._seconds[: len(sizes)]) / sum(sizes),
             words=sum(self._words[: len(sizes)]) / sum(sizes),
         )
 

@@ -100,7 +100,7 @@ def write_corrected(split: EvaluatedSplit, corrections: Corrections, path: Path)
     column = columns["tags" if "tags" in columns else "label"]
     if len(corrections.dropped) == len(rows):
         raise DataError("the sheet drops every row; there is nothing left to write")
-    corrected = apply_corrections(rows, split.records, corrections, column, config.objective.get("separator"))
+    corrected = apply_corrections(rows, split.records, corrections, column, config.task_options.get("separator"))
     if split.data or not isinstance(config.data.validation, float):
         write_rows(path, corrected, rows.columns)
         return _with_other_split(split, CorrectedFiles(path, len(rows) - len(corrections.dropped)))

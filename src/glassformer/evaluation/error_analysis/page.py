@@ -148,7 +148,7 @@ class ErrorsPage:
         )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         hint = '<p class="dim">In brackets and as bars: 95 % intervals.</p>'
-        return scroll_region("Metrics", table, "scroll figures") + hint
+        return scroll_region("Metrics", table, "scroll metrics") + hint
 
     def groups_table(self) -> str:
         """The metrics by the values of a column, where the report has them."""
@@ -223,8 +223,8 @@ def _row_data(record: Prediction, limit: int, page: str | None) -> dict[str, Any
         data["scores"] = [[name, _rounded(p)] for name, p in details["scores"].items()]
     if "losses" in details:
         data["losses"] = [_rounded(x) for x in details["losses"]]
-    if "figures" in details:
-        data["figures"] = details["figures"]
+    if "metrics" in details:
+        data["metrics"] = details["metrics"]
     if length > limit:
         data["cut"] = length
     if page:

@@ -81,8 +81,8 @@ class CodesTask(RowTask):
     ) -> dict[str, Any]:
         if not isinstance(name := dict(options or {}).get("codec"), str):
             raise ConfigError(
-                f"codec is {safe_repr(name)}; name the audio codec that makes the codes: objective: {{codec: FOLDER}}, "
-                "such as package:glassformer/checkpoints/guitar_codec"
+                f"codec is {safe_repr(name)}; name the audio codec that makes the codes: "
+                "task_options: {codec: FOLDER}, such as package:glassformer/checkpoints/guitar_codec"
             )
         codec = _require_plain(load(name), name)
         pattern, rate = code_layout(codec, len(cls.SOUNDS)), codec.spec.frame_rate_hz

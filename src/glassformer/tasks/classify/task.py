@@ -306,7 +306,7 @@ class Classify(ClassificationTask):
         return made, cut
 
     def look_for_first_token(self, ids: np.ndarray) -> None:
-        """Warn where the head judges texts by their first token, and the tokenizer puts none there for it."""
+        """Warn where the head evaluates texts by their first token, and the tokenizer puts none there for it."""
         tokenizer = self.model.tokenizer
         marker = tokenizer.cls_token_id
         if self.head.reads_first_token and marker is not None and ids[:1].tolist() != [marker]:

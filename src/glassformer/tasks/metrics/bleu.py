@@ -190,7 +190,7 @@ def bleu(
     Args:
         outputs: what was written, one a row · references: a translation for each, or several
         smoothing, tokenize, lowercase: as in `BleuMetric` · resamples, seed: as in `TextMetric.intervals`
-    Raises: DataError: nothing to judge, or not one reference a row. ConfigError: an unknown option.
+    Raises: DataError: nothing to evaluate, or not one reference a row. ConfigError: an unknown option.
         MissingExtraError: without sacrebleu.
     """
     text_metric = BleuMetric(smoothing=smoothing, tokenize=tokenize, lowercase=lowercase)

@@ -69,7 +69,7 @@ class EntityMetric(PrecisionRecallMetric):
 
 
 class EntityScores(PrecisionRecallScores):
-    """The entities of rows, judged as wholes, and the accuracy of their tags. f1, precision and recall are micro means.
+    """Whole entities of rows, and the accuracy of their tags. f1, precision and recall are micro means.
 
     Args: names: of the tags · true, predicted: a tag for each word of each row
     """
@@ -110,7 +110,7 @@ class EntityScores(PrecisionRecallScores):
         if metrics is None:
             return {}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of figures that are not defined, which the judge tells
+            warnings.simplefilter("ignore")  # of figures that are not defined, which the evaluation reports
             computed = {
                 "f1": metrics.f1_score(*sides, zero_division=0),
                 "precision": metrics.precision_score(*sides, zero_division=0),

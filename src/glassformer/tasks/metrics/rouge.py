@@ -151,7 +151,7 @@ class RougeMetric(TextMetric):
         if self._wordless == 1:
             warnings.warn(
                 "a reference has no word that ROUGE reads: it knows the letters a-z and digits alone, so texts in "
-                "other scripts score 0; judge them by chrF (glassformer.tasks.metrics.bleu)",
+                "other scripts score 0; evaluate them by chrF (glassformer.tasks.metrics.bleu)",
                 stacklevel=4,
             )
 
@@ -174,7 +174,7 @@ def rouge(
         outputs: what was written, one a row.
         references: a summary for each, or several, of which the one with the best F counts.
         stemming, sentences, language: as in `RougeMetric` · resamples, seed: as in `TextMetric.intervals`
-    Raises: DataError: nothing to judge, or not one reference a row. MissingExtraError: without rouge-score.
+    Raises: DataError: nothing to evaluate, or not one reference a row. MissingExtraError: without rouge-score.
     """
     text_metric = RougeMetric(stemming=stemming, sentences=sentences, language=language)
     add_all(text_metric, outputs, references)

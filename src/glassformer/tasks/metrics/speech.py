@@ -117,7 +117,7 @@ def word_errors(
         normaliser: "basic": lower case, no punctuation · "none": only white space is made even · "english",
             "ukrainian": see normalisers.py
         resamples, seed: of the intervals, which draw utterances
-    Raises: DataError: nothing to judge, not one output for each reference, no word was said. ConfigError: another
+    Raises: DataError: nothing to evaluate, not one output for each reference, no word was said. ConfigError: another
         normaliser. MissingExtraError: without jiwer.
     """
     clean, jiwer = normaliser_of(normaliser), _jiwer()

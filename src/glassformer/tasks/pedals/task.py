@@ -240,11 +240,11 @@ class NamePedals(RowTask):
 
 def _masks(augmentation: Mapping[str, Any] | None) -> Augmentation:
     """Augmentation of spectrograms. Raises: ConfigError: one that only samples can have, or a value of no such kind."""
-    parsed: Augmentation = parse_dataclass(Augmentation, augmentation or {}, "objective.augmentation")
+    parsed: Augmentation = parse_dataclass(Augmentation, augmentation or {}, "task_options.augmentation")
     for field in fields(Augmentation):
         if field.name not in MASKS and getattr(parsed, field.name) != field.default:
             raise ConfigError(
-                f"objective.augmentation: {field.name} changes samples, and pedals are learnt from stored "
+                f"task_options.augmentation: {field.name} changes samples, and pedals are learnt from stored "
                 f"spectrograms; allowed: {', '.join(MASKS)}"
             )
     return parsed

@@ -118,7 +118,7 @@ class ReferenceTask(SequenceToSequence):
                     "tokens": len(of_target.losses),
                     "cut": len(pairs[index][0]) > self.source.room,
                     "ended": ended,
-                    "figures": {
+                    "metrics": {
                         name: round(float(metric.scores(np.array([row]), 1)[name][0]), 4)
                         for (metric, names), row in zip(metrics, counts, strict=True)
                         for name in names

@@ -7,7 +7,7 @@
     tags       B-PER  I-PER  O      entities, scored as wholes by seqeval
                NOUN   NOUN   VERB   classes of words, scored one by one by scikit-learn
 
-A word is judged by its first token alone, so that each word counts once, however many tokens it falls into. Every word
+A word is evaluated by its first token alone, so that each word counts once, however many tokens it has. Every word
 of a row is scored, also one that was cut off: a score must not rise because rows were cut.
 Source: Devlin et al. 2019, section 5.3.
 """
@@ -186,7 +186,7 @@ def words_and_tags(row: Mapping[str, Any], columns: Mapping[str, str]) -> tuple[
 class Tag(ClassificationTask):
     """Which tag each word has; the model's config names the tags.
 
-    Tags of entities (O, B-PER, I-PER, …) are judged by whole entities, others as classes of words.
+    Tags of entities (O, B-PER, I-PER, …) are evaluated by whole entities, others as classes of words.
 
     Args:
         columns: role → column

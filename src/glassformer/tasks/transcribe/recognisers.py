@@ -124,7 +124,7 @@ class DecoderRecogniser(Recogniser):
         if language is None and self.vocabulary.languages:
             raise ConfigError(
                 "this model is multilingual; say which language the recordings are in: language=uk, or at the command "
-                "line --set objective.language=uk"
+                "line --set task_options.language=uk"
             )
         self.language: str = self.vocabulary.code(language or "en")
         self.task, self.context = task, context

@@ -1,4 +1,4 @@
-"""How transcripts are judged: the options of an evaluation, and word and character error rate batch by batch."""
+"""How transcripts are evaluated: the options of an evaluation, and word and character error rate batch by batch."""
 
 from __future__ import annotations
 

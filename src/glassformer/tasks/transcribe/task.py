@@ -3,8 +3,8 @@
     file, text ─ samples, ids ─ quality filters ─> Example ─ augmentation ─ network ─ loss
                                                                               └─ search ─ transcript ─ WER, CER
 
-Validation and evaluation search for the transcript as `Model.transcribe` does with a window; nothing is judged with the
-true transcript before its eyes, but the loss.
+Validation and evaluation search for the transcript as `Model.transcribe` does with a window; only the loss
+reads the true transcript.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class Transcribe(RowTask):
             )
         self._predicted: Dataset | None = None
         self.folder, self.normaliser, self.report = folder, normaliser, report
-        self.filters = _parsed(QualityFilters, filters, "objective.filters")
-        self.augmentation = _parsed(Augmentation, augmentation, "objective.augmentation")
+        self.filters = _parsed(QualityFilters, filters, "task_options.filters")
+        self.augmentation = _parsed(Augmentation, augmentation, "task_options.augmentation")
         if self.augmentation.masks and not self.recogniser.masks:
             raise ConfigError(
                 "a model of waveforms has no spectrogram to mask, and masks its frames by itself: leave time_masks and "

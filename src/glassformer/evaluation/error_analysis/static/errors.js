@@ -204,7 +204,7 @@
       if (tags) made.append(words(row));
       else made.append(row.scores ? el("div", { class: "both" }, el("div", {}, texts(row)), scores(row)) : el("div", { class: "both alone" }, el("div", {}, texts(row))));
       if (kind === "texts") made.append(written(row));
-      if (row.figures) made.append(el("p", { class: "facts" }, Object.entries(row.figures).map(([name, value]) =>
+      if (row.metrics) made.append(el("p", { class: "facts" }, Object.entries(row.metrics).map(([name, value]) =>
         el("span", {}, `${name} `, el("b", {}, value === null ? "–" : Number(value.toPrecision(3)).toString())))));
       return made;
     }
