@@ -12,7 +12,7 @@ import pytest
 
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError, GlassformerError
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.schema import parse
 from glassformer.hub import data_sets
 from glassformer.hub.data_sets import DataSet, catalogue, data_file, data_folder, fetch_data_set, fetched_folder
 from glassformer.tasks.base import task_class
@@ -44,7 +44,7 @@ def served(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub
     server = serve(Repository(dict(SOURCES)))
     entry = {"name": "mine", "about": "rows", "task": "tag", "rows": {"train": 1}, "licence": "CC0"}
     base = f"{server.endpoint}/{server.repository.name}/resolve/main/"
-    mine = parse_dataclass(DataSet, {**entry, "base": base, "files": FILES})
+    mine = parse(DataSet, {**entry, "base": base, "files": FILES})
     monkeypatch.setattr(data_sets, "catalogue", lambda: {"mine": mine})
     monkeypatch.setattr(importlib.import_module("huggingface_hub.constants"), "HF_ASSETS_CACHE", str(tmp_path))
     return server

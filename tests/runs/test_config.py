@@ -11,14 +11,14 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.schema import parse
 from glassformer.models import TASK_ALIASES
 from glassformer.runs.config import RunConfig, TrainingOptions, parse_config
 from glassformer.tasks.pipeline_registry import canonical_task
 
 
 def test_options_survive_a_round_trip() -> None:
-    assert parse_dataclass(TrainingOptions, asdict(TrainingOptions())) == TrainingOptions()
+    assert parse(TrainingOptions, asdict(TrainingOptions())) == TrainingOptions()
 
 
 @pytest.mark.parametrize("name", [name for name, x in asdict(TrainingOptions()).items() if type(x) in (int, float)])

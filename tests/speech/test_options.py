@@ -13,10 +13,10 @@ from glassformer.speech.options import TEMPERATURES, TranscriptionOptions
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"num_beams": 0}, "num_beams is 0; it must be a whole number from 1 up"),
+        ({"num_beams": 0}, "num_beams is 0; it must be a whole number from 1 to 1e15"),
         ({"temperature": []}, "temperature is"),
         ({"temperature": [0, -1]}, "a number from 0 to 10"),
-        ({"task": "sing"}, "'transcribe' or 'translate'"),
+        ({"task": "sing"}, "task is 'sing'; allowed: transcribe, translate"),
         ({"language": 3}, "language is 3"),
         ({"no_speech_threshold": 2}, "from 0 to 1"),
         ({"word_timestamp": True}, "word_timestamps"),

@@ -13,7 +13,7 @@ import yaml
 from glassformer.cli.app import main
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.schema import parse
 from glassformer.runs.data import sample_rows
 from glassformer.studies.page import study_page
 from glassformer.studies.plan import StudyPlan
@@ -316,7 +316,7 @@ def test_the_command(values: dict[str, Any], tmp_path: Path, capsys: pytest.Capt
 
 def test_the_plan_of_the_example_is_read(shared: Path) -> None:
     asked = yaml.safe_load((Path(__file__).parents[2] / "examples" / "transfer.yaml").read_text())
-    plan = parse_dataclass(StudyPlan, asked["study"], "study")
+    plan = parse(StudyPlan, asked["study"], "study")
     assert plan.files_and_limits("de+fr", 2000) == (
         ["wikiann/de.train.conll.gz", "wikineural/fr.train.conll.gz"],
         [5000, 2000],

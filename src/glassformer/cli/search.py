@@ -72,7 +72,7 @@ def search(
     [cyan]glassformer train runs/search/best.yaml --output runs/best[/]
     """
     with spinner("starting"):
-        from glassformer.files.parsing import parse_dataclass
+        from glassformer.files.schema import parse
         from glassformer.runs.folder import read_config
 
     values = read_config(config)
@@ -81,7 +81,7 @@ def search(
             f"{config}: a search needs a section `search` with the settings to vary, such as "
             "search: {space: {training.learning_rate: [1.0e-5, 1.0e-4]}}; to train once: glassformer train"
         )
-    settings = parse_dataclass(SearchConfig, values.pop("search", None) or {}, "search")
+    settings = parse(SearchConfig, values.pop("search", None) or {}, "search")
     settings = replace(settings, trials=options.trials or settings.trials)
     folder = Path(options.output or values.get("output") or "runs/search")
     with notes():

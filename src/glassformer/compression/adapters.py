@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from torch import Tensor, nn
 
@@ -29,13 +30,17 @@ from glassformer.compression.target_modules import INSIDE, TargetModule, repeate
 from glassformer.core.flow import pattern_matches
 from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import ConfigError, nearest
+from glassformer.files.schema import BelowOne, Positive, Schema, at_least
 
 DEFAULT = "default"
 """PEFT's name of adapters that were given none."""
 
 
+Rank = Annotated[int, at_least(1, 10**6, "a whole number from 1 to 1000000")]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AdapterSpec:
+class AdapterSpec(Schema):
     """Hyperparameters of low-rank adapters.
 
     rank: r, of each adapter · alpha: α; the update is scaled by α/r
@@ -47,23 +52,13 @@ class AdapterSpec:
     Raises: ConfigError: a value out of range.
     """
 
-    rank: int = 8
-    alpha: float = 16.0
-    dropout: float = 0.0
+    rank: Rank = 8
+    alpha: Positive = 16.0
+    dropout: BelowOne = 0.0
     target_modules: tuple[str, ...] = ("q", "v")
     modules_to_save: tuple[str, ...] = ()
-    rank_pattern: dict[str, int] = field(default_factory=dict)
-    alpha_pattern: dict[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for rank in (self.rank, *self.rank_pattern.values()):
-            if not 1 <= rank <= 10**6:
-                raise ConfigError(f"rank is {rank}; it must be a whole number from 1 to 1000000")
-        for alpha in (self.alpha, *self.alpha_pattern.values()):
-            if not 0 < alpha < float("inf"):
-                raise ConfigError(f"alpha is {alpha}; it must be a number above 0")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {self.dropout}; it must be from 0 up to, but not including, 1")
+    rank_pattern: dict[str, Rank] = field(default_factory=dict)
+    alpha_pattern: dict[str, Positive] = field(default_factory=dict)
 
     def of_target(self, name: str) -> tuple[int, float]:
         """Rank and alpha of a target module."""

@@ -46,7 +46,7 @@ from glassformer.data.views import ColumnSubset, ConcatenatedRows
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import error_reason, safe_repr
 from glassformer.files.atomic import new_file
-from glassformer.files.parsing import convert
+from glassformer.files.schema import convert
 
 __all__ = ["Row", "RowSequence", "Source", "read_rows", "write_rows"]
 

@@ -20,7 +20,7 @@ from typing import Any
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import file_sha256, read_json_object, read_lines, safe_repr
 from glassformer.files.atomic import disk_errors, remove_folder, removed_on_failure, write_json
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.schema import parse
 
 CARD, FACTS, SUMS = "README.md", "version.json", "SHA256SUMS"
 REMEDY = "take an intact copy, or make a new version"
@@ -108,7 +108,7 @@ def _facts(path: Path, summed: Set[str]) -> dict[str, Any]:
     """What `version.json` says. Raises: DataError: something else than `write_version` writes, or other files."""
     facts = read_json_object(path, DataError)
     try:
-        named = set(parse_dataclass(VersionFacts, facts).files)
+        named = set(parse(VersionFacts, facts).files)
     except ConfigError as problem:
         raise DataError(f"{path}: {problem}; {REMEDY}") from None
     if other := sorted(named - summed):

@@ -22,7 +22,8 @@ from glassformer.evaluation.groups import MetricsByGroup, group_names, metrics_b
 from glassformer.evaluation.remarks import beaten_by, distinct_metrics, equal_metrics
 from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import write_json
-from glassformer.files.parsing import nan_from_null, null_for_nan, parse_dataclass
+from glassformer.files.json_values import nan_from_null, null_for_nan
+from glassformer.files.schema import parse
 from glassformer.pages import html_table, text_table
 from glassformer.progress import with_bar
 from glassformer.runs.folder import describe_environment
@@ -212,7 +213,7 @@ class EvaluationReport:
         """Raises: ConfigError: no report, or one of another version."""
         if not isinstance(values, Mapping) or values.get("format") != FORMAT:
             raise ConfigError(f"this is no report of format {FORMAT}; evaluate the model again")
-        report = parse_dataclass(cls, nan_from_null(values))
+        report = parse(cls, nan_from_null(values))
         if type(report.data.get("rows")) is not int:
             raise ConfigError(f"data.rows is {safe_repr(report.data.get('rows'))}; it must be a whole number")
         if report.metric not in report.metrics:

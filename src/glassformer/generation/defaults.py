@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import Field
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from glassformer.audio.languages import CODES
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
+from glassformer.files.schema import check
 from glassformer.generation.filters import Filter, allow_only, suppress
 
 if TYPE_CHECKING:
@@ -146,23 +146,24 @@ class GenerationDefaults:
         value = self._generation.get(key)
         return self._config.get(key) if value is None else value
 
-    def warn_of_unread(self, options: Iterable[Field[Any]], read: set[str]) -> None:
+    def warn_of_unread(self, options: Mapping[str, Any], read: set[str]) -> None:
         """Warn of values that a call does not read and that none could, such as a temperature "hot".
 
-        Args: options: the fields of `GenerationOptions` · read: names of those that the call reads, or gives
+        Args: options: the type of each field of `GenerationOptions` · read: those that the call reads, or gives
         """
         read = {*read, *OF_THE_MODEL, "min_new_tokens", "min_length"}
         if not read & {"max_new_tokens", "max_length"}:
             read |= {"max_new_tokens", "max_length"}
-        for option in options:
-            name, value = option.name, self.get(option.name)
+        for name, hint in options.items():
+            value = self.get(name)
             off = value is None or (not value and not isinstance(value, (int, float)))  # such as an empty list
-            if not off and name not in read and not option.metadata["test"](value):
-                warnings.warn(
-                    f"{self.file_of(name)}{name} is {safe_repr(value)}, and this call does not read it; it must be "
-                    f"{option.metadata['allowed']}",
-                    stacklevel=6,
-                )
+            if off or name in read:
+                continue
+            try:
+                check(hint, value, f"{self.file_of(name)}{name}")
+            except ConfigError as error:
+                unread = str(error).replace("; it must", ", and this call does not read it; it must")
+                warnings.warn(unread, stacklevel=6)
 
     def file_of(self, key: str) -> str:
         """The file that `get` reads a value from, as an error begins."""

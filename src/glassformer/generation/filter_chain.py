@@ -9,9 +9,9 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError
 from glassformer.generation import cutoffs, filters
-from glassformer.generation import option_values as values
 from glassformer.generation.constrain import Constraint, grammar_of
 from glassformer.generation.filters import Filter
+from glassformer.generation.option_types import as_biases
 from glassformer.generation.options import GenerationOptions, as_texts
 from glassformer.generation.scorer import shallow_fusion
 
@@ -39,7 +39,7 @@ def logit_filters(
         if weight
     ]
     if options.sequence_bias:
-        result.append(filters.bias_words(dict(values.as_biases(options.sequence_bias))))
+        result.append(filters.bias_words(dict(as_biases(options.sequence_bias))))
     if options.encoder_repetition_penalty not in (None, 1):
         reward = 1 / float(options.encoder_repetition_penalty or 1)
         result.append(filters.repetition_penalty(reward, source=prompts if source is None else source))

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import safe_repr
-from glassformer.generation import option_values as values
-from glassformer.generation.filters import Filter
-from glassformer.generation.option_values import option, without_foreign
-from glassformer.generation.scorer import Scorer
-from glassformer.models import Network
+from glassformer.files.schema import Allowed, above, at_least, check, field_types
+from glassformer.generation.option_types import (
+    LARGEST,
+    AllowedTokens,
+    AtLeastOne,
+    AtLeastZero,
+    Biases,
+    Cutoff,
+    Decay,
+    DraftModel,
+    Filters,
+    Penalty,
+    Probability,
+    Scorers,
+    Seed,
+    StoppingCriteria,
+    Temperature,
+    Text,
+    Texts,
+    Token,
+    TokenList,
+    Tokens,
+    Words,
+    tokens_in,
+    without_foreign,
+)
 
 if TYPE_CHECKING:
     from glassformer.generation.defaults import GenerationDefaults
@@ -85,93 +103,72 @@ class GenerationOptions:
         use_cache: cache keys and values between steps; the same tokens either way, faster
     """
 
-    max_new_tokens: int | None = values.integer_from(0)
-    max_length: int | None = values.integer_from(1)
-    min_new_tokens: int | None = values.integer_from(0)
-    min_length: int | None = values.integer_from(0)
-    max_time: float | None = values.number("a number of seconds above 0", lambda x: x > 0)
-    eos_token_id: int | Sequence[int] | None = values.tokens()
-    stop_strings: str | Sequence[str] | None = values.texts()
-    truncation: bool | str | None = option(
-        "True, False, 'left' or 'right'", lambda x: isinstance(x, bool) or x in ("left", "right")
-    )
-    stopping_criteria: Sequence[Callable[[Tensor, Any], Any]] | None = values.callables("(ids, scores) → ended")
+    max_new_tokens: AtLeastZero | None = None
+    max_length: AtLeastOne | None = None
+    min_new_tokens: AtLeastZero | None = None
+    min_length: AtLeastZero | None = None
+    max_time: Annotated[float, above(0, words="a number of seconds above 0")] | None = None
+    eos_token_id: Tokens | None = None
+    stop_strings: Texts | None = None
+    truncation: Annotated[bool | Literal["left", "right"], Allowed("True, False, 'left' or 'right'")] | None = None
+    stopping_criteria: StoppingCriteria | None = None
 
-    forced_bos_token_id: int | None = values.token()
-    forced_eos_token_id: int | Sequence[int] | None = values.tokens()
-    bos_token_id: int | None = values.token()
-    pad_token_id: int | None = values.token()
-    decoder_start_token_id: int | None = values.token()
-    language: str | None = option(
-        "a language's code or English name, such as 'en'", lambda x: isinstance(x, str) and bool(x)
-    )
-    task: str | None = option("'transcribe' or 'translate'", lambda x: x in ("transcribe", "translate"))
+    forced_bos_token_id: Token | None = None
+    forced_eos_token_id: Tokens | None = None
+    bos_token_id: Token | None = None
+    pad_token_id: Token | None = None
+    decoder_start_token_id: Token | None = None
+    language: Annotated[str, Allowed("a language's code or English name, such as 'en'", bool)] | None = None
+    task: Annotated[Literal["transcribe", "translate"], Allowed("'transcribe' or 'translate'")] | None = None
 
-    repetition_penalty: float | None = values.number("a number above 0; 1 changes nothing", lambda x: x >= 1e-30)
-    no_repeat_ngram_size: int | None = values.integer_from(0)
-    encoder_no_repeat_ngram_size: int | None = values.integer_from(0)
-    bad_words_ids: Sequence[Sequence[int]] | None = option(
-        "a list of words, each a list of token ids, none of them empty",
-        values.are_words,
-    )
-    bad_words: str | Sequence[str] | None = values.texts()
-    encoder_repetition_penalty: float | None = values.number("a number above 0", lambda x: x >= 1e-30)
-    sequence_bias: Any = option("words with a bias each: {(token, …): number}", values.are_biases)
-    renormalize_logits: bool = values.boolean(False)
-    exponential_decay_length_penalty: Sequence[float] | None = option("a pair (start, factor)", values.is_decay)
-    suppress_tokens: Sequence[int] | None = option("a list of token ids", values.are_ids)
-    begin_suppress_tokens: Sequence[int] | None = option("a list of token ids", values.are_ids)
-    logits_processor: Sequence[Filter] | None = values.callables("(ids, logits) → logits")
-    prefix_allowed_tokens_fn: Callable[[int, Tensor], list[int]] | None = option(
-        "a function (number of the prompt, ids) → allowed token ids", callable
-    )
+    repetition_penalty: Penalty | None = None
+    no_repeat_ngram_size: AtLeastZero | None = None
+    encoder_no_repeat_ngram_size: AtLeastZero | None = None
+    bad_words_ids: Words | None = None
+    bad_words: Texts | None = None
+    encoder_repetition_penalty: Penalty | None = None
+    sequence_bias: Biases | None = None
+    renormalize_logits: bool = False
+    exponential_decay_length_penalty: Decay | None = None
+    suppress_tokens: TokenList | None = None
+    begin_suppress_tokens: TokenList | None = None
+    logits_processor: Filters | None = None
+    prefix_allowed_tokens_fn: AllowedTokens | None = None
 
-    regex: str | None = option("a regular expression", lambda x: isinstance(x, str))
-    json_schema: Mapping[str, Any] | str | None = option(
-        "a JSON schema: a dict, or JSON text", lambda x: isinstance(x, (str, Mapping))
-    )
-    choices: Sequence[str] | None = option(
-        "a list of texts, none of them empty", lambda x: not isinstance(x, str) and values.are_texts(x)
-    )
-    scorers: Sequence[tuple[Scorer, float]] | None = option(
-        "a list of pairs (a scorer, its weight)", values.are_scorers
-    )
+    regex: Annotated[str, Allowed("a regular expression")] | None = None
+    json_schema: Annotated[Mapping[Any, Any] | str, Allowed("a JSON schema: a dict, or JSON text")] | None = None
+    choices: Annotated[Sequence[Text], Allowed("a list of texts, none of them empty", len)] | None = None
+    scorers: Scorers | None = None
 
-    do_sample: bool = values.boolean(False)
-    temperature: float | None = values.number(
-        "a number above 0; 1 changes nothing, and do_sample=False takes the most likely token",
-        lambda x: x >= 1e-30,
-    )
-    top_k: int | None = option("a whole number from 1 up, or 0 to keep all tokens", lambda x: values.is_integer(x, 0))
-    top_p: float | None = values.probability()
-    min_p: float | None = values.number("a number from 0 to 1; 0 keeps all tokens", lambda x: 0 <= x <= 1)
-    typical_p: float | None = values.probability()
-    epsilon_cutoff: float | None = values.cutoff()
-    eta_cutoff: float | None = values.cutoff()
-    seed: int | None = option("a whole number", lambda x: values.is_integer(x, -(2**63), 2**63))
+    do_sample: bool = False
+    temperature: Temperature | None = None
+    top_k: Annotated[int, at_least(0, LARGEST, "a whole number from 1 up, or 0 to keep all tokens")] | None = None
+    top_p: Probability | None = None
+    min_p: Annotated[float, at_least(0.0, 1.0, "a number from 0 to 1; 0 keeps all tokens")] | None = None
+    typical_p: Probability | None = None
+    epsilon_cutoff: Cutoff | None = None
+    eta_cutoff: Cutoff | None = None
+    seed: Seed | None = None
 
-    num_beams: int = values.integer_from(1, 1)
-    length_penalty: float | None = values.number(
-        "a number from -10 to 10; 0 compares sums of log-probabilities", lambda x: abs(x) <= 10
-    )
-    early_stopping: bool | str | None = option("True, False or 'never'", lambda x: isinstance(x, bool) or x == "never")
-    num_beam_groups: int = values.integer_from(1, 1)
-    diversity_penalty: float | None = values.number("a number from 0 up", lambda x: x >= 0)
+    num_beams: AtLeastOne = 1
+    length_penalty: (
+        Annotated[float, at_least(-10.0, 10.0, "a number from -10 to 10; 0 compares sums of log-probabilities")] | None
+    ) = None
+    early_stopping: Annotated[bool | Literal["never"], Allowed("True, False or 'never'")] | None = None
+    num_beam_groups: AtLeastOne = 1
+    diversity_penalty: Annotated[float, at_least(0.0, 1e30, "a number from 0 up")] | None = None
 
-    penalty_alpha: float | None = values.number("a number from 0 to 1; 0 is greedy search", lambda x: 0 <= x <= 1)
+    penalty_alpha: Annotated[float, at_least(0.0, 1.0, "a number from 0 to 1; 0 is greedy search")] | None = None
 
-    prompt_lookup_num_tokens: int | None = values.integer_from(1)
-    max_matching_ngram_size: int | None = values.integer_from(1)
-    assistant_model: Any = option(
-        "a smaller Model of the same vocabulary: glassformer.load(…)",
-        lambda x: isinstance(getattr(x, "network", None), Network),
-    )
-    num_assistant_tokens: int | None = values.integer_from(1)
+    prompt_lookup_num_tokens: AtLeastOne | None = None
+    max_matching_ngram_size: AtLeastOne | None = None
+    assistant_model: DraftModel | None = None
+    num_assistant_tokens: AtLeastOne | None = None
 
-    num_return_sequences: int = values.integer_from(1, 1)
-    return_scores: bool = values.boolean(False)
-    top: int = values.integer_from(0, 0)
-    use_cache: bool = values.boolean(True)
+    num_return_sequences: AtLeastOne = 1
+    return_scores: bool = False
+    top: AtLeastZero = 0
+    use_cache: bool = True
 
     @classmethod
     def resolve(cls, given: Mapping[str, Any], defaults: GenerationDefaults) -> GenerationOptions:
@@ -189,7 +186,7 @@ class GenerationOptions:
         from_files = {name: value for name, value in from_files.items() if value is not None}
         for name, value in from_files.items():
             check_value(name, value, defaults.vocabulary, defaults.file_of(name))
-        defaults.warn_of_unread(fields(cls), {*explicit, *inherited})
+        defaults.warn_of_unread(field_types(cls), {*explicit, *inherited})
         return cls(**explicit, **from_files)
 
     def new_tokens(self, prompt_length: int, defaults: GenerationDefaults, room: int | None = None) -> tuple[int, int]:
@@ -251,10 +248,8 @@ def check_value(name: str, value: Any, vocabulary: int, where: str = "") -> None
     Args: where: prefix of the message
     Raises: ConfigError: the value is invalid, or names a token outside the vocabulary.
     """
-    rule = GenerationOptions.__dataclass_fields__[name].metadata
-    if not rule["test"](value):
-        raise ConfigError(f"{where}{name} is {safe_repr(value)}; it must be {rule['allowed']}")
-    for token in values.tokens_in(name, value):
+    check(field_types(GenerationOptions)[name], value, f"{where}{name}")
+    for token in tokens_in(name, value):
         if token >= vocabulary:
             raise ConfigError(f"{where}{name} names the token {token}; allowed: 0 to {vocabulary - 1}")
 

@@ -28,7 +28,7 @@ from typing import Any
 from glassformer.errors import ConfigError, DataError, GlassformerError, nearest
 from glassformer.files import append_handle, error_reason, max_unpacked_bytes, read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.schema import parse
 from glassformer.hub.find import connections_off
 from glassformer.progress import progress_bar
 
@@ -100,7 +100,7 @@ def catalogue(path: Path = CATALOGUE) -> dict[str, DataSet]:
     import yaml
 
     entries = yaml.safe_load(path.read_text("utf-8"))
-    return {name: parse_dataclass(DataSet, {"name": name, **entry}, name) for name, entry in entries.items()}
+    return {name: parse(DataSet, {"name": name, **entry}, name) for name, entry in entries.items()}
 
 
 def find_data_set(name: str) -> DataSet:

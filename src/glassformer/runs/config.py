@@ -9,26 +9,40 @@ training: {epochs: 3, learning_rate: 3e-5}
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from glassformer.compression.adapters import AdapterSpec
 from glassformer.data.rows import RowSequence, files_of, read_rows
 from glassformer.data.views import RelabelledRows
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
-from glassformer.files.parsing import convert, keyword_types, parse_dataclass
+from glassformer.files.schema import (
+    BelowOne,
+    Count,
+    NonNegative,
+    NonNegativeInt,
+    Positive,
+    Schema,
+    Seed,
+    above,
+    at_least,
+    convert,
+    keyword_types,
+    parse,
+)
 from glassformer.tasks.base import Task, task_class, task_name
 
 ScheduleName = Literal["constant", "linear", "cosine", "inverse-sqrt", "noam"]
+HeldOutShare = Annotated[float, above(0, 1, "a share between 0 and 1, or a file")]
+RowLimit = Annotated[int, at_least(1, words="a number of rows from 1 up")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
+class TrainingOptions(Schema):
     """Hyperparameters and settings of `Trainer`. A step is one update of the weights, in any number of micro-batches.
 
     epochs, steps: length of the training; `steps` wins, `epochs` may be a fraction. None of both = 3 epochs, or for few
@@ -58,62 +72,39 @@ class TrainingOptions:
     Raises: ConfigError: an invalid value.
     """
 
-    epochs: float | None = None
-    steps: int | None = None
-    batch_size: int = 32
-    batch_tokens: int | None = None
-    micro_batch_tokens: int | None = None
-    micro_batch_size: int | None = None
-    learning_rate: float = 5e-5
+    epochs: Positive | None = None
+    steps: Count | None = None
+    batch_size: Count = 32
+    batch_tokens: Count | None = None
+    micro_batch_tokens: Count | None = None
+    micro_batch_size: Count | None = None
+    learning_rate: Annotated[float, above(0, words="a number above 0, such as 5e-5")] = 5e-5
     schedule: ScheduleName = "linear"
-    warmup: float = 0.1
-    floor: float = 0.0
+    warmup: Annotated[float, at_least(0.0, words="a number of steps, or a share of them below 1")] = 0.1
+    floor: BelowOne = 0.0
     optimizer: Literal["adamw", "adafactor"] = "adamw"
-    weight_decay: float = 0.01
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    clip: float | None = 1.0
+    weight_decay: NonNegative = 0.01
+    beta1: BelowOne = 0.9
+    beta2: BelowOne = 0.999
+    epsilon: Annotated[float, above(0, 1)] = 1e-8
+    clip: Annotated[float | None, above(0, words="a number above 0, or null for none")] = 1.0
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    label_smoothing: float = 0.0
+    label_smoothing: BelowOne = 0.0
     gradient_checkpointing: bool = False
     offload: bool = False
     shuffle: bool = True
-    seed: int = 0
-    validate_every: int | None = None
-    save_every: int | None = None
-    keep: int = 2
-    training_sample: int = 0
+    seed: Seed = 0
+    validate_every: Count | None = None
+    save_every: Count | None = None
+    keep: Count = 2
+    training_sample: NonNegativeInt = 0
     metric: str | None = None
-    patience: int | None = None
-    log_every: int | None = None
-    max_skipped: int = 3
-    max_failed_saves: int = 3
+    patience: Count | None = None
+    log_every: Count | None = None
+    max_skipped: Count = 3
+    max_failed_saves: Count = 3
     deterministic: bool = False
     dry_run: bool = False
-
-    def __post_init__(self) -> None:
-        counts = (
-            "steps batch_size batch_tokens micro_batch_tokens micro_batch_size validate_every save_every keep "
-            "patience log_every max_skipped max_failed_saves"
-        )
-        whole = "a whole number from 1 to 1e15"
-        self._require(counts, lambda x: x is None or (isinstance(x, int) and 1 <= x <= 10**15), whole)
-        self._require("training_sample", lambda x: isinstance(x, int) and x >= 0, "a whole number from 0 up")
-        self._require("epochs", lambda x: x is None or 0 < x < math.inf, "a number above 0")
-        self._require("learning_rate", lambda x: 0 < x < math.inf, "a number above 0, such as 5e-5")
-        self._require("warmup", lambda x: 0 <= x < math.inf, "a number of steps, or a share of them below 1")
-        self._require("seed", lambda x: 0 <= x < 2**32, "a whole number from 0 to 4294967295")
-        self._require("clip", lambda x: x is None or 0 < x < math.inf, "a number above 0, or null for none")
-        self._require("weight_decay", lambda x: 0 <= x < math.inf, "a number from 0 up")
-        self._require("epsilon", lambda x: 0 < x < 1, "a number between 0 and 1")
-        shares = "a number from 0 up to, but not including, 1"
-        self._require("floor label_smoothing beta1 beta2", lambda x: 0 <= x < 1, shares)
-
-    def _require(self, names: str, holds: Callable[[Any], bool], allowed: str) -> None:
-        for name in names.split():
-            if not holds(value := getattr(self, name)):
-                raise ConfigError(f"{name} is {safe_repr(value)}; it must be {allowed}")
 
 
 _FINE_TUNING = {"weight_decay": 0.01, "schedule": "linear", "warmup": 0.1}
@@ -158,7 +149,7 @@ def preset(name: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(Schema):
     """The training and validation data.
 
     fetch: data sets of `glassformer data list` that the files are of, by name: emotion/train.txt.gz
@@ -178,7 +169,7 @@ class DataConfig:
     train: str | list[str]
     fetch: str | list[str] = field(default_factory=list)
     folder: str | None = None
-    validation: str | list[str] | float | None = None
+    validation: str | list[str] | HeldOutShare | None = None
     held_out: Literal["drawn", "last"] = "drawn"
     columns: dict[str, str] = field(default_factory=dict)
     ignore: list[str] = field(default_factory=list)
@@ -187,7 +178,7 @@ class DataConfig:
     rename: dict[str, str] = field(default_factory=dict)
     groups: str | None = None
     without_leaks: bool = False
-    limit: int | list[int | None] | None = None
+    limit: list[RowLimit | None] | RowLimit | None = None
     cache: bool = False
 
     @property
@@ -236,7 +227,7 @@ class DataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenizerConfig:
+class TokenizerConfig(Schema):
     """A tokenizer to train on the training rows, before the model: see `train_tokenizer`."""
 
     size: int = 8_000
@@ -248,7 +239,7 @@ class TokenizerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
+class RunConfig(Schema):
     """The whole configuration of a run.
 
     model: a folder or a name on the Hub · scratch: random initial weights instead: a published name (`glassformer
@@ -277,7 +268,7 @@ class RunConfig:
     device: str = "cpu"
     sharded: bool = False
 
-    def __post_init__(self) -> None:
+    def validate(self) -> None:
         kind = task_class(self.task)  # there is such a task
         if (self.model is None) == (self.scratch is None):
             raise ConfigError("give either model, for its weights, or scratch, for random ones")
@@ -286,14 +277,10 @@ class RunConfig:
                 "a model from scratch needs a tokenizer: the folder of one (glassformer tokenizer train), or "
                 "{size: 5000} to train one on the training rows"
             )
-        if isinstance(self.data.validation, float) and not 0 < self.data.validation < 1:
-            raise ConfigError(f"data.validation is {self.data.validation}; it is a share between 0 and 1, or a file")
         if self.data.validation_format and isinstance(self.data.validation, float | None):
             raise ConfigError("data.validation_format is for files, and data.validation names none")
-        limits = self.data.limit if isinstance(self.data.limit, list) else [self.data.limit]
-        if any(size is not None and size < 1 for size in limits):
-            raise ConfigError(f"data.limit is {self.data.limit}; it is a number of rows from 1 up")
-        if isinstance(self.data.limit, list) and len(limits) != len(as_list(self.data.train)):
+        limits = self.data.limit
+        if isinstance(limits, list) and len(limits) != len(as_list(self.data.train)):
             raise ConfigError(
                 f"data.limit has {len(limits)} numbers, and data.train names {len(as_list(self.data.train))} files; "
                 "give one for each"
@@ -318,7 +305,7 @@ def parse_config(values: Mapping[str, Any]) -> RunConfig:
             merged[key] = {**defaults, **explicit}
     if isinstance(merged.get("task"), str):
         merged["task"] = task_name(merged["task"])
-    return parse_dataclass(RunConfig, merged)
+    return parse(RunConfig, merged)
 
 
 def config_yaml(config: RunConfig) -> str:

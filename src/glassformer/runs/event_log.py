@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 from glassformer.errors import DataError
 from glassformer.files import append_handle, error_reason, open_regular_file
-from glassformer.files.parsing import json_value
+from glassformer.files.json_values import json_value
 
 NONFINITE = ("nan", "inf", "-inf")
 MAX_LINE_BYTES, CHUNK_BYTES = 16 << 20, 1 << 20

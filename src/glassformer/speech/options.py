@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
-from glassformer.ngram.model import NgramModel
+from glassformer.files.schema import Allowed, Count, NonNegative, NonNegativeInt, Schema, Share, at_least
 
 CONTEXTS = ("window", "sound")
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-
-
-def _number(low: float, high: float) -> Any:
-    return lambda x: isinstance(x, (int, float)) and not isinstance(x, bool) and low <= x <= high
-
-
-def _whole(low: int) -> Any:
-    return lambda x: isinstance(x, int) and not isinstance(x, bool) and x >= low
-
-
-def _optional(test: Any) -> Any:
-    return lambda x: x is None or test(x)
-
-
-def _temperatures(x: Any) -> bool:
-    values = x if isinstance(x, (list, tuple)) else [x]
-    return bool(values) and all(_number(0.0, 10.0)(value) for value in values)
-
-
-def _option(default: Any, allowed: str, test: Any) -> Any:
-    return field(default=default, metadata={"allowed": allowed, "test": test})
-
-
-_TEXT = _optional(lambda x: isinstance(x, str))
-_FLAG = (True, False).__contains__
-_MODEL = _optional(lambda x: hasattr(x, "log_probs"))
+Temperature = Annotated[float, at_least(0.0, 10.0)]
+Temperatures = Annotated[
+    Temperature | Sequence[Temperature], Allowed("a number from 0 to 10, or several", lambda x: x != [])
+]
+LogProbability = Annotated[float, Allowed("a number from 0 down", lambda x: -math.inf < x <= 0, {"maximum": 0})]
+LanguageModel = Annotated[Any, Allowed("an n-gram model, as load_ngram reads it", lambda x: hasattr(x, "log_probs"))]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranscriptionOptions:
+class TranscriptionOptions(Schema):
     """How a recording is transcribed.
 
     language: of the speech, a code or an English name; None = detected in the first window · task: "transcribe", or
@@ -68,38 +49,30 @@ class TranscriptionOptions:
     Source: Radford et al. 2022, section 4.5; the defaults are those of its released command.
     """
 
-    language: str | None = _option(None, "a language code, such as 'en', or an English name", _TEXT)
-    task: str = _option("transcribe", "'transcribe' or 'translate'", ("transcribe", "translate").__contains__)
-    num_beams: int = _option(5, "a whole number from 1 up", _whole(1))
-    patience: float = _option(1.0, "a number from 0.1 to 10", _number(0.1, 10.0))
-    best_of: int = _option(5, "a whole number from 1 up", _whole(1))
-    temperature: float | Sequence[float] = _option(TEMPERATURES, "a number from 0 to 10, or several", _temperatures)
-    compression_ratio_threshold: float | None = _option(2.4, "a number above 0, or None", _optional(_number(0.0, 1e9)))
-    logprob_threshold: float | None = _option(-1.0, "a number, or None", _optional(_number(-1e9, 0.0)))
-    no_speech_threshold: float | None = _option(0.6, "a number from 0 to 1, or None", _optional(_number(0.0, 1.0)))
-    condition_on_previous_text: bool = _option(True, "True or False", _FLAG)
-    initial_prompt: str | None = _option(None, "a text", _TEXT)
-    timestamps: bool = _option(True, "True or False", _FLAG)
-    word_timestamps: bool = _option(False, "True or False", _FLAG)
-    audio_context: str = _option("window", "'window' or 'sound'", CONTEXTS.__contains__)
-    batch_size: int | None = _option(None, "a whole number from 1 up, or None", _optional(_whole(1)))
-    voice_filter: bool | None = _option(None, "True, False or None", _optional(_FLAG))
-    like_openai: bool = _option(False, "True or False", _FLAG)
-    seed: int = _option(0, "a whole number from 0 up", _whole(0))
-    language_model: NgramModel | None = _option(None, "an n-gram model, as load_ngram reads it", _MODEL)  # noqa: RUF009 # a field
-    alpha: float = _option(0.5, "a number from 0 to 100", _number(0.0, 100.0))
-    beta: float = _option(0.0, "a number from -100 to 100", _number(-100.0, 100.0))
-    rescore: bool = _option(False, "True or False", _FLAG)
+    language: Annotated[str | None, Allowed("a language code, such as 'en', or an English name", bool)] = None
+    task: Literal["transcribe", "translate"] = "transcribe"
+    num_beams: Count = 5
+    patience: Annotated[float, at_least(0.1, 10.0)] = 1.0
+    best_of: Count = 5
+    temperature: Temperatures = TEMPERATURES
+    compression_ratio_threshold: NonNegative | None = 2.4
+    logprob_threshold: LogProbability | None = -1.0
+    no_speech_threshold: Share | None = 0.6
+    condition_on_previous_text: bool = True
+    initial_prompt: str | None = None
+    timestamps: bool = True
+    word_timestamps: bool = False
+    audio_context: Literal["window", "sound"] = "window"
+    batch_size: Count | None = None
+    voice_filter: bool | None = None
+    like_openai: bool = False
+    seed: NonNegativeInt = 0
+    language_model: LanguageModel | None = None
+    alpha: Annotated[float, at_least(0.0, 100.0)] = 0.5
+    beta: Annotated[float, at_least(-100.0, 100.0)] = 0.0
+    rescore: bool = False
 
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            try:
-                valid = each.metadata["test"](value)
-            except TypeError:  # an unhashable value
-                valid = False
-            if not valid:
-                raise ConfigError(f"{each.name} is {safe_repr(value)}; it must be {each.metadata['allowed']}")
+    def validate(self) -> None:
         if self.rescore and (self.language_model is None or self.num_beams == 1):
             raise ConfigError(
                 "rescore lets a language model choose among the texts of a beam search: give language_model, and "

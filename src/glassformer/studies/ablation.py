@@ -29,7 +29,7 @@ from glassformer.evaluation.evaluate import PREDICTIONS, evaluate, file_names
 from glassformer.evaluation.runs import load_trained_model, open_run
 from glassformer.files import read_json_object
 from glassformer.files.atomic import atomic_file, write_json
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.schema import parse
 from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.ngram.store import save_ngram
 from glassformer.runs.config import RunConfig
@@ -135,7 +135,7 @@ def parse_ablation(values: Mapping[str, Any], output: str | None = None, folder:
     """
     merged = dict(values)
     section = merged.pop("study", None) or {}
-    plan = parse_dataclass(AblationPlan, {**section, "language_model": section.get("language_model") or {}}, "study")
+    plan = parse(AblationPlan, {**section, "language_model": section.get("language_model") or {}}, "study")
     if not plan.test_sets:
         raise ConfigError("study.test_sets names no test set; give one, such as test_sets: {test: test.csv}")
     base = base_config(merged, output, folder)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.files.atomic import write_json
-from glassformer.files.parsing import json_value
+from glassformer.files.json_values import json_value
 from glassformer.pages import html_table, text_table, write_page
 from glassformer.studies.overlap import PartOverlap
 from glassformer.tasks.metrics.metric import BootstrapSums, Interval, differences, intervals

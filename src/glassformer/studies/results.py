@@ -17,7 +17,7 @@ from typing import Any
 
 from glassformer.evaluation.compare.seeds import mean_of
 from glassformer.files.atomic import write_json
-from glassformer.files.parsing import json_value
+from glassformer.files.json_values import json_value
 from glassformer.pages import html_table, text_table, write_page
 from glassformer.tasks.metrics.metric import Interval
 

@@ -26,7 +26,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport, evaluate
 from glassformer.evaluation.runs import TrainedRun, open_run
 from glassformer.files import safe_repr
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.schema import parse
 from glassformer.runs.config import RunConfig
 from glassformer.runs.data import drop_leaked_rows, sample_rows
 from glassformer.runs.folder import MODEL, seed_folder
@@ -146,7 +146,7 @@ def parse_study(values: Mapping[str, Any], output: str | None = None, folder: st
     Raises: ConfigError: an invalid key or value.
     """
     merged = dict(values)
-    plan = parse_dataclass(StudyPlan, merged.pop("study", None) or {}, "study")
+    plan = parse(StudyPlan, merged.pop("study", None) or {}, "study")
     data = merged.get("data") or {}
     if not isinstance(data, Mapping):
         raise ConfigError(f"data: expected names and values, got {safe_repr(data)}")

@@ -16,7 +16,7 @@ from glassformer.data.json_rows import parse_json
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import open_regular_file, safe_repr
 from glassformer.files.atomic import atomic_file
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.schema import parse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ def read_predictions(path: Path) -> list[Prediction]:
     with stream:
         for number, line in enumerate(stream, start=1):
             try:
-                predictions.append(parse_dataclass(Prediction, parse_json(line.decode("utf-8"))))
+                predictions.append(parse(Prediction, parse_json(line.decode("utf-8"))))
             except (ValueError, RecursionError, ConfigError) as error:
                 raise DataError(f"{path}: line {number} is no prediction: {safe_repr(str(error))}") from error
     return predictions

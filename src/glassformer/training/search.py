@@ -23,7 +23,7 @@ import numpy as np
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, import_optional, nearest
 from glassformer.files import error_reason, safe_repr
-from glassformer.files.parsing import json_value
+from glassformer.files.json_values import json_value
 from glassformer.runs.event_log import EventLog
 from glassformer.training.callbacks import Callback, TrainingStopped
 from glassformer.training.gradients import is_out_of_memory

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import DataError
-from glassformer.files.parsing import json_value
+from glassformer.files.json_values import json_value
 from glassformer.pages import html_table, scroll_region
 from glassformer.runs.charts import COLUMNS, number, ticks, y_axis
 from glassformer.runs.curves import chart_page

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
+from glassformer.files.schema import Allowed, at_least, check
 
 FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 """Resampling filters by their number in `resample`, which is Pillow's."""
@@ -18,6 +19,11 @@ MAX_EDGE = 8192
 """In pixels; no published model reads larger images."""
 
 MAX_COLOURS = 65_536
+
+Edge = Annotated[int, at_least(1, MAX_EDGE, f"whole numbers from 1 to {MAX_EDGE}")]
+Number = Annotated[float, Allowed("a number", lambda x: abs(x) < 1e30)]
+Flag = Annotated[bool, Allowed("true or false")]
+FilterNumber = Annotated[int, at_least(0, len(FILTERS) - 1, f"a number from 0 to 5 ({', '.join(FILTERS)})")]
 
 HALF = (0.5, 0.5, 0.5)
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -78,13 +84,11 @@ def read_settings(config: Mapping[str, Any], model_type: str = "") -> Preprocess
 
     def flag(key: str, default: bool) -> bool:
         value = get(key, default)
-        if not isinstance(value, bool):
-            raise _value_error(key, value, "true or false")
-        return value
+        check(Flag, value, f"{_PREFIX}{key}")
+        return bool(value)
 
     resample = get("resample", None)
-    if isinstance(resample, bool) or not isinstance(resample, int) or not 0 <= resample < len(FILTERS):
-        raise _value_error("resample", resample, f"a number from 0 to 5 ({', '.join(FILTERS)})")
+    check(FilterNumber, resample, f"{_PREFIX}resample")
     size = _size("size", get("size", None), square=kind != "clip")
     crop, cropped = get("crop_size", None), flag("do_center_crop", False)
     factor, rescaled = _number("rescale_factor", get("rescale_factor", 1 / 255)), flag("do_rescale", True)
@@ -157,14 +161,12 @@ def _crop(value: Any) -> tuple[int, int]:
 
 
 def _edge(key: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_EDGE:
-        raise _value_error(key, value, f"whole numbers from 1 to {MAX_EDGE}")
-    return value
+    check(Edge, value, f"{_PREFIX}{key}")
+    return int(value)
 
 
 def _number(key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e30:
-        raise _value_error(key, value, "a number")
+    check(Number, value, f"{_PREFIX}{key}")
     return float(value)
 
 

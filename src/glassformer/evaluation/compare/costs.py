@@ -25,7 +25,8 @@ from glassformer.engine.prepare import prepare, unprepare
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.runs import TrainedRun, load_trained_model, open_run
 from glassformer.files import read_json_object
-from glassformer.files.parsing import json_value, parse_dataclass
+from glassformer.files.json_values import json_value
+from glassformer.files.schema import parse
 from glassformer.runs.data import sample_rows
 from glassformer.runs.event_log import event_log_path
 from glassformer.runs.folder import CONFIG, METRICS, MODEL, run_name
@@ -101,9 +102,7 @@ def read_cost(folder: Path) -> Cost:
     for name in ("config", "training", "precision"):
         precision = precision.get(name) if isinstance(precision, dict) else None
     size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
-    return parse_dataclass(
-        Cost, {**values, "seconds": seconds, "steps": steps, "precision": precision, "bytes": size or None}
-    )
+    return parse(Cost, {**values, "seconds": seconds, "steps": steps, "precision": precision, "bytes": size or None})
 
 
 def measure_latency(

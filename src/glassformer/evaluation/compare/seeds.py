@@ -23,7 +23,7 @@ from glassformer.evaluation.evaluate import REPORT, EvaluationReport
 from glassformer.evaluation.runs import TrainedRun, open_run
 from glassformer.files import counted, read_json_object
 from glassformer.files.atomic import write_json
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.schema import parse
 from glassformer.pages import html_table, text_table
 from glassformer.runs.folder import seed_folders
 from glassformer.tasks.metrics.metric import LEVEL, Interval
@@ -213,7 +213,7 @@ class SeedSummary:
         runs = values.get("runs")
         if values.get("format") != FORMAT or not isinstance(runs, list):
             raise ConfigError(f"this is no summary of seeds of format {FORMAT}; evaluate the runs again")
-        return cls(name=str(values.get("name")), runs=[parse_dataclass(SeedRun, run) for run in runs])
+        return cls(name=str(values.get("name")), runs=[parse(SeedRun, run) for run in runs])
 
     def save(self, path: str | Path) -> None:
         write_json(Path(path), self.to_dict())

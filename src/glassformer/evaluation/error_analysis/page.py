@@ -30,7 +30,7 @@ from glassformer.evaluation.error_analysis.errors import (
     label_kind,
 )
 from glassformer.evaluation.evaluate import EvaluationReport
-from glassformer.files.parsing import null_for_nan
+from glassformer.files.json_values import null_for_nan
 from glassformer.pages import html_table, json_script, page, scroll_region, shown_path, shown_place, write_page
 from glassformer.runs.curves import STATIC as PAGE
 from glassformer.tasks.metrics.metric import Interval

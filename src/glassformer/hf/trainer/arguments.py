@@ -10,13 +10,23 @@ from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any
 
 import torch
 
 from glassformer.errors import ConfigError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import check_count
-from glassformer.files.parsing import convert
+from glassformer.files.schema import (
+    Allowed,
+    BelowOne,
+    Count,
+    NonNegative,
+    NonNegativeInt,
+    above,
+    at_least,
+    convert,
+    field_types,
+)
 
 
 class IntervalStrategy(StrEnum):
@@ -70,9 +80,11 @@ INSTEAD = {
 }
 """Options that would change the training and are refused, with what to do."""
 
-COUNTS = ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps")
-NOT_NEGATIVE = ("learning_rate", "weight_decay", "warmup_steps", "max_grad_norm", "seed", "data_seed")
-BELOW_ONE = ("adam_beta1", "adam_beta2", "label_smoothing_factor")
+Finite = Annotated[float, Allowed("a finite number", math.isfinite)]
+Epsilon = Annotated[float, above(0, 1, "a small number above 0, such as 1e-8")]
+WarmupRatio = Annotated[
+    float, at_least(0.0, 1.0, "a share of all steps, from 0 to 1; a number of steps is warmup_steps")
+]
 
 
 class OptimizerNames(StrEnum):
@@ -92,38 +104,38 @@ class _Options:
     """The fields; their defaults are those of the reference library."""
 
     output_dir: str = "trainer_output"
-    num_train_epochs: float = 3.0
+    num_train_epochs: Finite = 3.0
     max_steps: int = -1
-    per_device_train_batch_size: int = 8
-    per_device_eval_batch_size: int = 8
-    gradient_accumulation_steps: int = 1
-    learning_rate: float = 5e-5
-    weight_decay: float = 0.0
-    adam_beta1: float = 0.9
-    adam_beta2: float = 0.999
-    adam_epsilon: float = 1e-8
-    max_grad_norm: float = 1.0
+    per_device_train_batch_size: Count = 8
+    per_device_eval_batch_size: Count = 8
+    gradient_accumulation_steps: Count = 1
+    learning_rate: NonNegative = 5e-5
+    weight_decay: NonNegative = 0.0
+    adam_beta1: BelowOne = 0.9
+    adam_beta2: BelowOne = 0.999
+    adam_epsilon: Epsilon = 1e-8
+    max_grad_norm: NonNegative = 1.0
     optim: str = "adamw_torch"
     lr_scheduler_type: str = "linear"
     lr_scheduler_kwargs: dict[str, Any] | None = None
-    warmup_steps: float = 0
-    warmup_ratio: float = 0.0
-    label_smoothing_factor: float = 0.0
-    seed: int = 42
-    data_seed: int | None = None
+    warmup_steps: NonNegative = 0
+    warmup_ratio: WarmupRatio = 0.0
+    label_smoothing_factor: BelowOne = 0.0
+    seed: NonNegativeInt = 42
+    data_seed: NonNegativeInt | None = None
     bf16: bool = False
     fp16: bool = False
     use_cpu: bool = False
     gradient_checkpointing: bool = False
     dataloader_drop_last: bool = False
     eval_strategy: str = "no"
-    eval_steps: float | None = None
+    eval_steps: Finite | None = None
     eval_on_start: bool = False
     logging_strategy: str = "steps"
-    logging_steps: float = 500
+    logging_steps: Finite = 500
     logging_first_step: bool = False
     save_strategy: str = "steps"
-    save_steps: float = 500
+    save_steps: Finite = 500
     save_total_limit: int | None = None
     load_best_model_at_end: bool = False
     metric_for_best_model: str | None = None
@@ -221,31 +233,13 @@ class TrainingArguments(_Options, metaclass=_Extended):
 
     def _check_numbers(self) -> None:
         """Numbers written as text, as YAML reads 5e-5, become numbers."""
-        for name, hint in get_type_hints(_Options).items():
-            if not {int, float} & {hint, *get_args(hint)} or (value := getattr(self, name)) is None:
-                continue
-            number = convert(hint, value, name)
-            if not math.isfinite(number):
-                raise ConfigError(f"{name} is {value}; it must be a finite number")
-            if isinstance(value, str):
+        for name, hint in field_types(_Options).items():
+            if isinstance(value := getattr(self, name), (int, float, str)) and (
+                isinstance(number := convert(hint, value, name), (int, float)) and isinstance(value, str)
+            ):
                 setattr(self, name, number)
-        for name in COUNTS:
-            check_count(name, getattr(self, name))
         if (workers := self.unused.get("dataloader_num_workers")) is not None:
             check_count("dataloader_num_workers", workers, 0)
-        for name in NOT_NEGATIVE:
-            if (getattr(self, name) or 0) < 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be a number from 0 up")
-        for name in BELOW_ONE:
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be from 0 up to, but not including, 1")
-        if not 0 < self.adam_epsilon < 1:
-            raise ConfigError(f"adam_epsilon is {self.adam_epsilon}; it must be a small number above 0, such as 1e-8")
-        if not 0 <= self.warmup_ratio <= 1:
-            raise ConfigError(
-                f"warmup_ratio is {self.warmup_ratio}; it must be a share of all steps, from 0 to 1; a number of steps "
-                "is warmup_steps"
-            )
         for kind in ("logging", "eval", "save"):
             steps = getattr(self, f"{kind}_steps")
             if getattr(self, f"{kind}_strategy") == "steps" and steps is not None and steps <= 0:

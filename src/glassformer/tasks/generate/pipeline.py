@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError, DataError, UnknownOptionError, neare
 from glassformer.files import safe_repr
 from glassformer.generation.arguments import override
 from glassformer.generation.detokenizer import decode_continuation
-from glassformer.generation.option_values import INSTEAD
+from glassformer.generation.option_types import INSTEAD
 from glassformer.generation.options import GenerationOptions
 from glassformer.model import Model
 from glassformer.tasks.generate.settings import (

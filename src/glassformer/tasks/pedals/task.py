@@ -22,7 +22,7 @@ from glassformer.data.guitar.pedals import check_pedal
 from glassformer.data.splits import sample
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.schema import parse
 from glassformer.model import Model
 from glassformer.models._seq2seq import shift_right
 from glassformer.tasks.base import Baseline, Dataset, Progress
@@ -240,7 +240,7 @@ class NamePedals(RowTask):
 
 def _masks(augmentation: Mapping[str, Any] | None) -> Augmentation:
     """Augmentation of spectrograms. Raises: ConfigError: one that only samples can have, or a value of no such kind."""
-    parsed: Augmentation = parse_dataclass(Augmentation, augmentation or {}, "task_options.augmentation")
+    parsed: Augmentation = parse(Augmentation, augmentation or {}, "task_options.augmentation")
     for field in fields(Augmentation):
         if field.name not in MASKS and getattr(parsed, field.name) != field.default:
             raise ConfigError(

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.errors import ConfigError, DataError
-from glassformer.files.parsing import parse_dataclass
+from glassformer.files.schema import parse
 from glassformer.model import Model
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.transcribe import transcribe
@@ -346,4 +346,4 @@ class Transcribe(RowTask):
 
 def _parsed(kind: type[Any], given: Any, path: str) -> Any:
     """Options of a task as their dataclass."""
-    return given if isinstance(given, kind) else parse_dataclass(kind, given or {}, path)
+    return given if isinstance(given, kind) else parse(kind, given or {}, path)

@@ -1,34 +1,63 @@
-"""What generation options may be: tests of their values, with the words of the error; other libraries' options."""
+"""The types of generation options, with their allowed values; other libraries' options."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
-from typing import Any
+from typing import Annotated, Any
 
-from glassformer.errors import UnknownOptionError, nearest
+from glassformer.errors import ConfigError, UnknownOptionError, nearest
 from glassformer.files import safe_repr
+from glassformer.files.schema import Allowed, at_least, check
+from glassformer.models import Network
 
 LARGEST = 2**31 - 1
 """No number of tokens, beams or steps is larger; what counts them is of 32 bits somewhere."""
 
 
-def is_integer(x: Any, minimum: float = -math.inf, maximum: float = LARGEST) -> bool:
-    return isinstance(x, int) and not isinstance(x, bool) and minimum <= x <= maximum
+def _number(words: str, test: Callable[[float], bool] = lambda x: True, **schema: float) -> Allowed:
+    """Numbers that float32 can hold and compute with; NaN is none."""
+    return Allowed(words, lambda x: abs(x) <= 1e30 and test(x), schema)
 
 
-def is_number(x: Any, largest: float = 1e30) -> bool:
-    """Whether it is a number that float32 can hold, and compute with."""
-    return isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) <= largest  # NaN is not
-
-
-def are_ids(x: Any) -> bool:
-    return isinstance(x, (list, tuple)) and bool(x) and all(is_integer(token, 0) for token in x)
-
-
-def is_decay(x: Any) -> bool:
-    return isinstance(x, (list, tuple)) and len(x) == 2 and is_integer(x[0], 0) and is_number(x[1], 100) and x[1] > 0
+AtLeastOne = Annotated[int, at_least(1, LARGEST, "a whole number from 1 up")]
+AtLeastZero = Annotated[int, at_least(0, LARGEST, "a whole number from 0 up")]
+Token = Annotated[int, Allowed("a token id", lambda x: 0 <= x <= LARGEST, {"minimum": 0})]
+TokenList = Annotated[Sequence[Token], Allowed("a list of token ids", len)]
+Tokens = Annotated[Token | TokenList, Allowed("a token id, or a list of them")]
+Words = Annotated[Sequence[TokenList], Allowed("a list of words, each a list of token ids, none of them empty", len)]
+Text = Annotated[str, Allowed("a text that is not empty", bool)]
+Texts = Annotated[Text | Sequence[Text], Allowed("a text or a list of texts, none of them empty", lambda x: x != [])]
+Number = Annotated[float, _number("a number")]
+Penalty = Annotated[float, _number("a number above 0; 1 changes nothing", lambda x: x >= 1e-30, exclusiveMinimum=0)]
+Probability = Annotated[
+    float,
+    _number("a number above 0 and up to 1; 1 keeps all tokens", lambda x: 0 < x <= 1, exclusiveMinimum=0, maximum=1),
+]
+Cutoff = Annotated[
+    float,
+    _number("a probability below 1; 0 keeps all tokens", lambda x: 0 <= x < 1, minimum=0, exclusiveMaximum=1),
+]
+Temperature = Annotated[
+    float,
+    _number(
+        "a number above 0; 1 changes nothing, and do_sample=False takes the most likely token",
+        lambda x: x >= 1e-30,
+        exclusiveMinimum=0,
+    ),
+]
+Seed = Annotated[int, Allowed("a whole number", lambda x: -(2**63) <= x <= 2**63)]
+Filters = Annotated[Sequence[Callable[..., Any]], Allowed("a list of callables: (ids, logits) → logits")]
+StoppingCriteria = Annotated[Sequence[Callable[..., Any]], Allowed("a list of callables: (ids, scores) → ended")]
+AllowedTokens = Annotated[
+    Callable[..., Any], Allowed("a function (number of the prompt, ids) → allowed token ids", callable)
+]
+DraftModel = Annotated[
+    Any,
+    Allowed(
+        "a smaller Model of the same vocabulary: glassformer.load(…)",
+        lambda x: isinstance(getattr(x, "network", None), Network),
+    ),
+]
 
 
 def tokens_in(name: str, value: Any) -> list[int]:
@@ -45,72 +74,36 @@ def as_biases(x: Any) -> list[tuple[tuple[int, ...], float]]:
     return [(tuple(word), float(bias)) for word, bias in (x.items() if isinstance(x, Mapping) else x)]
 
 
+def is_valid(hint: Any, value: Any) -> bool:
+    """Whether a value is of a type, and allowed."""
+    try:
+        check(hint, value, "")
+    except ConfigError:
+        return False
+    return True
+
+
 def are_biases(x: Any) -> bool:
     pairs = list(x.items()) if isinstance(x, Mapping) else x
     whole = isinstance(pairs, (list, tuple)) and bool(pairs)
     return whole and all(
-        isinstance(p, (list, tuple)) and len(p) == 2 and are_ids(p[0]) and is_number(p[1]) for p in pairs
+        isinstance(p, (list, tuple)) and len(p) == 2 and is_valid(TokenList, p[0]) and is_valid(Number, p[1])
+        for p in pairs
     )
 
 
-def are_words(x: Any) -> bool:
-    return isinstance(x, (list, tuple)) and bool(x) and all(are_ids(word) for word in x)
-
-
-def are_texts(x: Any) -> bool:
-    texts = (x,) if isinstance(x, str) else x
-    return isinstance(texts, (list, tuple)) and bool(texts) and all(isinstance(t, str) and t for t in texts)
+def is_decay(x: Any) -> bool:
+    return len(x) == 2 and is_valid(AtLeastZero, x[0]) and is_valid(Number, x[1]) and 0 < x[1] <= 100
 
 
 def are_scorers(x: Any) -> bool:
     pairs = isinstance(x, (list, tuple)) and all(isinstance(p, (list, tuple)) and len(p) == 2 for p in x)
-    return pairs and all(callable(scorer) and is_number(weight) for scorer, weight in x)
+    return pairs and all(callable(scorer) and is_valid(Number, weight) for scorer, weight in x)
 
 
-def are_callables(x: Any) -> bool:
-    return isinstance(x, (list, tuple)) and all(callable(each) for each in x)
-
-
-def option(allowed: str, test: Callable[[Any], bool], default: Any = None) -> Any:
-    """A field of the options: its allowed values in words, as its error says them, and a test of a value."""
-    return field(default=default, metadata={"allowed": allowed, "test": test})
-
-
-def integer_from(minimum: int, default: int | None = None) -> Any:
-    return option(f"a whole number from {minimum} up", lambda x: is_integer(x, minimum), default)
-
-
-def number(allowed: str, test: Callable[[float], bool] = lambda x: True) -> Any:
-    return option(allowed, lambda x: is_number(x) and test(x))
-
-
-def boolean(default: bool) -> Any:
-    return option("True or False", lambda x: isinstance(x, bool), default)
-
-
-def probability() -> Any:
-    return number("a number above 0 and up to 1; 1 keeps all tokens", lambda x: 0 < x <= 1)
-
-
-def cutoff() -> Any:
-    return number("a probability below 1; 0 keeps all tokens", lambda x: 0 <= x < 1)
-
-
-def texts() -> Any:
-    return option("a text or a list of texts, none of them empty", are_texts)
-
-
-def token() -> Any:
-    return option("a token id", lambda x: is_integer(x, 0))
-
-
-def tokens() -> Any:
-    return option("a token id, or a list of them", lambda x: is_integer(x, 0) or are_ids(x))
-
-
-def callables(form: str) -> Any:
-    return option(f"a list of callables: {form}", are_callables)
-
+Biases = Annotated[Any, Allowed("words with a bias each: {(token, …): number}", are_biases)]
+Decay = Annotated[Sequence[Any], Allowed("a pair (start, factor)", is_decay)]
+Scorers = Annotated[Sequence[Any], Allowed("a list of pairs (a scorer, its weight)", are_scorers)]
 
 INSTEAD = {
     "stream": "model.stream(…) yields pieces of text",
