@@ -147,7 +147,7 @@ class Model(SentenceEncoder, AudioCoder):
                 `streamer`, `return_dict_in_generate`, … (`glassformer.generation.arguments`)
         Returns: a text for a text, a list for several, ids [B, T + new] for ids; with `num_return_sequences` n, the n
             answers to a prompt are adjacent; with `return_scores`, a `Generated`.
-        Raises: DataError: an empty prompt, padding on the right, or no room for so many tokens.
+        Raises: DataError: an empty prompt, padding on the right, or no room for this many tokens.
             ConfigError: unknown options, out of range, or in conflict.
             WeightsError: the logits are NaN. UnsupportedError: the model was loaded for another task.
             Interrupted: by Ctrl-C; `.partial` is what was generated.

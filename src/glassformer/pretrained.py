@@ -120,7 +120,7 @@ class PretrainedModel(AdaptedModule):
             head: a custom head on the bare body: a `core.Head` class, or a function, called with the hidden size D.
                 Its tensors are read from the folder if it was saved with it, else they are randomly initialised.
             overrides: keys of `config.json` to override: {"num_labels": 6, "id2label": None} makes a head for other
-                labels (tensors that do not fit are initialised anew), {"hidden_dropout_prob": 0.0} disables dropout.
+                labels (tensors that do not fit become random), {"hidden_dropout_prob": 0.0} disables dropout.
             dtype: None = the checkpoint's own · device: None = the CPU; "auto" = the accelerator if there is one.
             revision: a branch, tag or commit on the Hub · offline: never open a connection · strict: unused tensors are
                 an error · allow_pickle: also read old pickles, `.bin` and `.pt`, in a sandboxed child process.
@@ -361,4 +361,4 @@ def _read_pooling(folder: Path | None, network: Network) -> PoolingSettings | Pa
     try:
         return read_pooling_settings(folder, network.POOLING)
     except GlassformerError:
-        return folder  # whoever asks for no embeddings can use the model all the same
+        return folder  # without embeddings the model can be used all the same

@@ -288,7 +288,7 @@ class SentenceEncoder(PretrainedModel):
 
 
 def _refuse(pool: Any, device: Any, output_value: str, batch_size: int | None) -> None:
-    """Raises: UnsupportedError, ConfigError: arguments that are said elsewhere here, or are none that there is."""
+    """Raises: UnsupportedError, ConfigError: unknown arguments, or ones that are set elsewhere."""
     if output_value not in ("sentence_embedding", "token_embeddings"):
         raise ConfigError(
             f"output_value is {safe_repr(output_value)}; it must be 'sentence_embedding' or 'token_embeddings'"
@@ -298,7 +298,7 @@ def _refuse(pool: Any, device: Any, output_value: str, batch_size: int | None) -
     if pool is not None:
         raise UnsupportedError("pool= would start processes; one uses all cores already: leave it out")
     if device is not None:
-        raise ConfigError("device= is said once: model.to(device), or load(…, device=…)")
+        raise ConfigError("the device is set by model.to(device), or load(…, device=…)")
 
 
 def _check_precisions(compute: str | None, precision: str) -> None:

@@ -173,7 +173,7 @@ def test_ctrl_c_says_where_it_goes_on(
     monkeypatch.setattr(TranscriptionJob, "run", stopped)
     monkeypatch.setattr(TranscriptionJob, "is_partial", True)
     done = command("transcribe", tiny, kennedy, "--output", tmp_path)
-    assert done.returncode == 130 and "jfk.flac: stopped at 30 s; the same command goes on there" in done.stderr
+    assert done.returncode == 130 and "jfk.flac: stopped at 30 s; the same command continues there" in done.stderr
 
 
 def test_the_view_of_a_sound_is_a_file_too(command: Command, tiny: Path, kennedy: Path, tmp_path: Path) -> None:

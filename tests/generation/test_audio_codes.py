@@ -130,7 +130,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     for call in (lambda: text.continue_codes(codes, 3), lambda: text.convert_codes(codes)):
         with pytest.raises(UnsupportedError, match="reads no codes of several codebooks"):
             call()
-    with pytest.raises(UnsupportedError, match="a decoder of 3 codebooks goes on from a recording: continue_codes"):
+    with pytest.raises(UnsupportedError, match="a decoder of 3 codebooks continues a recording: continue_codes"):
         model.convert_codes(codes)
     with pytest.raises(DataError, match=r"codes are"):
         model_of(PAIRED).convert_codes(torch.cat([codes, codes]))

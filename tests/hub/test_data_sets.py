@@ -74,7 +74,7 @@ def test_files_are_prepared_verified_and_kept(served: HubServer) -> None:
 
 def test_an_interrupted_download_goes_on(served: HubServer, tmp_path: Path) -> None:
     served.repository.faults.append(Fault("cut", at=5, file="rows.txt"))
-    with pytest.raises(DataError, match="goes on where it stopped"):
+    with pytest.raises(DataError, match="which resumes it"):
         fetch_data_set("mine", tmp_path / "data")
     (partial,) = (tmp_path / "data" / "mine").glob(".*.download")
     assert partial.read_bytes() == SOURCES["rows.txt"][:5]

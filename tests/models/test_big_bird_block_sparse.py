@@ -237,7 +237,7 @@ def test_random_blocks_cached_without_gradients_serve_a_training_step() -> None:
 
 @pytest.mark.parametrize("changes", [{"causal": True}, {"window": 3}, {"kv_heads": 1}])
 def test_blocks_say_what_is_seen(changes: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="its blocks determine what is seen"):
+    with pytest.raises(ConfigError, match="its blocks choose the keys"):
         replace(SPEC, **changes)
 
 

@@ -87,7 +87,7 @@ def test_bad_models(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"holds no config\.json"):
         pipeline("text-generation", tmp_path / "empty")
-    with pytest.raises(ConfigError, match="dtype is said when a model is loaded"):
+    with pytest.raises(ConfigError, match="dtype is an option of load"):
         pipeline("text-generation", glassformer.load(gpt2), dtype="float32")
     with pytest.raises(UnsupportedError, match="loaded for 'feature-extraction'; for 'text-generation' load it with"):
         pipeline("text-generation", glassformer.load(gpt2, task="embed"))

@@ -108,7 +108,7 @@ class Waveform:
         x → (x - mean(x)) / √(variance(x) + 1e-7)
 
     normalised: whether to normalise · masked: return an attention mask · padding_value: of padding samples
-    multiple: pad to a multiple of so many samples, as the frames of a codec are
+    multiple: pad to a multiple of this many samples, as the frames of a codec are
     channels: 1, or 2 of stereo · chunk: samples of a chunk of a codec, and from one to the next; pad to whole ones
     Source: Baevski et al. 2020 (wav2vec 2.0), section 4.2.
     Differs: the reference library, where it gives no mask, computes mean and variance over a recording and its padding

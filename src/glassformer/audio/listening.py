@@ -71,7 +71,7 @@ class AttentionOverTime:
 
 @dataclass(frozen=True, eq=False)
 class Sound:
-    """A sound, and what is seen beside it.
+    """A sound, with the notes and codes that are drawn next to it.
 
     name: short, such as "before" · samples: floats of full scale 1, more is clipped. [samples]
     codes: of a codec; the same number in a row is the same code. [K, T] · frame_rate_hz: frames of them a second

@@ -97,7 +97,7 @@ class AudioProcessor:
         Args:
             sounds: a file, samples [samples], or several of these.
             sample_rate_hz: the sample rate of arrays; files state their own.
-            max_samples: only the first so many of each, at the model's sample rate.
+            max_samples: only the first this many of each, at the model's sample rate.
         Returns: `input_features` [N, M, frames], or `input_values` [N, samples] with its `attention_mask`.
         """
         waves = [self.read(sound, sample_rate_hz)[:max_samples] for sound in _as_list(sounds)]

@@ -51,7 +51,7 @@ FULL_SCALE = {"int16": 1 << 15, "int32": 1 << 31}
 CONTAINERS = "mov,matroska,aac,mp3,asf,avi,flv,mpegts,mpeg,ogg,wav,aiff,caf,amr,flac"
 """Containers that av may open. Playlists are left out: they name further files and URLs."""
 
-_KEEPS = "What can still be decoded is kept by: ffmpeg -i FILE mended.wav"
+_KEEPS = "To save what can still be decoded: ffmpeg -i FILE repaired.wav"
 
 
 @dataclass(frozen=True, slots=True)

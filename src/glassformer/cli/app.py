@@ -241,7 +241,7 @@ def _fail(message: str, code: int, debug: bool) -> int:
         traceback.print_exc()
     from glassformer.cli.screen import folded, visible_lines
 
-    heading = "" if code == STOPPED else "error: "  # whoever stops a training knows that it is no error
+    heading = "" if code == STOPPED else "error: "  # stopping a training is no error
     typer.secho(heading, fg="red", nl=False, err=True)
     typer.echo(folded(heading + visible_lines(message)).removeprefix(heading), err=True)
     return code

@@ -51,16 +51,14 @@ AROUND = 8
 class IndexOptions(Options):
     """What an index holds."""
 
-    output: Path = option(
-        ..., "Folder of the index; the same command goes on with one that was stopped.", "--output", "-o"
-    )
+    output: Path = option(..., "Folder of the index; the same command resumes one that was stopped.", "--output", "-o")
     layers: str | None = option(
         None, "Layers whose states are kept: 3,6 or 0-6; 0 = the embeddings. Default: the middle and the last."
     )
     heads: str | None = option(None, "Heads whose outputs are kept, layer.head: 4.9,5.11; of all heads of a layer: 4.*")
     neurons: bool = option(True, "Keep the top activations of each neuron.", "--neurons/--no-neurons")
     top: int = option(20, "How many top activations are kept of each neuron.", min=1, max=1_000)
-    max_tokens: int | None = option(None, "Longer texts are cut into windows of so many tokens. Default: 256.", min=1)
+    max_tokens: int | None = option(None, "Longer texts are cut into windows of this many tokens. Default: 256.", min=1)
     column: list[str] | None = option(None, "Column mapping of a table, role=column: text=body.", "--column", "-c")
 
 
@@ -108,7 +106,7 @@ def index(
 ) -> None:
     """Index a text file by what a model makes of its tokens: states of layers, outputs of heads, top activations.
 
-    Disk: 2 bytes for each token, layer and dimension of its state. A stopped run goes on where it was.
+    Disk: 2 bytes for each token, layer and dimension of its state. A stopped run is resumed by the same command.
 
     Example:
 

@@ -187,7 +187,7 @@ def split(
 
 @dataclass(frozen=True, kw_only=True)
 class CardFacts(Options):
-    """What a data card says that nobody can measure."""
+    """Parts of a data card that cannot be measured."""
 
     title: str = option(..., "Title of the data set.")
     source: str = option("", "Source: who collected the data, from what, when.")

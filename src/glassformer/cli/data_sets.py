@@ -56,7 +56,7 @@ def fetch(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Download data sets of the examples, and verify their SHA-256; an interrupted download goes on where it stopped.
+    """Download data sets of the examples, and verify their SHA-256; an interrupted download is resumed.
 
     Examples:
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from glassformer.model import Model
 
 PROJECTED_TOGETHER = 2_000
-"""A file holds a projection of all levels for so many points at most, else of the last one."""
+"""A file holds a projection of all levels for this many points at most, else of the last one."""
 
 
 def make_look(

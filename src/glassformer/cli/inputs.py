@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from glassformer.model import Model
 
 STDIN = "standard input"
-# Bytes of one text. Rows for training are bounded; whoever gives a text by hand knows how long it is.
+# Bytes of one text. Rows for training are bounded elsewhere; a text that is typed has no other bound.
 NO_LIMIT = 1 << 40
 TABLES = ("csv", "tsv", "json", "parquet", "conll", "conllu")
 

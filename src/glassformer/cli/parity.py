@@ -81,7 +81,7 @@ def compare_folder(
 
     model = load(folder, dtype=torch.float32, allow_pickle=allow_pickle, offline=True)
     architecture = (model.config.get("architectures") or [model.family.architecture(model.task)])[0]
-    if hasattr(transformers, architecture):  # else that is said below
+    if hasattr(transformers, architecture):  # else the error below names it
         _check_reads_ids(model)
     notes = ["fp64: both libraries compute entirely in fp64, also steps that transformers keeps in fp32"]
     with open_checkpoint(folder, allow_pickle=allow_pickle) as checkpoint:

@@ -56,7 +56,7 @@ class PatchingOptions(Options):
     position: int | None = option(None, "Position where the prediction is read, from 0. Default: the last, or the gap.")
     direction: str = option("denoising", "denoising: the corrupt text is patched; noising: the clean one is.")
     align: str = option("strict", "Texts of other lengths: align positions from the start, or from the end.")
-    new_tokens: int = option(0, "Continue the text by so many tokens, without and with the patch.", min=0)
+    new_tokens: int = option(0, "Continue the text by this many tokens, without and with the patch.", min=0)
 
     def session_options(self) -> PatchOptions:
         """Those of `Session.patch`."""

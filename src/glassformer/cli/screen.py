@@ -51,7 +51,7 @@ def _scaled(number: float, units: tuple[str, ...]) -> str:
 
 
 def show_next(commands: Sequence[str]) -> None:
-    """The commands to go on with, where there are any."""
+    """The commands to continue with, where there are any."""
     if commands:
         typer.echo("\n".join(["next:", *(f"  {visible(command)}" for command in commands)]))
 

@@ -1,4 +1,4 @@
-"""What `glassformer train` shows around a training: its facts before the first step, and commands to go on with."""
+"""What `glassformer train` shows around a training: its facts before the first step, and commands to continue with."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def few_steps_note(trainer: Trainer) -> str | None:
 
 
 def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> list[str]:
-    """Two commands to go on with, on words of an example where the model reads text."""
+    """Two commands to continue with, on words of an example where the model reads text."""
     from glassformer.tasks.base import gives_sounds
 
     run, verb = shlex.quote(config.output), {"generate": "generate", "instruct": "generate"}.get(config.task)
@@ -101,7 +101,7 @@ def first_words(text: str) -> str:
 
 
 def show_end(config: RunConfig, result: Mapping[str, Any], commands: Sequence[str]) -> None:
-    """Where the model is, how good it is, and the commands to go on with."""
+    """Where the model is, how good it is, and the commands to continue with."""
     from glassformer.runs.charts import scores
 
     best = f"step {result['steps']:,}, the last"

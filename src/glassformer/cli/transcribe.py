@@ -81,7 +81,7 @@ class SpeechOptions(Options):
     task: str | None = option(None, "Task: transcribe, or translate to English.")
     words: bool = option(False, "Word timestamps.", key="word_timestamps")
     batch_size: int | None = option(
-        None, "Batch size: decode so many windows at once, cut at silences; faster.", min=1, panel=SEARCH
+        None, "Batch size: decode this many windows at once, cut at silences; faster.", min=1, panel=SEARCH
     )
     voice_filter: bool | None = option(
         None,
@@ -218,7 +218,7 @@ def _check_output(output: OutputOptions, formats: Sequence[str], sounds: Sequenc
 def _sounds(files: Sequence[str]) -> Iterator[Path]:
     """The files, and those of folders by name. Raises: DataError: none, or standard input beside others."""
     if "-" in files:
-        raise ConfigError("- is standard input; it stands alone, with --follow")
+        raise ConfigError("- is standard input; give it without other files, with --follow")
     for file in files:
         path = Path(file)
         if not path.is_dir():
@@ -303,7 +303,7 @@ def _write(
             job.run(on_step)
     except KeyboardInterrupt:
         if job.is_partial:
-            note(f"{sound}: stopped at {seconds} s; the same command goes on there")
+            note(f"{sound}: stopped at {seconds} s; the same command continues there")
         raise
     for path in job.outputs.values():
         say(f"{sound}: saved in {path}")

@@ -66,7 +66,7 @@ def print_transcript(
 
 
 def steps_of(sound: Path, recording: Recording | CTCTranscription) -> Iterator[Step]:
-    """Transcribe; the language is said with the first window."""
+    """Transcribe; the detected language is printed with the first window."""
     for number, step in enumerate(recording):
         if not number:
             tell_language(sound, recording)

@@ -5,7 +5,7 @@ Mostly one is the other. Where a checkpoint's layer holds several of ours, they 
     GPT-2's c_attn [3 D, D]   =   q, k and v of ours, below one another
 
         A [3 r, D] = A_q          B [3 D, 3 r] = B_q  0   0          each r columns of B and rows of A belong to one
-                     A_k                         0   B_k  0          of ours; a pair of them that somebody else
+                     A_k                         0   B_k  0          of ours; a pair of them that another
                      A_v                         0   0   B_v         trained is no such blocks, and all of ours read A
 """
 

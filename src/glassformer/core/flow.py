@@ -203,7 +203,7 @@ class Flow:
     def token_positions(self, tokens: Tensor) -> Tensor:
         """Position ids of `tokens` [B, T, …]: those of the caller, or counted. [B or 1, T]
 
-        Counting starts at 0, goes on where the cache ends, and begins anew in each packed text; padding is not counted,
+        Counting starts at 0, continues where the cache ends, and restarts in each packed text; padding is not counted,
         so padding on the left shifts nothing.
         Differs: the reference library counts padding too, unless it is given position ids or is generating.
         Raises: ConfigError: the packing has another number of tokens.
@@ -218,7 +218,7 @@ class Flow:
         if self.keep is not None and self.keep.shape[1] == 1:
             keep = self.keep[:, 0]
             counted = keep.long().cumsum(-1) - 1  # [B, S]
-            # Nobody looks at padding, which gets the position that the reference library gives it.
+            # Padding is masked; it gets the position that the reference library gives it.
             own = torch.arange(keep.shape[1], device=device).clamp(max=counted.max().clamp(min=0))
             return torch.where(keep, counted, own)[:, -T:]  # S includes the cached tokens
         return torch.arange(self.past, self.past + T, device=device)[None]

@@ -13,8 +13,7 @@ from glassformer.core.flow import Edit, Node, Tape
 class GradientTape(Tape):
     """Records named activations, and the gradients of a score with respect to them; see `Network.gradients`.
 
-    cut: each recorded activation begins anew: nothing before it, and no other of them on the way, has a part in its
-        gradient
+    cut: the gradient stops at each recorded activation, so that no other of them has a part in its gradient
     gradients: by tap, as `taps`; filled by `differentiate`, as is `of_parameters`
     """
 

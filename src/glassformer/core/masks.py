@@ -74,7 +74,7 @@ class AttentionPattern:
         return None
 
     def is_distance_based(self, tokens: int) -> bool:
-        """Whether `causal` and `window` alone determine what a query sees in a text of so many tokens."""
+        """Whether `causal` and `window` alone determine what a query sees in a text of this many tokens."""
         return True
 
     def attended_pairs(self, tokens: int) -> int:
@@ -169,7 +169,7 @@ class Packing:
             start += texts * length
 
     def positions(self, device: torch.device | None = None) -> Tensor:
-        """Positions 0, 1, 2, … counted anew in each text. [1, tokens]"""
+        """Positions 0, 1, 2, … counted from 0 in each text. [1, tokens]"""
         lengths = torch.tensor(self.lengths, device=device)
         starts = torch.tensor(self.starts, device=device)
         return (torch.arange(self.tokens, device=device) - starts.repeat_interleave(lengths))[None]

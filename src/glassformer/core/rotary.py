@@ -35,7 +35,7 @@ class RotaryScaling(Spec):
     """RoPE scaling: how the waves change, so that texts may be longer than those of training."""
 
     def frequencies(self, rotary: RotarySpec, tokens: Tensor, dtype: torch.dtype) -> Tensor:
-        """The scaled frequencies for texts of so many tokens, [B, 1, T or 1, 1]; they depend on it or not.
+        """The scaled frequencies for texts of this many tokens, [B, 1, T or 1, 1]; they depend on it or not.
 
         Returns: [width/2], or [B, 1, T or 1, width/2]
         """
@@ -280,7 +280,7 @@ class Rotary(nn.Module):
 
     A scaling that depends on the length takes that of each text, cached tokens included: a row does not depend on the
     others of its batch. Keys in a cache keep the angles with which they came in. When a text outgrows the trained
-    length while it is generated, generation reads it anew if that changes all angles once (LongRoPE). If it changes
+    length while it is generated, generation starts over if that changes all angles at once (LongRoPE). If it changes
     them at every step (dynamic NTK), later queries and keys are turned by other frequencies than earlier keys, and the
     numbers differ from those without a cache, as they do in the reference library.
     Source: Su et al. 2021, section 3.2.

@@ -18,10 +18,10 @@ from glassformer.data.sequence import (
     ColumnNames,
     InMemoryRows,
     Row,
+    RowSchema,
     RowSequence,
     RowSource,
     RowView,
-    Schema,
     missing_column,
 )
 from glassformer.data.tables import TSV_OPTIONS, Table
@@ -58,7 +58,7 @@ class AudioFolderRows(RowView):
         self._has_table = table is not None
         self._rows = _listing(folder) if table is None else _read_metadata(table, limit)
         self._path_column = next(name for name in PATH_COLUMNS if name in self._rows.columns)
-        schema = Schema(columns)
+        schema = RowSchema(columns)
         self._project = schema.project
         digest = hashlib.sha256(self._rows.fingerprint.encode())
         for index in range(len(self._rows)):

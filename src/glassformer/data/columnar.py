@@ -19,10 +19,10 @@ from glassformer.data.sequence import (
     ColumnNames,
     InMemoryRows,
     Row,
+    RowSchema,
     RowSequence,
     RowSource,
     ScannedRow,
-    Schema,
     check_column,
     null_value,
 )
@@ -143,7 +143,7 @@ class HuggingFaceRows(RowSequence):
             if type(feature).__name__ == "Audio":  # decoded at the model's sample rate, by `audio/read.py`
                 dataset = dataset.cast_column(name, replace(feature, decode=False))
         self._dataset = dataset.with_format(None)
-        self._project = Schema(columns).project
+        self._project = RowSchema(columns).project
         required = ArrowColumns(self.name, dataset.with_format("arrow")[:0].schema, columns)
         digest = hashlib.sha256()
         for table in dataset.with_format("arrow").iter(batch_size=ARROW_BATCH_ROWS):
@@ -168,7 +168,7 @@ class ArrowColumns:
 
     def __init__(self, name: str, schema: Any, columns: ColumnNames) -> None:
         self._name, self._nulls_allowed = name, columns is None
-        Schema(columns)  # validates the list of columns
+        RowSchema(columns)  # validates the list of columns
         check_unique(name, schema.names)
         self.names = tuple(schema.names if columns is None else columns)
         for column in self.names:

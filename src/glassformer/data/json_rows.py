@@ -180,7 +180,7 @@ class JsonList(Format):
         while (sign := reader.peek()) != "]" or comma:
             start, lines.row_start, lines.row_line = reader.offset, reader.offset, reader.lines_read + 1
             if sign != opening:
-                goes_on = f"the list goes on with {safe_repr(sign)}"
+                goes_on = f"the list continues with {safe_repr(sign)}"
                 problem = goes_on if sign else "the file ends before the list does"
                 hint = "; where rows are lists, name their columns: names=" if sign == "[" else ""
                 lines.fail(f"is not a list of rows: {problem}; {expected} is needed here{hint}")

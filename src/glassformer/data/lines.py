@@ -25,7 +25,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
-from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, ScannedRow, Schema
+from glassformer.data.sequence import ColumnNames, Row, RowSchema, RowSequence, RowSource, ScannedRow
 from glassformer.errors import DataError
 from glassformer.files import error_reason, max_unpacked_bytes, open_regular_file
 
@@ -397,7 +397,7 @@ class IndexedRows(RowSequence):
 
     def __init__(self, path: Path, format: Format, *, columns: ColumnNames = None, limit: int = MAX_ROW_BYTES) -> None:
         self.name, self._file, self._format, self._limit = str(path), DataFile(path), format, limit
-        schema, digest = Schema(columns), hashlib.sha256(repr((format, columns)).encode())
+        schema, digest = RowSchema(columns), hashlib.sha256(repr((format, columns)).encode())
         self._starts, self._sizes, self._lines = array("q"), array("I"), array("I")
         lines = LineReader(self._file.stream(), self.name, limit=limit, digest=digest)
         self._header = format.read_header(lines)

@@ -133,7 +133,7 @@ def _chunks(value: Any, visited: set[int | Path]) -> Iterator[bytes]:
         yield from _chunks([getattr(value, field.name) for field in dataclasses.fields(value)], visited)
     else:
         raise ConfigError(
-            f"a {type(value).__name__} does not show what it holds, so nobody can tell whether a cached result "
+            f"a {type(value).__name__} does not show what it holds, so it is unknown whether a cached result "
             "is still valid; give key=, a text that says what the function depends on"
         )
 

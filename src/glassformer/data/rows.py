@@ -34,10 +34,10 @@ from glassformer.data.sequence import (
     ColumnNames,
     InMemoryRows,
     Row,
+    RowSchema,
     RowSequence,
     RowSource,
     ScannedRow,
-    Schema,
     as_row,
 )
 from glassformer.data.squad import SquadFile, is_squad
@@ -123,7 +123,7 @@ def read_rows(
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
         raise ConfigError(f"limit is {safe_repr(limit)} bytes; take a whole number from 1 to {MAX_LIMIT}")
-    Schema(columns)  # validates the list of columns before anything is read
+    RowSchema(columns)  # validates the list of columns before anything is read
     rows = [opened.indexed(columns, limit) for opened in open_sources(source, kind, options)]
     return rows[0] if len(rows) == 1 else ConcatenatedRows(rows)
 

@@ -84,7 +84,7 @@ def are_names(columns: object) -> bool:
     return all(isinstance(name, str) for name in columns) and 0 < len(set(columns)) == len(columns)
 
 
-class Schema:
+class RowSchema:
     """Validates rows one by one: required columns, values of one type in each column.
 
     Args:
@@ -230,7 +230,7 @@ class InMemoryRows(RowSequence):
     def __init__(
         self, rows: Iterable[Mapping[str, Any]], *, columns: ColumnNames = None, name: str = "the list"
     ) -> None:
-        schema, digest = Schema(columns), hashlib.sha256()
+        schema, digest = RowSchema(columns), hashlib.sha256()
         self.name = name
         self._rows: list[Row] = []
         for number, row in enumerate(rows):

@@ -21,7 +21,7 @@ import numpy as np
 from glassformer.data.lines import MAX_ROW_BYTES
 from glassformer.data.order import ShuffledOrder
 from glassformer.data.rows import Source, open_sources
-from glassformer.data.sequence import Row, RowSource, ScannedRow, Schema
+from glassformer.data.sequence import Row, RowSchema, RowSource, ScannedRow
 from glassformer.errors import ConfigError, DataError
 
 VERSION = 1
@@ -126,7 +126,7 @@ class RowStream(Iterator[Row]):
     def _start(self, window: int, start: list[Any], kinds: Mapping[str, str]) -> None:
         """Prepare to read a window; `start`: index of its source, and the resume position there."""
         self._window, self._window_start, self._window_end = window, start, start
-        self._schema, self._kinds = Schema(self._columns, kinds), dict(kinds)
+        self._schema, self._kinds = RowSchema(self._columns, kinds), dict(kinds)
         self._rows: list[tuple[Row, str]] = []
         self._order: list[int] = []
         self._returned = 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.sequence import Row, RowSequence, RowView, Schema, check_column, labels_of, sha256_of
+from glassformer.data.sequence import Row, RowSchema, RowSequence, RowView, check_column, labels_of, sha256_of
 from glassformer.errors import DataError
 
 
@@ -18,7 +18,7 @@ class ColumnSubset(RowView):
     """A view of some columns, without null values. Raises: DataError: a column is missing, or has a null value."""
 
     def __init__(self, rows: RowSequence, columns: Sequence[str]) -> None:
-        self._rows, schema = rows, Schema(columns)
+        self._rows, schema = rows, RowSchema(columns)
         for index, row in enumerate(rows):
             schema.validate(row, rows.where(index))
         self.columns, self.kinds = schema.columns, schema.kinds

@@ -1,7 +1,7 @@
 """Fused path of a stack for a few tokens: a step of generation as one program of compiled kernels.
 
     prepare(network) ──> stack.few_tokens = DecodeStep()
-    stack(x, flow)   ──> few tokens, a cache, nobody who listens: one program for all blocks; else block by block
+    stack(x, flow)   ──> few tokens, a cache, no tape attached: one program for all blocks; else block by block
 
 A stack is understood by what its blocks are made of, never by family: see `step_program`. With any other part it keeps
 to the plain path, which is the truth that this one is tested against.
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class DecodeStep:
-    """What a prepared stack does with a few tokens. Copied and pickled without its programs, which are made anew."""
+    """What a prepared stack does with a few tokens. Copies and pickles have no programs and compile them again."""
 
     def __init__(self) -> None:
-        # By rows, tokens, and whether there is a memory: those that nobody runs.
+        # By rows, tokens, and whether there is a memory: those that no thread runs.
         self._programs: dict[tuple[int, int, bool], list[StepProgram]] = {}
         self._weights: tuple[Any, ...] | None = None  # that the programs read
         self._understood = True

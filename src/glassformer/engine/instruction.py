@@ -20,7 +20,7 @@ class Instruction:
 
     def __init__(self, **fields: Any) -> None:
         self._fields = fields
-        self._idle: list[tuple[np.ndarray, TeamJob]] = []  # programs that nobody runs
+        self._idle: list[tuple[np.ndarray, TeamJob]] = []  # programs that no thread runs
 
     def run(self, kernel: Kernel, *, nbytes: int, **fields: Any) -> None:
         """Run it. Args: nbytes: bytes that it reads · fields: those of this run"""

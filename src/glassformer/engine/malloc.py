@@ -13,7 +13,7 @@ def keep_freed_memory() -> bool:
     """Let this process keep what it frees, for good; False where the C library is another, and nothing changes.
 
     A training step, or an encoder, allocates and frees the same large tensors over and over. The C library gives large
-    pieces back to the system at once, and the system clears each page anew when it is touched again: on a CPU a fifth
+    pieces back to the system at once, and the system clears each page when it is touched again: on a CPU a fifth
     of a step's time, and a tenth of Whisper's in fp32.
     Source: mallopt(3), M_MMAP_MAX and M_TRIM_THRESHOLD.
     """

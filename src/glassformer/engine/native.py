@@ -246,7 +246,7 @@ def compile_to(path: str) -> None:
     body = name.encode() + b"\n" + code
     data = _MARK + hashlib.sha256(body).digest() + body
     _try_out(load(data))
-    os.umask(0o077)  # what runs as machine code, nobody else writes
+    os.umask(0o077)  # machine code must not be writable by other users
     with atomic_file(Path(path)) as stream:
         stream.write(data)
 

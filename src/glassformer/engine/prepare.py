@@ -51,7 +51,7 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
 
     A head tied to an embedding is packed when it is first run, so that it costs no copy if it never is.
     Not replaced: subclasses of `nn.Linear`, layers with hooks.
-    Preparing again is cheap; another precision, or weights that changed since, are packed anew. Any number of threads
+    Preparing again is cheap; another precision, or weights that changed since, are packed again. Any number of threads
     may run a prepared network; none should while its precision changes, or it may meet both (fp32 is always safe).
 
     Args:

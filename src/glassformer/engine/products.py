@@ -44,7 +44,7 @@ Product = Callable[[Tensor], Tensor]
 
 TYPICAL_ROWS = 1_024  # the batch size that oneDNN optimises the block layout for; any from 8 up will do
 FULL_TILE = 4  # rows from which oneDNN reads weights as fast as memory gives them; for one it is a fifth slower
-FEW_ROWS = 16  # up to so many tokens, a product is bound by the bandwidth of reading its weights
+FEW_ROWS = 16  # up to this many tokens, a product is bound by the bandwidth of reading its weights
 LEVELS_WITHOUT_VNNI = 64
 _packing = threading.Lock()  # one thread at a time changes torch's global settings
 

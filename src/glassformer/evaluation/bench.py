@@ -27,7 +27,7 @@ SAMPLE = (
     "The kettle is on.",
     "Time flies like an arrow.",
     "Fruit flies like a banana.",
-    "Nobody answered the door when we rang.",
+    "The bell rang twice, and the door stayed shut.",
     "A model is small enough to read when its author can draw it from memory.",
     "The bridge opens at noon, so the ferry leaves ten minutes early on Sundays.",
     "She measured the table twice, wrote both numbers down, and cut the cloth to the larger one.",
@@ -35,7 +35,7 @@ SAMPLE = (
     "Prices of potatoes rose for the third month in a row, while those of onions hardly moved at all.",
     "My grandfather repaired clocks; he said that a clock which is right twice a day is still a bad clock.",
     "The committee agreed on the date, the place, the speakers and the lunch, and then, an hour later, discovered that "
-    "nobody had booked the room, which by that time had been given to a choir.",
+    "no one had booked the room, which by that time had been given to a choir.",
     "To find out whether a word is used in one sense or in another, look at the words around it: a bank with a river "
     "beside it is rarely the kind that keeps money, although some towns have been unlucky enough to build one there.",
     "We walked along the old railway for most of the afternoon. The rails were gone, but the stations still stood, one "

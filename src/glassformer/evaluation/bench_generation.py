@@ -1,6 +1,6 @@
 """Benchmark of generation: the speed of one row in each precision, and what a step's logits lose.
 
-    passage   x₁ … x_P │ x_P+1 │ … │ x_T          the same tokens for every precision: nobody goes astray
+    passage   x₁ … x_P │ x_P+1 │ … │ x_T          teacher-forced with the same tokens, so precisions stay comparable
               prompt     a step each: its seconds, and its logits beside those of the plain network in fp32
 
 Precisions take turns passage by passage, so that a busy machine slows all of them; the median step counts.
@@ -56,7 +56,7 @@ class StepRow:
 
 @dataclass(frozen=True)
 class BenchPassage:
-    """What is read: the tokens, of which the first `prompt` at once; of an encoder-decoder its source."""
+    """The inputs: the tokens, of which the first `prompt` are read at once; of an encoder-decoder its source."""
 
     ids: Tensor
     prompt: int

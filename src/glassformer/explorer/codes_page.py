@@ -1,7 +1,7 @@
 """Sound view of codecs and of models over codes: a recording, its codes, and attention over musical time.
 
 The page is that of sounds (listening_page.py): waveform, spectrogram, codes and attention on one axis of time, in step
-with what is heard. The other views of a model over codes are those of the explorer, whose tokens are times.
+with their sound. The other views of a model over codes are those of the explorer, whose tokens are times.
 """
 
 from __future__ import annotations

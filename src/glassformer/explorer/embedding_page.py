@@ -18,9 +18,9 @@ from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.inspect.session import Session
 
 MAX_POINTS = 200_000
-"""A page draws so many points at most; of more, a random sample, and says so."""
+"""A page draws this many points at most; of more, a random sample, and says so."""
 MAX_EMBEDDED_NEIGHBOURS = 4_000
-"""A file holds the neighbours at all levels of so many points times levels, else those at the last level."""
+"""A file holds the neighbours at all levels of this many points times levels, else those at the last level."""
 MAX_LAST_NEIGHBOURS = 20_000
 NEIGHBOURS = 10
 CONTEXT = 90

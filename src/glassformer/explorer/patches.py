@@ -77,7 +77,7 @@ def _short(change: dict[str, Any], when: str) -> dict[str, Any]:
 
 
 def quick_sweeps(session: Session, map: str, *, wanted: bool) -> list[dict[str, Any]]:
-    """What a page to be saved holds unasked: each head switched off, where that is quick; or where it opens with it."""
+    """What a saved page contains by default: each head switched off, where that is quick; or where it opens with it."""
     passes = session.maps[map].layers * session.maps[map].heads
     size = sum(x.numel() for x in session.network.parameters()) * sum(
         len(tokens) for tokens in session.streams.values()

@@ -37,7 +37,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 }
 """What a view may ask for."""
 QUICK = 3e11
-"""Multiply-adds that a page to be saved spends on these views unasked: a second or two."""
+"""Budget in multiply-adds for views that a saved page computes by default: a second or two."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def read(session: Session, kind: str, request: dict[str, Any], progress: Progres
 
 
 def quick_readings(session: Session, *, wanted: str | None = None) -> list[Reading]:
-    """What a page to be saved holds unasked: lens and attribution of the model's own output, where they are quick.
+    """What a saved page contains by default: lens and attribution of the model's own output, where they are quick.
 
     Args: wanted: the view that the page opens with, which is read however long it takes
     """

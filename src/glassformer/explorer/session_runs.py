@@ -47,11 +47,11 @@ STOPPED = "the forward pass was cancelled: its program has ended, its server was
 
 
 class SessionGone(DataError):
-    """A session that is not in the cache (any more): HTTP 410; running its texts again makes it anew."""
+    """Evicted session: HTTP 410. Posting its texts again recreates it."""
 
 
 class PassStopped(DataError):
-    """A job that was cancelled: its server was closed, or nobody waits for it any more."""
+    """A job that was cancelled: its server was closed, or its last client left."""
 
 
 class Job(ABC, Generic[T]):
@@ -203,7 +203,7 @@ class TranscribedSound(Protocol):
         """In seconds."""
 
     def run(self, progress: Callable[[float], None], check: Callable[[], None]) -> None:
-        """Transcribe; `progress` is told the seconds that are done, `check` is called often and may raise."""
+        """Transcribe; `progress` is called with the seconds that are done, `check` is called often and may raise."""
 
     def description(self, *, playable: bool) -> dict[str, Any]:
         """Words, windows, heads: JSON. Args: playable: whether the page has the sound"""

@@ -81,7 +81,7 @@ class TranscriptionRun(Job[TranscribedSound]):
         self._make = make
 
     def work(self) -> TranscribedSound:
-        with self.awaited():  # it goes on where its reader has left: an hour of speech is not begun anew
+        with self.awaited():  # it continues after its reader has left: an hour of speech is not transcribed twice
             return self._transcribe()
 
     def _transcribe(self) -> TranscribedSound:

@@ -76,7 +76,7 @@ def export_folder(model: PretrainedModel, folder: str | Path, format: str, **exa
     for name, program in _programs(model, example):
         with disk_errors(folder, DataError), _quiet():
             folder.mkdir(parents=True, exist_ok=True)
-            # Elsewhere first, so that whoever stops it finds no half of a file.
+            # Written elsewhere first, so that an interrupted export leaves no partial file.
             with TemporaryDirectory(dir=folder, prefix=".export-") as partial:
                 save(program, Path(partial) / f"{name}{suffix}")
                 for file in Path(partial).iterdir():
@@ -202,7 +202,7 @@ def _output_names(program: ExportedProgram) -> list[str]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporter's progress and advice, which are not for whoever exports."""
+    """Without the exporter's progress and advice, which are not for users."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

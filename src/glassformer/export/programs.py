@@ -82,7 +82,7 @@ def export_step(model: PretrainedModel) -> ExportedProgram:
         return torch.ones(2, *size, dtype=dtype, device=model.device)
 
     def tensors(tokens: int) -> list[Tensor]:
-        # Made anew for each: one tensor given twice would become one input.
+        # Made for each: one tensor given twice would become one input.
         return [rows(layer.spec.K, tokens, layer.spec.E, dtype=model.dtype) for layer in step.layers]
 
     example: dict[str, Any] = {

@@ -64,7 +64,7 @@ def open_regular_file(path: Path, error: type[GlassformerError] = WeightsError) 
     Raises: `error`: it cannot be opened, or is a folder, a pipe or a device.
     """
     try:
-        # O_NONBLOCK: opening a pipe that nobody writes to would otherwise wait for ever.
+        # O_NONBLOCK: opening a pipe without a writer would otherwise wait for ever.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except (OSError, ValueError) as problem:
         hint = nearest_path(path) if isinstance(problem, FileNotFoundError) else ""

@@ -1,6 +1,6 @@
 """Sandboxed child processes for untrusted programs: bounded memory, time and output, no network, no file writes.
 
-A pickle or a chat template is a program of whoever made the folder. What runs it has nothing to gain:
+A pickle or a chat template is a program by the author of the folder. What runs it has nothing to gain:
 
     this process ── request ──>  child: no secrets in its environment, limits kept by the kernel, an audit hook that
                  <── answer ───         refuses the network, other processes and files

@@ -99,7 +99,7 @@ def opened(path: Path) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
             with _open(path, folder) as weights:
                 yield folder, lambda: weights
         except GlassformerError as problem:
-            # Whoever reads the message knows the folder of the file, and not the one made of it.
+            # The reader of the message knows the folder of the file, not the one that was made from it.
             own = path if _is_dir(path) else path.parent
             problem.args = tuple(str(part).replace(name, str(own)) for part in problem.args)
             raise

@@ -225,7 +225,7 @@ def stand_in(model: Any, call: GenerateArguments) -> Tensor | None:
 
 
 def placeholders(given: Tensor, ids: Any) -> Tensor:
-    """The ids of a prompt that something stands for; -1 where nobody knows them. [R, T]
+    """The ids of a prompt given as embeddings; -1 where they are unknown. [R, T]
 
     Raises: DataError: ids of another shape.
     """

@@ -1,10 +1,10 @@
-"""Generate the codes of an audio codec: go on from a recording, or convert one into another.
+"""Generate the codes of an audio codec: continue from a recording, or convert one into another.
 
     codes [K, T] ─ delayed ids ─ network, a step at a time ─ an id of each codebook ─ codes [K, T + frames]
 
 Each step predicts one id of every codebook, each of them a frame later than the codebook before it (`CodePattern`), so
 that T frames take T + K - 1 steps. They are sampled unless asked otherwise: greedy search mostly ends in repeating one
-code. Sounds longer than the network was trained on are made in windows: each goes on from the last part of what there
+code. Sounds longer than the network was trained on are made in windows: each continues from the last part of what there
 is.
 
 A decoder converts where the source is its first codebooks and the target the others:
@@ -63,7 +63,7 @@ def source_pattern(network: Network) -> CodePattern:
         return pattern
     if pattern.books % 2:
         raise UnsupportedError(
-            f"a decoder of {pattern.books} codebooks goes on from a recording: continue_codes(codes, frames); one that "
+            f"a decoder of {pattern.books} codebooks continues a recording: continue_codes(codes, frames); one that "
             "converts has those of the source and as many of the target"
         )
     return replace(pattern, books=pattern.books // 2)

@@ -63,7 +63,7 @@ def beam_search(
     Args:
         rows: N prompts; the search consumes them. Each is read once; then its row is repeated `num_beams` times.
         num_beams: number of beams of each prompt · max_new_tokens, seconds: limits, at which running beams end too.
-        stop_ids, stop_strings, criteria: tokens, texts, and criteria of one's own, that end a hypothesis.
+        stop_ids, stop_strings, criteria: tokens, texts, and custom criteria, that end a hypothesis.
         length_penalty: p in score = Σ log P(token) / lengthᵖ; above 0 favours long hypotheses.
         early_stopping: when a prompt's search is over. True: as soon as `num_beams` hypotheses have ended. False: once
             the best beam, if it ended here, would be no better than the worst of those. "never": once it could not

@@ -3,7 +3,7 @@
     regex [0-9]+ years
     text          may follow
     ""            3  12  0 …            tokens whose text begins a match
-    "12"          4  ▁years  ▁ye …      or goes on with one
+    "12"          4  ▁years  ▁ye …      or continues with one
     "12 years"    </s>                  the end, exactly where the text is a match
 
 The package llguidance computes which tokens may follow; this module gives it the vocabulary, and makes its matchers a

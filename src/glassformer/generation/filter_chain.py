@@ -1,4 +1,4 @@
-"""The logit filters that options ask for, in their order: scorers, rules, forced tokens, one's own, sampling."""
+"""The logit filters that options ask for, in their order: scorers, rules, forced tokens, custom, sampling."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from glassformer.errors import ConfigError
 from glassformer.generation import cutoffs, filters
 from glassformer.generation.constrain import Constraint, grammar_of
 from glassformer.generation.filters import Filter
-from glassformer.generation.option_types import as_biases
-from glassformer.generation.options import GenerationOptions, as_texts
+from glassformer.generation.options import GenerationOptions, as_biases, as_texts
 from glassformer.generation.scorer import shallow_fusion
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 def logit_filters(
     generator: Generator, prompts: Tensor, new_tokens: int, source: Tensor | None, options: GenerationOptions
 ) -> list[Filter]:
-    """Logit filters in order of application: scorers, rules, forced tokens, one's own, then sampling filters.
+    """Logit filters in order of application: scorers, rules, forced tokens, custom, then sampling filters.
 
     Args: prompts: what rows begin with. [R, T] · source: encoder input, -1 where it is padding. [R, S]
     """
@@ -92,7 +91,7 @@ def _rules(generator: Generator, prompts: int, source: Tensor | None, options: G
 
 
 def sampling_filters(options: GenerationOptions, min_keep: int = 1) -> list[Filter]:
-    """The filters of the sampling distribution, which keep at least so many tokens; they come after all rules."""
+    """The filters of the sampling distribution, which keep at least this many tokens; they come after all rules."""
     result: list[Filter] = []
     if options.temperature not in (None, 1):
         result.append(filters.temperature(float(options.temperature or 1)))
@@ -135,7 +134,7 @@ def largest_read(options: GenerationOptions, chain: Sequence[Filter]) -> Callabl
 
 
 def reads_every_row(options: GenerationOptions) -> bool:
-    """Whether somebody looks at the logits of rows that have ended, or knows a row by its number."""
+    """Whether a processor depends on finished rows or on row indices."""
     by_source = options.encoder_no_repeat_ngram_size, options.encoder_repetition_penalty not in (None, 1)
     own = options.logits_processor, options.prefix_allowed_tokens_fn
     return bool(options.top) or any(map(bool, (*by_source, *own)))

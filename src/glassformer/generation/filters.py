@@ -297,7 +297,7 @@ def typical_p(p: float, *, min_keep: int = 1) -> Filter:
 
 
 STEPS_BACK = 16
-"""States of prefixes that are up to so many tokens shorter are cached, for methods that drop some tokens again."""
+"""States of prefixes that are up to this many tokens shorter are cached, for methods that drop some tokens again."""
 
 
 class PrefixStates(Generic[State]):

@@ -88,7 +88,7 @@ def _run(
     _warn_of_cut(resolved, generated.reasons)
     if prompts is not None:
         generated.texts = decode_texts(model, generated, resolved)
-    if call.prompt is None and not model.is_encoder_decoder:  # nobody knows the ids of the prompt
+    if call.prompt is None and not model.is_encoder_decoder:  # the ids of the prompt are unknown
         generated.ids, generated.prompt_length = generated.new_ids, 0
     return generated, prepared.rows
 

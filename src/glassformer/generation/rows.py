@@ -41,7 +41,7 @@ class Rows:
 
     largest: of the next token's position: `logits` need only have so many of the largest of each row, and may say -inf
         of others; 0 = all of them.
-    retires: rows that have ended may be read no more: nobody looks at their logits, nor counts rows.
+    retires: finished rows may be dropped from the batch; their logits and indices are unused.
     live: the rows that are read, in their order; None = all. [L]
     """
 
@@ -216,7 +216,7 @@ class Rows:
         return rows if self.live is None else torch.searchsorted(self.live, rows)
 
     def _select(self, rows: Tensor) -> None:
-        """Select from what is read: memory, keys and values. [L']"""
+        """Select rows of the encoder output, keys and values. [L']"""
         sources = self._sources(rows)
         if self._memory is not None and sources is not None:
             self._memory = self._memory.rows(sources)

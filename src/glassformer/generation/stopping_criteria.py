@@ -1,4 +1,4 @@
-"""Stopping criteria: end tokens, stop strings, a time limit, and criteria of one's own; why a row ended."""
+"""Stopping criteria: end tokens, stop strings, a time limit, and custom criteria; why a row ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StoppingCriteria:
         ids: stop tokens, such as the end-of-sequence token.
         strings: stop strings; a row ends with the token that completes one of them. They need `tokenizer`.
         seconds: time limit from now on.
-        criteria: criteria of one's own.
+        criteria: custom criteria.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class StoppingCriteria:
     def __call__(self, tokens: Tensor, ids: Tensor | None = None) -> bool:
         """Update with the new token of each row [R]; returns whether any row is still running.
 
-        Args: ids: the rows with it, for criteria of one's own. [R, T]
+        Args: ids: the rows with it, for custom criteria. [R, T]
         """
         if len(self._ids):
             self._end(torch.isin(tokens, self._ids), END_TOKEN)

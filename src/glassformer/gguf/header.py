@@ -140,7 +140,7 @@ def _parse(reader: _Reader, size: int, check_architecture: Callable[[object], No
     for _ in range(key_count):
         key, value = reader.key_value()
         if key in metadata:
-            raise WeightsError(f"{path}: the key {safe_repr(key)} stands twice")
+            raise WeightsError(f"{path}: the key {safe_repr(key)} is duplicated")
         metadata[key] = value
         if key == "general.architecture":  # first in most files: others are refused before their vocabulary is read
             check_architecture(value)
@@ -148,7 +148,7 @@ def _parse(reader: _Reader, size: int, check_architecture: Callable[[object], No
     for _ in range(tensor_count):
         name, dimensions = reader.string(), reader.number("<I")
         if dimensions > MAX_DIMENSIONS or name in stored:
-            raise WeightsError(f"{path}: tensor {safe_repr(name)} has {dimensions} dimensions, or stands twice")
+            raise WeightsError(f"{path}: tensor {safe_repr(name)} has {dimensions} dimensions, or is duplicated")
         shape = tuple(reader.number("<Q") for _ in range(dimensions))[::-1]
         stored[name] = shape, reader.number("<I"), reader.number("<Q")
     alignment = metadata.get("general.alignment", 32)

@@ -168,7 +168,7 @@ def _of_sources(module: str, name: str) -> Any:
         ) from problem
 
 
-sys.meta_path.append(_Sources())  # the last one: asked for what nobody else finds
+sys.meta_path.append(_Sources())  # appended last, so that regular finders take precedence
 
 REFERENCE_VERSION = "5.0.0"
 """`__version__`: the release whose names these are, for code that compares it."""

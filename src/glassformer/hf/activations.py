@@ -1,4 +1,4 @@
-"""ACT2FN and Conv1D: activation functions by name, and GPT-2's linear layer, for modules of one's own."""
+"""ACT2FN and Conv1D: activation functions by name, and GPT-2's linear layer, for custom modules."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ AUTO_TASKS: Mapping[str, tuple[str, ...]] = {
 
 
 OWN: dict[tuple[str, str], Any] = {}
-"""Auto class and model type of one's own → the class of the model."""
+"""Auto class and custom model type → the class of the model."""
 
 
 class LoadsModels:
@@ -58,7 +58,7 @@ class LoadsModels:
 
     @classmethod
     def register(cls, config_class: Any, model_class: Any, exist_ok: bool = False) -> None:
-        """Load models whose config is of this class of one's own with that class."""
+        """Load models whose config is of this custom class with that class."""
         OWN[cls.__name__, config_class.model_type] = model_class
 
     @classmethod

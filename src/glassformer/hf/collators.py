@@ -327,7 +327,7 @@ class DataCollatorForLanguageModeling(PaddingCollator):
         return batch
 
     def masked(self, ids: Tensor, special: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """What is read, and the labels: the chosen tokens, all others ignored.
+        """The masked inputs, and the labels: the chosen tokens, all others ignored.
 
         Args: special: 1 for tokens that are never chosen; None = the tokenizer's special ones. [B, T]
         """

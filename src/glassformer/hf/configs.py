@@ -31,7 +31,7 @@ def options_of(keywords: dict[str, Any]) -> LoadOptions:
 
 
 REGISTERED: dict[str, Any] = {}
-"""Model types of one's own → the classes of their configs."""
+"""Custom model types → the classes of their configs."""
 
 
 class AutoConfig:
@@ -39,7 +39,7 @@ class AutoConfig:
 
     @classmethod
     def register(cls, model_type: str, config: Any, exist_ok: bool = False) -> None:
-        """Read configs of a model type of one's own with this class.
+        """Read configs of a custom model type with this class.
 
         Raises: ConfigError: the type is known.
         """

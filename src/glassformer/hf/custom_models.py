@@ -1,4 +1,4 @@
-"""Models and configs of one's own, derived from `PreTrainedModel`, `BertPreTrainedModel`, … and `PretrainedConfig`.
+"""Custom models and configs, derived from `PreTrainedModel`, `BertPreTrainedModel`, … and `PretrainedConfig`.
 
     class TagsByBert(BertPreTrainedModel):
         def __init__(self, config):
@@ -48,7 +48,7 @@ class AnyModel(type(nn.Module)):  # type: ignore[misc] # torch's, as mypy sees i
 
 
 class CustomModel(nn.Module, metaclass=AnyModel):
-    """A module of bodies and layers of one's own, with the loading and saving of a model.
+    """A module of bodies and custom layers, with the loading and saving of a model.
 
     config_class: what `from_pretrained` reads the config with; None = as the folder says
     """
@@ -72,7 +72,7 @@ class CustomModel(nn.Module, metaclass=AnyModel):
     # ------------------------------------------------------------------------------------------- initial weights
 
     def post_init(self) -> None:
-        """Initialise the layers of one's own by `_init_weights`; bodies are already."""
+        """Initialise the custom layers by `_init_weights`; bodies are already."""
         for module in self._own_modules():
             self._init_weights(module)
 
@@ -262,7 +262,7 @@ _BASES = ("PretrainedConfig", "PreTrainedConfig")
 
 
 class PretrainedConfig(ModelConfig, metaclass=_AnyConfig):
-    """A config of one's own: what the class sets as attributes is what `config.json` holds."""
+    """A custom config: what the class sets as attributes is what `config.json` holds."""
 
     model_type: ClassVar[str] = ""
 

@@ -1,10 +1,10 @@
-"""Output classes by the names of Hugging Face transformers, for models of one's own: all are `core.flow.Output`.
+"""Output classes by the names of Hugging Face transformers, for custom models: all are `core.flow.Output`.
 
 from glassformer.hf.modeling_outputs import TokenClassifierOutput
 
 return TokenClassifierOutput(loss=loss, logits=logits)
 
-`ModelOutput` is what a dataclass of one's own derives from.
+`ModelOutput` is what a custom dataclass derives from.
 """
 
 from __future__ import annotations

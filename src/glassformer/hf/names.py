@@ -55,7 +55,7 @@ REFUSED = {
         ("QuantoConfig", "TorchAoConfig", "GPTQConfig", "AwqConfig", "HqqConfig", "QuantizationConfig"),
         "{} is not there: call model.prepare('int8') on the loaded model; GGUF files are loaded as they are",
     ),
-    "WatermarkingConfig": "{} is not there: a logits_processor of one's own changes the logits",
+    "WatermarkingConfig": "{} is not there: a custom logits_processor changes the logits",
     "no_init_weights": "{} is not there: write `with torch.device('meta')` around what makes the model",
     "PIPELINE_REGISTRY": "{} is not there: write a class that derives from Pipeline, and make one",
     "convert": "{} is not there: `glassformer export MODEL --format onnx -o folder` writes ONNX files (docs/export.md)",
@@ -72,7 +72,7 @@ RULES = {
 RULE = re.compile(r"(LogitsProcessor|LogitsWarper|Criteria)$")
 OTHER_FRAMEWORK = re.compile(r"(TF|Flax)([A-Z]\w+)$")
 OPTION_INSTEAD = (
-    "{} is not there: generate has an option for it (temperature, top_k, max_length, …), or a function of one's own"
+    "{} is not there: generate has an option for it (temperature, top_k, max_length, …), or a custom function"
 )
 
 
@@ -218,7 +218,7 @@ class _Kind(type):
 
 @cache
 def _custom_base(name: str) -> type[CustomModel]:
-    """What models of one's own derive from: `BertPreTrainedModel`."""
+    """What custom models derive from: `BertPreTrainedModel`."""
     kind = _prefixes().get(name.removesuffix("PreTrainedModel"))
     about = {"config_class": config_class(kind)} if kind else {}
     return AnyModel(name, (CustomModel,), {"__doc__": "Any model.", **about}, own=False)

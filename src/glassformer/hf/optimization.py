@@ -88,7 +88,7 @@ def get_inverse_sqrt_schedule(optimizer: Optimizer, num_warmup_steps: int, times
 def get_cosine_with_hard_restarts_schedule_with_warmup(
     optimizer: Optimizer, num_warmup_steps: int, num_training_steps: int, num_cycles: int = 1
 ) -> LambdaLR:
-    """A warm-up, then cosines that begin anew at the peak. Source: Loshchilov and Hutter 2017, section 3."""
+    """A warm-up, then cosines that restart at the peak. Source: Loshchilov and Hutter 2017, section 3."""
     falling = max(1, num_training_steps - num_warmup_steps)
 
     def after(step: int) -> float:

@@ -60,7 +60,7 @@ STEPS: Mapping[str, Callable[[PreprocessorSettings], Any]] = {
     "do_resize": lambda settings: settings.size is not None,
     "resample": lambda settings: settings.resample,
 }
-"""Names of the reference library → what is read of the settings, which hold defaults too."""
+"""Names of the reference library → the settings, which hold defaults too."""
 
 
 SOUND_STEPS: Mapping[str, Callable[[LogMel | Waveform], Any]] = {

@@ -1,4 +1,4 @@
-"""Base classes of one's own rules of generation: logits processors and stopping criteria, and lists of them."""
+"""Base classes of custom rules of generation: logits processors and stopping criteria, and lists of them."""
 
 from __future__ import annotations
 

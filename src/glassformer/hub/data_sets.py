@@ -209,7 +209,7 @@ def _fetch_files(data_set: DataSet, folder: Path) -> None:
                 "if it stays so, the source has changed: do not use it"
             )
         digests[name] = digest
-        write_json(folder / DIGESTS, digests, DataError)  # before the file: one without a record is somebody else's
+        write_json(folder / DIGESTS, digests, DataError)  # before the file: one without a record is not ours
         with atomic_file(path) as stream:
             stream.write(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
     for partial in partial_files:  # last, as two files may be parts of one
@@ -231,7 +231,7 @@ def _download(url: str, partial: Path) -> None:
         try:
             timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
             with get_session().stream("GET", url, headers=headers, timeout=timeout) as response:
-                if response.status_code == BEYOND_ITS_END:  # what is there is of another file: begin anew
+                if response.status_code == BEYOND_ITS_END:  # the partial download is of another file: start again
                     partial.unlink()
                     continue
                 response.raise_for_status()
@@ -265,7 +265,7 @@ def _unavailable(url: str, problem: Exception) -> DataError:
     detail = " ".join(str(problem).split())[:200] or "no reason given"
     return DataError(
         f"{url}: could not be fetched ({type(problem).__name__}: {detail}); check the connection and run the command "
-        "again, which goes on where it stopped; or name a folder that holds the files: train … --data FOLDER"
+        "again, which resumes it; or name a folder that holds the files: train … --data FOLDER"
     )
 
 

@@ -108,7 +108,7 @@ def _local_folder(name_or_folder: str | Path) -> Path | None:
 
 
 def _runs_in(folder: Path) -> list[str]:
-    """The names of runs in a folder: whoever names another one there has misspelt it, and means no model of the Hub."""
+    """The names of runs in a folder: another name in that folder is a misspelt run, not a model of the Hub."""
     configs = (*folder.glob(f"*/{RUN_CONFIG}"), *folder.glob(f"*/seed-*/{RUN_CONFIG}"))
     return sorted({config.relative_to(folder).parts[0] for config in configs})
 

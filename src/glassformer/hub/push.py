@@ -59,7 +59,7 @@ def _uploading(name: str, here: str) -> Iterator[None]:
         raise DataError(f"{name}: connections are off (HF_HUB_OFFLINE=1); {here}")
     try:
         yield
-    except Exception as problem:  # of the client, of the network, of the Hub: all of them are the user's to mend
+    except Exception as problem:  # of the client, of the network, of the Hub: all are errors of the upload
         detail = " ".join(str(problem).split())[:200] or "no reason given"
         raise DataError(
             f"{safe_repr(name)} could not be uploaded to the Hub ({type(problem).__name__}: {detail}); log in with a "

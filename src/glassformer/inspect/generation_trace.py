@@ -292,7 +292,7 @@ class GenerationTrace(Report):
         if last.token in self.options_at(node).stop_ids(self._generator.defaults):
             raise DataError(
                 f"the text ends with node {node}, {last.piece!r}; nothing comes after it: "
-                f"go on from node {last.parent} with another token"
+                f"continue from node {last.parent} with another token"
             )
         return last.depth
 

@@ -54,7 +54,7 @@ def open_inputs(
     """Texts, or a file and texts, as one row without padding.
 
     Args:
-        fields: what is read beside texts and files, such as `bbox` · truncation: cut texts that are too long
+        fields: inputs besides texts and files, such as `bbox` · truncation: cut texts that are too long
         codec: the audio codec (a model) that makes what a model over codes reads
     Raises: DataError: empty, too long, or not what the model reads. UnsupportedError: it lacks its head.
     """

@@ -35,7 +35,7 @@ LOGITS_AT_ONCE = 1 << 24
 bit the model's output."""
 
 NUMBERS_AT_ONCE = 1 << 22
-"""Numbers of a temporary tensor: 17 MB, which memory that was just freed holds; larger ones are asked for anew."""
+"""Numbers of a temporary tensor: 17 MB, which memory that was just freed holds; larger ones are allocated again."""
 
 MAX_SHOWN_LAYERS = 12
 """Columns of the table that a lens shows in a shell or a notebook."""

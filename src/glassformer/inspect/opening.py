@@ -59,7 +59,7 @@ def opening(session: Session) -> OpeningHead | None:
     if best is None or best.clarity < FAINT:
         return None
     about = session.maps[best.map]
-    rows = sampled_rows(len(session.streams[about.queries]))  # those of the overview, whose figures stand beside this
+    rows = sampled_rows(len(session.streams[about.queries]))  # those of the overview, shown next to this
     kind, share, _ = main_pattern(_shares(session, about, best.layer, [best.head], rows), 0)
     words = WORDS[kind].format(queries=about.queries, keys=about.keys, first=session.streams[about.keys][0].text)
     sentence = f"In layer {best.layer}, head {best.head}, {words}: {share:.0%} of the attention."

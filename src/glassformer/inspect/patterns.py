@@ -3,7 +3,7 @@
     probs of a head ──> share of its attention that follows each pattern ──less that of uniform attention──> clarity
 
 The pattern of a head is a relation between tokens where one is clear, and else the clearest of all. What a session
-opens with and what is said of each head follow from this one rule.
+opens with and the summary of each head follow from this one rule.
 """
 
 from __future__ import annotations

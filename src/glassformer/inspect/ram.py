@@ -166,7 +166,7 @@ class SavesMore(Protocol):
     """A module of a family that saves more for the backward pass than its class in the core."""
 
     def saves_more(self, tokens: int) -> tuple[int, int]:
-        """Numbers per vector, in texts of so many tokens: in the dtype of the weights, and in float32."""
+        """Numbers per vector, in texts of this many tokens: in the dtype of the weights, and in float32."""
 
 
 def _shares_input(module: nn.Module, inner: str) -> bool:

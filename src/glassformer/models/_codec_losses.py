@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WINDOWS = (2048, 1024, 512, 256, 128, 64)
 """Lengths of the Fourier transforms, in samples; each hops by a quarter."""
 FLOOR = 1e-4
-"""What is added to a magnitude before its logarithm: a tone of full scale has 1, so that 80 dB are heard."""
+"""Added to a magnitude before its logarithm: a tone of full scale has 1, so that the range is 80 dB."""
 QUIET = 1e-2
 """What is added to the loudness that differences of waveforms are measured by, so that silence has losses too."""
 

@@ -252,7 +252,7 @@ class Network(Node):
         Args:
             score: output → a number, or one for each row, which are added up.
             patterns: taps, as for a `Tape`.
-            cut: each of these activations begins anew, so that its gradient holds only what follows from it by no other
+            cut: the graph is cut before each of them, so that its gradient holds only what follows from it by no other
                 of them.
             parameters: gradients by these too: `tape.of_parameters`.
         Returns: the score, and the tape with `taps` and `gradients` by name; 0 where the score does not depend on it.

@@ -97,7 +97,7 @@ class ModelConfig(dict[str, Any]):
         try:
             values = keys.read(ConfigReader(self))
         except GlassformerError:
-            return None  # whoever loads the model is told
+            return None  # loading the model reports it
         spelled = [field for field, entry in keys.keys.items() if name in entry.spellings]
         fields = (*spelled, *COMMON_NAMES.get(name, ()))
         return next((value for field in fields if (value := getattr(values, field, None)) is not None), None)

@@ -234,7 +234,7 @@ class ReferenceModule(nn.Module):
                 yield name, module
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[nn.Module]:
-        """Our modules in it, such as to initialise them anew."""
+        """Our modules in it, such as to initialise them again."""
         return (module for _, module in self.named_modules())
 
     def apply(self, fn: Callable[[nn.Module], Any]) -> ReferenceModule:

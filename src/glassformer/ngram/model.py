@@ -149,7 +149,7 @@ class NgramModel:
     def score(self, words: Sequence[str], *, begin: bool = True, end: bool = True) -> float:
         """ln P of a text: of its words, and of its end.
 
-        Args: begin: the text begins here, else it may go on from anywhere · end: count the end of the text too.
+        Args: begin: the text begins here, else it may continue from anywhere · end: count the end of the text too.
         """
         ids = np.concatenate([[BEGIN_ID] * begin, self.ids(words), [END_ID] * end]).astype(np.int64)
         return float(np.nansum(self.log_probs_of(ids)))

@@ -51,7 +51,7 @@ def _sampled(rows: RowSequence, size: int | None, seed: int) -> RowSequence:
 
 
 def sample_rows(rows: RowSequence, count: int | None, seed: int = 0) -> RowSequence:
-    """A random sample of so many rows, in their order; a smaller sample of a seed is a subset of a larger one.
+    """A random sample of this many rows, in their order; a smaller sample of a seed is a subset of a larger one.
 
         sample_rows(rows, 1_000, seed=42)
 

@@ -34,7 +34,7 @@ CURVES = ("loss", "lr", "grad_norm", "tokens_per_s")
 STEPS = (*CURVES, "epoch", "tokens", "time")
 MAX_BLOCKS = 8192
 MIN_NEW_STEPS = 2048
-"""Steps beyond the stored digest from which it is written anew."""
+"""Steps beyond the stored digest from which it is written again."""
 CHECKED_BYTES = 256
 STEP_EVENTS = ("validation", "checkpoint", "resumed")  # what a rollback undoes beside the steps
 
@@ -154,7 +154,7 @@ def digest_path(log: Path) -> Path:
 def read_digest(path: Path) -> Digest:
     """Read the digest of an event log, which may still be written: the stored one, then the rest of the log.
 
-    A digest that is missing, damaged or of another log is made anew; where the folder can be written, it is stored.
+    A digest that is missing, damaged or of another log is made again; where the folder can be written, it is stored.
     Raises: DataError: no such log, or an invalid line, by its number.
     """
     stream, size = open_regular_file(path, DataError)

@@ -240,7 +240,7 @@ def _host() -> str:
 
 
 def _is_free(name: str) -> bool:
-    """Whether nobody holds it, or a process that is known to be gone; one on another host counts as alive."""
+    """Whether it is free, or held by a process that has ended; one on another host counts as alive."""
     holder = _NAME.fullmatch(name)
     if holder is None:
         return True

@@ -14,5 +14,5 @@ Read in this order:
     batched.py       windows cut at silences, several at once; voice.py finds the silences
     alignment.py     word times, from cross-attention and dynamic time warping; alignment_heads.py finds the heads
     ctc.py           recognisers that predict a letter a frame; ctc_search.py: greedy, prefix beam search, alignment
-    live.py          text while somebody speaks; job.py: a file to files, resumed after a stop
+    live.py          text while the speaker speaks; job.py: a file to files, resumed after a stop
 """

@@ -37,7 +37,7 @@ SENTENCE_ENDS = ".。!！?？"
 USUAL_SECONDS = 0.7
 """A word is seldom longer; where the median of a window is, this stands in its place."""
 GAP_WORDS = 4
-"""A pause is a gap of so many words of the median length."""
+"""A pause is a gap of this many words of the median length."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Alignment heads: the heads of the decoder's cross-attention that look at the sound of the next word.
 
-Published models name theirs in generation_config.json. Those of other models, fine-tuned or trained from nothing, are
+Published models name theirs in generation_config.json. Those of other models, fine-tuned or trained from scratch, are
 found on the recording itself: a head is scored by how much of its attention lies on the path that dynamic time warping
 finds through it alone.
 """
@@ -25,7 +25,7 @@ HEADS = 4
 """So many heads are averaged where none are published: word times of tiny.en and base are then 0.02 s from those of the
 published heads at the median; with 10 heads 0.12 s and 0.02 s."""
 MAX_WINDOWS = 3
-"""Of a recording, so many windows are scored."""
+"""Windows of a recording that are scored."""
 KEY = "alignment_heads"
 SCORING = TranscriptionOptions(num_beams=1, temperature=0.0)
 

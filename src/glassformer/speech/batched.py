@@ -6,7 +6,7 @@
     heard        [      ]         [        ]      where a text ends before its window does,
     rest                [    ]                    the rest is a window of the next batch
 
-It is faster than one window after another, where nobody speaks nothing is decoded, and a quiet speaker is heard after a
+It is faster than one window after another, silence is not decoded, and a quiet speaker is not lost after a
 loud one, since each window is scaled by itself; but a window does not know the text before it, so names may be spelled
 in several ways.
 """

@@ -1,4 +1,4 @@
-"""Live transcription: text appears while somebody speaks, and settles once two decodings agree on it.
+"""Live transcription: text appears during the speech, and settles once two decodings agree on it.
 
     second 3     And so my fell                 tentative
     second 4     And so my fellow Am            "And so my" was the same twice: it is settled, and never changes
@@ -32,7 +32,7 @@ from glassformer.speech.window import WindowDecoder
 INTERVAL_SECONDS = 1.0
 """New sound between two decodings."""
 LONGEST_SECONDS = 20.0
-"""When so much is heard, the settled part is thrown away, or all where nothing settles."""
+"""Seconds of sound after which the settled part is dropped, or all of it where nothing settles."""
 MIN_SECONDS = 0.5
 
 
@@ -140,7 +140,7 @@ class LiveTranscription:
 def _repeated(settled: list[TimedWord], known: list[TimedWord], fresh: list[TimedWord]) -> int:
     """How many fresh words are the last settled ones, which this decoding hears a little later.
 
-    Args: known: its words up to the last settled one; where they end like those, a fresh word is said twice
+    Args: known: its words up to the last settled one; where they end like those, a new word is repeated
     """
     if not settled or not fresh or fresh[0].start - settled[-1].end > INTERVAL_SECONDS:
         return 0

@@ -26,7 +26,7 @@ class Segment:
 
     start, end: in seconds · tokens: ids, with timestamps
     temperature: that it was decoded at · avg_logprob: mean log-probability of a token of its window
-    compression_ratio: of the window's text; high where it repeats itself · no_speech_prob: that nobody speaks there
+    compression_ratio: of the window's text; high where it repeats itself · no_speech_prob: probability of no speech
     words: with their times, where they were asked for
     """
 

@@ -4,7 +4,7 @@ Digital silence there is skipped: a window begins with a sound.
 
     0 s                        30 s
     [ segment | segment | cut off ]
-                        [ segment | segment | … ]         the cut segment is heard again, as a whole
+                        [ segment | segment | … ]         the cut segment is decoded again, as a whole
                         24.6 s
 
 Source: Radford et al. 2022, section 3.8 and 4.5.

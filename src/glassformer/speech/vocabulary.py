@@ -30,7 +30,7 @@ NO_SPEECH_NAMES = ("nospeech", "nocaptions")
 class SpeechVocabulary:
     """Ids of the special tokens of a speech model with a decoder.
 
-    start, end: of a transcript · previous: before the previous text · no_speech: predicted where nobody speaks
+    start, end: of a transcript · previous: before the previous text · no_speech: predicted without speech
     no_timestamps: of transcripts without times; timestamps follow it
     languages, tasks: token ids by code ("en") and by task; empty where the model knows English alone
     context: the decoder's length in tokens

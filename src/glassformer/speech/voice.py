@@ -31,7 +31,7 @@ AROUND_SECONDS = 5
 MIN_LEVEL_DB = -60.0
 """Digital silence is below this."""
 MIN_SILENCE, MIN_SPEECH, MARGIN = 0.5, 0.25, 0.2
-"""Seconds: shorter silences and sounds are not counted, and this much before and after speech is heard too."""
+"""Seconds: shorter silences and sounds are not counted, and this much before and after speech is included."""
 SILERO_RATE_HZ, SILERO_SAMPLES, SILERO_CONTEXT = 16_000, 512, 64
 SILERO_SPEECH = 0.5
 
@@ -94,7 +94,7 @@ def loudness(spectrogram: Spectrogram) -> torch.Tensor:
 
 
 def speech_by_energy(spectrogram: Spectrogram) -> list[Span]:
-    """The parts that are louder than the background around them, so that a quiet speaker is heard beside a loud one."""
+    """The parts that are louder than the background around them: quiet speakers next to loud ones are included."""
     levels, rate = loudness(spectrogram), spectrogram.frames_per_second
     if not len(levels):
         return []

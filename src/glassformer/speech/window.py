@@ -37,7 +37,7 @@ QUIET_FRAMES = 50
 """Frames of silence after a sound, where the encoder context is as long as the sound."""
 MARKS = '"#()*+/:;<=>@[\\]^_`{|}~「」『』'
 MARK_GROUPS = "<< >> <<< >>> -- --- -( -[ (' (\" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪ ♩ ♪ ♫ ♬ ♭ ♮ ♯".split()
-"""What is written and never spoken: banned, so that sounds are not described."""
+"""Written and never spoken: banned, so that sounds are not described."""
 
 
 @dataclass(frozen=True)
@@ -173,11 +173,11 @@ class WindowDecoder:
     def _candidates(
         self, temperature: float, memory: EncoderOutput, prompt: Sequence[int]
     ) -> tuple[list[float], list[list[Hypothesis]]]:
-        """Of each window the probability that nobody speaks, and the texts that a search finds."""
+        """Of each window the probability of no speech, and the texts that a search finds."""
         count, device = len(memory.states), memory.states.device
         ids = torch.tensor([list(prompt)] * count, device=device)
         rows = Rows(self.model.network, ids, memory=memory)
-        # The prompt ends with <|startoftranscript|> and what follows it; the logits there say whether nobody speaks.
+        # The prompt ends with <|startoftranscript|> and what follows it; the logits there tell how likely no speech is.
         start = len(prompt) - 1 - prompt[::-1].index(self.vocabulary.start)
         silence = rows.read_prompts(len(prompt) - start)[:, 0].float().softmax(-1)[:, self.vocabulary.no_speech]
         return silence.tolist(), self._search(rows, temperature, len(prompt))

@@ -214,7 +214,7 @@ class AblationRunner:
         return f"{len(train):,} recordings; then {each:,} transcripts by {beams} beams of each of {models} models"
 
     def _write_parts(self) -> None:
-        """A line for each recording: its part, who speaks, and what is said."""
+        """A line for each recording: its split, its speaker, and its transcript."""
         columns = self.study.columns
         names = dict.fromkeys([columns["audio"], columns["text"], *filter(None, [self.plan.speaker])])
         with atomic_file(self.folder / PARTS) as stream:

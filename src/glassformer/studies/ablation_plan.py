@@ -36,7 +36,7 @@ class AblationPlan:
 
     language_model: see `FusionOptions` · test_sets: the files of the test sets, by name
     limit: a random sample of so many recordings of each test set, the same for all systems
-    speaker: the column that says who speaks, if there is one: nobody should be in two parts
+    speaker: the column of the speaker, if there is one: no speaker may be in two splits
     """
 
     language_model: FusionOptions = field(default_factory=FusionOptions)

@@ -4,7 +4,7 @@
 de       0.802 [0.791, 0.812]   0.583 [0.561, 0.604]  ← zero-shot, without a row of fr: a horizontal line
 fr-250   …                      0.471 [0.450, 0.493]  ┐
 fr-500   …                      0.540 [0.519, 0.562]  │ a learning curve; where it crosses the line for good,
-fr-1000  …                      0.622 [0.602, 0.643]  ┘ so many rows are worth as much
+fr-1000  …                      0.622 [0.602, 0.643]  ┘ this many rows are worth as much
 """
 
 from __future__ import annotations

@@ -153,10 +153,10 @@ class StudyProgress:
         """Before each training: its number, of how many."""
 
     def evaluating(self, run: StudyRun, test_set: str, rows: int) -> None:
-        """Before each evaluation on a test set of so many rows."""
+        """Before each evaluation on a test set of this many rows."""
 
     def rows(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-        """Around work on so many rows; the function it gives is called with how many more are done."""
+        """Around work on this many rows; the function it gives is called with how many more are done."""
         return nullcontext(lambda done: None)
 
     def callbacks(self) -> list[Callback]:

@@ -73,8 +73,8 @@ class Task(ABC):
     WHOLE_BATCH: the loss compares the examples of a batch with one another (contrastive learning), so no token budget
         may cut it: `micro_batch_size` examples, or else all of a step, are one call of the network
     columns: those that this one reads: role → column · given_options: keyword arguments that it was made with
-    initial_model: gives the model that training began with, where somebody knows it: baselines may use its vectors
-    train_examples: gives the examples of the training rows, where somebody keeps them: baselines may learn from them
+    initial_model: gives the model that training began with, where it is known: baselines may use its vectors
+    train_examples: gives the examples of the training rows, where they are at hand: baselines may learn from them
 
     Args: model: with the head of this task
     """
@@ -298,7 +298,7 @@ TASKS: dict[str, str | type[Task]] = {
     "generate-audio": "audio_codes.generate.GenerateAudio",
     "audio-to-audio": "audio_codes.convert.AudioToAudio",
 }
-"""Name, as in `glassformer train --task`, → a class, or where it stands here, imported on first use."""
+"""Name, as in `glassformer train --task`, → a class, or its path below `glassformer.tasks`, imported on first use."""
 
 
 def task_name(name: str) -> str:

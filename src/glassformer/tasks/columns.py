@@ -24,10 +24,10 @@ from glassformer.tasks.base import Dataset, Examples, Task
 from glassformer.tasks.microbatch import Example
 
 ROWS_PER_CALL = 1_024
-"""So many rows go to the tokenizer together."""
+"""Rows that go to the tokenizer together."""
 
 MOST_ROWS = 50_000
-"""Baselines learn from so many rows at most: more change little, and take minutes."""
+"""Baselines learn from this many rows at most: more change little, and take minutes."""
 
 Parsed = TypeVar("Parsed")
 
@@ -189,7 +189,7 @@ def store_examples(
 
 class _WatchedRows:
     """Rows that count those that are read, and, once all were, warn of texts without a character: their labels are
-    learnt from nothing.
+    trained from scratch.
 
     The last row is remembered: tasks of sounds ask for one several times, and a row may be made when it is asked for.
     """

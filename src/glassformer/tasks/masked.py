@@ -1,11 +1,11 @@
 """Masked language modelling, and the fill-mask pipeline: some tokens are masked, and predicted from both sides.
 
-    text     [CLS] fruit flies like a  banana [SEP]         15 % are chosen, anew each time a text is shown; of them
+    text     [CLS] fruit flies like a  banana [SEP]         15 % are chosen, others each time a text is read; of them
     read     [CLS] fruit [MASK] like a stone  [SEP]         80 % become [MASK], 10 % any word, 10 % stay
     say        ·     ·   flies   ·   ·  banana  ·           and only they count
     fill       Time [MASK] like an arrow.                   flies 0.41 · goes 0.07 · …
 
-Source: Devlin et al. 2019, section 3.1; anew each time: Liu et al. 2019, section 4.1; whole words: the code that was
+Source: Devlin et al. 2019, section 3.1; others each time: Liu et al. 2019, section 4.1; whole words: the code that was
 released with the first of them, in 2019.
 """
 
@@ -85,7 +85,7 @@ class Masking:
     def __call__(
         self, ids: np.ndarray, draw: np.random.Generator, words: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What is read of a text, and what is to be said of it: the chosen tokens, all others hidden.
+        """Inputs and labels of a text: the chosen tokens, all others ignored.
 
         Args:
             words: the number of each token's word: then all tokens of a word are chosen, or none. [n]

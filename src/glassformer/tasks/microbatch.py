@@ -156,7 +156,7 @@ def text_labels(examples: Sequence[Example], dtype: torch.dtype = torch.int64) -
 
 
 def _types(examples: Sequence[Example]) -> list[Any] | None:
-    """Which text of a pair each token is of; a text that stands alone is the first."""
+    """Which text of a pair each token is of; a single text is the first."""
     if not any("token_type_ids" in example for example in examples):
         return None
     return [example.get("token_type_ids", [0] * len(example["input_ids"])) for example in examples]
@@ -182,7 +182,7 @@ def run_batches(
 
     Args:
         indices: which examples; None = all · tokens: of a micro-batch at most; a function is asked for each window
-        size: examples of a whole batch, for a task of `WHOLE_BATCH`; None = cut as any, where nobody asks for the loss
+        size: examples of a whole batch, for a task of `WHOLE_BATCH`; None = cut as any, where the loss is not needed
         labelled: whether the examples have labels
         call: gives the output of a micro-batch that is on the device, by a network in eval mode; None = the model's
         windows: how many windows there are at least, empty ones behind the others · on_window: called at the beginning
@@ -248,7 +248,7 @@ def run_examples(
 def micro_batches(
     task: Task, examples: Sequence[Example], indices: Sequence[int], tokens: int, size: int | None = None
 ) -> list[MicroBatch]:
-    """Examples collated in micro-batches of at most so many tokens and examples, those of like length together.
+    """Examples collated in micro-batches of at most this many tokens and examples, those of like length together.
 
     Of a task with `WHOLE_BATCH`, `size` examples (None = all) are a micro-batch, in their order.
     """

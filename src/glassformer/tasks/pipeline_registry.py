@@ -117,9 +117,7 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
     full = task if split_task(task) else name
     if isinstance(model, Model):
         if loading:
-            raise ConfigError(
-                f"{next(iter(loading))} is said when a model is loaded, and this one is; give it to load(…)"
-            )
+            raise ConfigError(f"{next(iter(loading))} is an option of load(…), and this model is already loaded")
         if model.task != kind.HEAD and not kind.BODY:
             raise _cannot(kind, name, model.family.model_type, model.family.tasks, model.task)
         return kind(model, full, **options)

@@ -94,7 +94,7 @@ class Pipeline(ABC):
             raise DataError(f"the input is {safe_repr(given)}; it must be a text")
 
     def wrap_answers(self, answers: Iterator[Any], options: Mapping[str, Any]) -> Iterator[Any]:
-        """The answers of a call as they come; what there is to be said of all of them is said at their end."""
+        """Yields results as they are computed; warnings that concern the whole call come last."""
         return answers
 
     def in_words(self, answer: Any) -> str:

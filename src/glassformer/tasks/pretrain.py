@@ -4,7 +4,7 @@
     half        [CLS] A1 A2 A3 [SEP] A4 A5 [SEP]  → 0      it does
     half        [CLS] A1 A2 A3 [SEP] B2 B3 [SEP]  → 1      it does not
 
-Where a window of sentences is cut in two, and what follows, is drawn anew each time it is shown.
+Where a window of sentences is cut in two, and what follows, is drawn again each time it is read.
 Source: Devlin et al. 2019, section 3.1 and appendix A.2.
 """
 

@@ -62,7 +62,7 @@ class Frame:
 
     @classmethod
     def within(cls, before: Sequence[int], after: Sequence[int], tokens: int) -> Frame:
-        """A frame that, with its text, has at most so many tokens.
+        """A frame that, with its text, has at most this many tokens.
 
         Raises: ConfigError: there is no room for text.
         """

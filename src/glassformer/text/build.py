@@ -105,7 +105,7 @@ TARGET_FILE, SAVED_TARGET_FILE = "target.spm", "target_tokenizer.json"
 def build_engine(folder: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer:
     """Build the engine that a folder describes, with its special tokens, without padding or truncation.
 
-    Padding and truncation that a `tokenizer.json` may store are left from somebody's last call, not part of the
+    Padding and truncation that a `tokenizer.json` may store are left from an earlier call, not part of the
     tokenizer, and are dropped.
 
     Raises:

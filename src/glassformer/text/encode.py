@@ -260,7 +260,7 @@ def pad_rows(rows: list[EncodedRow], request: EncodeRequest, pad_id: int, pad_to
 
 
 def padded_length(tokens: int, multiple: int | None) -> int:
-    """So many tokens, or the next multiple. Raises: ConfigError: more than memory could hold, which ends a process."""
+    """This many tokens, or the next multiple. Raises: ConfigError: more than memory holds, which ends a process."""
     length = -(-tokens // (multiple or 1)) * (multiple or 1)
     if length > MAX_PADDED_TOKENS:
         raise ConfigError(

@@ -111,7 +111,7 @@ class BatchLoader:
         """This process's micro-batches of one step; an empty list where the batch has fewer examples than processes.
 
         Args:
-            position: of the step in its epoch · tokens, size: at most so many tokens and examples a micro-batch
+            position: of the step in its epoch · tokens, size: at most this many tokens and examples a micro-batch
         """
         key, ahead = (epoch, position, tokens, size or 0), self._prefetched
         # After a rollback, or with smaller micro-batches, what was loaded ahead is not what is wanted.

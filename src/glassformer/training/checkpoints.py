@@ -102,7 +102,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, *, keep: int = 2) -> None:
         if keep < 1:
-            raise ConfigError(f"keep must be at least 1, got {keep}: a run needs a checkpoint to go on from")
+            raise ConfigError(f"keep must be at least 1, got {keep}: a run needs a checkpoint to continue from")
         self.folder = Path(folder)
         self.keep = keep
         # As seen by `latest` and `best`; they do not count among those to keep.
@@ -135,7 +135,7 @@ class Checkpoints:
         with self._report_refusal(step):
             self.folder.mkdir(exist_ok=True)
             with RunLock(self.folder / "lock", wait=LOCK_TIMEOUT):
-                # Whoever else saves here holds the lock, so these belong to nobody any more.
+                # Another process that saves here would hold the lock, so these are left over.
                 for name in self._names(_UNFINISHED):
                     _remove(self.folder / name)
                 known = self._known()

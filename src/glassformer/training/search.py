@@ -130,7 +130,7 @@ def _run(optuna: Any, study: Any, trial: Any, make_trial: MakeTrial, metric: str
     except _TrialPrunedError:
         state = states.PRUNED
     except Exception as problem:
-        # Invalid options, a NaN loss, no memory: other settings may do better. Anything else is nobody's setting.
+        # Invalid options, a NaN loss, no memory: other settings may do better. All else is a bug.
         own = isinstance(problem, GlassformerError) and not isinstance(problem, TrainingStopped | _MissingMetricError)
         if not own and not is_out_of_memory(problem):
             raise

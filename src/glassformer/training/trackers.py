@@ -176,7 +176,7 @@ def _folder(trainer: Trainer) -> Path:
 
 
 def _run_id(path: Path, *, fresh: bool) -> str:
-    """The id of a run, the same when it is resumed; a run that starts anew has a new one."""
+    """The id of a run, the same when it is resumed; a run that starts again has a new one."""
     if not fresh and path.is_file():
         return read_text(path, DataError).strip()
     run_id = secrets.token_hex(4)

@@ -257,7 +257,7 @@ def _split_ties(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[
 
 
 def _check_written_size(tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Refuse views that repeat the same few bytes without end: what is written must stay near what was read."""
+    """Refuse views that repeat the same few bytes without end: the output must stay near the size of the input."""
     total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     if total > 2 * source.stat().st_size:
         raise WeightsError(

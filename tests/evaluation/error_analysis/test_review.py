@@ -194,7 +194,7 @@ def test_new_labels_are_asked_for_and_texts_have_no_sheet(sheet: Path, tmp_path:
     lines[0]["correction"] = "awe"
     write(sheet, lines)
     assert [*read_sheet(sheet, classified(), NAMES, new_labels=True).labels.values()] == ["awe"]
-    with pytest.raises(DataError, match="is there already, perhaps with somebody's work"):
+    with pytest.raises(DataError, match="exists already and may contain edits"):
         write_sheet(sheet, classified())
     text = Prediction(index=0, where="x", row={"source": "a"}, label=["b"], predicted="c", loss=1.0)
     with pytest.raises(UnsupportedError, match="labels"):

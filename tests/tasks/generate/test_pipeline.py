@@ -308,7 +308,7 @@ def test_bad_requests(gpt2: Path, t5: Path) -> None:
         (lambda: summarise("x", src_lang="en"), "takes no 'src_lang'"),
         (
             lambda: glassformer.pipeline("translation", t5)("x", src_lang="de"),
-            "is said when the pipeline is made",
+            "is set when the pipeline is made",
         ),
         (lambda: glassformer.pipeline("translation", t5, src_lang="ab", tgt_lang="cd"), "src_lang is 'ab'"),
     ):

@@ -105,7 +105,7 @@ def test_a_long_sound_is_the_mean_of_its_windows_and_silence_says_nothing(name: 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (sound(np.full(3, 0.5, np.float32)), r"has 3 samples at 16,000 Hz; pedals are heard in 0.1 s and more"),
+        (sound(np.full(3, 0.5, np.float32)), r"has 3 samples at 16,000 Hz; pedals need 0.1 s and more"),
         (sound(np.zeros(RATE, np.float32)), "is silent: its peak is below -80 dB"),
         (sound(np.zeros(0, np.float32)), "holds no audio: not a single sample"),
         (sound(np.full(RATE, np.nan, np.float32)), "NaN or infinite sample"),

@@ -30,7 +30,7 @@ from glassformer.data.guitar.pedals import (
 )
 from glassformer.data.guitar.playing import Content, Note, Part, play
 from glassformer.data.guitar.strings import Guitar, body, pluck, soften
-from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, Schema
+from glassformer.data.sequence import ColumnNames, Row, RowSchema, RowSequence, RowSource
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import error_reason, safe_repr
 from glassformer.files.atomic import removed_on_failure
@@ -113,7 +113,7 @@ class ClipRows(RowSequence):
 
     def __init__(self, options: GuitarOptions, name: str, columns: ColumnNames = None) -> None:
         self.options, self.name = options, name
-        schema = Schema(columns)
+        schema = RowSchema(columns)
         self._project = schema.project
         schema.validate(self._row(0), f"{name}: clip 0")
         self.columns, self.kinds = schema.columns, schema.kinds

@@ -111,7 +111,7 @@ class Pedal:
 
 
 _TURN = (0.0, 6.28)
-# Each is heard in two seconds at its weakest: flangers sweep nearly once, and a fuzz leaves room for an overdrive
+# Each is audible in two seconds at its weakest: flangers sweep nearly once, and a fuzz leaves room for an overdrive
 # before it, which would drown in gains of 40 and more.
 PEDALS: dict[str, Pedal] = {
     "wah": Pedal(wah, {"rate_hz": (0.8, 2.5), "quality": (4.0, 8.0), "phase": _TURN}),

@@ -24,7 +24,7 @@ from glassformer.data.guitar.clips import GuitarOptions
 from glassformer.data.guitar.pedals import check_pedal
 from glassformer.data.guitar.playing import Note
 from glassformer.data.guitar.recording_clips import RecordingClips
-from glassformer.data.sequence import ColumnNames, InMemoryRows, Row, RowSequence, RowSource, RowView, Schema
+from glassformer.data.sequence import ColumnNames, InMemoryRows, Row, RowSchema, RowSequence, RowSource, RowView
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import error_reason, open_regular_file, safe_repr
 
@@ -98,7 +98,7 @@ class TabledRecordings(RowView):
 
     def __init__(self, folder: Path, columns: ColumnNames, limit: int) -> None:
         self._rows = AudioFolderRows(folder, None, limit)
-        schema = Schema(columns)
+        schema = RowSchema(columns)
         self._project = schema.project
         for index in range(len(self._rows)):
             schema.validate(self._complete(self._rows.row(index), index), self._rows.where(index))

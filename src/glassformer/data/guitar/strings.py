@@ -31,7 +31,7 @@ class Guitar:
     """An instrument: where it is plucked and heard, how bright and how long its strings ring.
 
     pick, pickup: distance from the bridge, as a share of the string · brightness: of the pick, 0 to 1
-    ring: seconds until an open string has lost 60 dB · body: how much of the body is heard, 0 to 1
+    ring: seconds until an open string has lost 60 dB · body: share of the body's resonance in the sound, 0 to 1
     """
 
     pick: float = 0.13

@@ -264,7 +264,7 @@ def run(state, scratch):
     """Take chunks of the program until it is finished, beside any number of other threads that do the same.
 
     A ticket is the phase and the next chunk in one number, so that taking one is one atomic addition. Who computes the
-    last chunk of a phase begins the next. Nobody waits for a thread that holds no chunk.
+    last chunk of a phase begins the next. No thread waits for one that holds no chunk.
     """
     words = integers(state, STATE_SIZE)
     prepared, inputs = int64(-1), int64(0)

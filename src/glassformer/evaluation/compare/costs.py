@@ -5,7 +5,7 @@
     runs/large   fp32   ┘   all rows, evaluated as by `glassformer evaluate`; the difference on the same rows
 
 Each time it is another row, of real length, and all variants get the same rows in the same order. A mean hides the slow
-ones, so the median and the 95th percentile stand beside it.
+ones, so the median and the 95th percentile are reported too.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class ConfusionMatrix:
         return {"names": list(self.names), "counts": self.counts.tolist()}
 
     def svg(self, normalise: Normalise = None, *, styled: bool = True) -> str:
-        """The matrix as an SVG, for light and dark pages; `styled`: with its own style sheet, to stand alone.
+        """The matrix as an SVG, for light and dark pages; `styled`: with its own style sheet, as a file of its own.
 
         Shades are shares of each row (of each column with `normalise="predicted"`), so that rare classes show too.
         """

@@ -1,6 +1,6 @@
 """Corrections of labels, and the corrected data files to train on again; existing files are never overwritten.
 
-split of the run            what is written
+split of the run            output
 train, validation: files    the rows of that split
 a share that was held out   all rows of the training file, so that the same share can be held out again
 --data FILE                 the rows of the file

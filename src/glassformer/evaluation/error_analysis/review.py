@@ -71,7 +71,7 @@ def write_sheet(path: Path, records: Sequence[Prediction], worst: int = DEFAULT_
                 lines = ({**_line_cells(record, word, roles), "row": row} for word in words)
                 table.writerows([escape_formula(cells.get(name, "")) for name in columns] for cells in lines)
     except FileExistsError:
-        raise DataError(f"{path}: is there already, perhaps with somebody's work in it; name another place") from None
+        raise DataError(f"{path}: exists already and may contain edits; name another file") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error_reason(error)}") from error
     return len(chosen)
@@ -101,7 +101,7 @@ def _line_cells(record: Prediction, word: int, roles: Sequence[str]) -> dict[str
 
 
 def fingerprint(record: Prediction) -> str:
-    """A hash of the input and the label of a row. It begins with a letter, lest a spreadsheet take it for a number."""
+    """A hash of the input and the label of a row. It begins with a letter, so that it is no number in a spreadsheet."""
     text = json.dumps([record.row, record.label], sort_keys=True, ensure_ascii=False)
     return "r" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
@@ -196,7 +196,7 @@ class _SheetReader:
             self._check_columns(head, needed)
             previous = reader.line_num
             for cells in reader:
-                # a cell may hold line breaks: what is said is the first line of the row
+                # a cell may hold line breaks: the line number is that of the row's first line
                 self.line, previous = previous + 1, reader.line_num
                 if any(cell.strip() for cell in cells):
                     if any(cell.strip() for cell in cells[len(head) :]):

@@ -311,7 +311,7 @@ def _task_of_head(model: Any) -> str:
 
 
 def _usual_model(name: str) -> str | Path | None:
-    """The task's usual checkpoint: from the cache, or downloaded where somebody says yes; else None."""
+    """The task's usual checkpoint: from the cache, or downloaded where the user agrees; else None."""
     usual = EXAMPLES[name]
     try:
         return resolve(usual, offline=True)

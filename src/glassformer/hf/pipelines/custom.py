@@ -1,4 +1,4 @@
-"""`Pipeline`: pipelines of one's own, of the four steps that a subclass defines.
+"""`Pipeline`: custom pipelines, of the four steps that a subclass defines.
 
 inputs ──preprocess──> model inputs ──_forward──> output ──postprocess──> answer        _sanitize_parameters: whose
                                                                                         options are which step's
@@ -28,7 +28,7 @@ class _AnyPipeline(type):
 
 
 class CustomPipeline(metaclass=_AnyPipeline):
-    """A pipeline of one's own: preprocess, _forward, postprocess, and _sanitize_parameters.
+    """A custom pipeline: preprocess, _forward, postprocess, and _sanitize_parameters.
 
     Args:
         model: a model, or a folder · tokenizer, feature_extractor, image_processor, processor: what makes its inputs

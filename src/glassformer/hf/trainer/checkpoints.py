@@ -45,7 +45,7 @@ def save_model(model: nn.Module, processing_class: Any, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(model, (Model, CustomModel)):
         model.save_pretrained(folder)
-    else:  # a module of one's own: its weights alone
+    else:  # a custom module: its weights alone
         state = {name: x.detach().clone().contiguous() for name, x in model.state_dict().items()}
         save_file(state, folder / "model.safetensors")
     if processing_class is not None:

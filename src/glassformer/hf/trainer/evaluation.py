@@ -122,7 +122,7 @@ class EvaluationLoop(ABC):
         """Run the model over batches, and put what it gives together."""
         started, only_loss = time.time(), bool(prediction_loss_only)
         self.model.to(self.args.device).eval()
-        if not self.state.max_steps and self._prepared is None:  # as there: said until the trainer is made anew
+        if not self.state.max_steps and self._prepared is None:  # as in the reference: until a new trainer is made
             self._prepared = round(time.time() - started, 4)
         losses, logits, labels, rows, batches = [], [], [], 0, 0
         for batch in with_bar(dataloader, description, shown=None if self.args.disable_tqdm is None else False):

@@ -19,7 +19,7 @@ class BestRun(NamedTuple):
 
 
 def default_hp_space(trial: Any) -> dict[str, Any]:
-    """Learning rate, epochs, seed and batch size: what is searched where nothing is said."""
+    """Learning rate, epochs, seed and batch size: the search space by default."""
     return {
         "learning_rate": trial.suggest_float("learning_rate", 1e-6, 1e-4, log=True),
         "num_train_epochs": trial.suggest_int("num_train_epochs", 1, 5),

@@ -74,7 +74,7 @@ class CompatibleTrainer(Checkpointing):
         train_dataset, eval_dataset: sequences of dictionaries, `datasets` too; of the latter a dict of several
         processing_class: the tokenizer or processor (`tokenizer=` too), saved beside the model
         compute_metrics: an `EvalPrediction` → metrics · callbacks: `TrainerCallback` classes or instances
-        optimizers: an optimizer and a schedule of one's own
+        optimizers: a custom optimizer and schedule
         compute_loss_func: (outputs, labels) → loss; `num_items_in_batch=` too, where it takes it
         preprocess_logits_for_metrics: (logits, labels) → what is kept of the logits
     Raises: ConfigError: arguments that do not go together. UnsupportedError: several processes.

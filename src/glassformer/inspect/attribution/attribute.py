@@ -40,7 +40,7 @@ MAX_STEPS = 512
 """Gradients between baseline and input: as many as it takes, doubled from the first, for a gap of at most `MAX_GAP`."""
 MAX_GAP = 0.01
 TOKENS_AT_ONCE = 1024
-"""Rows of a batch of such gradients: as many as have so many tokens together."""
+"""Rows of a batch of such gradients: as many as have this many tokens together."""
 ZERO = "zero"
 FEATURES = ("pixel_values", "input_features", "input_values")
 
@@ -51,7 +51,7 @@ Progress = Callable[[int, int], None]
 class AttributionOptions(TypedDict, total=False):
     """Options of `Session.attribute`.
 
-    at: the token where the output stands, by number, or a word; None = the last one, the gap, the surest label
+    at: the token where the output stands, by number, or a word; None = the last one, the gap, the most probable label
     against: explain the target rather than this output: the difference of their logits
     baseline: where integrated gradients begin: None = mask or padding for each word, "zero" = zero vectors
     steps: gradients from baseline to input; None = doubled until they add up to within 1 %

@@ -151,7 +151,7 @@ class TargetRequest:
 
 
 def _usual_column(table: OutputTable, logits: Tensor, choice: int | None) -> tuple[int, int | None]:
-    """Where one looks if nothing is said, and what stands there: the next token, the mask, the surest label."""
+    """The default position, and its output: the next token, the mask, the most probable label."""
     tokens = table.tokens
     if table.kind == "vocabulary" and table.causal:
         if table.stream != "target":
@@ -167,17 +167,17 @@ def _usual_column(table: OutputTable, logits: Tensor, choice: int | None) -> tup
             + " or say at which token: at=…"
         )
     outside = next((i for i, label in enumerate(table.names.labels) if label == OUTSIDE), None)
-    surest = logits.clone()
+    best = logits.clone()
     if choice is not None:
-        surest = logits[:, [choice]] - logits.logsumexp(-1, keepdim=True)
+        best = logits[:, [choice]] - logits.logsumexp(-1, keepdim=True)
     elif outside is not None:
-        surest = logits - logits[:, [outside]]
-        surest[:, outside] = -torch.inf
-    surest = surest.amax(-1)
+        best = logits - logits[:, [outside]]
+        best[:, outside] = -torch.inf
+    best = best.amax(-1)
     for number, token in enumerate(tokens):
         if token.special:
-            surest[number] = -torch.inf
-    return int(surest.argmax()), None
+            best[number] = -torch.inf
+    return int(best.argmax()), None
 
 
 def _quoted(table: OutputTable, choice: int) -> str:

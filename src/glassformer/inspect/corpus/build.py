@@ -46,7 +46,7 @@ MAX_ROW_BYTES = 1 << 28
 ROWS_AT_ONCE = 256
 """Rows that are tokenised together."""
 CHUNK_BYTES, CHUNK_TOKENS = 1 << 28, 1 << 16
-"""A chunk has at most so many tokens, fewer where their columns take more than these bytes."""
+"""A chunk has at most this many tokens, fewer where their columns take more than these bytes."""
 TOP = 20
 MAX_TOP = 1_000
 MAX_TOKENS = 256
@@ -78,7 +78,7 @@ def index_corpus(
     column: str = "text",
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> CorpusIndex:
-    """Index a text file by what a model makes of its tokens; a stopped call goes on where it was.
+    """Index a text file by what a model makes of its tokens; a stopped call is resumed by the same call.
 
     Args:
         source: a text file, each line a text, or a table with a column of texts; long texts are cut into windows

@@ -183,7 +183,7 @@ def read_metadata(folder: Path) -> tuple[IndexSettings, IndexProgress]:
 
 
 class IndexWriter:
-    """Appends chunks to an index, and goes on where a stopped one ended.
+    """Appends chunks to an index, and resumes a stopped one.
 
     Raises: DataError: the folder holds an index of something else, or a file is shorter than was recorded.
     """
@@ -234,7 +234,7 @@ class IndexWriter:
     ) -> None:
         """Append a chunk, and record it.
 
-        Args: rows, row_windows: where the next chunk begins: so many rows are done, and so many windows of the next
+        Args: rows, row_windows: where the next chunk begins: this many rows are done, and this many windows of the next
 
         Raises: DataError: the disk is full, or another process writes to the folder.
         """

@@ -127,7 +127,7 @@ class CorpusIndex:
         if asked not in has:
             what, named = ("layer", layer) if head is None else ("head", ".".join(map(str, head)))
             listed = ", ".join(str(x) if head is None else f"{x[0]}.{x[1]}" for x in has) or "none"  # type: ignore[index]
-            raise DataError(f"{what} {named} is not in this index; its {what}s: {listed}; index it anew")
+            raise DataError(f"{what} {named} is not in this index; its {what}s: {listed}; index again")
         return self._column(layer_file(layer) if head is None else head_file(head))  # type: ignore[arg-type]
 
     def top_activations(self, layer: int, neuron: int) -> list[tuple[int, float]]:

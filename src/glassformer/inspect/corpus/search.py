@@ -113,7 +113,7 @@ class CorpusSearch:
             raise DataError(
                 f"{self.index.folder}: was made by another model ({safe_repr(self.index.settings.model)}, weights "
                 f"{safe_repr(self.index.settings.fingerprint)}; these are {fingerprint}); load that one, or index the "
-                "text anew"
+                "text again"
             )
         tokens = self.index.tokens
         if len(tokens) and (tokens.min() < 0 or tokens.max() >= (model.network.vocabulary or 0)):

@@ -62,7 +62,7 @@ class ProjectionOptions:
             raise ConfigError(f"the seed is {safe_repr(self.seed)}; it must be a whole number from 0 up")
 
     def within(self, points: int) -> ProjectionOptions:
-        """Perplexity and neighbours as so many points allow."""
+        """Perplexity and neighbours as this number of points allows."""
         return ProjectionOptions(
             self.method,
             float(min(self.perplexity, max((points - 1) / 3, 1.0))),

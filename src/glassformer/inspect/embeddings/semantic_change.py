@@ -4,7 +4,7 @@
     prototype distance (PRT)          1 - cos(mean of those here, mean of those there)
 
 Both are above 0 for a word that did not change: APD because contexts differ, PRT because means of few occurrences do.
-So each stands beside its value for occurrences dealt at random to two corpora of these sizes, and beside control words.
+Each is compared with its value for occurrences dealt at random to two corpora of these sizes, and with control words.
 
 Sources: Kutuzov and Giulianelli 2020, "UiO-UvA at SemEval-2020 Task 1"; confidence intervals: Efron 1979.
 """

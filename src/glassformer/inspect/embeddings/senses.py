@@ -21,7 +21,7 @@ MAX_SENSES = 6
 """Largest number of clusters that is tried where none is asked for."""
 MAX_AGGLOMERATIVE = 5_000
 SILHOUETTE_SAMPLE = 5_000
-"""So many points at most enter a silhouette, whose cost is quadratic."""
+"""At most this many points enter a silhouette, whose cost is quadratic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class BlockSparseAttentionSpec(AttentionSpec):
         if self.causal or self.window is not None or self.heads != self.K:
             raise ConfigError(
                 f"BlockSparseAttentionSpec has causal={self.causal}, window={self.window}, kv_heads={self.kv_heads}; "
-                "its blocks determine what is seen, and each head has its own random blocks: leave them out"
+                "its blocks choose the keys, and each head has its own random blocks: leave them out"
             )
         if self.score_cap is not None:
             raise ConfigError(

@@ -60,7 +60,7 @@ class RelativeEmbeddingSpec(PositionBiasSpec):
         return self.span if self.longest is None else self.span // 2
 
     def reach(self, tokens: int) -> int:
-        """How many buckets to either side texts of so many tokens can need; in an exported program, of any length."""
+        """How many buckets to either side texts of this many tokens can need; in an exported program, of any length."""
         if torch.compiler.is_exporting():
             return self.span
         return min(tokens, self.span) if tokens <= self.near or self.longest is None else self.span
@@ -204,7 +204,7 @@ class DisentangledAttention(Attention):
         return q + q_bias, k, v + v_bias
 
     def project_positions(self, table: Float[Tensor, "buckets D"], tokens: int) -> Float[Tensor, "terms H near E"]:
-        """pk, then pq, of the buckets that texts of so many tokens can need: 2 · reach of them, around distance 0."""
+        """pk, then pq, of the buckets that texts of this many tokens can need: 2 · reach of them, around distance 0."""
         spec = self.spec
         assert spec.relative is not None
         reach = spec.relative.reach(tokens)

@@ -32,7 +32,7 @@ WEIGHT_NORMED = "".join(f"{path}.conv.weight  {path}.conv.parametrizations.weigh
 class AveragedCodebook(Same):
     """A codebook with the moving averages that the original training updates it by, which nothing else reads.
 
-    They are written anew, to be the same codebook: the mean of one frame a code.
+    They are computed on export, to be the same codebook: the mean of one frame a code.
     """
 
     @property

@@ -103,7 +103,7 @@ class Encodec(AudioCodec):
         return self._decode(pieces, scales)
 
     def _encode(self, blocks: Iterable[Tensor], size: int | None) -> Iterator[tuple[Tensor, Tensor | None]]:
-        """Frames and scales of pieces of so many samples (None: of the whole), or of chunks."""
+        """Frames and scales of pieces of this many samples (None: of the whole), or of chunks."""
         length, stream = self.spec.chunk_samples, StreamingState()
         dtype, scale = next(self.parameters()).dtype, None
         wide = torch.promote_types(dtype, torch.float32)  # in which loudness of silence is not 0

@@ -88,7 +88,7 @@ class Tapas(Encoder):
         if flow.packing is not None:  # a cell belongs to one text
             texts = positions.eq(0).cumsum(dim=1)
             cells = cells + texts * self.columns * self.rows
-        # Cells numbered anew in each text: T columns of `firsts` are enough, whatever the table's size.
+        # Cells numbered from 0 in each text: T columns of `firsts` are enough, whatever the table's size.
         ordered, order = cells.sort(dim=1)
         ranks = ordered.diff(dim=1, prepend=ordered[:, :1]).ne(0).cumsum(dim=1)
         cells = torch.empty_like(ranks).scatter(1, order, ranks)

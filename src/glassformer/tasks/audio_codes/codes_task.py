@@ -30,7 +30,7 @@ from glassformer.tasks.transcribe.sounds import RowSounds
 
 
 class CodesTask(RowTask):
-    """Recordings as the codes of an audio codec, of which a window is drawn anew each time.
+    """Recordings as the codes of an audio codec, of which another window is drawn each time.
 
     Args:
         codec: a folder or Hub name, the codec that makes the codes · seconds: of a window; None = as many as the model

@@ -83,7 +83,7 @@ class AudioToAudio(CodesTask):
             codes = (projected @ rotation).unflatten(0, (quantizer.spec.books, -1))
             recording.unflatten(0, (quantizer.spec.books, -1))[:, :-1] = codes
         head: Tensor = network.head.decoder.weight
-        head[: len(head) // 2] = 0.0  # nobody learns to predict the source, and zeros take little room in a file
+        head[: len(head) // 2] = 0.0  # no loss is computed on the source, and zeros take little room in a file
 
     # -------------------------------------------------------------------------------------------- training
 

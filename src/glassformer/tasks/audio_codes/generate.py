@@ -1,6 +1,6 @@
 """Audio generation: a decoder learns to predict the next codes of recordings.
 
-recording ─ codec ─ codes [T, K] ─ a window, drawn anew each time ─ delayed ids ─ decoder ─ the codes one step on
+recording ─ codec ─ codes [T, K] ─ a window, another each time ─ delayed ids ─ decoder ─ the codes one step on
 evaluated: bits a code of whole recordings, beside n-grams of codes
 """
 
@@ -45,7 +45,7 @@ class GenerateAudio(CodesTask):
                 yield {"labels": self.codes_of(sounds.read(index))}
 
     def listen(self, rows: Dataset) -> Iterator[SoundExample]:
-        """Each recording, and how the model goes on from its first part: for twice as long as the window."""
+        """Each recording, and the model's continuation of its first part: for twice as long as the window."""
         sounds = self.sounds(rows, "file")
         for index in range(len(rows)):
             with placed(rows, index):

@@ -22,7 +22,7 @@ Run = tuple[int, ...]
 
 TRIGRAM = 3
 TRAINING_TOKENS = 2_000_000
-"""N-grams are counted on so many tokens at most: the table lies in memory."""
+"""N-grams are counted on this many tokens at most: the table lies in memory."""
 TRAINING_CHARACTERS = 2**22
 """And xz sees so many characters before, the last ones."""
 
@@ -100,7 +100,7 @@ def language_baselines(
 
 
 def _ngram_losses(table: Ngrams, order: int, predictions: Sequence[Prediction]) -> Iterator[np.ndarray]:
-    """The loss of each token; the context goes on from one stretch of a text to the next."""
+    """The loss of each token; the context continues from one stretch of a text to the next."""
     before: list[int] = []
     for x in predictions:
         if not x.details["start"]:
@@ -132,7 +132,7 @@ def compressed(before: str, text: str) -> int:
 
 
 def _first(documents: Iterable[list[int]], tokens: int) -> Iterator[list[int]]:
-    """The first documents, of so many tokens at most; the last of them may be cut."""
+    """The first documents, of this many tokens at most; the last of them may be cut."""
     for document in documents:
         if tokens <= 0:
             return

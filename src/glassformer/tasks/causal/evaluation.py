@@ -246,7 +246,7 @@ class LanguageModelTask(LanguageTask):
                 yield from np.split(losses, np.cumsum([len(d.ids) for d in documents])[:-1])
 
     def windows(self, tokens: int) -> Iterator[tuple[int, int, int]]:
-        """Where each window over so many tokens begins, from where on they count, and where it ends."""
+        """Start, first counted token and end of each window over this many tokens."""
         first, start = 1, 0
         while first < tokens:
             end = min(start + self.block, tokens)
@@ -266,7 +266,7 @@ class LanguageModelTask(LanguageTask):
 
     @property
     def context(self) -> str:
-        """What is read before a token is predicted, for the methods."""
+        """The context of each prediction, for the report's methods."""
         block = self.block
         texts = "each text alone" if self.isolated else "texts one behind the other, seeing each other"
         return (
@@ -305,7 +305,7 @@ class LanguageModelTask(LanguageTask):
             lost = sum(r.details["ids"].count(unknown) for r in predictions)
             if lost:
                 notes.append(
-                    f"{lost:,} tokens are the unknown token, whose letters nobody had to predict: "
+                    f"{lost:,} tokens are the unknown token, whose characters were not predicted: "
                     "bits per character are too few"
                 )
         return notes

@@ -1,7 +1,7 @@
 """Causal language modelling and instruction tuning: predict every token from those before it.
 
     read   Fruit flies like a banana          the labels are the ids themselves; the head compares position t with
-    say          flies like a banana ·        token t + 1, so the first token of a text is nobody's to say
+    say          flies like a banana ·        token t + 1, the first token has no context and is not predicted
 
 Source: Radford et al. 2018, section 3.1.
 """

@@ -40,7 +40,7 @@ Text = str | tuple[str, ...]
 """A text, or two that belong together."""
 
 MOST_WORDS = 20_000
-"""A bag counts so many words and pairs of neighbours, the most frequent ones."""
+"""A bag counts this many words and pairs of neighbours, the most frequent ones."""
 
 WEAK_PENALTY = 10.0
 """How loosely the weights of words are held (C): chosen on rows that were held out of three sets' training rows."""

@@ -135,7 +135,7 @@ def _problem_of(values: Sequence[object]) -> str:
 def label_names(config: Mapping[str, Any]) -> list[str]:
     """The names of a head's outputs, by number; LABEL_0, … where the config has none.
 
-    Raises: ConfigError: names that leave a number out, or stand twice.
+    Raises: ConfigError: names that leave a number out, or are duplicated.
     """
     named = config.get("id2label")
     if not isinstance(named, Mapping) or not named:

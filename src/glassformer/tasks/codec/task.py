@@ -1,6 +1,6 @@
 """Reconstruction: an audio codec learns to give sounds back from their codes.
 
-recording ─ a segment of `seconds`, drawn anew each time ─ codec ─ losses of waveform, spectra and codes
+recording ─ a segment of `seconds`, another each time ─ codec ─ losses of waveform, spectra and codes
 evaluated: the whole recording ─ encode ─ codes ─ decode ─ SI-SNR, mel distance, chroma, use of codes
 """
 

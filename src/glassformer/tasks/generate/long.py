@@ -46,7 +46,7 @@ class Merged:
 
 @dataclass(frozen=True)
 class ChunkAndMerge:
-    """A summariser of documents of any length, made from one that reads so many tokens.
+    """A summariser of documents of any length, made from one that reads this many tokens.
 
         summarise = ChunkAndMerge(lambda texts: model.generate(texts, num_beams=4), model.tokenizer, room=1024)
         summarise([book])
@@ -176,7 +176,7 @@ def _cut(sentence: str, tokenizer: Tokenizer, room: int, free: int) -> Iterator[
     begin = 0
     while begin < len(sentence):
         token = bisect_left(starts, begin)
-        # A part begins anew, so it may have a token or two more than it had in the sentence.
+        # A part starts a new text, so it may have a token or two more than it had in the sentence.
         ends = (starts[min(token + count, len(offsets))] for count in range(free, 0, -1))
         end = next((end for end in ends if end > begin and _fits(tokenizer, sentence[begin:end], room)), None)
         if end is None:

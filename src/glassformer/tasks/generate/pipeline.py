@@ -17,8 +17,7 @@ from glassformer.errors import ConfigError, DataError, UnknownOptionError, neare
 from glassformer.files import safe_repr
 from glassformer.generation.arguments import override
 from glassformer.generation.detokenizer import decode_continuation
-from glassformer.generation.option_types import INSTEAD
-from glassformer.generation.options import GenerationOptions
+from glassformer.generation.options import INSTEAD, GenerationOptions
 from glassformer.model import Model
 from glassformer.tasks.generate.settings import (
     LENGTHS,
@@ -71,7 +70,7 @@ class Writing(Pipeline):
     def generate_options(
         self, settings: Mapping[str, Any], options: Mapping[str, Any], *, begun: int
     ) -> dict[str, Any]:
-        """What `generate` is told for rows that begin with so many tokens."""
+        """Generation options for a batch with prompts of this length."""
         most, least = limits(settings, options, begun=begun, room=self.model.network.max_tokens)
         known = {name: value for name, value in settings.items() if name in GENERATE and name not in LENGTHS}
         return {**known, "max_new_tokens": most, "min_new_tokens": least or None}
@@ -140,7 +139,7 @@ class TranslationPipeline(Text2TextGeneration):
         super().check(options)
         if named := [name for name in ("src_lang", "tgt_lang") if name in options]:
             raise ConfigError(
-                f"{named[0]} is said when the pipeline is made: pipeline('translation', model, src_lang=…, tgt_lang=…)"
+                f"{named[0]} is set when the pipeline is made: pipeline('translation', model, src_lang=…, tgt_lang=…)"
             )
 
     def write(self, batch: list[Any], options: Mapping[str, Any], settings: dict[str, Any]) -> list[Any]:

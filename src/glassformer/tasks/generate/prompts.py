@@ -51,7 +51,7 @@ class FewShot:
                     f"example {number} is {safe_repr(example)}; it must be a pair of texts: (question, answer)"
                 )
         if not self.arrow or not self.between:
-            raise ConfigError("arrow and between must hold something, or nobody sees where an answer ends")
+            raise ConfigError("arrow and between must not be empty, or the end of an answer cannot be recognised")
 
     @classmethod
     def from_rows(

@@ -1,4 +1,4 @@
-"""How a model is told to generate for a task: recommended options (task_specific_params), lengths, and languages.
+"""Default generation settings of a task: recommended options (task_specific_params), lengths, and languages.
 
 generation_config.json, or config.json           how it usually writes
   < config.json: task_specific_params[task]      how it writes for this task, and what it then reads before each text
@@ -29,7 +29,7 @@ from glassformer.text.tokenizer import Tokenizer
 LENGTHS = ("max_new_tokens", "max_length", "min_new_tokens", "min_length")
 METHOD = ("do_sample", "num_beams", "num_beam_groups", "prefix")
 NEW_TOKENS = 256
-"""How far a pipeline writes where nobody says how far."""
+"""Default `max_new_tokens` of a pipeline."""
 _TRANSLATION = re.compile(r"translation_([\w-]+?)_to_([\w-]+)")
 
 
@@ -129,7 +129,7 @@ def code_of(tokenizer: Tokenizer, language: str) -> str | None:
 
 @dataclass(frozen=True)
 class Direction:
-    """From one language to another, as a model is told.
+    """Translation direction as language tokens or a text prefix.
 
     source: its code, among the special tokens around a text · first: the token with which an answer begins
     prefix: what stands before a text
@@ -141,7 +141,7 @@ class Direction:
 
 
 def direction(model: Model, source: str | None, target: str | None, *, strict: bool) -> Direction:
-    """What a model is told of two languages.
+    """The options that set two languages.
 
     Args:
         strict: a language that it does not know is an error.
@@ -158,7 +158,7 @@ def direction(model: Model, source: str | None, target: str | None, *, strict: b
             raise ConfigError(
                 f"{name} is {language!r}, and this tokenizer has no token for that language"
                 f"{nearest(language, _added_tokens(tokenizer))}; "
-                "leave it out for a model of two languages; T5 is told by prefix='translate English to German: '"
+                "leave it out for a model of two languages; T5 takes prefix='translate English to German: '"
             )
     return Direction(codes["src_lang"], None if to is None else tokenizer.engine.token_to_id(to))
 

@@ -51,7 +51,7 @@ def best_spans(
     context: Int[Tensor, "B 2"],
     longest: int = LONGEST,
 ) -> tuple[Int[Tensor, "B 2"], Float[Tensor, "B"]]:
-    """The span with the highest start + end: start ≤ end, both in the context, at most so many tokens.
+    """The span with the highest start + end: start ≤ end, both in the context, at most this many tokens.
 
     Args: start, end: scores of each token · context: its first and last token; none where the last is before the first
     Returns: first and last token, and the score; -∞ where there is no context. Among equals the shortest, the first.

@@ -135,7 +135,7 @@ def normaliser_of(name: str) -> Callable[[str], str]:
 
 
 def _in_words(text: str, names: NumberNames) -> str:
-    """Digits as words; those within a word, such as `mp3`, stand beside its letters."""
+    """Digits as words; those within a word, such as `mp3`, are separated from its letters."""
     return _DIGITS.sub(lambda match: f" {names.spell(match[0].replace(',', ''))} ", text)
 
 

@@ -48,7 +48,7 @@ class PedalNames(SoundInputs):
             wave = processor.read(*sound_samples(given, rate))
             if len(wave) < SHORTEST_SECONDS * rate:
                 raise DataError(
-                    f"{safe_repr(given)} has {len(wave)} samples at {rate:,} Hz; pedals are heard in "
+                    f"{safe_repr(given)} has {len(wave)} samples at {rate:,} Hz; pedals need "
                     f"{SHORTEST_SECONDS} s and more: {int(SHORTEST_SECONDS * rate):,} samples"
                 )
             if float(wave.abs().max()) < QUIETEST:

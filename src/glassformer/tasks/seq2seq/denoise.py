@@ -117,7 +117,7 @@ class SpanCorruption(TwoSided):
         super().__init__(model, **options)
         self.rate, self.mean = rate, mean
         self.sentinels = sentinels_of(model.tokenizer)
-        self._corrupted(np.arange(2), np.random.default_rng(0))  # numbers out of range are said now
+        self._corrupted(np.arange(2), np.random.default_rng(0))  # numbers out of range are errors now
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         room = self.source.room

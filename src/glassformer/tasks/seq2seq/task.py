@@ -55,7 +55,7 @@ class Sides(TypedDict, total=False):
 class TwoSided(LanguageTask):
     """What all objectives of an encoder-decoder share: how its two sides begin and end, and how they are laid out.
 
-    reader, writer: the tokenizers of what is read and said · source, target: the frames of both
+    reader, writer: the source and the target tokenizer · source, target: the frames of both
     start: what the decoder begins with · padding: what fills up both sides · how: what examples are made by
 
     Args: options: see `Sides`
@@ -105,7 +105,7 @@ class TwoSided(LanguageTask):
         return {"input_ids": source_ids, "labels": target_ids, "length": len(source_ids) + len(target_ids)}
 
     def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> MicroBatch:
-        """Sources and targets in a rectangle each; what fills up a target is to its right, where nobody looks."""
+        """Sources and targets in a rectangle each; targets are padded on the right, which the mask ignores."""
         batch, flow = padded_texts(examples, self.padding)
         labels = self.labels(examples, flow)
         batch = replace(batch, decoder_input_ids=shift_right(labels, self.start, self.padding))
@@ -123,7 +123,7 @@ class SequenceToSequence(TwoSided):
     which the first is learnt. What is longer than a limit is cut, and counted.
 
     Args:
-        prefix: what stands before every source, as T5 is told its task: "summarize: "
+        prefix: put before every source; T5 takes its task so: "summarize: "
         options: see `Sides`
     """
 
@@ -144,7 +144,7 @@ class SequenceToSequence(TwoSided):
         """
 
         def read(texts: list[str]) -> list[list[int]]:
-            # A blank source stays blank, so that it is said.
+            # A blank source stays blank, so that it is reported.
             return ids_without_special_tokens(
                 self.reader, [self.prefix + text if text.strip() else "" for text in texts]
             )
@@ -173,7 +173,7 @@ class SequenceToSequence(TwoSided):
 
 
 def source_of(row: Mapping[str, Any], column: str) -> str:
-    """What is read of a row; sentences become one text. Raises: DataError: nothing is."""
+    """The source text of a row; sentences become one text. Raises: DataError: nothing is."""
     return " ".join(parts_of(row, column))
 
 

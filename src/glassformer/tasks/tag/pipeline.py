@@ -35,7 +35,7 @@ from glassformer.text.batches import span_indices, text_token_limit, word_spans
 STRATEGIES = {
     "first": "a word has the tag of its first token, as it was trained",
     "average": "the likeliest tag by the mean of its tokens' probabilities",
-    "max": "the tag of its surest token",
+    "max": "the tag of the token with the highest score",
     "simple": "entities are made of tokens, not of words",
     "none": "each token has its own",
 }

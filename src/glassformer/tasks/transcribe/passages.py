@@ -1,6 +1,6 @@
-"""Rows with times: what is said when, which the decoder learns as timestamps.
+"""Rows with times: segments of speech, which the decoder learns as timestamps.
 
-    row with a column of segments      one recording, and all that is said in it     [{start, end, text}, …]
+    row with a column of segments      one recording, and all of its segments       [{start, end, text}, …]
     rows with start and end            one segment each, of a longer recording: neighbours make one passage
 
     lecture.mp3   0.0   3.1  Good morning.    ┐
@@ -93,7 +93,7 @@ def joined(single: Iterable[Passage], longest: float) -> Iterator[Passage]:
 
 
 def late_segment(passage: Passage, seconds: float) -> tuple[str, str] | None:
-    """Why a passage whose sound has so many seconds is left out: a segment is said after its end. None = it is kept."""
+    """Why a passage is left out, by the seconds of its sound: a segment ends after it. None = it is kept."""
     last = passage.segments[-1].end if passage.segments else (passage.end or passage.begin) - passage.begin
     if last <= seconds + TOLERANCE_SECONDS:
         return None

@@ -2,7 +2,7 @@
 
 shorter or longer than …     a file cut short; more than the model hears at once
 too fast                     a transcript that is longer than anybody speaks: it belongs to another recording
-silent                       nobody is heard
+silent                       no speech
 no transcript                an empty text
 capitals alone, or none      a transcript that a machine has written, where people write both
 does not fit                 more tokens than are written, or more letters than there are frames

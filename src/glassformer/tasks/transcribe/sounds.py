@@ -58,7 +58,7 @@ class RowSounds:
         return self.read(index)[first:last]
 
     def source(self, index: int) -> tuple[AudioInput, int | None]:
-        """What is read, and the sample rate of samples."""
+        """The input, and the sample rate of samples."""
         value = self.rows[index].get(self.column)
         rate: Any = None
         if isinstance(value, Mapping):

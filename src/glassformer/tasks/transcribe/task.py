@@ -257,7 +257,7 @@ class Transcribe(RowTask):
     def heard(
         self, rows: Dataset, read: Callable[[Output, MicroBatch], list[Any]], alone: Callable[[np.ndarray], Any]
     ) -> Iterator[tuple[float, Any]]:
-        """The seconds of each row, and what is read of it. Args: read: of a batch · alone: of what does not fit"""
+        """The seconds of each row, and its input. Args: read: of a batch · alone: of what does not fit"""
         check_columns(rows, self.columns_read())
         sounds = self._sounds(rows)
         for first in range(0, len(rows), ROWS_AT_ONCE):

@@ -1,7 +1,7 @@
 """Tune the weights of shallow fusion or rescoring, alpha and beta, by word error rate on validation recordings.
 
 alpha   0     0.2   0.2   0.5   …        fusion: each pair is a search through all recordings, as an evaluation does it
-beta    0     0     0.5   0              rescoring: one search finds the n best texts, which each pair orders anew
+beta    0     0     0.5   0              rescoring: one search finds the n best texts, which each pair reorders
 WER     9 %   8 %   7 %   11 %           the lowest wins; of equal ones the smallest weights
 """
 
