@@ -255,7 +255,7 @@ def test_what_is_refused(call: Callable[[Model, str], Any], message: str, codec:
 
 def test_a_configuration_without_a_codec(tmp_path: Path, codec: str) -> None:
     with pytest.raises(ConfigError, match="name the audio codec that makes the codes"):
-        make_trainer(config(tmp_path / "run", codec, "generate-audio", objective={"seconds": 0.3}))
+        make_trainer(config(tmp_path / "run", codec, "generate-audio", task_options={"seconds": 0.3}))
 
 
 def test_codes_of_another_family_and_codes_without_their_loudness(tmp_path: Path) -> None:

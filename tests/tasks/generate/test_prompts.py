@@ -40,7 +40,7 @@ def test_from_labelled_rows() -> None:
         (lambda: FewShot([("a", "b"), ("a",)]), DataError, r"example 1 is .*; it must be a pair of texts"),
         (lambda: FewShot([("a", " ")]), DataError, "example 0"),
         (lambda: FewShot(["ab"]), DataError, "example 0 is 'ab'"),
-        (lambda: FewShot([], arrow=""), ConfigError, "must hold something"),
+        (lambda: FewShot([], arrow=""), ConfigError, "must not be empty"),
         (lambda: FewShot(PAIRS)(" "), DataError, "the question is ' '"),
         (
             lambda: FewShot.from_rows(ROWS, text="text", label="y"),

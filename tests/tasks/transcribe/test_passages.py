@@ -188,7 +188,7 @@ def test_a_run_on_a_table_of_segments(tmp_path: Path) -> None:
     data["columns"] = {"audio": "path", "start": "from", "end": "to"}
     model = str(whisper_folder(tmp_path / "model"))
     given: dict[str, Any] = {"model": model, "training": {"steps": 1, "validate_every": 1}}
-    trainer = make_trainer(configured(tmp_path / "run", data, objective={"timestamps": True}, **given))
+    trainer = make_trainer(configured(tmp_path / "run", data, task_options={"timestamps": True}, **given))
     trainer.train()
     found = open_run(tmp_path / "run").evaluate(resamples=20, baselines=False)
     assert [each.label for each in found.predictions] == list(WORDS)

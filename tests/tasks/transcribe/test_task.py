@@ -87,7 +87,7 @@ def test_whisper_is_fine_tuned(clips: Path, whisper_of_bytes: Path, tmp_path: Pa
         tmp_path / "run",
         {"train": str(clips), "validation": str(clips), "ignore": ["speaker"]},
         model=str(whisper_of_bytes),
-        objective={
+        task_options={
             "audio_context": "sound",
             "augmentation": {"gain_db": 3, "time_masks": 1, "time_mask_seconds": 0.05},
         },
