@@ -217,7 +217,7 @@ def look_at_run(run: Path, options: PageOptions, json: bool) -> None:
     if json:
         print_json({"out": str(path), "pages": sorted(pages.values())}, indent=None)
     else:
-        say(f"saved in {path}, and beside it the explorer on {len(pages)} rows")
+        say(f"saved in {path}; its links open {len(pages)} pages in {path.stem}-look: keep that folder next to it")
 
 
 def write(look: Look, html: Path, *, layers: list[int] | None, cap_bytes: int | None = None, json: bool) -> None:

@@ -27,7 +27,7 @@ from glassformer.files import read_json_object, safe_repr
 from glassformer.model import Model, load
 from glassformer.runs.config import RunConfig, parse_task_options
 from glassformer.runs.data import check_unused_columns, read_splits
-from glassformer.runs.folder import CONFIG, MODEL, no_run, run_config, run_name
+from glassformer.runs.folder import CONFIG, MODEL, no_run, run_config, run_name, seen_from_here
 from glassformer.tasks.base import Task, check_evaluates, task_class
 from glassformer.tasks.classify.task import label_names
 from glassformer.tasks.columns import columns_of
@@ -71,8 +71,8 @@ class TrainedRun:
             return read_splits(self.config, task_class(self.config.task))
         except DataError as error:
             raise DataError(
-                f"{error} (the paths of a run are relative to the folder in which it was trained; run the command "
-                "there)"
+                f"{error} (the paths of a run are relative to the folder in which it was trained, which is not known "
+                f"of a run that was moved: run the command there, or move it back to {self.config.output})"
             ) from error
 
     def evaluation_folder(self, split: str = VALIDATION) -> Path:
@@ -188,7 +188,7 @@ def open_run(
     if not (path / CONFIG).is_file():
         problem = no_run(folder, "holds no run")
         raise ConfigError(f"{problem}; a run folder is what `glassformer train` writes, with its {CONFIG}")
-    config = run_config(path / CONFIG)
+    config = seen_from_here(run_config(path / CONFIG), path)
     return TrainedRun(path, replace(config, device=device or config.device), columns or {}, ignore)
 
 

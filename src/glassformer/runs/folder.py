@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -303,6 +304,26 @@ def run_config(path: Path) -> RunConfig:
         return parse_config(values)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def seen_from_here(config: RunConfig, folder: Path) -> RunConfig:
+    """The configuration of a run with its relative paths as they are from the working directory.
+
+    They are relative to the directory in which it was trained: the run's folder, without its path `output`.
+
+        output: runs/mood, folder: ../project/runs/mood        train.csv is ../project/train.csv
+    """
+    own, output = folder.resolve().parts, Path(config.output).parts
+    base = Path(*own[: -len(output)])
+    if Path(config.output).is_absolute() or own[-len(output) :] != output or base == Path.cwd():
+        return config
+    here, data = os.path.relpath(base), config.data
+    if data.folder is not None or not data.fetch:  # else it is the folder of fetched data sets
+        data = replace(data, folder=os.path.join(here, data.folder or ""))
+    model = config.model
+    if model is not None and os.path.exists(os.path.join(here, model)):  # else it is a name on the Hub
+        model = os.path.join(here, model)
+    return replace(config, data=data, model=model)
 
 
 def stored_config(folder: Path) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from glassformer.text import characters
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
 from glassformer.training.callbacks import Callback
+from glassformer.training.run_folder import check_run_folder
 from glassformer.training.state import seed_all
 from glassformer.training.trainer import Trainer
 
@@ -43,6 +44,7 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
     Raises: GlassformerError: what is wrong with any of it.
     """
     kind = task_class(config.task)
+    check_run_folder(Path(config.output))  # before the data are read and the model is loaded
     config = replace(config, task_options=parse_task_options(kind, config.task_options))
     train, validation = read_splits(config, kind)
     seed_all(config.training.seed)  # of a new head, too

@@ -48,6 +48,12 @@ SUMS = "SHA256SUMS"
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
+def check_run_folder(path: Path) -> None:
+    """Raises: ConfigError: a file, where a run's folder is to be."""
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"{path}: is a file; give a folder for the run")
+
+
 class RunFolder:
     """The folder of a run, for the process that writes; the others only read its checkpoints and keep a log.
 
@@ -55,8 +61,8 @@ class RunFolder:
     """
 
     def __init__(self, path: Path | None, options: TrainingOptions, distributed: Distributed) -> None:
-        if path is not None and path.exists() and not path.is_dir():
-            raise ConfigError(f"{path}: is a file; give a folder for the run")
+        if path is not None:
+            check_run_folder(path)
         self.path, self.options, self.distributed = path, options, distributed
         self.checkpoints = None if path is None else Checkpoints(path / CHECKPOINTS, keep=options.keep)
         self.event_log: EventLog | None = None

@@ -79,7 +79,7 @@ def test_a_class_with_one_row_is_told(tmp_path: Path) -> None:
     [
         (["joy", "joy"], {}, "every row of 'label' has the label 'joy'; there is nothing to tell apart"),
         ([["a"], None], {}, "row 1: the label is None; several labels are a list"),
-        (["a", ""], {}, "row 1: the label is ''; a class is a text or a whole number"),
+        (["a", ""], {}, "row 1: the label is ''; write one into the row, or remove the row; a class is a text"),
         ([1.5, None], {"problem": "regression"}, "row 1: the label is None; it must be a number"),
         ([1.5, 10**400], {"problem": "regression"}, "row 1: the label is 0x.*; it must be a number"),
         (["1.5", "much"], {"problem": "regression"}, "row 1: the label is 'much'"),

@@ -62,7 +62,9 @@ def name_of(value: object) -> str:
         return str(value).lower()  # "true", as JSON and most tables write it
     if not isinstance(value, str) or not value.strip():
         wanted = "a text or a whole number; where all are numbers and some have a fraction, the head predicts a number"
-        raise DataError(f"the label is {safe_repr(value)}; a class is {wanted}")
+        empty = value is None or (isinstance(value, str) and not value.strip())
+        cure = "; write one into the row, or remove the row" if empty else ""
+        raise DataError(f"the label is {safe_repr(value)}{cure}; a class is {wanted}")
     return value
 
 
