@@ -63,7 +63,7 @@ def test_plain_lines_say_all_of_it(tmp_path: Path) -> None:
     assert lines[3] == "step 3  validation: f1 0.3  loss 1"
     assert lines[4] == f"step 3  saved in {tmp_path / 'step-00000003'}"
     assert "best f1 0.3" in lines[5]
-    assert lines[-1] == "6 steps in 0:00"
+    assert lines[-1] == "6 steps in 0:00, validations and saves included"
     assert "\x1b" not in file.getvalue()
 
 
@@ -77,7 +77,9 @@ def test_plain_lines_are_few(tmp_path: Path) -> None:
 def test_a_resumed_run_counts_its_own_steps(tmp_path: Path) -> None:
     file = io.StringIO()
     Trainer(tmp_path).train(Progress(file=file, seconds=0), begin=4)
-    assert file.getvalue().startswith("step 5/6") and file.getvalue().endswith("2 steps in 0:00\n")
+    assert file.getvalue().startswith("step 5/6") and file.getvalue().endswith(
+        "2 steps in 0:00, validations and saves included\n"
+    )
 
 
 @pytest.mark.parametrize("columns", [60, 140])

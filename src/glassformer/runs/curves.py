@@ -92,10 +92,13 @@ def chart_page(title: str, body: Iterable[str], *, style: str = "", script: str 
 
 
 def subtitle(runs: Sequence[RunHistory]) -> str:
+    """How many steps runs have, and how long these took, as on top of a page."""
+    alone = "without validations and saves"
     if len(runs) > MAX_NAMED_RUNS:
-        return f"{sum(run.last for run in runs):,} steps in {clock(sum(run.seconds for run in runs))}"
+        return f"{sum(run.last for run in runs):,} steps in {clock(sum(run.seconds for run in runs))}, {alone}"
     ends = ("" if run.ended else ", not at its end" for run in runs)
-    return " · ".join(f"{run.last:,} steps in {clock(run.seconds)}{end}" for run, end in zip(runs, ends, strict=True))
+    times = (f"{run.last:,} steps in {clock(run.seconds)}{end}" for run, end in zip(runs, ends, strict=True))
+    return f"{' · '.join(times)}, {alone}"
 
 
 def _best(runs: Sequence[RunHistory]) -> str:
@@ -164,7 +167,7 @@ def _mark_legend(runs: Sequence[RunHistory]) -> str:
 def metrics_table(runs: Sequence[RunHistory]) -> tuple[list[str], list[list[str]]]:
     """Headings and rows: the final metrics of runs, a run a row."""
     names = list(dict.fromkeys(name for run in runs for name in run.validation))
-    head = ["run", "steps", "epochs", "time", "tokens", "tokens a second", "training loss", "best validation"]
+    head = ["run", "steps", "epochs", "time of steps", "tokens", "tokens a second", "training loss", "best validation"]
     rows = []
     for run in runs:
         steps, at_best = run.steps, run.best_metrics()

@@ -175,7 +175,9 @@ class Progress(Callback):
         if self._live is not None:
             self._live.stop()
         done = trainer.state.step - self._first_step
-        self._print(f"{counted(done, 'step')} in {clock(time.perf_counter() - self._start)}")
+        self._print(
+            f"{counted(done, 'step')} in {clock(time.perf_counter() - self._start)}, validations and saves included"
+        )
 
     def _facts(self, trainer: Trainer, report: StepReport) -> list[str]:
         """What to show, the most important first: a narrow terminal shows what it has room for."""
