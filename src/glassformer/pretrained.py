@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 
@@ -62,7 +62,10 @@ class PretrainedModel(AdaptedModule):
     tokenizer: texts to ids · processor: pictures or sounds to tensors; they raise DataError if the folder has none
     task: of its head · report: what became of every tensor of the checkpoint
     pooling: the folder's settings for sentence embeddings
+    GENERATION_CONFIG: options of generation where neither a call nor the folder names them
     """
+
+    GENERATION_CONFIG: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
         self,

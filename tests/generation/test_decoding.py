@@ -13,7 +13,7 @@ from torch import Tensor
 
 import glassformer
 from glassformer import ConfigError, Model, WeightsError
-from glassformer.generation.decoding import Decoding, Interrupted, Multinomial, greedy
+from glassformer.generation.decoding import Decoding, Interrupted, Multinomial, greedy, multinomial
 from glassformer.generation.rows import Rows
 from glassformer.generation.stopping_criteria import StoppingCriteria
 from glassformer.models import FAMILIES
@@ -55,6 +55,18 @@ def test_frequencies_are_probabilities(seed: int) -> None:
     some = probs > 0
     assert chi_squared(counts[some], probs[some]) < 20.5
     assert chi_squared(counts[some], torch.full((6,), 1 / 6)) > 1_000  # the test can tell
+
+
+def test_without_a_seed_torch_draws() -> None:
+    logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(0))
+    stopped = logits.clone()
+    stopped[1] = torch.nan  # a row that has stopped has what is left
+    torch.manual_seed(1)
+    drawn = multinomial(logits)
+    torch.manual_seed(1)
+    assert multinomial(stopped)[[0, 2]].equal(drawn[[0, 2]])
+    torch.manual_seed(1)
+    assert torch.multinomial(logits.softmax(-1), 1)[:, 0].equal(drawn)
 
 
 def test_a_row_draws_for_itself() -> None:

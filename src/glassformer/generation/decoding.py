@@ -124,6 +124,15 @@ class Multinomial:
         return inverse_cdf(logits.double().softmax(-1), [generator.random() for generator in self._generators])
 
 
+def multinomial(logits: Tensor) -> Tensor:
+    """Multinomial sampling with torch's generator, in the order of the reference library. [R, V] → [R]
+
+    After the same `torch.manual_seed` the tokens are the same. A row that has stopped may have logits that are none.
+    """
+    known = row_maximum(logits).isfinite()[:, None]
+    return torch.multinomial(torch.where(known, logits.float(), 0.0).softmax(-1), 1)[:, 0]
+
+
 def inverse_cdf(weights: Tensor, uniforms: Sequence[float]) -> Tensor:
     """Inverse of the cumulative distribution at a uniform number for each row; weights need no norm. [R, V] → [R]"""
     sums = weights.cumsum(-1)

@@ -31,8 +31,9 @@ WRITING_TASKS = ("translation", "text-generation", "automatic-speech-recognition
 
 
 def generation_defaults(model: PretrainedModel) -> GenerationDefaults:
-    """The defaults in generation_config.json and config.json."""
-    return GenerationDefaults(model.generation_config, model.config, model.network.target_vocabulary)
+    """The defaults in generation_config.json and config.json, and those of the model's class."""
+    generation = {**model.GENERATION_CONFIG, **model.generation_config}
+    return GenerationDefaults(generation, model.config, model.network.target_vocabulary)
 
 
 def resolve_options(model: PretrainedModel, options: Mapping[str, Any]) -> GenerationOptions:

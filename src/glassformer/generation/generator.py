@@ -30,6 +30,7 @@ from glassformer.generation.decoding import (
     TokenChooser,
     as_normal,
     greedy,
+    multinomial,
 )
 from glassformer.generation.detokenizer import StopStringMatcher
 from glassformer.generation.filter_chain import largest_read, logit_filters, reads_every_row, sampling_filters
@@ -275,8 +276,9 @@ class Generator:
         if options.penalty_alpha is not None:
             contrastive = ContrastiveSearch(rows, alpha=options.penalty_alpha, k=options.top_k or 1)
             return contrastive, contrastive.choose
-        seed = _seed(options) if options.do_sample else 0
-        choose: TokenChooser = Multinomial(len(rows), seed) if options.do_sample else greedy
+        choose: TokenChooser = greedy
+        if options.do_sample:
+            choose = multinomial if options.seed is None else Multinomial(len(rows), options.seed)
 
         def speculative(propose: PromptLookup | DraftModel, num_tokens: int) -> SpeculativeRows:
             columns, pad_id = rows.ids.shape[1] + inputs.new_tokens, self.defaults.with_options(options).pad_id
@@ -293,7 +295,7 @@ class Generator:
         num_tokens = options.num_assistant_tokens or ASSISTANT_TOKENS
         if not options.do_sample:
             return speculative(DraftModel(inputs.draft), num_tokens), choose
-        uniforms = SeededUniforms(len(rows), seed)
+        uniforms = SeededUniforms(len(rows), _seed(options))
         lookahead = speculative(DraftModel(inputs.draft, uniforms, sampling_filters(options)), num_tokens)
         return lookahead, RejectionSampler(lookahead, uniforms)
 
@@ -306,7 +308,9 @@ class Generator:
     ) -> Generated:
         """Beam search; it consumes the inputs."""
         defaults = self.defaults.with_options(options)
-        seed = _seed(options) if options.do_sample else None
+        generators = (
+            torch.default_generator if options.seed is None else seeded_generators(len(inputs.rows), options.seed)
+        )
         strings = as_texts(options.stop_strings)
         return beam_search(
             inputs.rows,
@@ -324,7 +328,7 @@ class Generator:
             num_return_sequences=options.num_return_sequences,
             filters=inputs.filters,
             on_step=on_step,
-            generator=None if seed is None else seeded_generators(len(inputs.rows), seed),
+            generator=generators if options.do_sample else None,
         )
 
 

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from inspect import signature
 from itertools import takewhile
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -60,6 +60,8 @@ INSTEAD = {
 
 class ReferenceModel(Model):
     """A model under the class name, and with the names of tensors, of the reference library."""
+
+    GENERATION_CONFIG: ClassVar[Mapping[str, Any]] = {"top_k": 50}
 
     @property
     def loss_type(self) -> str | None:
