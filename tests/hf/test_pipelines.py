@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 import transformers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from glassformer import ConfigError, DataError, hf
 from glassformer.hf import pipeline
 from glassformer.model import Model
 from glassformer.models import FAMILIES
-from tests.e2e.tiny_models import make_folder
+from tests.e2e.tiny_models import WORDS, make_folder
 from tests.hf.test_lines import _complete
 
 
@@ -106,6 +108,27 @@ def test_sounds_are_lists_of_numbers_too(tmp_path: Path, sounds: Any) -> None:
         found = own(sounds, return_tensors="np", padding=True)
     expected = theirs(sounds, return_tensors="np", padding=True)
     np.testing.assert_allclose(found["input_values"], expected["input_values"], atol=1e-5)
+
+
+def test_entities_are_named_by_their_tokens(tmp_path: Path) -> None:
+    """As there: in lower case where the tokenizer's words are, and with the sign of a word that goes on."""
+    labels = {"id2label": {0: "O", 1: "B-X", 2: "I-X"}, "label2id": {"O": 0, "B-X": 1, "I-X": 2}}
+    folder = make_folder(tmp_path, "bert", task="token-classification", **labels)
+    vocabulary = {word: i for i, word in enumerate([*WORDS[:4], "time", "fl", "##ies", "##ap", "like"])}
+    engine = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    engine.normalizer, engine.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    engine.decoder = decoders.WordPiece()
+    engine.save(str(folder / "tokenizer.json"))
+    _complete(folder / "tokenizer.json", mask=False)
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    texts = ["Time FLIES like flap", "TIME flapies"]
+    for strategy in ("simple", "first", "average", "max"):
+        own = hf.pipeline("ner", str(folder), aggregation_strategy=strategy, ignore_labels=[])(texts)
+        theirs = transformers.pipeline("ner", str(folder), aggregation_strategy=strategy, ignore_labels=[])(texts)
+        facts = ("entity_group", "word", "start", "end")
+        assert [[[x[fact] for fact in facts] for x in row] for row in own] == [
+            [[x[fact] for fact in facts] for x in row] for row in theirs
+        ], strategy
 
 
 def test_a_tokenizers_result_prints_as_a_dictionary(tmp_path: Path) -> None:

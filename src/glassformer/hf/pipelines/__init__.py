@@ -26,6 +26,7 @@ from glassformer.tasks.generate.settings import split_task
 from glassformer.tasks.pipeline_registry import EXAMPLES, LOADING, canonical_task
 from glassformer.tasks.pipeline_registry import pipeline as plain_pipeline
 from glassformer.tasks.pipelines import Pipeline
+from glassformer.tasks.tag.pipeline import TokenClassification
 from glassformer.text.tables.encode import TableTokenizer
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {"token-classification": {"aggregation_strategy": "none"}}
@@ -128,6 +129,8 @@ def pipeline(
         task = f"translation_{source}_to_{target}"
     inner = plain_pipeline(task, model, **{**DEFAULTS.get(name, {}), **loading, **_renamed(name, options)})
     inner.model = inner.model if isinstance(model, Model) else as_reference(inner.model)
+    if isinstance(inner, TokenClassification):
+        inner.by_tokens = True
     if tokenizer is not None:
         inner.model = copy(inner.model)  # the caller's own model keeps its tokenizer
         chosen = AutoTokenizer.from_pretrained(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer

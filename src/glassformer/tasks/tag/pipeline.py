@@ -86,6 +86,9 @@ class TokenClassification(PackedPipeline):
     ignore_labels: tags that are not told, "O" unless said
 
     A text may come as its words, {"tokens": [...]}; then places are numbers of words.
+
+    by_tokens: whether the words of an entity are the text of its tokens (in lower case where the tokenizer's are), as
+        in the reference library, or stand as they do in what was given
     """
 
     HEAD = "token-classification"
@@ -93,6 +96,7 @@ class TokenClassification(PackedPipeline):
     OWN = ("aggregation_strategy", "ignore_labels")
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:
+        self.by_tokens = False
         self.task_object = Tag(model)
         self._runs = EntityRuns(self.task_object.kind.names) if self.task_object.kind.marks_entities else None
         super().__init__(model, task, **options)
@@ -168,7 +172,15 @@ class TokenClassification(PackedPipeline):
             share = sum(shares[begin : last + 1]) / (last + 1 - begin)
             start, end = text.words[words[begin]].start, text.words[words[last]].end
             place = (words[begin], words[last] + 1) if text.came_as_words else (start, end)
-            yield Entity(kind, share, text.text[start:end], *place)
+            yield Entity(kind, share, self._words(text, start, end), *place)
+
+    def _words(self, text: Tokens, start: int, end: int) -> str:
+        """What stands between two characters."""
+        if not self.by_tokens:
+            return text.text[start:end]
+        inside = [i for i, (first, last) in enumerate(text.offsets) if first < end and last > start]
+        tokenizer = self.model.tokenizer
+        return tokenizer.convert_tokens_to_string([tokenizer.convert_ids_to_tokens(text.ids[i]) for i in inside])
 
     def _spans(self, tags: np.ndarray) -> Iterator[tuple[str, int, int]]:
         """What the tags of words make: a name, the first word and the last."""
