@@ -806,4 +806,25 @@ for name in (BERT, GPT2):
     saved = AutoTokenizer.from_pretrained(name).save_pretrained(OUT)
     out.append([[os.path.basename(x) for x in saved], sorted(os.listdir(OUT))])
 """,
+    """
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+tok = AutoTokenizer.from_pretrained(GPT2)
+m = AutoModelForCausalLM.from_pretrained(GPT2)
+i = tok("time flies like", return_tensors="pt")
+out = []
+for how in ({}, {"top_k": 3, "temperature": 0.7}, {"top_p": 0.8}, {"num_return_sequences": 3}, {"num_beams": 3}):
+    torch.manual_seed(3)
+    out.append(m.generate(**i, do_sample=True, max_new_tokens=9, **how))
+p = pipeline("text-generation", model=GPT2)
+torch.manual_seed(3)
+out.append(p("time flies", max_new_tokens=9, num_return_sequences=2))
+""",
+    """
+import torch
+from transformers import AutoModelForSeq2SeqLM
+m = AutoModelForSeq2SeqLM.from_pretrained(T5)
+torch.manual_seed(3)
+out = m.generate(torch.tensor([[4, 5, 6], [6, 5, 4]]), do_sample=True, max_new_tokens=12)
+""",
 ]

@@ -191,3 +191,9 @@ def test_options_of_saving_a_tokenizer(tmp_path: Path) -> None:
     assert "<x>" in tokenizer.extra_special_tokens
     with pytest.raises(UnsupportedError, match="leave replace_"):
         tokenizer.add_special_tokens({"extra_special_tokens": ["<y>"]}, replace_extra_special_tokens=True)
+
+
+def test_tokenizers_of_families_that_are_not_here_are_refused_by_name() -> None:
+    for name in ("XLNetTokenizerFast", "ReformerTokenizer"):
+        with pytest.raises(AttributeError, match=rf"{name} is not there: .*PreTrainedTokenizerFast\(tokenizer_object="):
+            getattr(hf, name)

@@ -10,6 +10,25 @@ from __future__ import annotations
 from tests.hf.lines import Line
 
 TRAINERS: dict[str, Line] = {
+    "trainer order of logs": Line(
+        """
+from datasets import Dataset
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
+tok = AutoTokenizer.from_pretrained(SENTIMENT)
+m = AutoModelForSequenceClassification.from_pretrained(SENTIMENT, num_labels=2)
+d = Dataset.from_dict({'text': ['time flies', 'fruit flies'] * 4, 'label': [0, 1] * 4})
+d = d.map(lambda b: tok(b['text'], padding=True), batched=True)
+args = TrainingArguments(OUT, num_train_epochs=1, eval_strategy='epoch', logging_steps=1, report_to='none',
+                         save_strategy='no', use_cpu=True, disable_tqdm=True, log_level='error')
+def metrics(given):
+    return {'b': 0.5, 'a': 1.0, 'eval_c': 2.0}
+t = Trainer(m, args, train_dataset=d, eval_dataset=d, compute_metrics=metrics)
+before = list(t.evaluate())
+t.train()
+p = t.predict(d).metrics
+out = [before, [list(each) for each in t.state.log_history], list(t.evaluate()), list(p)]
+"""
+    ),
     "trainer basic": Line(
         """
 import numpy as np, torch

@@ -124,6 +124,11 @@ def class_of(name: str) -> Any:
             return config_class(_prefixes()[prefix]) if kind is AutoConfig else kind
     if (other := OTHER_FRAMEWORK.match(name)) is not None:
         raise MissingNameError(f"{name} is not there: models are PyTorch modules; write {other.group(2)}")
+    if name.endswith(("TokenizerFast", "Tokenizer")):
+        raise MissingNameError(
+            f"{name} is not there: that family is not; a tokenizer of your own is PreTrainedTokenizerFast"
+            f"(tokenizer_object=…, cls_token=…), one of a folder AutoTokenizer{nearest(name, _kin(name))}"
+        )
     raise MissingNameError(f"glassformer.hf has no {name!r}{nearest(name, _kin(name))}")
 
 

@@ -91,8 +91,7 @@ class EvaluationLoop(ABC):
         loader = self.get_eval_dataloader(chosen)
         only_loss = self.args.prediction_loss_only or self.compute_metrics is None
         output = self.evaluation_loop(loader, "evaluation", only_loss, ignore_keys, metric_key_prefix)
-        if self.state.global_step:
-            output.metrics["epoch"] = self.state.epoch
+        output.metrics["epoch"] = self.state.epoch
         self.log(output.metrics)
         self._notify("on_evaluate", metrics=output.metrics)
         return output.metrics
@@ -142,12 +141,13 @@ class EvaluationLoop(ABC):
         metrics: dict[str, Any] = {}
         if self.compute_metrics is not None and predictions is not None and label_ids is not None:
             metrics = dict(self.compute_metrics(EvalPrediction(predictions, label_ids)))
-        if losses:
-            metrics["loss"] = sum(losses) / rows
         named = {_named(metric_key_prefix, name): _number(value) for name, value in metrics.items()}
+        own: dict[str, Any] = {f"{metric_key_prefix}_loss": sum(losses) / rows} if losses else {}
+        if self._prepared is not None:
+            own[f"{metric_key_prefix}_model_preparation_time"] = self._prepared
+        first = {name: value for name, value in named.items() if name in metrics}  # the order of the reference library
         speed = speed_metrics(metric_key_prefix, started, num_samples=rows, num_steps=batches)
-        prepared = {f"{metric_key_prefix}_model_preparation_time": self._prepared} if self._prepared is not None else {}
-        return PredictionOutput(predictions, label_ids, {**named, **speed, **prepared})
+        return PredictionOutput(predictions, label_ids, {**first, **own, **named, **speed})
 
     def prediction_step(
         self,
@@ -202,7 +202,7 @@ class EvaluationLoop(ABC):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add metrics to the log, and tell the callbacks."""
-        entry = {**logs, **({"epoch": self.state.epoch} if self.state.global_step else {})}
+        entry = {**logs, "epoch": self.state.epoch}
         self.state.log_history.append({**entry, "step": self.state.global_step})
         self._notify("on_log", logs=entry)
 

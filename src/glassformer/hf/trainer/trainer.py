@@ -214,8 +214,8 @@ class CompatibleTrainer(Checkpointing):
         trained = state.global_step - first
         mean, size = losses / max(trained, 1), self.args.train_batch_size * self.args.gradient_accumulation_steps
         speed = speed_metrics("train", started, num_samples=trained * size, num_steps=trained)
+        self.log({**speed, "total_flos": state.total_flos, "train_loss": mean})
         metrics = {**speed, "train_loss": mean, "epoch": state.epoch}
-        self.log({**metrics, "total_flos": state.total_flos})
         self._notify("on_train_end")
         return TrainOutput(state.global_step, mean, metrics)
 
