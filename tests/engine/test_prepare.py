@@ -438,6 +438,23 @@ def test_bf16_is_computed_in_fp32_where_the_processor_has_no_bf16(
     assert torch.equal(run(prepare(network, "bf16")), narrow)
 
 
+@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="this build of torch has no MKL")
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_mkl_multiplies_many_tokens_with_avx2_alone(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "has", lambda name: name == "avx2")
+    monkeypatch.setattr(processor, "is_fast", lambda dtype, device="cpu": dtype == torch.float32)
+    blocks = products._fp32_blocks
+    monkeypatch.setattr(products, "_fp32_blocks", None)  # what oneDNN packs is not needed
+    layer, x = nn.Linear(40, 24), torch.randn(1, 30, 40)
+    narrow = {"fp32": layer.weight, "fp16": layer.weight.half(), "bf16": layer.weight.bfloat16()}[precision]
+    wanted = nn.functional.linear(x, narrow.float(), layer.bias)
+    with torch.inference_mode():
+        assert torch.equal(PackedLinear(layer, precision, inside=True)(x), wanted)
+        monkeypatch.setattr(products, "_fp32_blocks", blocks)
+        monkeypatch.setattr(processor, "has", lambda name: True)
+        assert off(PackedLinear(layer, precision, inside=True)(x).float(), wanted) < BOUNDS[precision]
+
+
 @pytest.mark.skipif(not kernels("int8"), reason="needs the packed products of x86")
 def test_no_sum_saturates_without_vnni(monkeypatch: pytest.MonkeyPatch) -> None:
     """AVX2 adds pairs of products in 16 bits: the largest inputs and weights are where they would not fit."""

@@ -31,6 +31,7 @@ from glassformer.core.language_heads import TokenPrediction
 from glassformer.core.stack import Stack
 from glassformer.engine import native
 from glassformer.engine.decode_step import DecodeStep
+from glassformer.engine.malloc import keep_memory_of_batches
 from glassformer.engine.packed_linear import PackedLinear
 from glassformer.engine.products import TAKES
 from glassformer.engine.screening import LargestLogits
@@ -91,6 +92,7 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
         for head in _vocabulary_heads(network):
             head.largest_logits = LargestLogits()
         if packed:
+            keep_memory_of_batches()
             _note_on_products(precision, slots[0][3].weight.device, all(form.fast for form in packed.values()))
     return network
 
