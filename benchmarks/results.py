@@ -61,11 +61,11 @@ LINES = {
     "sst2": Line("SST-2", MINILM, "accuracy", 0.89),
     "wikiann-en": Line("WikiANN, English", MINILM, "f1", 0.78),
     "wnut17": Line("WNUT 2017", MINILM, "f1"),
-    "multi30k": Line("Multi30k, en → de", "Transformer from nothing", "BLEU", 37.0, 40),
-    "scitldr": Line("SciTLDR, abstracts", "Transformer from nothing"),
-    "tinyshakespeare": Line("tiny Shakespeare", "GPT-2 from nothing", None, 2.4, 40),
-    "tinystories": Line("TinyStories, 2,000 of them", "GPT-2 from nothing"),
-    "python-model": Line("functions of Python's library", "GPT-2 from nothing"),
+    "multi30k": Line("Multi30k, en → de", "Transformer from scratch", "BLEU", 37.0, 40),
+    "scitldr": Line("SciTLDR, abstracts", "Transformer from scratch"),
+    "tinyshakespeare": Line("tiny Shakespeare", "GPT-2 from scratch", None, 2.4, 40),
+    "tinystories": Line("TinyStories, 2,000 of them", "GPT-2 from scratch"),
+    "python-model": Line("functions of Python's library", "GPT-2 from scratch"),
 }
 """By the name of the run's folder; what is not named here stands below, as its report calls it."""
 

@@ -7,7 +7,7 @@
     apt install espeak-ng
     python examples/homework.py ukrainian                                    sentences of a small grammar
     glassformer study examples/homework-uk.yaml                              Whisper
-    glassformer study examples/homework-uk-ctc.yaml                          wav2vec 2.0, from nothing
+    glassformer study examples/homework-uk-ctc.yaml                          wav2vec 2.0, from scratch
 
     python examples/homework.py english captions.txt                         a sentence a line, any text
 

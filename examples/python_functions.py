@@ -1,4 +1,4 @@
-"""Functions of Python's own standard library, to learn to write on; and how often what is written is Python.
+"""Functions of Python's own standard library, to learn to write on; and how often the output is Python.
 
     python examples/python_functions.py                              writes runs/python/functions.jsonl
     glassformer train examples/python.yaml

@@ -1,4 +1,4 @@
-"""mteb: a task of one's own rows, so that nothing is fetched: pip install glassformer mteb
+"""mteb: a task of your own rows, so that nothing is fetched: pip install glassformer mteb
 
 A task of the benchmark: mteb.evaluate(model, mteb.get_tasks(tasks=["STSBenchmark"])).
 """

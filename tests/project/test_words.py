@@ -74,11 +74,16 @@ def test_a_class_name_stands_for_one_thing() -> None:
     assert not twice, f"one name, several things: {twice}"
 
 
-def test_docstrings_comments_and_messages_are_plain() -> None:
+def test_docstrings_comments_messages_and_docs_are_plain() -> None:
     odd = []
     for path in sorted(SOURCE.rglob("*.py")):
         with path.open("rb") as file:
             for token in tokenize.tokenize(file.readline):
                 if token.type in (tokenize.COMMENT, tokenize.STRING) and (match := ODD.search(token.string)):
                     odd.append(f"{path.relative_to(SOURCE)}:{token.start[0]}: {match[0]!r}")
+    root = Path(__file__).parents[2]
+    pages = [root / "README.md", root / "CHANGELOG.md", *(root / "docs").glob("*.md"), *(root / "examples").glob("*.*")]
+    for path in sorted(pages):
+        for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
+            odd += [f"{path.relative_to(root)}:{number}: {match[0]!r}" for match in ODD.finditer(line)]
     assert not odd, "say it plainly: " + "; ".join(odd)
