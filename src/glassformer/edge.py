@@ -13,6 +13,7 @@ from glassformer.core.cache import KeyValueCache
 from glassformer.core.checks import any_true
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Tape
 from glassformer.core.heads import first_token
+from glassformer.core.masks import Packing
 from glassformer.errors import ConfigError, DataError, UnknownOptionError
 from glassformer.files import safe_repr
 from glassformer.models import Network
@@ -188,14 +189,37 @@ def read_call(
         )
     masked = next((x for x in (states, ids, given.get("input_values")) if x is not None), None)
     past = cache if decoder_ids is None else None  # with a decoder, the cache holds its tokens, not the encoder's
-    keep = keep_of("attention_mask", given.get("attention_mask"), masked, past)
+    keep, packing = keep_of("attention_mask", given.get("attention_mask"), masked, past), None
+    if keep is None and cache is None and isinstance(ids, Tensor):
+        keep, packing = _texts_apart(network, given.get("position_ids"), len(ids))
     return batch, Flow(
         keep=keep,
+        packing=packing,
         positions=given.get("position_ids"),
         cache=cache,
         tape=tape and tape.attach(network),
         memory=None if states is None else EncoderOutput(states, keep),
     )
+
+
+def _texts_apart(network: Network, positions: Tensor | None, rows: int) -> tuple[Tensor | None, Packing | None]:
+    """Where the positions of a row begin again, another text begins, which sees nothing of the one before.
+
+    Of causal networks without mask and cache, as in the reference library. Returns: a mask [B, T, T], or of one row
+    what packs it; both None where each row is one text.
+    """
+    if positions is None or torch.compiler.is_exporting() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+        return None, None
+    stacks = network.stacks()
+    if list(stacks) != ["text"] or not all(block.attn.pattern.causal for block in stacks["text"]):
+        return None, None
+    text = (positions.diff(dim=-1) != 1).cumsum(-1)
+    if not bool(text.any()):
+        return None, None
+    text = torch.cat([torch.zeros_like(text[:, :1]), text], dim=-1).expand(rows, -1)
+    if rows == 1:
+        return None, Packing(tuple(text[0].bincount().tolist()))
+    return text[:, :, None] == text[:, None, :], None
 
 
 def _with_vectors(network: Network, given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -128,7 +128,7 @@ def test_examples_that_make_no_batch_say_why(tmp_path: Path) -> None:
         (hf.default_data_collator, [{"x": 1, "label": "pos"}], r"is text \('pos'\)"),
         (hf.DataCollatorWithPadding(tokenizer), [{**INPUTS[0], "label": "pos"}], r"is text \('pos'\)"),
         (hf.DataCollatorWithPadding(tokenizer), TAGGED, "'labels' of the examples makes no tensor"),
-        (hf.DataCollatorForTokenClassification(tokenizer), CLASSED, "must be a list, a label a token"),
+        (hf.DataCollatorForTokenClassification(tokenizer), CLASSED, "must be a list with one number for each token"),
         (hf.DataCollatorForTokenClassification(tokenizer), [{**INPUTS[0], "labels": ["B-PER"]}], "number the classes"),
         (hf.DataCollatorForTokenClassification(tokenizer), [{**INPUTS[1], "labels": [0] * 9}], "9 labels, and the in"),
         (hf.DataCollatorForSeq2Seq(tokenizer), [{**INPUTS[0], "labels": "Hallo"}], "text_target"),
@@ -156,3 +156,28 @@ def test_padding_leaves_numbers_of_other_names_as_they_are(tmp_path: Path) -> No
     assert batch["weight"].tolist() == [0.25] * 3
     with pytest.raises(ConfigError, match="'text' of the rows holds 'a'; a tensor is made of numbers"):
         own.pad([{"input_ids": x, "text": "a"} for x in IDS], return_tensors="pt")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"return_seq_idx": True}, {"return_flash_attn_kwargs": True, "return_tensors": "np"},
+     {"return_position_ids": False, "separator_id": -1}, {"position_ids_start": 2}],
+    ids=str,
+)  # fmt: skip
+def test_flattened_batches_are_those_of_the_reference(options: dict[str, Any]) -> None:
+    rows = [{"input_ids": [4, 5, 6]}, {"input_ids": [7, 8, 9, 10]}, {"input_ids": [5]}]
+    for given in (rows, [{**row, "labels": [x + 1 for x in row["input_ids"]]} for row in rows]):
+        own = hf.DataCollatorWithFlattening(**options)(given)
+        theirs = transformers.DataCollatorWithFlattening(**options)(given)
+        assert own.keys() == theirs.keys()
+        for name, value in theirs.items():
+            assert np.array_equal(own[name], value) and getattr(own[name], "dtype", 0) == getattr(value, "dtype", 0)
+
+
+def test_flattened_rows_without_tokens_are_refused() -> None:
+    with pytest.raises(DataError, match="as many labels as tokens"):
+        hf.DataCollatorWithFlattening()([{"input_ids": [4, 5], "labels": [4]}])
+    with pytest.raises(DataError, match="one number for each token"):
+        hf.DataCollatorWithFlattening()([{"input_ids": 4}])
+    with pytest.raises(UnsupportedError, match="XLNet"):
+        hf.DataCollatorForPermutationLanguageModeling(None)

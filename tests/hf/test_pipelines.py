@@ -134,3 +134,17 @@ def test_entities_are_named_by_their_tokens(tmp_path: Path) -> None:
 def test_a_tokenizers_result_prints_as_a_dictionary(tmp_path: Path) -> None:
     encoding = hf.AutoTokenizer.from_pretrained(make_folder(tmp_path, "bert"))("time")
     assert repr(encoding) == str(encoding) == repr(dict(encoding))
+
+
+def test_the_names_that_pipelines_go_with(tmp_path: Path) -> None:
+    from transformers.pipelines import AggregationStrategy
+
+    from glassformer.hf import pipelines
+
+    assert {x.name: x.value for x in pipelines.AggregationStrategy} == {x.name: x.value for x in AggregationStrategy}
+    tag = pipeline("token-classification", str(make_folder(tmp_path / "tag", "bert", task="token-classification")))
+    strategy = pipelines.AggregationStrategy.SIMPLE
+    assert tag("time flies", aggregation_strategy=strategy) == tag("time flies", aggregation_strategy="simple")
+    fill = pipeline("fill-mask", str(_bert(tmp_path / "fill", "fill-mask")))
+    with pytest.raises(pipelines.PipelineException, match="mask"):
+        fill("no mask in it")

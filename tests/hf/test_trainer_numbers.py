@@ -49,14 +49,14 @@ def causal_folder(root: Path, family: str) -> str:
     return str(folder)
 
 
-def numbers(library: Any, folder: str, out: Path, **options: Any) -> list[float]:
+def numbers(library: Any, folder: str, out: Path, collate: Any = filled, **options: Any) -> list[float]:
     """The loss of an evaluation, and those and the gradient norms of three updates."""
     model = library.AutoModelForCausalLM.from_pretrained(folder)
     args = library.TrainingArguments(
         str(out), use_cpu=True, per_device_train_batch_size=2, per_device_eval_batch_size=3, logging_steps=1,
         max_steps=3, save_strategy="no", report_to="none", disable_tqdm=True, **options,
     )  # fmt: skip
-    trainer = library.Trainer(model, args, data_collator=filled, train_dataset=examples(), eval_dataset=examples())
+    trainer = library.Trainer(model, args, data_collator=collate, train_dataset=examples(), eval_dataset=examples())
     before = trainer.evaluate()["eval_loss"]
     trainer.train()
     logs = [entry for entry in trainer.state.log_history if "loss" in entry]
@@ -74,6 +74,30 @@ def test_losses_of_causal_models_are_those_of_the_reference(
         ours = numbers(hf, folder, tmp_path / "ours", **options)
         theirs = numbers(transformers, folder, tmp_path / "theirs", **options)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "mistral", "gemma2"])
+def test_flattened_texts_do_not_see_each_other(family: str, tmp_path: Path) -> None:
+    folder = causal_folder(tmp_path, family)
+    batch = hf.DataCollatorWithFlattening()(examples())
+    several = {name: torch.cat([x, x.flip(0)]) for name, x in batch.items()}
+    ours = hf.AutoModelForCausalLM.from_pretrained(folder).eval()
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    with torch.no_grad():
+        for given in (batch, several):
+            expected = theirs(**given, use_cache=False).logits
+            torch.testing.assert_close(ours(**given, use_cache=False).logits, expected, rtol=1e-5, atol=1e-5)
+        one = torch.tensor([examples()[1]["input_ids"]])
+        start = len(examples()[0]["input_ids"])
+        alone = ours(one).logits
+        packed = ours(**batch, use_cache=False).logits[:, start : start + one.shape[1]]
+        torch.testing.assert_close(packed, alone, rtol=1e-5, atol=1e-5)
+    with contextlib.redirect_stdout(io.StringIO()):
+        trained = [
+            numbers(library, folder, tmp_path / library.__name__, library.DataCollatorWithFlattening())
+            for library in (hf, transformers)
+        ]
+    np.testing.assert_allclose(*trained, rtol=1e-5, atol=1e-5)
 
 
 def test_gpt2_is_evaluated_over_all_labels_and_others_over_those_that_are_predicted(tmp_path: Path) -> None:
@@ -136,3 +160,17 @@ def test_of_equal_validations_the_first_is_the_best(
         state = trainer.state
         states.append((state.best_metric, state.best_global_step, Path(state.best_model_checkpoint).name))
     assert states[0] == states[1] == (values[best - 1], best, f"checkpoint-{best}")
+
+
+def test_a_batch_whose_loss_is_not_finite_is_left_out(tmp_path: Path) -> None:
+    losses = []
+    for library in (hf, transformers):
+        given = iter([1.0, math.nan, 3.0])
+        model = library.AutoModelForCausalLM.from_pretrained(causal_folder(tmp_path, "llama"))
+        args = library.TrainingArguments(str(tmp_path / "out"), use_cpu=True, per_device_eval_batch_size=3)
+        trainer = library.Trainer(
+            model, args, data_collator=filled, eval_dataset=examples(),
+            compute_loss_func=lambda outputs, labels, num_items_in_batch, given=given: torch.tensor(next(given)),
+        )  # fmt: skip
+        losses.append(trainer.evaluate()["eval_loss"])
+    assert losses == [1.5, 1.5]

@@ -103,7 +103,7 @@ _LAZY = {
     "ACT2FN": "hf.activations",
     "Conv1D": "hf.activations",
     "PredictionOutput": "hf.trainer.evaluation",
-    "DefaultDataCollator": "hf.collators",
+    **dict.fromkeys(("DefaultDataCollator", "DataCollatorWithFlattening"), "hf.collators"),
     "get_last_checkpoint": "hf.trainer.checkpoints",
     "SchedulerType": "hf.optimization",
     "pipeline": "hf.pipelines",

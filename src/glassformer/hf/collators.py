@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -169,9 +170,7 @@ def _token_labels(rows: Examples) -> list[list[int]] | None:
         return None
     values = _column(rows, name)
     refuse_text_labels(name, values)
-    if not all(isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) == 1 for value in values):
-        raise DataError(f"{name!r} of an example is {safe_repr(values[0])}; it must be a list, a label a token")
-    return [[*map(int, value)] for value in values]
+    return _token_lists(rows, name)
 
 
 def _labels_in(rows: Examples) -> str | None:
@@ -243,6 +242,59 @@ class DataCollatorForSeq2Seq(PaddingCollator):
         whole = self.max_length if self.padding == "max_length" else None
         multiple = None if self.padding in (False, "do_not_pad") else self.pad_to_multiple_of
         return padded_length(whole or max(map(len, labels)), multiple)
+
+
+@dataclass
+class DataCollatorWithFlattening:
+    """All examples in one row without padding; a causal model keeps texts apart whose positions begin again.
+
+    return_position_ids: counted in each text, from `position_ids_start` on · separator_id: the label of first tokens,
+    which no token predicts · return_seq_idx: the number of each token's text · return_flash_attn_kwargs: where texts
+    begin, and the longest, for a model of your own
+    """
+
+    return_tensors: str = "pt"
+    return_position_ids: bool = True
+    separator_id: int = IGNORED
+    return_flash_attn_kwargs: bool = False
+    return_seq_idx: bool = False
+    position_ids_start: int = 0
+
+    def __call__(
+        self, features: Any, return_tensors: str | None = None, separator_id: int | None = None
+    ) -> dict[str, Any]:
+        """Raises: DataError: no examples, an empty one, or labels that are not one a token."""
+        rows = _examples(features)
+        texts = _token_lists(rows, "input_ids")
+        labels = _token_lists(rows, "labels") if "labels" in rows[0] else texts
+        lengths = [*map(len, texts)]
+        if lengths != [*map(len, labels)] or not all(lengths):
+            raise DataError("each example needs a token at least, and as many labels as tokens")
+        first = self.separator_id if separator_id is None else separator_id
+        start = self.position_ids_start
+        columns = {"input_ids": texts, "labels": [[first, *each[1:]] for each in labels]}
+        if self.return_position_ids:
+            columns["position_ids"] = [[*range(start, start + length)] for length in lengths]
+        batch: dict[str, Any] = {name: torch.tensor([[*chain(*each)]]) for name, each in columns.items()}
+        if self.return_seq_idx:
+            numbers = [[number] * length for number, length in enumerate(lengths)]
+            batch["seq_idx"] = torch.tensor([[*chain(*numbers)]], dtype=torch.int32)
+        if self.return_flash_attn_kwargs:
+            bounds = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
+            batch |= {"cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds}
+            batch |= {"max_length_q": max(lengths), "max_length_k": max(lengths)}
+        row: dict[str, Any] = _as(return_tensors or self.return_tensors, batch)
+        return row
+
+
+def _token_lists(rows: Examples, name: str) -> list[list[int]]:
+    """A number a token, of each example. Raises: DataError: no lists of numbers."""
+    values = _column(rows, name)
+    if not all(isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) == 1 for value in values):
+        raise DataError(
+            f"{name!r} of an example is {safe_repr(values[0])}; it must be a list with one number for each token"
+        )
+    return [[*map(int, value)] for value in values]
 
 
 @dataclass

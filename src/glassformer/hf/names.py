@@ -48,9 +48,8 @@ REFUSED = {
     "Adafactor": "{} is not there: use torch.optim.Adafactor",
     "DataCollatorForWholeWordMask": "{} is not there: DataCollatorForLanguageModeling masks tokens, and "
     "glassformer.tasks.masked.Masked(model, whole_words=True) whole words",
-    "DataCollatorWithFlattening": "{} is not there: a model called with positions that begin again reads one text; "
-    "DataCollatorForLanguageModeling(tokenizer, mlm=False) pads, and `glassformer train` packs texts that do not see "
-    "each other",
+    "DataCollatorForPermutationLanguageModeling": "{} is not there: it is for XLNet, which is no family here; "
+    "DataCollatorForLanguageModeling masks tokens",
     **dict.fromkeys(
         ("QuantoConfig", "TorchAoConfig", "GPTQConfig", "AwqConfig", "HqqConfig", "QuantizationConfig"),
         "{} is not there: call model.prepare('int8') on the loaded model; GGUF files are loaded as they are",

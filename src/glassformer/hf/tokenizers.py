@@ -13,12 +13,14 @@ from typing import Any
 import tokenizers
 from tokenizers import normalizers
 
-from glassformer.errors import ConfigError, DataError, UnknownOptionError
-from glassformer.files import read_json_object, read_text, safe_repr
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnknownOptionError
+from glassformer.files import read_bytes, read_json_object, read_text, safe_repr
+from glassformer.files.atomic import write_json, write_text
 from glassformer.hf.configs import options_of
 from glassformer.hub.push import push_folder
 from glassformer.load_options import FINDING
 from glassformer.models import FAMILIES
+from glassformer.text.build import TOKENIZER_FILES
 from glassformer.text.settings import ROLES as TOKEN_ROLES
 from glassformer.text.tables.encode import TableTokenizer
 from glassformer.text.tokenizer import Tokenizer
@@ -188,16 +190,35 @@ ROLES = {
 
 
 def new_tokenizer(
-    cls: type, *, tokenizer_file: Any = None, tokenizer_object: Any = None, **attributes: Any
+    cls: type,
+    vocab: Any = None,
+    merges: Any = None,
+    *,
+    tokenizer_file: Any = None,
+    tokenizer_object: Any = None,
+    **attributes: Any,
 ) -> ReferenceTokenizer:
-    """A tokenizer of a file, or of an engine of the tokenizers library.
+    """A tokenizer of files, of a vocabulary, or of an engine of the tokenizers library.
 
-    Raises: ConfigError: not one of the two.
+    Args:
+        vocab: the vocabulary file of the class's family, or its tokens and their ids (`vocab_file=` too)
+        merges: of byte-pair encoding: the file, or pairs (`merges_file=` too)
+        tokenizer_file: a `tokenizer.json`
+    Raises: ConfigError: none of them, or several. DataError: no such file, or a damaged one.
     """
-    if (tokenizer_file is None) == (tokenizer_object is None):
+    vocab = attributes.pop("vocab_file", vocab)
+    merges = attributes.pop("merges_file", merges)
+    if isinstance(merges, bool):  # the second argument of tokenizers without merges
+        attributes["do_lower_case"], merges = merges, None
+    tokenizer_file = tokenizer_file or None
+    vocab = None if tokenizer_file is not None or tokenizer_object is not None else vocab
+    if sum(x is not None for x in (vocab, tokenizer_file, tokenizer_object)) != 1:
         raise ConfigError(
-            f"{cls.__name__}(…) makes a tokenizer of tokenizer_file= or of tokenizer_object=; give one of them"
+            f"{cls.__name__}(…) makes a tokenizer of a vocabulary file (with merges_file= where there is one), of "
+            "tokenizer_file= or of tokenizer_object=; give one of them"
         )
+    if vocab is not None:
+        return _of_vocabulary(cls.__name__, vocab, merges, attributes)
     engine = tokenizers.Tokenizer.from_str(
         read_text(Path(tokenizer_file), DataError) if tokenizer_object is None else tokenizer_object.to_str()
     )
@@ -210,3 +231,54 @@ def new_tokenizer(
     tokens = [value for role, value in attributes.items() if role.endswith("_token") and value is not None]
     engine.add_special_tokens([token for token in tokens if engine.token_to_id(str(token)) is None])
     return as_reference_tokenizer(set_attributes(Tokenizer(engine), attributes))
+
+
+OF_FILES = frozenset("do_lower_case strip_accents tokenize_chinese_chars add_prefix_space".split())
+"""Options of a class that decide how its vocabulary files are read."""
+
+
+def _of_vocabulary(name: str, vocab: Any, merges: Any, attributes: dict[str, Any]) -> ReferenceTokenizer:
+    """A tokenizer of the vocabulary files of a class's family, read as those of a folder."""
+    read = {key: attributes.pop(key) for key in OF_FILES & attributes.keys()}
+    roles = {key: str(x) for key, x in attributes.items() if key.removesuffix("_token") in TOKEN_ROLES and x}
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        given = {str(folder): f"{name}(…)"}
+        write_json(folder / "tokenizer_config.json", {"tokenizer_class": name, **read, **roles})
+        for part, value in {"vocab": vocab, "merges": merges}.items():
+            if isinstance(value, (str, Path)):
+                copy = folder / (_file_name(Path(value)) if part == "vocab" else "merges.txt")
+                copy.write_bytes(read_bytes(Path(value), DataError))
+                given = {str(copy): str(value), **given}
+        if isinstance(vocab, Mapping):
+            _write_vocabulary(folder, name, vocab, merges is not None)
+        elif not isinstance(vocab, (str, Path)):
+            raise ConfigError(f"{name}: the vocabulary is {safe_repr(vocab)}; give a file, or a dict of tokens and ids")
+        if isinstance(merges, (list, tuple)):
+            write_text(folder / "merges.txt", "".join(f"{' '.join(pair)}\n" for pair in merges))
+        try:
+            tokenizer = Tokenizer.from_folder(folder)
+        except GlassformerError as problem:  # in terms of what the caller gave
+            message = str(problem)
+            for made, path in given.items():
+                message = message.replace(made, path)
+            raise type(problem)(message) from None
+    others = {key: value for key, value in attributes.items() if value is not None}
+    return as_reference_tokenizer(set_attributes(tokenizer, others))
+
+
+def _write_vocabulary(folder: Path, name: str, vocab: Mapping[str, int], with_merges: bool) -> None:
+    """A dictionary of tokens and ids as the vocabulary file of WordPiece, or of byte-pair encoding."""
+    if sorted(vocab.values(), key=str) != sorted(range(len(vocab)), key=str):
+        raise ConfigError(f"{name}: the ids of a vocabulary must be 0, 1, … {len(vocab) - 1}, each once")
+    if with_merges:
+        write_json(folder / "vocab.json", dict(vocab))
+    else:
+        write_text(folder / "vocab.txt", "".join(f"{token}\n" for token in sorted(vocab, key=vocab.__getitem__)))
+
+
+def _file_name(path: Path) -> str:
+    """The name that a folder has for a vocabulary file, which may be called otherwise."""
+    if path.name in TOKENIZER_FILES:
+        return path.name
+    return {".txt": "vocab.txt", ".json": "vocab.json"}.get(path.suffix, "spiece.model")

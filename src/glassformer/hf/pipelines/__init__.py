@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,20 @@ ONE_RESULT = ("summarization", "translation", "text2text-generation")
 
 METHODS = frozenset("do_sample num_beams penalty_alpha prompt_lookup_num_tokens assistant_model".split())
 """Options that say how tokens are chosen."""
+
+PipelineException = GlassformerError
+"""What a pipeline raises, by its name there."""
+
+
+class AggregationStrategy(StrEnum):
+    """Values of `aggregation_strategy`."""
+
+    NONE = "none"
+    SIMPLE = "simple"
+    FIRST = "first"
+    AVERAGE = "average"
+    MAX = "max"
+
 
 STEPS = ("preprocess", "forward", "_forward", "postprocess", "_sanitize_parameters", "ensure_tensor_on_device")
 """Steps of a pipeline there, which are one here."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -126,10 +127,10 @@ class EvaluationLoop(ABC):
         losses, logits, labels, rows, batches = [], [], [], 0, 0
         for batch in with_bar(dataloader, description, shown=None if self.args.disable_tqdm is None else False):
             inputs = self._prepare_inputs(batch)
-            size = _rows(inputs)
+            size = _examples_in(inputs, dataloader, rows)
             loss, given, wanted = self.prediction_step(self.model, inputs, only_loss, ignore_keys)
             if loss is not None:
-                losses.append(float(loss) * size)
+                losses.append((float(loss), size))
             if given is not None and self.preprocess_logits_for_metrics is not None:
                 given = self.preprocess_logits_for_metrics(given, wanted)
             logits.append(_arrays(given))
@@ -142,7 +143,11 @@ class EvaluationLoop(ABC):
         if self.compute_metrics is not None and predictions is not None and label_ids is not None:
             metrics = dict(self.compute_metrics(EvalPrediction(predictions, label_ids)))
         named = {_named(metric_key_prefix, name): _number(value) for name, value in metrics.items()}
-        own: dict[str, Any] = {f"{metric_key_prefix}_loss": sum(losses) / rows} if losses else {}
+        own: dict[str, Any] = {}
+        if losses:
+            # A batch whose loss overflows does not spoil those of the others.
+            sound = [(loss, size) for loss, size in losses if math.isfinite(loss)] or losses
+            own[f"{metric_key_prefix}_loss"] = sum(loss * size for loss, size in sound) / sum(size for _, size in sound)
         if self._prepared is not None:
             own[f"{metric_key_prefix}_model_preparation_time"] = self._prepared
         first = {name: value for name, value in named.items() if name in metrics}  # the order of the reference library
@@ -331,8 +336,14 @@ def call_with_items(function: Callable[..., Any], items: Tensor | None, *argumen
     return function(*arguments, **options)
 
 
-def _rows(inputs: Mapping[str, Any]) -> int:
-    return next((len(x) for x in inputs.values() if isinstance(x, Tensor) and x.dim()), 1)
+def _examples_in(inputs: Mapping[str, Any], loader: Any, seen: int) -> int:
+    """How many examples a batch is made of: its rows, or of one that joins examples in a row what the loader took."""
+    rows = next((len(x) for x in inputs.values() if isinstance(x, Tensor) and x.dim()), 1)
+    size: Any = getattr(loader, "batch_size", None)
+    examples: Any = getattr(loader, "dataset", None)
+    if rows > 1 or size is None or not hasattr(examples, "__len__"):
+        return rows
+    return max(min(int(size), len(examples) - seen), 1)
 
 
 def _alone(parts: tuple[Any, ...]) -> Any:

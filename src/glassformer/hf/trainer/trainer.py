@@ -46,6 +46,7 @@ from glassformer.hf.trainer.examples import (
     token_count,
 )
 from glassformer.hf.trainer.search import BestRun, hyperparameter_search
+from glassformer.model import Model
 from glassformer.progress import progress_bar
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.gradients import warn_of_emulation
@@ -315,6 +316,8 @@ class CompatibleTrainer(Checkpointing):
         labels = inputs.get("labels")
         own = self.compute_loss_func is not None or self.args.label_smoothing_factor > 0
         given = {name: x for name, x in inputs.items() if name != "labels"} if self.compute_loss_func else inputs
+        if shifts_labels(model) and isinstance(model, Model):  # nothing is continued, and packed texts go with no cache
+            given = {"use_cache": False, **given}
         outputs = model(**given)
         if own and labels is not None:
             loss: Any = self._own_loss(outputs, labels, num_items_in_batch)
