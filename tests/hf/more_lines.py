@@ -827,4 +827,19 @@ m = AutoModelForSeq2SeqLM.from_pretrained(T5)
 torch.manual_seed(3)
 out = m.generate(torch.tensor([[4, 5, 6], [6, 5, 4]]), do_sample=True, max_new_tokens=12)
 """,
+    """
+from transformers import pipeline
+out = [repr(pipeline("fill-mask", MASK)("time [MASK] like", top_k=1))[:10]]
+out += [repr(pipeline("sentiment-analysis", SENTIMENT)(x))[:12] for x in ("time", ["time", "flies"])]
+out += [repr(pipeline("text-generation", GPT2)("time flies", max_new_tokens=3, do_sample=False))]
+out += [repr(pipeline("ner", NER)("time", ignore_labels=[]))[:11], type(pipeline("ner", NER)("time")).__name__]
+out += [repr(pipeline("automatic-speech-recognition", CTC)(SAMPLES))]
+""",
+    """
+import json
+from transformers import AutoFeatureExtractor
+name, _, settings = repr(AutoFeatureExtractor.from_pretrained(SOUNDS)).partition(" ")
+settings = json.loads(settings)
+out = [name, settings["sampling_rate"], settings["feature_extractor_type"]]
+""",
 ]

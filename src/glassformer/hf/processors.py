@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,11 +42,24 @@ def _pushed(part: Any, name: str, options: Mapping[str, Any]) -> str:
         return push_folder(Path(folder), name, **options)
 
 
-def _setting(inner: ImageProcessor | AudioProcessor, name: str) -> Any:
-    """A key of preprocessor_config.json. Raises: AttributeError: it has no such key."""
+def _settings(inner: ImageProcessor | AudioProcessor) -> dict[str, Any]:
+    """The keys of preprocessor_config.json."""
     with TemporaryDirectory() as folder:
         inner.save(folder)
-        settings = read_json_object(Path(folder) / "preprocessor_config.json", ConfigError)
+        return read_json_object(Path(folder) / "preprocessor_config.json", ConfigError)
+
+
+def _printed(reader: ImageReader | SoundReader, kind: str, names: Iterable[str]) -> str:
+    """The class that the settings name, and the settings, those left out with their defaults, as there."""
+    settings = {**{name: getattr(reader, name) for name in names}, **_settings(reader.inner)}
+    return (
+        f"{settings.get(kind, type(reader).__name__)} {json.dumps(settings, indent=2, sort_keys=True, default=str)}\n"
+    )
+
+
+def _setting(inner: ImageProcessor | AudioProcessor, name: str) -> Any:
+    """A key of preprocessor_config.json. Raises: AttributeError: it has no such key."""
+    settings = _settings(inner)
     if name not in settings:
         raise AttributeError(f"preprocessor_config.json has no {name!r}; it has: {', '.join(sorted(settings))}")
     return settings[name]
@@ -94,6 +108,9 @@ class ImageReader:
         if name.startswith("_") or name == "inner":
             raise AttributeError(name)
         return STEPS[name](self.inner.settings) if name in STEPS else _setting(self.inner, name)
+
+    def __repr__(self) -> str:
+        return _printed(self, "image_processor_type", STEPS)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write preprocessor_config.json."""
@@ -228,6 +245,9 @@ class SoundReader:
         if name.startswith("_") or name == "inner":
             raise AttributeError(name)
         return SOUND_STEPS[name](self.inner.extractor) if name in SOUND_STEPS else _setting(self.inner, name)
+
+    def __repr__(self) -> str:
+        return _printed(self, "feature_extractor_type", (*SOUND_STEPS, "sampling_rate"))
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write preprocessor_config.json."""

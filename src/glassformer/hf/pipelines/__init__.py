@@ -27,6 +27,7 @@ from glassformer.tasks.generate.settings import split_task
 from glassformer.tasks.pipeline_registry import EXAMPLES, LOADING, canonical_task
 from glassformer.tasks.pipeline_registry import pipeline as plain_pipeline
 from glassformer.tasks.pipelines import Pipeline
+from glassformer.tasks.results import Result, Results
 from glassformer.tasks.tag.pipeline import TokenClassification
 from glassformer.text.tables.encode import TableTokenizer
 
@@ -240,6 +241,7 @@ class CompatiblePipeline:
         alone: a single text, no list and no mapping · all_scores: asked for by the old name of top_k=None
         tensors: states as a tensor, not as lists
         """
+        answer = _as_dicts(answer)
         if self._name == "text-classification":
             several = {"top_k", "threshold"} & {*_renamed(self._name, self._options), *call}
             result = list(answer) if several else answer[0]
@@ -273,6 +275,14 @@ class CompatiblePipeline:
 
     def __repr__(self) -> str:
         return f"pipeline({self.task!r}, {self.model!r})"
+
+
+def _as_dicts(answer: Any) -> Any:
+    """Results as plain dictionaries, in plain lists, which print as there; another answer as it is."""
+    if isinstance(answer, Result):
+        return {name: _as_dicts(value) for name, value in answer.items()}
+    several = isinstance(answer, Results) or (isinstance(answer, list) and answer and isinstance(answer[0], Result))
+    return [_as_dicts(each) for each in answer] if several else answer
 
 
 def _text_or_pair(given: Any) -> Any:
