@@ -3,7 +3,7 @@
     python benchmarks/encoder.py                         BERT-base shape: variable lengths, 32 × 128, 8 × 512
     python benchmarks/encoder.py --shape minilm          MiniLM shape
     python benchmarks/encoder.py --real                  the real MiniLM on real text, beside sentence-transformers
-    python benchmarks/encoder.py --quick                 two rounds of fewer texts: within five minutes a load
+    python benchmarks/encoder.py --quick                 two rounds, a quarter of the texts: within five minutes a load
     python benchmarks/encoder.py --json
 
 Every system turns ids into mean-pooled vectors. "given" means batches of 32 in the given order, "sorted" batches of 32
@@ -290,11 +290,11 @@ def measure_real(folder: Path, texts: list[str], rounds: int) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="bert-base")
-    parser.add_argument("--loads", nargs="+", default=["variable", "32x128", "8x512"])
+    parser.add_argument("--loads", nargs="+", help="[default: variable 32x128 8x512]")
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     parser.add_argument("--texts", type=int, default=96, help="texts of the variable load")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="two rounds of 32 texts")
+    parser.add_argument("--quick", action="store_true", help="two rounds: 32 texts, 8x128, 2x512")
     parser.add_argument("--real", action="store_true", help="the real MiniLM, from text to vectors")
     parser.add_argument(
         "--minilm", type=Path, default=installed_minilm(), help="its folder [default: the installed one]"
@@ -304,6 +304,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.texts, options.rounds = 32, 2
+    options.loads = options.loads or ["variable", *(("8x128", "2x512") if options.quick else ("32x128", "8x512"))]
     warnings.filterwarnings("ignore")
     transformers.utils.logging.disable_progress_bar()
 
