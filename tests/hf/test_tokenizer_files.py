@@ -61,3 +61,10 @@ def test_what_makes_no_tokenizer_says_what_to_give(files: dict[str, str], tmp_pa
     (tmp_path / "few.txt").write_text("a\n")
     with pytest.raises(DataError, match=f"^{tmp_path}/few.txt lacks"):
         hf.BertTokenizer(str(tmp_path / "few.txt"))
+
+
+def test_a_tokenizers_own_class_reads_what_it_saved(files: dict[str, str], tmp_path: Path) -> None:
+    tokenizer = hf.BertTokenizer(files["words"])
+    tokenizer.save_pretrained(tmp_path / "saved")
+    again = type(tokenizer).from_pretrained(tmp_path / "saved", model_max_length=43)
+    assert again.model_max_length == 43 and again(TEXTS[0])["input_ids"] == tokenizer(TEXTS[0])["input_ids"]

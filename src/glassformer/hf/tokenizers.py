@@ -62,6 +62,11 @@ OF_A_CALL = frozenset(
 class ReferenceTokenizer(Tokenizer):
     """A tokenizer that can be uploaded by itself."""
 
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, **options: Any) -> Any:
+        """As of `AutoTokenizer`: `type(tokenizer).from_pretrained(folder, model_max_length=43)`."""
+        return AutoTokenizer.from_pretrained(folder, **options)
+
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload the tokenizer to the Hub; options of `hub.push.push_folder`. Returns: the address of the commit."""
         with TemporaryDirectory() as folder:
