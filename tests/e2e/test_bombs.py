@@ -111,3 +111,10 @@ def test_a_pattern_that_backtracks_without_end(name: str, folder: Path) -> None:
     path.write_text(changed(pre_tokenizer=step)(path.read_text("utf-8")))
     model = glassformer.load(folder)
     refused(lambda: model.encode([text]), "text cannot be tokenised: .*retry-limit")
+
+
+def test_a_config_of_many_unknown_keys_is_read_with_few_warnings(folder: Path) -> None:
+    path = folder / "config.json"
+    path.write_text(changed(**{f"key_{i}": i for i in range(500_000)})(path.read_text("utf-8")))
+    warnings = glassformer.load(folder).report.warnings
+    assert len(warnings) < 60 and warnings[-1] == "config.json: 499,950 more keys are not read"

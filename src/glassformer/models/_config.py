@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from glassformer.core import Problem
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.files import counted, safe_repr
 
 IGNORED_KEYS = frozenset(
     """_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path architectures auto_map
@@ -40,6 +40,8 @@ MAX_LAYERS = 512
 """Limit on layers. No published model has more; each costs time before the first tensor is read."""
 MAX_WIDTH = 1_000_000
 """Limit on widths. No published model is wider; up to here the product of three sizes fits in 64 bits."""
+MAX_NAMED_KEYS = 50
+"""Warnings of unknown keys of a config, one for each; more are counted."""
 MAX_LIST = 32
 """Limit on a list of sizes. No published model has more than 7 convolutions."""
 MAX_ROWS = 100_000_000
@@ -244,21 +246,25 @@ class ConfigReader:
                     "and is not supported"
                 )
         unknown = {k: v for k, v in unused.items() if k not in KNOWN_FEATURES}
-        meant = {k: self._meant(k, k in given) for k in unknown}
-        for key in unknown:
+        # A file may hold a million of them; those of a caller come first, as a misspelt one is an error.
+        named = sorted(unknown, key=lambda key: key not in given)[:MAX_NAMED_KEYS]
+        absent = sorted(self.used - self.config.keys())
+        meant = {k: self._meant(k, absent, k in given) for k in named}
+        for key in named:
             if key in given and meant[key]:
                 raise ConfigError(f"{self.location}{safe_repr(key)} is no key of a {self.family!r} model{meant[key]}")
-        nested = [warning for section in self._sections for warning in section.unused_key_warnings()]
-        return [
-            f"{self.location}{safe_repr(k)[1:-1]} = {safe_repr(v)} is not read{meant[k]}" for k, v in unknown.items()
-        ] + nested
+        shown = [f"{self.location}{safe_repr(k)[1:-1]} = {safe_repr(unknown[k])} is not read{meant[k]}" for k in named]
+        if more := len(unknown) - len(named):
+            shown.append(f"{self.location}{counted(more, 'more key')} {'is' if more == 1 else 'are'} not read")
+        return shown + [warning for section in self._sections for warning in section.unused_key_warnings()]
 
-    def _meant(self, key: str, given: bool) -> str:
+    def _meant(self, key: str, absent: Sequence[str], given: bool) -> str:
         """The key that a misspelt one stands for: one that is read, is not there, and differs in a letter or two.
 
-        Args: given: by a caller, over a file that may well have the right one; it differs in a letter then
+        Args:
+            absent: keys that are read and are not there
+            given: by a caller, over a file that may well have the right one; it differs in a letter then
         """
-        absent = sorted(self.used - self.config.keys())
         matches = get_close_matches(key, absent, n=1, cutoff=0.85) if len(key) < 100 else []
         if given and not matches and len(key) < 100:
             matches = get_close_matches(key, sorted(self.used), n=1, cutoff=0.95)
