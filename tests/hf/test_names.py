@@ -183,7 +183,7 @@ def test_a_tokenizer_is_read_with_new_tokens_and_a_space_before_texts(tmp_path: 
 
 def test_options_of_saving_a_tokenizer(tmp_path: Path) -> None:
     tokenizer = hf.AutoTokenizer.from_pretrained(make_folder(tmp_path, "bert"))
-    assert len(tokenizer.save_pretrained(tmp_path / "saved", legacy_format=False, save_jinja_files=False)) == 3
+    assert len(tokenizer.save_pretrained(tmp_path / "saved", legacy_format=False, save_jinja_files=False)) == 2
     for error, option in ((UnsupportedError, {"filename_prefix": "a"}), (TypeError, {"nothing": 1})):
         with pytest.raises(error, match="save_pretrained"):
             tokenizer.save_pretrained(tmp_path / "saved", **option)

@@ -122,7 +122,11 @@ def test_label_smoothing_and_a_loss_of_ones_own(tmp_path: Path) -> None:
         ({"weight_decay": -1}, ConfigError, "weight_decay is -1; it must be a number from 0 up"),
         ({"data_seed": -1}, ConfigError, "data_seed is -1; it must be a whole number from 0 up"),
         ({"max_grad_norm": -0.5}, ConfigError, r"max_grad_norm is -0\.5; it must be a number from 0 up"),
-        ({"adam_beta1": 1.5}, ConfigError, r"adam_beta1 is 1\.5; it must be a number from 0 up to, but not including, 1"),
+        (
+            {"adam_beta1": 1.5},
+            ConfigError,
+            r"adam_beta1 is 1\.5; it must be a number from 0 up to, but not including, 1",
+        ),
         ({"adam_beta2": -0.1}, ConfigError, r"adam_beta2 is -0\.1; it must be a number from 0"),
         ({"adam_epsilon": 0}, ConfigError, "adam_epsilon is 0; it must be a small number above 0, such as 1e-8"),
         ({"label_smoothing_factor": 1}, ConfigError, "label_smoothing_factor is 1; it must be a number from 0"),

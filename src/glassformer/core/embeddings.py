@@ -113,7 +113,15 @@ class Embedding(Node):
         """
         padding = self.spec.positions.padding if isinstance(self.spec.positions, LearnedPositionsSpec) else None
         if padding is None or flow.positions is not None:
-            return flow.token_positions(ids)
+            positions, table, keep = flow.token_positions(ids), self.spec.positions, flow.keep
+            given = flow.positions is not None or flow.packing is not None
+            if given or table is None or keep is None or keep.shape[1] > 1:
+                return positions
+            # Padding gets its place in the row, as in the reference library: a loss over all positions (answer spans)
+            # reads it. The flow's own count, which rotary angles read too, ends with the longest text.
+            T = ids.shape[1]
+            place = torch.arange(keep.shape[2], device=ids.device)[-T:].clamp(max=table.count - 1)
+            return torch.where(keep[:, 0, -T:], positions, place)
         if ids.is_floating_point():
             return replace(flow, keep=None).token_positions(ids)
         text = ids != padding
