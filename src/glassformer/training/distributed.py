@@ -30,6 +30,7 @@ from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.models import Network
 from glassformer.tasks.microbatch import MicroBatch
+from glassformer.training.callbacks import TrainingStopped
 
 
 class TrainingModule(nn.Module):
@@ -115,6 +116,11 @@ class Distributed:
         """The model with whole tensors, to be saved; a collective call."""
         return model
 
+    @contextmanager
+    def lost_processes(self) -> Iterator[None]:
+        """Say what to do where the block waits for a process that has ended. Raises: TrainingStopped: it has."""
+        yield
+
     def close(self) -> None:
         """Leave the process group."""
 
@@ -152,6 +158,18 @@ class DDP(Distributed):
         gathered = [torch.empty_like(sent) for _ in range(self.world_size)]
         dist.all_gather(gathered, sent)
         return [x.to(tensor.device) for x in gathered]
+
+    @contextmanager
+    def lost_processes(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:  # Gloo's have no class of their own
+            if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+                raise
+            raise TrainingStopped(
+                f"process {self.rank} of {self.world_size} stops, since another one has ended or does not answer; see "
+                "what that one printed, then start all of them again: the same command resumes from the last checkpoint"
+            ) from error
 
     def close(self) -> None:
         dist.barrier()  # no process leaves while another still waits for it

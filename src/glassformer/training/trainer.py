@@ -123,10 +123,12 @@ class Trainer:
         Args:
             resume: False = a folder that holds a run is an error.
         Returns: a `TrainingResult`; the model holds the best weights, or the last where nothing was validated.
-        Raises: TrainingStopped: by Ctrl-C or SIGTERM; the step is finished and saved. Diverged: the loss is NaN.
+        Raises: TrainingStopped: by Ctrl-C or SIGTERM, and the step is finished and saved; or since another of several
+            processes has ended. Diverged: the loss is NaN.
             ConfigError: the folder holds another run. WeightsError: the disk refused too often.
         """
         with ExitStack() as stack:
+            stack.enter_context(self.distributed.lost_processes())
             stack.enter_context(self.run_folder.open())
             self._start_or_resume(resume)
             stack.callback(self.network.eval)
