@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -189,3 +191,49 @@ def test_running_them_needs_no_numba() -> None:
         "assert native.kernel() is not None; sys.exit('numba' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], env=os.environ).returncode == 0
+
+
+ASK = "import sys; from glassformer.engine import native; sys.exit(native.kernel() is None)"
+COUNTED = """
+import os, sys, time
+from pathlib import Path
+from glassformer.engine import native
+def compile_slowly(path):
+    (path.parent.parent / f"compiled-{os.getpid()}").touch()
+    time.sleep(0.5)
+    path.touch(mode=0o600)
+    path.write_bytes(Path(sys.argv[1]).read_bytes())
+native._compile = compile_slowly
+sys.exit(native.kernel() is None)
+"""
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.soak)])
+def test_of_cold_starts_at_once_one_compiles(tmp_path: Path, compiled: bytes, count: int) -> None:
+    """The others wait for its file, and load it."""
+    (tmp_path / "code").write_bytes(compiled)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-W", "error", "-c", COUNTED, str(tmp_path / "code")]
+    started = [subprocess.Popen(command, env=environment) for _ in range(count)]
+    assert [each.wait(timeout=240) for each in started] == [0] * count
+    assert len(list(tmp_path.glob("compiled-*"))) == 1
+
+
+@pytest.mark.parametrize("whom", ["compiler", "both"])
+def test_a_compiler_killed_midway(tmp_path: Path, whom: str) -> None:
+    """Nothing of it stays: the next start compiles, or would; the lock is free."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    first = subprocess.Popen([sys.executable, "-c", ASK], env=environment, stderr=subprocess.PIPE, text=True)
+    children = Path(f"/proc/{first.pid}/task/{first.pid}/children")
+    while not (running := children.read_text().split()):
+        assert first.poll() is None, "it ended without a compiler"
+        time.sleep(0.01)
+    if whom == "both":
+        first.kill()
+    os.kill(int(running[0]), signal.SIGKILL)
+    _, said = first.communicate(timeout=120)
+    assert whom == "both" or ("exit code -9" in said and first.returncode == 1)
+    folder = tmp_path / "glassformer"
+    assert list(folder.iterdir()) == []
+    with native._one_at_a_time(folder):
+        pass

@@ -18,9 +18,10 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -131,8 +132,9 @@ def _build_kernel() -> Kernel | None:
         path = _cache_folder() / f"kernels-{_digest()}"
         try:
             if not os.path.lexists(path):
-                with spinner("Compiling kernels for this processor, once"):
-                    _compile(path)
+                with spinner("Compiling kernels for this processor, once"), _one_at_a_time(path.parent):
+                    if not os.path.lexists(path):  # another process may have made it meanwhile
+                        _compile(path)
             data = read_private(path)
         except NotPrivateError as problem:
             warnings.warn(f"{problem}; until then, each process compiles its own kernels", stacklevel=2)
@@ -216,6 +218,29 @@ def _features() -> str:
     if not processor.has("avx512"):
         features.update({name: False for name in features if name.startswith(processor.BEYOND_AVX2)})
     return f"{features.flatten()},-prefer-256-bit"
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Of several processes that start at once one compiles; the others wait for it, and no longer than it may take."""
+    import fcntl  # which Windows does not have; there is no kernel there
+
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, until = os.open(folder, os.O_RDONLY), time.monotonic() + COMPILE_SECONDS
+    try:
+        while time.monotonic() < until:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.05)
+            except OSError:  # a file system without it: each compiles, and the last one's file stays
+                break
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)  # closing it would not do where a fork has it too
+        os.close(handle)
 
 
 def _compile(path: Path) -> None:
