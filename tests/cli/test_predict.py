@@ -21,6 +21,7 @@ from glassformer import ConfigError, DataError, UnsupportedError, pipeline
 from glassformer.cli.predict import predict
 from tests.cli.conftest import Command
 from tests.e2e.tiny_models import make_folder, word_tokenizer
+from tests.files.test_full_disk import full_disk
 
 WORDS = "[PAD] [CLS] [SEP] [UNK] time flies like an arrow fruit a banana . [MASK]".split()
 GAP = "time [MASK] like an arrow"
@@ -150,6 +151,16 @@ def test_a_bad_text_loses_nothing_before_it(bert: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="text 2: the text 'flies' has no gap"):
         predict("fill-mask", bert, [GAP, "[MASK] flies", "flies", GAP], output=out, batch_size=1)
     assert [row["text"] for row in lines_of(out)] == [GAP, "[MASK] flies"]
+
+
+def test_a_full_disk_keeps_what_fits(bert: str, tmp_path: Path) -> None:
+    """The error names the file; once there is room, the rest follows."""
+    out, texts = tmp_path / "out.jsonl", [GAP] * 20
+    with full_disk(), pytest.raises(DataError, match="cannot be written: File too large; --resume continues") as raised:
+        predict("fill-mask", bert, texts, output=out)
+    assert str(raised.value).startswith(str(out))
+    predict("fill-mask", bert, texts, output=out, resume=True)
+    assert len(lines_of(out)) == 20
 
 
 def test_a_killed_run_keeps_its_lines(stories: str, tmp_path: Path) -> None:

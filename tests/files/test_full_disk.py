@@ -114,3 +114,11 @@ def test_the_error_names_the_file(tmp_path: Path) -> None:
     with full_disk(), pytest.raises(OSError) as caught, atomic_file(tmp_path / "a.yaml") as stream:
         stream.write(b"x" * 2 * LIMIT)
     assert caught.value.filename == str(tmp_path / "a.yaml")
+
+
+def test_an_array_says_that_the_disk_is_full(tmp_path: Path) -> None:
+    """NumPy's error of a short write has neither a number nor a reason."""
+    with full_disk(), pytest.raises(OSError, match="No space left on device") as caught:  # noqa: SIM117
+        with atomic_file(tmp_path / "v.npy") as stream:
+            np.save(stream, np.ones(LIMIT))
+    assert caught.value.filename == str(tmp_path / "v.npy") and not list(tmp_path.iterdir())

@@ -27,6 +27,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.screen import bar, notes, say, visible, visible_lines
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import error_reason
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
@@ -195,11 +196,20 @@ def _read(task: str, given: Sequence[str], batch: FileOptions) -> list[Any]:
 
 
 def _write_predictions(pipe: Pipeline, texts: list[Any], output: Path) -> None:
-    """Append one JSON line per text to the output file."""
-    with output.open("a", encoding="utf-8") as file:
-        for text, prediction in _predictions(pipe, texts, bar=True):
-            file.write(_json_line(text, prediction) + "\n")
-            file.flush()  # an interrupt loses no finished prediction
+    """Append one JSON line per text to the output file.
+
+    Raises: DataError: the disk is full.
+    """
+    try:
+        with output.open("a", encoding="utf-8") as file:
+            for text, prediction in _predictions(pipe, texts, bar=True):
+                file.write(_json_line(text, prediction) + "\n")
+                file.flush()  # an interrupt loses no finished prediction
+    except OSError as problem:
+        if problem.filename is not None:  # a file that was to be read; writing names none
+            raise
+        reason = f"cannot be written: {error_reason(problem)}; --resume continues after the last prediction in it"
+        raise DataError(f"{output}: {reason}") from problem
     say(f"{len(texts):,} predictions written to {output}", err=True)
 
 

@@ -5,6 +5,7 @@ write beside (.NAME.3f9a.partial) → fsync → rename over the old name → fsy
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -57,6 +58,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         with suppress(FileNotFoundError):  # what failed may be its creation
             partial.unlink()
         if isinstance(problem, OSError) and problem.filename is None:  # a full disk does not say of which file
+            if problem.errno is None:  # NumPy's of a short write, which does not say why
+                problem.errno, problem.strerror = errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({problem})"
             problem.filename = str(path)
         raise
     flush_folder(path.parent)
