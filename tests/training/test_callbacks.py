@@ -55,6 +55,14 @@ def test_micro_averaged_f1_is_shown_where_it_is_not_the_accuracy() -> None:
     assert scores({"f1_micro": 0.4}) == ["f1_micro 0.4"] and scores({}) == []
 
 
+def test_names_of_folders_and_metrics_command_no_terminal(tmp_path: Path) -> None:
+    file = io.StringIO()
+    trainer = Trainer(tmp_path / "a\x1b[31m\r\u202eb\x9b", metric="f1\x1b[2J")
+    trainer.train(Progress(file=file, seconds=0))
+    assert "a\\x1b[31m\\r\\u202eb\\x9b" in file.getvalue() and "best f1\\x1b[2J" in file.getvalue()
+    assert file.getvalue().replace("\n", "").isprintable()
+
+
 def test_plain_lines_say_all_of_it(tmp_path: Path) -> None:
     file = io.StringIO()
     Trainer(tmp_path).train(Progress(file=file, seconds=0))

@@ -207,5 +207,7 @@ class Progress(Callback):
         return line
 
     def _print(self, line: str) -> None:
+        """Print a line, with the control characters that names of folders and metrics may hold escaped."""
         if not self.quiet:
-            self._console.print(line, markup=False)
+            plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+            self._console.print(plain, markup=False)
