@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import subprocess
 import sys
 import warnings
@@ -265,6 +266,54 @@ def test_ten_hours_in_a_header_take_no_memory(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     read, grown_kb = map(int, done.stdout.split())
     assert read == RATE_HZ and grown_kb < 300_000
+
+
+THREE_HOURS = 3 * 3600
+READ = """
+import resource, sys, warnings
+warnings.simplefilter("ignore")
+from glassformer.audio.read import audio_blocks
+from glassformer.errors import DataError
+before, samples = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
+try:
+    for block in audio_blocks(sys.argv[1], 16_000):
+        samples += len(block)
+except DataError as problem:
+    print(problem)
+print(samples, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def read_blocks(path: Path) -> tuple[str, int, int]:
+    """What a process of its own says of a recording: its error, samples at 16 kHz, and memory in kB."""
+    done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True)
+    *said, last = done.stdout.splitlines()
+    samples, grown_kb = map(int, last.split())
+    return "".join(said), samples, grown_kb
+
+
+def silence(path: Path, seconds: int, rate_hz: int, channels: int, *, encoding: int, width: int) -> None:
+    """An .au file as long as the file says, a hole that takes no disk. Args: encoding: 3 = int16, 6 = float."""
+    with path.open("wb") as stream:
+        stream.write(struct.pack(">4s5I", b".snd", 24, 2**32 - 1, encoding, rate_hz, channels))
+        stream.truncate(24 + seconds * rate_hz * channels * width)
+
+
+@pytest.mark.parametrize("seconds", [120, pytest.param(THREE_HOURS, marks=pytest.mark.soak)])
+def test_hours_of_eight_channels_take_the_memory_of_a_block(tmp_path: Path, seconds: int) -> None:
+    silence(tmp_path / "a.au", seconds, 96_000, 8, encoding=3, width=2)
+    said, samples, grown_kb = read_blocks(tmp_path / "a.au")
+    assert (said, samples) == ("", seconds * RATE_HZ) and grown_kb < 300_000
+
+
+@pytest.mark.parametrize("seconds", [120, pytest.param(THREE_HOURS, marks=pytest.mark.soak)])
+def test_nan_after_hours_is_located(tmp_path: Path, seconds: int) -> None:
+    silence(tmp_path / "a.au", seconds, RATE_HZ, 1, encoding=6, width=4)
+    with (tmp_path / "a.au").open("r+b") as stream:
+        stream.seek(-4 * RATE_HZ, io.SEEK_END)
+        stream.write(struct.pack(">f", np.nan))
+    said, _, grown_kb = read_blocks(tmp_path / "a.au")
+    assert f"has a NaN or infinite sample at {seconds - 1}.000 s" in said and grown_kb < 300_000
 
 
 def test_a_sound_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
