@@ -312,7 +312,14 @@ def test_classes(reader: Callable[..., str], tmp_path: Path, capsys: Any) -> Non
     predict("classify", folder, ["time flies", "fruit"], plot=True, top_k=1)
     assert capsys.readouterr().out.split("\n\n")[1].startswith("fruit\n")
     (tmp_path / "pairs.jsonl").write_text('{"a": "time", "b": "flies"}\n')
-    predict("classify", folder, [str(tmp_path / "pairs.jsonl")], column="a", pair="b", json=True, all_scores=True)
+    predict(
+        "classify",
+        folder,
+        [str(tmp_path / "pairs.jsonl")],
+        column=["text=a", "text_pair=b"],
+        json=True,
+        all_scores=True,
+    )
     row = json.loads(capsys.readouterr().out)
     assert row["text"] == {"text": "time", "text_pair": "flies"} and len(row["results"]) == 2
     predict("classify", folder, ["time " * 30, "a"], set=["truncation=true"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from glassformer.audio.read import RATES_HZ, AudioInput, read_audio
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import write_json
+from glassformer.files.schema import Allowed, at_least, check
 
 CONFIG_FILE, PROCESSOR_FILE = "preprocessor_config.json", "processor_config.json"
 NESTED_KEY = "feature_extractor"
@@ -251,23 +252,18 @@ class _ConfigKeys:
 
     def integer(self, key: str, default: int, maximum: int, minimum: int = 1) -> int:
         value = self.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-            raise ConfigError(
-                f"{self.file}: {key} is {safe_repr(value)}; it must be a whole number from {minimum} to {maximum}"
-            )
-        return value
+        check(Annotated[int, at_least(minimum, maximum)], value, f"{self.file}: {key}")
+        return int(value)
 
     def number(self, key: str, default: float) -> float:
         value = self.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ConfigError(f"{self.file}: {key} is {safe_repr(value)}; it must be a number")
+        check(float, value, f"{self.file}: {key}")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
         value = self.get(key, default)
-        if not isinstance(value, bool):
-            raise ConfigError(f"{self.file}: {key} is {safe_repr(value)}; it must be true or false")
-        return value
+        check(Annotated[bool, Allowed("true or false")], value, f"{self.file}: {key}")
+        return bool(value)
 
     def fixed(self, key: str, allowed: Any) -> None:
         value = self.get(key, allowed)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import uvicorn
 from starlette.routing import Route
@@ -31,6 +31,7 @@ from glassformer.explorer.embeddings import EmbeddingStore, embedding_routes
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.sound import TranscriptionStore, sound_routes
 from glassformer.explorer.traces import TraceStore
+from glassformer.files.schema import at_least, check
 
 HOST = "127.0.0.1"
 BACKLOG = 64  # connections that wait to be accepted: one browser opens few
@@ -48,8 +49,7 @@ def bind(port: int | None) -> socket.socket:
 
     Raises: ConfigError: the port is invalid, in use, or not permitted.
     """
-    if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536):
-        raise ConfigError(f"the port is {port!r}; it must be a whole number from 1 to 65535")
+    check(Annotated[int, at_least(1, 65535)] | None, port, "the port")
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     # SO_REUSEADDR: on POSIX it frees the port of a server that has just ended; on Windows it would share a port in use.
     if os.name == "posix":

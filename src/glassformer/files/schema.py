@@ -73,10 +73,14 @@ def at_least(low: float, high: float = math.inf, words: str | None = None) -> Al
     bounded = high != math.inf
     kind = "a whole number" if isinstance(low, int) else "a number"
     return Allowed(
-        words or f"{kind} from {low:g} {f'to {high:g}' if bounded else 'up'}",
+        words or f"{kind} from {_plain(low)} {f'to {_plain(high)}' if bounded else 'up'}",
         lambda x: low <= x <= high and x != math.inf,
         {"minimum": low, **({"maximum": high} if bounded else {})},
     )
+
+
+def _plain(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def above(low: float, high: float = math.inf, words: str | None = None) -> Allowed:

@@ -18,6 +18,7 @@ from torch.utils.data import get_worker_info
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
+from glassformer.files.schema import Share, check
 from glassformer.text.encode import check_choice, padded_length
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
@@ -351,8 +352,7 @@ class DataCollatorForLanguageModeling(PaddingCollator):
             raise ConfigError("the tokenizer has no mask token; mlm=False makes examples for causal language modelling")
         for name in ("mlm_probability", "mask_replace_prob", "random_replace_prob") if self.mlm else ():
             rate = getattr(self, name)
-            if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate <= 1:
-                raise ConfigError(f"{name} is {safe_repr(rate)}; it must be a number from 0 to 1")
+            check(Share, rate, name)
         if self.mask_replace_prob + self.random_replace_prob > 1:
             raise ConfigError(
                 f"mask_replace_prob is {self.mask_replace_prob} and random_replace_prob {self.random_replace_prob}; "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.errors import UnsupportedError
+from glassformer.files.schema import at_least, check
 from glassformer.models._config import MAX_ROWS, ConfigReader
 from glassformer.models._family import Family
 from glassformer.models._keys import Keys
@@ -51,8 +51,7 @@ def resize_vocabulary(
 
     Raises: ConfigError: a size that is no count of rows. UnsupportedError: as `vocabulary_key`.
     """
-    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_ROWS:
-        raise ConfigError(f"the vocabulary size is {safe_repr(size)}; it must be a whole number from 1 to {MAX_ROWS}")
+    check(Annotated[int, at_least(1, MAX_ROWS)], size, "the vocabulary size")
     spec = family.spec(ConfigReader({**config, vocabulary_key(family, config): size}))
     resized = family.build_on_meta(spec, task)
     if type(network.head) is not type(resized.head):

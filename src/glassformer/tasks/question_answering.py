@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import check_count, safe_repr
+from glassformer.files.schema import check
 from glassformer.model import Model
 from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.pipelines import Pipeline
@@ -68,8 +69,7 @@ class QuestionAnswering(Pipeline):
         super().check(options)
         check_windows(options)
         for name in ("handle_impossible_answer", "align_to_words"):
-            if not isinstance(options.get(name, False), bool):
-                raise ConfigError(f"{name} is {safe_repr(options[name])}; it must be True or False")
+            check(bool, options.get(name, False), name)
 
     def is_one(self, given: Any) -> bool:
         return isinstance(given, Mapping)

@@ -13,13 +13,14 @@ Source: Herzig et al. 2020, sections 2 and 3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import DataError
 from glassformer.files import safe_repr
+from glassformer.files.schema import at_least, check
 from glassformer.models import eval_mode
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import Results, TableAnswer
@@ -55,9 +56,8 @@ class TableQuestionAnswering(Pipeline):
 
     def check(self, options: Mapping[str, Any]) -> None:
         super().check(options)
-        length = options.get("max_length")
-        if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
-            raise ConfigError(f"max_length is {safe_repr(length)}; it must be a whole number of tokens")
+        words = "a whole number of tokens from 1 up"
+        check(Annotated[int, at_least(1, words=words)] | None, options.get("max_length"), "max_length")
 
     def is_one(self, given: Any) -> bool:
         return isinstance(given, Mapping)

@@ -22,13 +22,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
 import tokenizers
 from tokenizers import AddedToken, models, pre_tokenizers, trainers
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files.atomic import write_json
+from glassformer.files.schema import at_least, check
 from glassformer.text import characters
 from glassformer.text.build import add_post_processor
 from glassformer.text.coverage import BATCH_SIZE, batches, frequent_words
@@ -265,8 +266,8 @@ def _frequent_words(counts: Counter[str], size: int, min_frequency: int) -> list
 
 
 def _check_size(size: int) -> None:
-    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_COUNT:
-        raise ConfigError(f"size is {size!r}; it must be a whole number of tokens from 1 to {MAX_COUNT}")
+    words = f"a whole number of tokens from 1 to {MAX_COUNT}"
+    check(Annotated[int, at_least(1, MAX_COUNT, words)], size, "size")
 
 
 def _check_min_frequency(min_frequency: int | None, model_type: str) -> None:
@@ -274,8 +275,7 @@ def _check_min_frequency(min_frequency: int | None, model_type: str) -> None:
         return
     if model_type == "Unigram":
         raise ConfigError("min_frequency is not for unigram, which keeps the pieces that a text is likeliest made of")
-    if isinstance(min_frequency, bool) or not isinstance(min_frequency, int) or not 1 <= min_frequency <= MAX_COUNT:
-        raise ConfigError(f"min_frequency is {min_frequency!r}; it must be a whole number from 1 to {MAX_COUNT}")
+    check(Annotated[int, at_least(1, MAX_COUNT)], min_frequency, "min_frequency")
 
 
 def _check_alphabet(letters: int, fixed: int, size: int) -> None:

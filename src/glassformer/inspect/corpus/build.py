@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from glassformer.engine.encoder import BATCH_TOKENS, check_one_stack
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.files import safe_repr
+from glassformer.files.schema import at_least, check
 from glassformer.inspect.corpus.files import (
     CONTINUES,
     SPECIAL,
@@ -312,8 +313,7 @@ def _kind(source: str | Path) -> str | None:
 
 
 def _check_top(top: int) -> int:
-    if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= MAX_TOP:
-        raise ConfigError(f"top is {safe_repr(top)}; it must be a whole number from 1 to {MAX_TOP:,}")
+    check(Annotated[int, at_least(1, MAX_TOP, f"a whole number from 1 to {MAX_TOP:,}")], top, "top")
     return top
 
 

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
 from glassformer.core.flow import Batch
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import DataError
 from glassformer.files import safe_repr
+from glassformer.files.schema import at_least, check
 from glassformer.inspect.corpus.files import Head
 from glassformer.inspect.corpus.index import CorpusIndex, IndexedWindow
 from glassformer.inspect.inputs import SessionInput, open_inputs
@@ -203,6 +204,5 @@ def position_of(tokens: Sequence[Token], token: int | str) -> int:
 
 
 def _check_count(count: int) -> int:
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_COUNT:
-        raise ConfigError(f"count is {safe_repr(count)}; it must be a whole number from 1 to {MAX_COUNT}")
+    check(Annotated[int, at_least(1, MAX_COUNT)], count, "count")
     return count

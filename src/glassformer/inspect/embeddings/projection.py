@@ -19,12 +19,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Thread
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, import_optional
 from glassformer.files import child, safe_repr
+from glassformer.files.schema import Seed, at_least, check
 
 METHODS = ("pca", "tsne", "umap")
 REDUCED = 50
@@ -56,10 +57,8 @@ class ProjectionOptions:
             raise ConfigError(f"the method is {safe_repr(self.method)}; allowed: {', '.join(METHODS)}")
         for name, least, most in (("perplexity", 1, 1_000), ("neighbours", 2, 1_000), ("min_dist", 0, 1)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-                raise ConfigError(f"{name} is {safe_repr(value)}; it must be a number from {least} to {most:,}")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
-            raise ConfigError(f"the seed is {safe_repr(self.seed)}; it must be a whole number from 0 up")
+            check(Annotated[float, at_least(least, most, f"a number from {least} to {most:,}")], value, name)
+        check(Seed, self.seed, "the seed")
 
     def within(self, points: int) -> ProjectionOptions:
         """Perplexity and neighbours as this number of points allows."""

@@ -18,8 +18,8 @@ from glassformer.audio.listening import Sound, SoundExample
 from glassformer.core.flow import Flow
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.engine.codec import decode_audio, require_codec
-from glassformer.errors import ConfigError, DataError
-from glassformer.files import safe_repr
+from glassformer.errors import DataError
+from glassformer.files.schema import BelowOne, check
 from glassformer.generation.audio_codes import convert_codes
 from glassformer.model import Model, load
 from glassformer.tasks.audio_codes.codes_task import CodesTask
@@ -62,8 +62,7 @@ class AudioToAudio(CodesTask):
         columns: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(model, codec=codec, seconds=seconds, folder=folder, columns=columns)
-        if isinstance(word_dropout, bool) or not 0.0 <= word_dropout < 1.0:
-            raise ConfigError(f"word_dropout is {safe_repr(word_dropout)}; it must be a share from 0 to below 1")
+        check(BelowOne, word_dropout, "word_dropout")
         self.word_dropout = word_dropout
 
     @classmethod

@@ -20,6 +20,7 @@ from torch import Tensor
 from glassformer.engine.scores import ACTIVATIONS
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import check_count, safe_repr
+from glassformer.files.schema import BelowOne, check
 from glassformer.model import Model
 from glassformer.tasks.classify.kinds import MultiLabel, RegressionTarget
 from glassformer.tasks.classify.task import Classify
@@ -57,10 +58,7 @@ class TextClassification(PackedPipeline):
         threshold = options.get("threshold")
         if threshold is None:
             return
-        if not isinstance(threshold, (int, float)) or isinstance(threshold, bool) or not 0 <= threshold < 1:
-            raise ConfigError(
-                f"threshold is {safe_repr(threshold)}; it must be a number from 0 up to, not including, 1"
-            )
+        check(BelowOne, threshold, "threshold")
         if not isinstance(self.task_object.kind, MultiLabel):
             raise ConfigError("threshold is for labels that may hold together; this model predicts one")
         if "top_k" in options:

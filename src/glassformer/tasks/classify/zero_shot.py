@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError
-from glassformer.files import safe_repr
+from glassformer.files.schema import check
 from glassformer.model import Model
 from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.label_options import candidate_labels, check_candidates, ranked
@@ -59,8 +59,7 @@ class ZeroShotClassification(PackedPipeline):
     def check(self, options: Mapping[str, Any]) -> None:
         super().check(options)
         check_candidates(options)
-        if not isinstance(options.get("multi_label", False), bool):
-            raise ConfigError(f"multi_label is {safe_repr(options['multi_label'])}; it must be True or False")
+        check(bool, options.get("multi_label", False), "multi_label")
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
         labels = candidate_labels(options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -18,8 +18,8 @@ from torch import Tensor
 from glassformer.audio.listening import Sound, SoundExample
 from glassformer.core.flow import Flow
 from glassformer.engine.codec import decode_audio, decoded_sound, encode_audio, require_codec
-from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.errors import UnsupportedError
+from glassformer.files.schema import at_least, check
 from glassformer.model import Model
 from glassformer.models._codec_losses import CodecLoss
 from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
@@ -66,11 +66,9 @@ class Reconstruct(RowTask):
         columns: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(model, columns)
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0.02 <= seconds <= 60.0:
-            raise ConfigError(f"seconds is {safe_repr(seconds)}; it must be a number from 0.02 to 60")
+        check(Annotated[float, at_least(0.02, 60.0)], seconds, "seconds")
         for name, weight in (("waveform", waveform), ("spectral", spectral)):
-            if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0.0 <= weight <= 1e6:
-                raise ConfigError(f"{name} is {safe_repr(weight)}; it must be a weight from 0 up")
+            check(Annotated[float, at_least(0.0, 1e6, "a weight from 0 up")], weight, name)
             setattr(self.head, name, float(weight))
         self.codec = require_codec(model.network)
         spec = self.codec.spec

@@ -8,7 +8,7 @@ Each window has a peak of 1 before it is transformed: how loud a recording is sa
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from glassformer.audio.features import LogMel
 from glassformer.audio.processor import AudioProcessor
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
+from glassformer.files.schema import at_least, check
 from glassformer.model import Model
 from glassformer.models.whisper.foreign_names import preprocessor_config
 from glassformer.tasks.pedals.cepstrum import BANDS, cepstral_bands
@@ -49,8 +50,7 @@ class Windows:
     ) -> None:
         wanted = {"n_fft": window_samples, "hop_length": hop_samples}
         for name, value in (("window_samples", window_samples), ("hop_samples", hop_samples)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 16):
-                raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number of samples from 16 up")
+            check(Annotated[int, at_least(16, words="a whole number of samples from 16 up")] | None, value, name)
         if cepstrum not in (None, True, False):
             raise ConfigError(f"cepstrum is {safe_repr(cepstrum)}; it must be true or false")
         positions, rows = int(model.config["max_source_positions"]), int(model.config["num_mel_bins"])
