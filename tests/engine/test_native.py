@@ -56,9 +56,26 @@ def test_a_cold_cache_is_filled_and_a_warm_one_read(cold: Path, monkeypatch: pyt
     assert native.kernel() is not None
 
 
-def test_a_folder_that_cannot_be_written(cold: Path) -> None:
-    cold.write_text("no folder")
-    expect_a_warning("File exists")
+@pytest.mark.parametrize("why", ["a file is there", "read-only"])
+def test_a_folder_that_cannot_be_written(cold: Path, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels are compiled for this process, in a folder of its own, and not for nothing."""
+    if why == "read-only":
+        cold.mkdir()
+        allowed = os.access  # root may write everywhere
+        monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != cold and allowed(path, mode))
+    else:
+        cold.write_text("no folder")
+    tried: list[Path] = []
+
+    def compile_nothing(path: Path) -> None:
+        tried.append(path)
+        raise OSError("this test does not wait for it")
+
+    monkeypatch.setattr(native, "_compile", compile_nothing)
+    with pytest.warns(UserWarning) as caught:
+        assert native.kernel() is None
+    assert [path.parent == cold for path in tried] == [False]
+    assert f"{cold}: cannot be written; set XDG_CACHE_HOME" in str(caught[0].message)
 
 
 def test_a_compiler_that_fails(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,6 +132,7 @@ def _build_kernel() -> Kernel | None:
         path = _cache_folder() / f"kernels-{_digest()}"
         try:
             if not os.path.lexists(path):
+                check_writable(path.parent)
                 with spinner("Compiling kernels for this processor, once"), _one_at_a_time(path.parent):
                     if not os.path.lexists(path):  # another process may have made it meanwhile
                         _compile(path)
@@ -152,7 +153,18 @@ def _build_kernel() -> Kernel | None:
 
 
 class NotPrivateError(OSError):
-    """A file that someone else may have written: what it holds is not run."""
+    """A cache that someone else may have written, so that what it holds is not run, or that cannot be written here."""
+
+
+def check_writable(folder: Path) -> None:
+    """Before minutes of compiling. Raises: NotPrivateError: the folder cannot be made or written."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK | os.X_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise NotPrivateError(f"{folder}: cannot be written; set XDG_CACHE_HOME to a folder of yours")
 
 
 def read_private(path: Path) -> bytes:
