@@ -221,6 +221,16 @@ def test_error_messages(table: Path, monkeypatch: pytest.MonkeyPatch, arguments:
     assert not (table.parent / "x").exists()
 
 
+def test_a_file_of_a_published_data_set_is_read_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"tokens": ["Bern", "lies"], "ner_tags": [5, 0]}\n' * 2)
+    done = run("inspect", path, "--kind", "panx", "--json")
+    assert done.exit_code == 0 and json.loads(done.stdout)["files"][0]["classes"] == {"B-LOC": 2, "O": 2}
+    assert "note: train.jsonl: has 2 rows; panx as published has 20,000 in its part train" in done.stderr
+    done = run("inspect", path, "--kind", "imdb")
+    assert done.exit_code == 2 and "line 1 has no column 'text'; there are: 'tokens', 'ner_tags'" in done.stderr
+
+
 def test_data_sets_are_listed_and_fetched(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.import_module("huggingface_hub.constants"), "HF_ASSETS_CACHE", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "80")
@@ -235,7 +245,7 @@ def test_data_sets_are_listed_and_fetched(command: Command, tmp_path: Path, monk
     assert done.returncode == 2 and "connections are off" in done.stderr
     assert "licence  none stated; the treebank is offered for research: not for commercial use" in done.stderr
     done = command("data", "fetch", "wnut17", "c4")
-    assert done.returncode == 2 and "get it from https://huggingface.co/datasets/allenai/c4" in done.stderr
+    assert done.returncode == 2 and "get its files from https://huggingface.co/datasets/allenai/c4" in done.stderr
     assert "licence  " not in done.stderr
     done = command("data", "fetch", "wnut17", "emotiom")
     assert done.returncode == 2 and "nearest: 'emotion'" in done.stderr and "licence" not in done.stderr

@@ -16,7 +16,7 @@ from glassformer.files.atomic import disk_errors, write_text
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from glassformer.data.report import DataReport
     from glassformer.data.sequence import RowSequence
@@ -44,7 +44,9 @@ class FormatOptions(Options):
     """How rows are read."""
 
     kind: str | None = option(
-        None, "File format: csv, tsv, jsonl, … Default: by the file extension.", panel=FILE_FORMAT
+        None,
+        "File format: csv, tsv, jsonl, …; or a published data set: panx, glue/cola, … Default: by the file extension.",
+        panel=FILE_FORMAT,
     )
     delimiter: str | None = option(None, "Field delimiter of a CSV file.", panel=FILE_FORMAT)
     names: str | None = option(None, "Column names where the file has none: text,label", panel=FILE_FORMAT)
@@ -306,6 +308,7 @@ def _report(files: Sequence[Path], options: ReportOptions, format: FormatOptions
     short = len({file.name for file in files}) == len(files)
     with notes():
         rows = {file.name if short else str(file): read_rows(file, **format.reading()) for file in files}
+    _note_sizes(rows, format.kind)
     columns = {**usual_columns(list(rows.values())), **options.columns()}
     text = columns["text"]
     read: dict[str, Any] = {role: columns.get(role) for role in ("text", "text_pair", "label")}
@@ -324,6 +327,16 @@ def _report(files: Sequence[Path], options: ReportOptions, format: FormatOptions
         return [len(ids) for ids in tokenizer.batch_ids(texts, None)[0]]
 
     return inspect_rows(rows, **read, tokens=token_counts, limit=options.limit or tokenizer.model_max_length)
+
+
+def _note_sizes(rows: Mapping[str, RowSequence], kind: str | None) -> None:
+    """Note files that do not have as many rows as the published data set that they are read as."""
+    from glassformer.data.published import published_sets
+
+    if kind in published_sets():
+        for name, read in rows.items():
+            if (text := published_sets()[kind].size_note(name, len(read))) is not None:
+                note(text)
 
 
 def _parse_fractions(text: str) -> list[float]:

@@ -364,10 +364,10 @@ class LineFile(RowSource):
     """A text file in a line-based format."""
 
     def __init__(self, path: Path, format: Format) -> None:
-        self.name, self._path, self._format = str(path), path, format
+        self.name, self.path, self.format = str(path), path, format
 
     def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
-        return IndexedRows(self._path, self._format, columns=columns, limit=limit)
+        return IndexedRows(self.path, self.format, columns=columns, limit=limit)
 
     def scan(self, position: Any, columns: ColumnNames, limit: int) -> Iterator[ScannedRow]:
         for item in self.parse(position, limit):
@@ -375,18 +375,18 @@ class LineFile(RowSource):
 
     def parse(self, position: Any = None, limit: int = MAX_ROW_BYTES) -> Iterator[ParsedRow]:
         """Its rows in order from a position on, None = from the first, not validated."""
-        with open_decompressed(self._path) as stream:
+        with open_decompressed(self.path) as stream:
             lines = LineReader(stream, self.name, limit=limit)
-            header = self._format.read_header(lines)
+            header = self.format.read_header(lines)
             if position is not None:
                 lines.seek(*position)
             count = 0
-            for count, item in enumerate(self._format.rows(lines, header), 1):  # noqa: B007 (counted to the end)
+            for count, item in enumerate(self.format.rows(lines, header), 1):  # noqa: B007 (counted to the end)
                 yield item
             lines.warn_of_skipped(count)
 
     def stamp(self) -> list[Any]:
-        return [*super().stamp(), repr(self._format)]
+        return [*super().stamp(), repr(self.format)]
 
 
 class IndexedRows(RowSequence):

@@ -26,10 +26,10 @@ from typing import Any, TypeAlias, get_type_hints
 
 from glassformer.data.audio_folder import AudioFolder, is_audio_folder
 from glassformer.data.columnar import HuggingFaceRows, ParquetFile, rows_of_frame
-from glassformer.data.glue import GlueTable
 from glassformer.data.json_rows import JsonLines, JsonList
 from glassformer.data.lines import MAX_ROW_BYTES, Format, LineFile
 from glassformer.data.plain_text import UNIVERSAL_DEPENDENCIES, ParallelFiles, PlainText, Sentences
+from glassformer.data.published import PublishedSource, find_published, is_published, published_sets
 from glassformer.data.sequence import (
     ColumnNames,
     InMemoryRows,
@@ -61,9 +61,10 @@ LINE_FORMATS: dict[str, tuple[type[Format], dict[str, Any]]] = {
     "conll": (Sentences, {}),
     "conllu": (Sentences, UNIVERSAL_DEPENDENCIES),
     "text": (PlainText, {}),
-    "glue": (GlueTable, {}),
 }
 """Line-based formats and the default options of each."""
+
+FORMATS = (*LINE_FORMATS, "parquet", "squad", "audio", "guitar")
 
 PLAIN_TYPES = (bool, str, str | None, int | None)
 """Types of options that are checked for every format; formats check those of other types themselves."""
@@ -109,12 +110,12 @@ def read_rows(
     Args:
         source: see `Source`; several are concatenated
         columns: the required ones, without gaps; the others are left out. None = all
-        kind: csv, tsv, jsonl, json, parquet, squad, conll, conllu, glue, text or audio, where the name does not say
-            it; or guitar: recordings in a folder, or clips of them (`GuitarOptions`); of a synthetic guitar where there
-            is no folder of this name
+        kind: csv, tsv, jsonl, json, parquet, squad, conll, conllu, text or audio, where the name does not say it; a
+            published data set, such as panx or glue/cola (`published.yaml`); or guitar: recordings in a folder, or
+            clips of them (`GuitarOptions`); of a synthetic guitar where there is no folder of this name
         limit: maximum bytes of a row
         options: of the format: see `Table` (csv, tsv), `JsonList` (json), `Sentences` (conll, conllu), `PlainText`
-            (text), `GlueTable` (glue)
+            (text)
     Returns: `RowSequence`: a sequence of dicts, each with its file and line.
     Raises:
         DataError: a file that cannot be read, is empty or damaged; an invalid row, with file and line
@@ -206,6 +207,11 @@ def _folder_sources(folder: Path, kind: str | None, options: Mapping[str, Any]) 
 
 def _file_source(path: Path, kind: str | None, options: Mapping[str, Any]) -> RowSource:
     kind = detect_format(path, kind)
+    if kind not in FORMATS and (match := find_published(kind, options)) is not None:
+        published, options = match
+        own = {} if data_extension(path) == ".parquet" else dict(published.format)
+        own_kind = own.pop("kind", None)
+        return PublishedSource(published, _file_source(path, own_kind, {**own, **options}))
     if kind == "audio":
         raise DataError(
             f"{path}: is not a folder; audio is read from a folder, with a subfolder for each label or a table"
@@ -262,10 +268,13 @@ def data_extension(path: Path) -> str:
 
 def detect_format(path: Path, kind: str | None = None) -> str:
     """The format of a file. Raises: ConfigError: an unknown kind. DataError: an unknown extension, no such file."""
-    known = [*LINE_FORMATS, "parquet", "squad", "audio", "guitar"]
     if kind is not None:
-        if kind not in known:
-            raise ConfigError(f"kind is {safe_repr(kind)}{nearest(kind, known)}; it is one of: {', '.join(known)}")
+        if kind not in FORMATS and not is_published(kind):
+            near = nearest(kind, [*FORMATS, *published_sets()])
+            raise ConfigError(
+                f"kind is {safe_repr(kind)}{near}; it is one of: {', '.join(FORMATS)}; or a published data set, which "
+                "glassformer data list shows"
+            )
         return kind
     format = EXTENSIONS.get(data_extension(path))
     if format is None and not path.exists():
@@ -273,7 +282,7 @@ def detect_format(path: Path, kind: str | None = None) -> str:
     if format is None:
         raise DataError(
             f"{path}: its name does not say what it holds; it should end in {', '.join(EXTENSIONS)} "
-            f"(or .gz behind it), or give kind=: {', '.join(known)}"
+            f"(or .gz behind it), or give kind=: {', '.join(FORMATS)}"
         )
     return format
 

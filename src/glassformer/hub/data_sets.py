@@ -7,6 +7,7 @@
           │ no
           └──> download (resumed) ──> prepare: a part, a header ──> digest right, or the first one ──> written
 
+Data sets of books and papers are listed as well, as `data/published.yaml` has them; those are not downloaded from here.
 `data_sets.yaml` names each file by a URL that holds a commit, so its content does not change. `digests.json` in the
 folder keeps the digest of each file, also of those whose digest the catalogue does not know.
 """
@@ -20,11 +21,12 @@ import shlex
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.published import published_sets
 from glassformer.errors import ConfigError, DataError, GlassformerError, nearest
 from glassformer.files import append_handle, error_reason, max_unpacked_bytes, read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
@@ -96,11 +98,15 @@ class DataSet:
 
 @cache
 def catalogue(path: Path = CATALOGUE) -> dict[str, DataSet]:
-    """The data sets that can be fetched, by name."""
+    """The data sets that can be fetched, and those of books and papers, by name."""
     import yaml
 
     entries = yaml.safe_load(path.read_text("utf-8"))
-    return {name: parse(DataSet, {"name": name, **entry}, name) for name, entry in entries.items()}
+    sets = {name: parse(DataSet, {"name": name, **entry}, name) for name, entry in entries.items()}
+    shared = [each.name for each in fields(DataSet) if each.name not in ("base", "files")]
+    for name, published in published_sets().items():
+        sets[name] = DataSet(**{key: getattr(published, key) for key in shared})
+    return sets
 
 
 def find_data_set(name: str) -> DataSet:
@@ -122,10 +128,10 @@ def find_downloadable(name: str) -> DataSet:
     data_set = find_data_set(name)
     if data_set.files:
         return data_set
-    roles = ", ".join(f"{role}: {column}" for role, column in data_set.columns.items())
-    columns = f", and name its columns in the configuration: data.columns: {{{roles}}}" if roles else ""
     raise DataError(
-        f"{name} is not downloaded from here; get it from {data_set.published} (licence: {data_set.licence}){columns}"
+        f"{name} is not downloaded from here; get its files from {data_set.published} (licence: {data_set.licence}), "
+        f"and read them by its name: glassformer data inspect FILE --kind {name}; in a configuration, data.format: "
+        f"{{kind: {name}}}"
     )
 
 
