@@ -107,7 +107,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "info as data": ("info", "{llama}", "--json"),
     "tokens": ("tokens", "{gpt2}", TEXT),
     "tokens as data": ("tokens", "{bert}", TEXT, "--json"),
-    "encode": ("encode", "{bert}", "{home}/texts.txt", "--out", "{home}/vectors.npy"),
+    "encode": ("encode", "{bert}", "{home}/texts.txt", "--output", "{home}/vectors.npy"),
     "demo": ("demo", TEXT, "fruit flies like a banana", "--model", "{bert}", "--html", "{home}/demo.html"),
     "look": ("look", "{bert}", TEXT, "--html", "{home}/look.html"),
     "trace": ("trace", "{llama}", TEXT),

@@ -161,7 +161,7 @@ def test_a_wrong_option_fails() -> None:
         check_command(group, ["--versoin"], "a page")
     with pytest.raises(AssertionError, match="no command"):
         check_command(group, ["nosuch"], "a page")
-    check_command(group, ["data", "inspect", "a.csv", "--label", "x"], "a page")
+    check_command(group, ["data", "inspect", "a.csv", "--column", "label=x"], "a page")
     with pytest.raises(AssertionError, match="inspect has no option --fractions"):
         check_command(group, ["data", "inspect", "--fractions"], "a page")
     with pytest.raises(AssertionError, match="no command"):
