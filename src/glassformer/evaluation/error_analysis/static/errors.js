@@ -140,7 +140,7 @@
         const wrong = cost !== null && tag !== said, plain = tag === "O" && !wrong;
         const made = el("span", {
           class: `word ${colour(tag)}${wrong ? " wrong" : ""}${found.has(i) ? " found" : ""}${cost === null ? " silent" : ""}`,
-          title: cost === null ? "not judged: the model did not read this word" : `true ${tag}, predicted ${said}, loss ${cost}`,
+          title: cost === null ? "not evaluated: the model did not read this word" : `true ${tag}, predicted ${said}, loss ${cost}`,
         },
         el("span", { class: tag === "O" ? "" : "tagged" }, marked(word)),
         wrong ? el("small", {}, sign("✗", "predicted"), said) : "",
