@@ -123,6 +123,44 @@ def test_an_error_quotes_no_control_character(capsys: pytest.CaptureFixture[str]
     assert "no\\x1b[31mfolder/\\x07" in printed and not {"\x1b", "\x07"} & {*printed}
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["EVIL"],
+        ["--EVIL"],
+        ["look", "--EVIL"],
+        ["look", "model", "--port", "EVIL"],
+        ["look", "model", "--port=EVIL"],
+        ["corpus", "EVIL"],
+        ["review", "in", "--EVIL"],
+        ["embed-map", "model", "texts", "--method", "EVIL"],
+        ["info", "model", "one", "EVIL"],
+        ["train", "--lr", "EVIL"],
+    ],
+    ids=" ".join,
+)
+def test_a_usage_error_quotes_no_control_character(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Bidi marks would turn the rest of the line around, and escape sequences colour it."""
+    evil = "e\u202ev\u2066i\x1b]0;l\x07\u200e\x9b2J\r"
+    with pytest.raises(SystemExit, match="2"):
+        main([argument.replace("EVIL", evil) for argument in arguments])
+    printed = capsys.readouterr().err
+    assert printed and not [c for c in printed if not c.isprintable() and c != "\n"]
+
+
+def test_a_usage_error_shows_what_was_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["look", "--ev\u202eil"])
+    assert "No such option: --ev\\u202eil" in capsys.readouterr().err
+
+
+def test_a_traceback_quotes_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--debug", "predict", "classify", "no\x1b[31mfolder\u202e/\x07", "text"])
+    printed = capsys.readouterr().err
+    assert "Traceback" in printed and not [c for c in printed if not c.isprintable() and c != "\n"]
+
+
 def test_what_is_said_holds_no_escape_sequences(capsys: pytest.CaptureFixture[str]) -> None:
     say("\nsaved in page\x1b]0;title\x07.html")
     assert capsys.readouterr().out == "\nsaved in page\\x1b]0;title\\x07.html\n"

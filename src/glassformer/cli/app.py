@@ -12,6 +12,8 @@ import logging
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -93,11 +95,31 @@ class LazyCommands(TyperGroup):
                 self.commands[name] = _import_command(name)
         return super().get_command(ctx, cmd_name)
 
+    def make_context(self, *given: Any, **extra: Any) -> Any:
+        with _visible_usage_errors():
+            return super().make_context(*given, **extra)
+
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _visible_usage_errors():
+                return super().invoke(ctx)
         except BrokenPipeError:  # `glassformer … | head`: the reader closed the pipe, which is no error
             raise typer.Exit(_discard_output()) from None
+
+
+@contextmanager
+def _visible_usage_errors() -> Iterator[None]:
+    """Escape control characters and bidi marks in typer's usage errors, which quote what was typed."""
+    try:
+        yield
+    except Exception as error:
+        # By its method: the class of usage errors has another module in each version of typer.
+        if callable(written := getattr(error, "format_message", None)):
+            from glassformer.cli.screen import visible_lines
+
+            message = visible_lines(written())
+            error.format_message = lambda: message  # type: ignore[attr-defined]
+        raise
 
 
 def _load(name: str) -> Any:
@@ -237,10 +259,10 @@ def _run(arguments: list[str], debug: bool) -> int:
 
 
 def _fail(message: str, code: int, debug: bool) -> int:
-    if debug:
-        traceback.print_exc()
     from glassformer.cli.screen import folded, visible_lines
 
+    if debug:
+        typer.echo(visible_lines(traceback.format_exc()), err=True)
     heading = "" if code == STOPPED else "error: "  # stopping a training is no error
     typer.secho(heading, fg="red", nl=False, err=True)
     typer.echo(folded(heading + visible_lines(message)).removeprefix(heading), err=True)
