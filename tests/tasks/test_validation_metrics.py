@@ -1,7 +1,7 @@
 """What chooses the best checkpoint is what the report says of the same rows: a validation metric is the report's own.
 
-Left out are tasks that choose by a loss which is no metric of the report (codecs, pedals), and language models, whose
-report reads each token with more context than the blocks of training give it; both fall together.
+Where the two are computed in different ways, they have different names. Left out are tasks that choose by a loss which
+is no metric of the report (codecs, pedals).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from glassformer.data.rows import read_rows
 from glassformer.model import load
 from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.base import Task, task_class
+from glassformer.tasks.metrics.metric import greater_is_better
 from glassformer.training.trainer import Trainer
 from tests.core.small import perturbed
 from tests.tasks.transcribe.tones import letters_folder, whisper_folder, write_table
@@ -85,7 +86,8 @@ CASES: dict[str, Callable[[], tuple[Task, Any]]] = {
 }
 
 
-def same_metrics(task: Task, rows: Any) -> None:
+def both_metrics(task: Task, rows: Any) -> tuple[dict[str, float], dict[str, float]]:
+    """Those of a validation and of a report; a name that both have has one value."""
     perturbed(task.model.network)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of rows that are cut, on purpose
@@ -94,17 +96,54 @@ def same_metrics(task: Task, rows: Any) -> None:
         validated = Trainer(task.model, task, options, train=examples, validation=examples).validate()
         report = task.metrics(list(task.predict(rows))).values()
     both = [name for name in validated if name in report]
-    assert task.VALIDATION_METRIC in both
     assert {name: validated[name] for name in both} == pytest.approx({name: report[name] for name in both}, rel=1e-5)
+    return validated, report
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_validation_metrics_are_those_of_the_report(case: str) -> None:
-    same_metrics(*CASES[case]())
+    task, rows = CASES[case]()
+    validated, report = both_metrics(task, rows)
+    assert task.VALIDATION_METRIC in validated.keys() & report.keys()
+
+
+OTHER_METHODS: dict[str, tuple[str, Callable[[], tuple[Task, Any]]]] = {
+    "generate": ("block_perplexity", lambda: language("generate", "gpt2", "gpt2", TEXT_ROWS, block=4)),
+    "generate, one text": (
+        "block_perplexity", lambda: language("generate", "gpt2", "gpt2", TEXT_ROWS, block=4, isolated=False)
+    ),
+    "instruct, prompts too": (
+        "prompt_and_answer_perplexity", lambda: language("instruct", "gpt2", "gpt2", PROMPTS, prompts=True)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OTHER_METHODS)
+def test_another_method_has_another_name(case: str) -> None:
+    name, made = OTHER_METHODS[case]
+    task, rows = made()
+    validated, report = both_metrics(task, rows)
+    assert task.VALIDATION_METRIC == name in validated and not validated.keys() & report.keys()
+    assert validated[name] != pytest.approx(report["perplexity"], rel=1e-3)
+    assert not greater_is_better(name)
 
 
 @pytest.mark.parametrize("folder_of", [whisper_folder, letters_folder])
 def test_word_errors_are_those_of_the_report(folder_of: Callable[[Path], Path], tmp_path: Path) -> None:
     kind = task_class("transcribe")
     model = load(folder_of(tmp_path / "model"), task=kind.HEAD)
-    same_metrics(kind(model, columns={"audio": "file_name"}), read_rows(write_table(tmp_path, 5)))
+    task = kind(model, columns={"audio": "file_name"})
+    validated, report = both_metrics(task, read_rows(write_table(tmp_path, 5)))
+    assert validated["wer"] == pytest.approx(report["wer"], rel=1e-5)
+
+
+def test_a_report_counts_recordings_that_no_validation_has(tmp_path: Path) -> None:
+    kind = task_class("transcribe")
+    model = load(whisper_folder(tmp_path / "model"), task=kind.HEAD)
+    rows = read_rows(write_table(tmp_path, 5))
+    task = kind(model, columns={"audio": "file_name"}, filters={"max_characters_per_second": 0.0})
+    notes = task.notes(list(task.predict(rows)))
+    assert notes[1:] == [
+        "5 of 5 recordings count here and in no validation, which leaves them out: 5 more than 0 characters a second"
+    ]
+    assert len(kind(model).notes([])) == 1

@@ -80,13 +80,13 @@ def trained(folder: Path, codec: str, task: str) -> tuple[Model, Any]:
     trainer = make_trainer(made)
     result = trainer.train()
     assert next_commands(made, trainer, evaluated=True)[0] == f"glassformer listen {folder}"
-    assert {"loss", "perplexity", "bits"} <= set(result.metrics)
+    assert {"loss", "window_perplexity", "window_bits"} <= set(result.metrics)
     assert result.metrics["loss"] < math.log(16)
     return glassformer.load(folder, strict=True, offline=True), result
 
 
 def test_a_decoder_of_codes_is_trained_and_evaluated(tmp_path: Path, codec: str) -> None:
-    model, _ = trained(tmp_path / "run", codec, "generate-audio")
+    model, result = trained(tmp_path / "run", codec, "generate-audio")
     assert model.task == "text-to-audio" and model.config["frame_rate_hz"] == 100.0
     task = GenerateAudio(model, codec=codec, seconds=0.3).for_evaluation()
     train, rows = (read_rows("clips", **CLIPS, clips=4, part=part) for part in ("train", "test"))
@@ -95,6 +95,7 @@ def test_a_decoder_of_codes_is_trained_and_evaluated(tmp_path: Path, codec: str)
     assert scores["bits_per_code"].low <= scores["bits_per_code"].value <= scores["bits_per_code"].high
     assert scores["perplexity"].value == pytest.approx(2 ** scores["bits_per_code"].value)
     assert list(found.report.baselines) == ["bigrams", "unigrams"] and not found.report.higher
+    assert not set(result.metrics) & set(scores)  # of one window of each recording, not of whole ones
     (example,) = task.listen(read_rows("one", **CLIPS, clips=1))
     recording, continued = example.sounds
     assert continued.seconds == pytest.approx(0.15 + 0.6) and continued.marks[0].start_s == pytest.approx(0.15)
@@ -263,7 +264,7 @@ def test_codes_of_another_family_and_codes_without_their_loudness(tmp_path: Path
     tiny = {**FAMILIES["encodec"].tiny, **sizes}  # 100 frames a second, 3 codebooks of 16
     Model.from_config(tiny).save_pretrained(tmp_path / "plain")
     trainer = make_trainer(config(tmp_path / "run", str(tmp_path / "plain"), "generate-audio"))
-    assert trainer.train().metrics["perplexity"] > 1.0
+    assert trainer.train().metrics["window_perplexity"] > 1.0
     loud = {**tiny, "normalize": True, "chunk_length_s": 0.1, "overlap": 0.1}
     Model.from_config(loud).save_pretrained(tmp_path / "loud")
     with pytest.raises(UnsupportedError, match="loud normalises loudness, which its codes do not hold"):

@@ -108,7 +108,7 @@ def test_perplexity_is_over_all_tokens() -> None:
     apart = judged(objective, [objective.collate([examples[i]]) for i in range(3)])
     whole = objective.collate([examples[i] for i in range(3)])
     assert apart == pytest.approx(judged(objective, [whole]), rel=1e-5)
-    assert apart["perplexity"] == pytest.approx(float(loss_of(objective, whole).exp()), rel=1e-5)
+    assert apart["block_perplexity"] == pytest.approx(float(loss_of(objective, whole).exp()), rel=1e-5)
     assert objective.VALIDATION_METRIC in apart
 
 

@@ -150,7 +150,8 @@ class CodesTask(RowTask):
         return decoded_sound(self.codec, name, codes, **more)
 
     def metric(self) -> Metric:
-        return PerplexityMetric(self.head)
+        # A validation scores one window of each recording; the report of a language model scores whole ones.
+        return PerplexityMetric(self.head, prefix="window_")
 
 
 def _require_plain(model: Model, name: str) -> AudioCodec:

@@ -23,6 +23,7 @@ from glassformer.model import Model
 from glassformer.tasks.base import Dataset, Examples, Progress
 from glassformer.tasks.causal.evaluation import LanguageModelTask, score_prediction, token_losses
 from glassformer.tasks.columns import tell_cut, text_of
+from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
 from glassformer.tasks.microbatch import Example, MicroBatch
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.windows import (
@@ -38,6 +39,9 @@ from glassformer.text.engine import prefix_and_suffix
 class Causal(LanguageModelTask):
     """Texts, packed into blocks of one length, every token of them learnt.
 
+    A validation scores these blocks, whose first tokens have little before them, and calls it `block_perplexity`: the
+    report's windows, which overlap, give a lower perplexity, and take twice the time.
+
     Args:
         block: in tokens; None = as many as the model takes.
         isolated: texts of one block do not see each other; False = they do, as GPT-2 was trained.
@@ -46,6 +50,7 @@ class Causal(LanguageModelTask):
     """
 
     HEAD = "text-generation"
+    VALIDATION_METRIC = "block_perplexity"
     CACHE_KEY = "causal"
     REQUIRES = "a text of two tokens at least is needed, and with rest='drop' a whole block"
 
@@ -78,6 +83,9 @@ class Causal(LanguageModelTask):
     def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
         return token_labels([_labels(example) for example in examples], flow)
 
+    def metric(self) -> Metric:
+        return PerplexityMetric(self.head, prefix=self.VALIDATION_METRIC.removesuffix("perplexity"))
+
 
 class Answers(Causal):
     """Instruction tuning: prompts with their answers, of which the answers alone are learnt.
@@ -98,6 +106,7 @@ class Answers(Causal):
     COLUMNS: ClassVar[Mapping[str, str]] = {"prompt": "prompt", "answer": "answer"}
     TARGETS = ("answer",)
     SCORED_ROLE = "answer"
+    VALIDATION_METRIC = "perplexity"  # of answers alone, as in the report
     CACHE_KEY = "answers"
     REQUIRES = ""
 
@@ -113,6 +122,8 @@ class Answers(Causal):
         super().__init__(model, block=max_tokens, columns=columns)
         self.between = between
         self.prompts = prompts
+        if prompts:
+            self.VALIDATION_METRIC = "prompt_and_answer_perplexity"
         self.how = {"between": between, "room": self.block, "prompts": prompts}
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:

@@ -121,13 +121,18 @@ class PerplexityMetric(Metric):
     1 where it is certain and right, about the size of the vocabulary before training. The mean is over tokens, not over
     texts or batches. `bits` is the same as bits per token: loss / ln 2.
 
+    Args: prefix: of both names, where the examples give other contexts than the report, so that one name is one method
     Source: Jelinek et al. 1977, "Perplexity: a measure of the difficulty of speech recognition tasks".
     """
 
+    def __init__(self, head: Head, *, prefix: str = "") -> None:
+        super().__init__(head)
+        self.prefix = prefix
+
     def compute(self) -> dict[str, float]:
         scores = super().compute()
-        loss = scores["loss"]
-        return {**scores, "perplexity": float(perplexity(np.array(loss))), "bits": loss / math.log(2)}
+        own = {"perplexity": float(perplexity(np.array(scores["loss"]))), "bits": scores["loss"] / math.log(2)}
+        return {**scores, **{self.prefix + name: score for name, score in own.items()}}
 
 
 def perplexity(loss: np.ndarray) -> np.ndarray:

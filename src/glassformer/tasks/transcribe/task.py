@@ -10,6 +10,7 @@ reads the true transcript.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -176,12 +177,17 @@ class Transcribe(RowTask):
 
     def _problem(self, samples: np.ndarray, labels: Sequence[int], passage: Passage) -> tuple[str, str] | None:
         """Why a passage is left out: a reason, and its figure; None = it is kept."""
+        problem = self._misfit(samples, labels, passage)
+        if problem is None and self._language_filter is not None:
+            problem = self._language_filter.problem(samples, self.recogniser.rate_hz)
+        return problem
+
+    def _misfit(self, samples: np.ndarray, labels: Sequence[int], passage: Passage) -> tuple[str, str] | None:
+        """The same, but for its language, which takes a model to tell."""
         rate = self.recogniser.rate_hz
         problem = late_segment(passage, len(samples) / rate) or self.filters.problem(samples, rate, passage.text)
         if problem is None and (misfit := self.recogniser.problem(len(samples), labels)):
             problem = misfit, ""
-        if problem is None and self._language_filter is not None:
-            problem = self._language_filter.problem(samples, rate)
         return problem
 
     @cached_property
@@ -249,32 +255,35 @@ class Transcribe(RowTask):
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
         self._predicted = rows
         heard = self.heard(rows, self._read, lambda samples: (self.transcribed(samples, self._search), None))
-        for index, (seconds, (text, loss)) in enumerate(heard):
-            yield self._prediction(rows, index, text, loss, seconds)
+        for index, (about, (text, loss)) in enumerate(heard):
+            yield self._prediction(rows, index, text, loss, about)
             if progress is not None:
                 progress(1)
 
     def heard(
         self, rows: Dataset, read: Callable[[Output, MicroBatch], list[Any]], alone: Callable[[np.ndarray], Any]
-    ) -> Iterator[tuple[float, Any]]:
-        """The seconds of each row, and its input. Args: read: of a batch · alone: of what does not fit"""
+    ) -> Iterator[tuple[dict[str, Any], Any]]:
+        """The details of each row, and its output: its seconds, and why it is in no training, where it is in none.
+
+        Args: read: of a batch · alone: of what does not fit
+        """
         check_columns(rows, self.columns_read())
         sounds = self._sounds(rows)
         for first in range(0, len(rows), ROWS_AT_ONCE):
             made = [self._to_predict(rows, sounds, i) for i in range(first, min(first + ROWS_AT_ONCE, len(rows)))]
-            fitting = [example for example, fits in made if fits]
+            fitting = [example for example, fits, _ in made if fits]
             outputs = iter(run_examples(self, fitting, read=read, tokens=self._tokens))
-            for example, fits in made:
-                seconds = len(example["samples"]) / self.recogniser.rate_hz
-                yield seconds, next(outputs) if fits else alone(example["samples"])
+            for example, fits, problem in made:
+                about = {"seconds": len(example["samples"]) / self.recogniser.rate_hz}
+                yield about | problem, next(outputs) if fits else alone(example["samples"])
 
     @property
     def _tokens(self) -> int:
         """Tokens of a micro-batch; 1 = a sound alone, of a network whose numbers depend on its neighbours' lengths."""
         return self.evaluation.tokens if self.recogniser.batches_exactly else 1
 
-    def _to_predict(self, rows: Dataset, sounds: RowSounds, index: int) -> tuple[dict[str, Any], bool]:
-        """The example of a row, whatever its quality, and whether it fits the model as it is."""
+    def _to_predict(self, rows: Dataset, sounds: RowSounds, index: int) -> tuple[dict[str, Any], bool, dict[str, str]]:
+        """The example of a row, whatever its quality, whether it fits the model as it is, and its detail `left_out`."""
         with placed(rows, index):
             passage = passage_of(index, rows[index], self.columns)
             samples = sounds.stretch(index, passage.begin, passage.end)
@@ -282,7 +291,9 @@ class Transcribe(RowTask):
                 raise DataError(f"the recording has no sound from {passage.begin:g} to {passage.end:g} s")
             labels = self.recogniser.labels(passage.text)
         fits = self.recogniser.problem(len(samples), labels) is None
-        return self._made(to_int16(samples), labels, passage.text), fits
+        problem = self._misfit(samples, labels, passage)
+        left_out = {} if problem is None else {"left_out": problem[0]}
+        return self._made(to_int16(samples), labels, passage.text), fits, left_out
 
     def transcribed(self, samples: np.ndarray, options: TranscriptionOptions) -> str:
         """The transcript of a recording that does not fit: longer than a window, or shorter than a frame."""
@@ -302,7 +313,9 @@ class Transcribe(RowTask):
             total, count = self.head.output_loss_sums(row, labels)["loss"], self.head.label_counts(labels)["loss"]
             yield float(total) / max(count, 1)
 
-    def _prediction(self, rows: Dataset, index: int, text: str, loss: float | None, seconds: float) -> Prediction:
+    def _prediction(
+        self, rows: Dataset, index: int, text: str, loss: float | None, about: Mapping[str, Any]
+    ) -> Prediction:
         row = rows[index]
         reference = row[self.columns["text"]]
         counts = error_counts(reference, text, normaliser=self.normaliser)
@@ -314,7 +327,7 @@ class Transcribe(RowTask):
             predicted=text,
             correct=counts[0] == 0,
             loss=loss,
-            details={"counts": counts, "seconds": seconds},
+            details={"counts": counts, **about},
         )
 
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
@@ -341,7 +354,15 @@ class Transcribe(RowTask):
         search = "greedy search" if asked.beams == 1 else f"beam search with {asked.beams} beams"
         how = "its texts rescored by" if asked.rescore else "with shallow fusion of"
         fusion = f", {how} {asked.language_model}, alpha {asked.alpha:g}, beta {asked.beta:g}"
-        return [f"transcripts by {search}{fusion if asked.language_model else ''}"]
+        notes = [f"transcripts by {search}{fusion if asked.language_model else ''}"]
+        reasons = Counter(x.details["left_out"] for x in predictions if "left_out" in x.details)
+        if reasons:
+            parts = "; ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+            notes.append(
+                f"{reasons.total():,} of {len(predictions):,} recordings count here and in no validation, which "
+                f"leaves them out: {parts}"
+            )
+        return notes
 
 
 def _parsed(kind: type[Any], given: Any, path: str) -> Any:
