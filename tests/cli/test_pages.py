@@ -16,7 +16,7 @@ import pytest
 import soundfile
 import yaml
 
-from glassformer.pages import shown_command
+from glassformer.reports.page import shown_command
 from glassformer.runs.config import parse_config
 from glassformer.training.run import make_trainer
 from tests.cli.conftest import Command

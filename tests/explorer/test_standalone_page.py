@@ -30,7 +30,7 @@ from glassformer.explorer.traces import StoredTrace, TraceStore
 from glassformer.explorer.views import distribution
 from glassformer.inspect.session import Session
 from glassformer.model import Model
-from glassformer.pages import check_html_path, shown_path
+from glassformer.reports.page import check_html_path, shown_path
 from tests.explorer.conftest import INSPECTABLE, STAND_IN, TEXTS, texts_for
 from tests.explorer.reader import Reader
 

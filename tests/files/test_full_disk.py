@@ -22,7 +22,7 @@ from glassformer.model import Model, load
 from glassformer.ngram.arpa import write_arpa
 from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.ngram.store import save_ngram
-from glassformer.pages import write_page
+from glassformer.reports.page import write_page
 from glassformer.tasks.predictions import Prediction
 
 Write = Callable[[Path], object]

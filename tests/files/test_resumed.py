@@ -13,7 +13,7 @@ from glassformer.files import append_handle
 from glassformer.files.atomic import remove_folder
 from glassformer.hub.data_sets import _receive
 from glassformer.inspect.embeddings.embedding_map import _write_lines
-from glassformer.pages import write_page
+from glassformer.reports.page import write_page
 from glassformer.runs.event_log import EventLog
 from glassformer.runs.folder import RunLock
 from glassformer.training.trackers import _run_id

@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from glassformer import GlassformerError, __version__, progress
-from glassformer.pages import made_by
+from glassformer.reports.page import made_by
 
 # Each name is a function or typer group in `glassformer.cli.NAME`, or in its module below; `--help` has this order.
 COMMANDS = (

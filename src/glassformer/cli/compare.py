@@ -170,7 +170,7 @@ def _report(comparison: Comparison, html: Path | None, json: bool) -> None:
     """Save the page, and print the comparison."""
     if html is not None:
         from glassformer.evaluation.compare.comparison import comparison_page
-        from glassformer.pages import write_page
+        from glassformer.reports.page import write_page
 
         write_page(html, comparison_page(comparison))
     if json:

@@ -28,8 +28,8 @@ from glassformer.cli.screen import (
     text_of,
 )
 from glassformer.errors import ConfigError
-from glassformer.pages import check_html_path
 from glassformer.progress import spinner
+from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:
     from glassformer.inspect.corpus import Contexts, CorpusIndex, CorpusSearch, Match

@@ -12,7 +12,7 @@ from rich.text import Text
 from glassformer.cli.options import Html, Json
 from glassformer.cli.screen import fits, print_json, rows_table, say, terminal, text_of, visible
 from glassformer.errors import DataError, nearest
-from glassformer.pages import check_html_path
+from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:
     import numpy as np

@@ -106,7 +106,7 @@ def inspect_files(
     result = _report(files, report, format)
     if html is not None:
         from glassformer.data.report_page import report_html
-        from glassformer.pages import write_page
+        from glassformer.reports.page import write_page
 
         write_page(html, report_html(result))
     show(result, json)

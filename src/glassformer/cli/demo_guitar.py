@@ -275,7 +275,7 @@ def show(console: Console, section: Section) -> None:
 def page_of(sections: Sequence[Section], demo: GuitarDemo) -> ListeningPage:
     """The page of the demo."""
     from glassformer.explorer.listening_page import ListeningPage
-    from glassformer.pages import shown_path
+    from glassformer.reports.page import shown_path
 
     about = ABOUT if demo.recordings is None else ABOUT_RECORDINGS
     examples = [section.example for section in sections]

@@ -22,8 +22,8 @@ from glassformer.cli.screen import (
     terminal,
     visible,
 )
-from glassformer.pages import check_html_path
 from glassformer.progress import spinner
+from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:
     from glassformer.evaluation.runs import EvaluatedSplit

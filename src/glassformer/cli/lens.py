@@ -27,8 +27,8 @@ from glassformer.cli.options import (
     option,
 )
 from glassformer.cli.screen import bar, byte_amount, notes, plain_table, print_json, progress_of, say, terminal, visible
-from glassformer.pages import check_html_path, command_line
 from glassformer.progress import spinner
+from glassformer.reports.page import check_html_path, command_line
 
 if TYPE_CHECKING:
     from glassformer.explorer.readings import Reading
@@ -263,7 +263,7 @@ def _show_attribution(console: Console, result: Attribution) -> None:
     console.print(_strongest(result))
     console.print()
     console.print(_by_layer(result))
-    for note in result.notes():
+    for note in result.notes:
         console.print(Text(note, "dim"))
 
 

@@ -15,8 +15,8 @@ from glassformer.cli.inputs import check_files
 from glassformer.cli.options import DATA, Json, Options, command, option, pairs_of
 from glassformer.cli.screen import byte_amount, notes, print_json, say, visible
 from glassformer.errors import ConfigError
-from glassformer.pages import check_html_path, command_line
 from glassformer.progress import progress_bar, spinner
+from glassformer.reports.page import check_html_path, command_line
 
 if TYPE_CHECKING:
     from glassformer.audio.listening import SoundExample

@@ -27,8 +27,8 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.screen import byte_amount, notes, print_json, progress_of, say
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.pages import check_html_path
 from glassformer.progress import spinner
+from glassformer.reports.page import check_html_path
 from glassformer.runs.folder import CONFIG
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from glassformer.explorer.codes_page import attention_example, codec_example
 from glassformer.explorer.listening_page import ListeningPage
 from glassformer.model import Model, load
 from glassformer.models._codec import AudioCodec
-from glassformer.pages import check_html_path, command_line
+from glassformer.reports.page import check_html_path, command_line
 
 
 def shows_sound(model: Model, view: str | None) -> bool:

@@ -17,8 +17,8 @@ from glassformer.cli.inputs import check_texts, inputs, whole_texts
 from glassformer.cli.options import HeadTask, Html, Json, Loading, ModelName, Options, Truncate, command, option
 from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, progress_of, say, terminal, visible
 from glassformer.errors import ConfigError, DataError
-from glassformer.pages import check_html_path, command_line
 from glassformer.progress import spinner
+from glassformer.reports.page import check_html_path, command_line
 
 if TYPE_CHECKING:
     from glassformer.inspect import PatchResult, PatchSweep, Session

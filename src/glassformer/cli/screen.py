@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.reports.report import Report
+
 if TYPE_CHECKING:
     from glassformer.evaluation.compare.seeds import SeedSummary
     from glassformer.evaluation.evaluate import EvaluationReport
@@ -198,6 +200,9 @@ def show(result: Any, json: bool, *, indent: int | None = 2, left: int = 1) -> N
         print_json([each.to_dict() for each in result] if several else result.to_dict(), indent)
         return
     console = terminal()
+    if isinstance(result, Report):
+        _show_report(result, console)
+        return
     if (screen := SCREENS.get(type(result).__name__)) is not None:
         module, _, name = screen.partition(".")
         getattr(import_module(f"glassformer.cli.{module}"), name)(result, console)
@@ -209,20 +214,35 @@ def show(result: Any, json: bool, *, indent: int | None = 2, left: int = 1) -> N
         console.print(text_of(note, "dim"))
 
 
+def _show_report(report: Report, console: Console) -> None:
+    """Print the heading of a report, its tables and its remarks."""
+    if report.heading:
+        console.print(text_of(report.heading), end="\n\n")
+    for i, table in enumerate(report.tables()):
+        if i:
+            console.print()
+        console.print(table_of(table.headings, table.rows, left=table.left, title=table.caption))
+    remarks = list(report.remarks())
+    if remarks:
+        console.print()
+    for remark in remarks:
+        console.print(text_of(remark, "dim"))
+
+
 def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int, title: str = "") -> Table:
     """A table of strings, fitted to the terminal: the first `left` columns are left-justified.
 
     In a narrow terminal, confidence intervals go below their values; in a narrower one they are left out, and the
-    caption says so.
+    caption says so; a table that is still too wide folds the cells on the left.
     """
 
-    def build(rows: Sequence[Sequence[str]]) -> Table:
+    def build(rows: Sequence[Sequence[str]], fold: bool = False) -> Table:
         table = plain_table(title=Text(visible(title)) if title else None, title_justify="left")
         for i, heading in enumerate(headings):
             table.add_column(
                 visible_lines(heading),
                 justify="left" if i < left else "right",
-                no_wrap=i < left,
+                no_wrap=i < left and not fold,
                 overflow="fold",
             )
         for row in rows:
@@ -237,8 +257,9 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: in
         return below
     bare = [[INTERVAL.sub("", cell) for cell in row] for row in rows]
     if bare == [list(row) for row in rows]:
-        return below
+        return build(rows, fold=True)
     narrow = build(bare)
+    narrow = narrow if fits(narrow) else build(bare, fold=True)
     narrow.caption = "without intervals: the terminal is too narrow; --json has them"
     narrow.caption_justify = "left"
     return narrow

@@ -14,8 +14,8 @@ import typer
 
 from glassformer.cli.options import Json, Options, Quiet, command, option
 from glassformer.cli.screen import amount, notes, print_json, table_of, terminal, visible
-from glassformer.pages import check_html_path
 from glassformer.progress import progress_bar, spinner
+from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:
     from glassformer.studies.ablation import Ablation

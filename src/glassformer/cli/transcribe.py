@@ -16,8 +16,8 @@ from glassformer.cli.screen import note, notes, say, visible
 from glassformer.cli.transcribe_screen import follow, print_transcript, tell_language, write_page
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files.atomic import disk_errors
-from glassformer.pages import check_html_path
 from glassformer.progress import progress_bar, spinner
+from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:
     from glassformer.model import Model

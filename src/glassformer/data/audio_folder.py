@@ -24,12 +24,16 @@ from glassformer.data.sequence import (
     RowView,
     missing_column,
 )
-from glassformer.data.tables import TSV_OPTIONS, Table
+from glassformer.data.tables import TSV_OPTIONS, DelimitedText
 from glassformer.errors import DataError
 from glassformer.files import error_reason, safe_repr
 
 AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".m4a", ".aac", ".aiff", ".wma")
-METADATA_FORMATS: dict[str, Format] = {".csv": Table(), ".tsv": Table(**TSV_OPTIONS), ".jsonl": JsonLines()}
+METADATA_FORMATS: dict[str, Format] = {
+    ".csv": DelimitedText(),
+    ".tsv": DelimitedText(**TSV_OPTIONS),
+    ".jsonl": JsonLines(),
+}
 PATH_COLUMNS = ("file_name", "path", "file")
 
 

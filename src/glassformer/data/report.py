@@ -24,7 +24,7 @@ from glassformer.data.findings import Finding, FindingCollector, label_findings
 from glassformer.data.sequence import IDENTIFIERS, RowSequence, check_column, labels_of, type_name
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
-from glassformer.pages import markdown_table, markdown_text
+from glassformer.reports.table import markdown_table, markdown_text
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 TOKENISE_BATCH = 1_000  # texts that are tokenised together

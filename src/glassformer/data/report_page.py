@@ -15,7 +15,8 @@ import numpy as np
 
 from glassformer.data.findings import Finding
 from glassformer.data.report import DataReport
-from glassformer.pages import html_table, page, scroll_region, shown_place
+from glassformer.reports.page import page, scroll_region, shown_place
+from glassformer.reports.table import html_table
 
 T = TypeVar("T")
 

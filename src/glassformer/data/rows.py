@@ -41,7 +41,7 @@ from glassformer.data.sequence import (
     as_row,
 )
 from glassformer.data.squad import SquadFile, is_squad
-from glassformer.data.tables import TSV_OPTIONS, Table
+from glassformer.data.tables import TSV_OPTIONS, DelimitedText
 from glassformer.data.views import ColumnSubset, ConcatenatedRows
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import error_reason, safe_repr
@@ -54,8 +54,8 @@ Source: TypeAlias = "str | Path | Sequence[str | Path] | Mapping[str, str | Path
 """A path, a pattern, several of them; column → file of lines; a list of dicts, a `datasets` Dataset, a pandas frame."""
 
 LINE_FORMATS: dict[str, tuple[type[Format], dict[str, Any]]] = {
-    "csv": (Table, {}),
-    "tsv": (Table, TSV_OPTIONS),
+    "csv": (DelimitedText, {}),
+    "tsv": (DelimitedText, TSV_OPTIONS),
     "jsonl": (JsonLines, {}),
     "json": (JsonList, {}),
     "conll": (Sentences, {}),
@@ -114,7 +114,7 @@ def read_rows(
             published data set, such as panx or glue/cola (`published.yaml`); or guitar: recordings in a folder, or
             clips of them (`GuitarOptions`); of a synthetic guitar where there is no folder of this name
         limit: maximum bytes of a row
-        options: of the format: see `Table` (csv, tsv), `JsonList` (json), `Sentences` (conll, conllu), `PlainText`
+        options: of the format: `DelimitedText` (csv, tsv), `JsonList` (json), `Sentences` (conll, conllu), `PlainText`
             (text)
     Returns: `RowSequence`: a sequence of dicts, each with its file and line.
     Raises:

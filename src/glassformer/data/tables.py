@@ -26,7 +26,7 @@ TYPES: dict[str, type] = {"text": str, "int": int, "float": float}
 
 
 @dataclass(frozen=True)
-class Table(Format):
+class DelimitedText(Format):
     """Delimited text (CSV, TSV); every value is a text unless `types` says otherwise.
 
     Args:

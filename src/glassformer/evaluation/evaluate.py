@@ -24,8 +24,8 @@ from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.json_values import nan_from_null, null_for_nan
 from glassformer.files.schema import parse
-from glassformer.pages import html_table, text_table
 from glassformer.progress import with_bar
+from glassformer.reports.table import html_table, text_table
 from glassformer.runs.folder import describe_environment
 from glassformer.tasks.base import Baseline, Dataset, Progress, Task
 from glassformer.tasks.metrics.metric import (

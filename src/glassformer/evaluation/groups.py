@@ -23,8 +23,8 @@ from typing import TypeAlias
 from glassformer.data.sequence import missing_column
 from glassformer.errors import DataError
 from glassformer.files import counted, safe_repr
-from glassformer.pages import text_table
 from glassformer.progress import with_bar
+from glassformer.reports.table import text_table
 from glassformer.tasks.base import Dataset, Task
 from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences, greater_is_better, intervals
 from glassformer.tasks.predictions import Prediction

@@ -33,7 +33,7 @@ from glassformer.evaluation.evaluate import REPORT, EvaluationReport
 from glassformer.evaluation.runs import VALIDATION, TrainedRun, open_run
 from glassformer.files import error_reason, safe_repr
 from glassformer.hub.data_sets import data_file, data_folder
-from glassformer.pages import html_table, text_table
+from glassformer.reports.table import html_table, text_table
 from glassformer.runs.folder import CONFIG, read_config, seed_folders
 from glassformer.tasks.metrics.answers import exact_match, word_f1
 from glassformer.tasks.metrics.bleu import bleu

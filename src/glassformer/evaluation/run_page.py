@@ -16,7 +16,8 @@ from pathlib import Path
 
 from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_texts
 from glassformer.evaluation.runs import EvaluatedSplit
-from glassformer.pages import html_table, scroll_region
+from glassformer.reports.page import scroll_region
+from glassformer.reports.table import html_table
 from glassformer.runs.curves import curves_html, curves_script, settings_html, subtitle
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.tasks.predictions import Prediction

@@ -23,8 +23,8 @@ from glassformer.explorer.http import Query, json_errors
 from glassformer.explorer.session_runs import SessionFactory, SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage, json_block
 from glassformer.inspect.session import Session
-from glassformer.pages import command_line
 from glassformer.pretrained import PretrainedModel
+from glassformer.reports.page import command_line
 
 if TYPE_CHECKING:
     from glassformer.inspect.corpus import CorpusSearch

@@ -19,8 +19,8 @@ from glassformer.inspect.opening import opening
 from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import Session
-from glassformer.pages import shown_command
 from glassformer.pretrained import PretrainedModel
+from glassformer.reports.page import shown_command
 
 TITLES = {
     "self": "self-attention",

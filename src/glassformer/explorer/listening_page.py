@@ -25,7 +25,7 @@ from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample
 from glassformer.errors import DataError
 from glassformer.explorer import binary_frames
 from glassformer.explorer.standalone_page import CAP_BYTES, frame_block, json_block, notebook_iframe, page_around
-from glassformer.pages import write_page_parts
+from glassformer.reports.page import write_page_parts
 
 RANGE = 8.0
 """log10 of the range of a spectrogram: 80 dB below the loudest cell of an example."""

@@ -26,7 +26,7 @@ from glassformer.explorer.standalone_page import (
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import safe_repr
 from glassformer.inspect.session import Session
-from glassformer.pages import check_html_path, command_line
+from glassformer.reports.page import check_html_path, command_line
 
 THEMES = ("light", "dark")
 NOTEBOOK_BYTES = 600_000

@@ -152,7 +152,7 @@ def attribution_frame(result: Attribution) -> bytes:
             "baseline_score": result.baseline_score,
             "steps": result.steps,
             "gap": result.gap,
-            "notes": result.notes(),
+            "notes": result.notes,
             "seconds": result.seconds,
         },
     )

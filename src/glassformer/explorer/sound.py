@@ -29,7 +29,7 @@ from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Query, json_errors
 from glassformer.explorer.session_runs import Job, Jobs, SessionGone, SessionRuns, TranscribedSound
 from glassformer.explorer.standalone_page import frame_block, json_block, page_around
-from glassformer.pages import command_line
+from glassformer.reports.page import command_line
 
 EMBEDDED_BYTES, SERVED_BYTES = 4_000_000, 200_000_000
 """Largest sound that a standalone page carries, and that the server sends; another one is chosen by the reader."""

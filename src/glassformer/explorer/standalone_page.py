@@ -36,7 +36,7 @@ from glassformer.explorer.views import distribution
 from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TreeStep
-from glassformer.pages import check_html_path, content_security_policy, escape_script, shown_path
+from glassformer.reports.page import check_html_path, content_security_policy, escape_script, shown_path
 
 FOLDER = Path(__file__).parent / "static"
 MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}

@@ -16,7 +16,7 @@ from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.core.norms import LayerNormSpec, NormSpec
 from glassformer.core.stack import StackSpec
 from glassformer.models import FAMILIES, ConfigReader, Family, Network
-from glassformer.pages import markdown_table
+from glassformer.reports.table import markdown_table
 
 MARKS = (
     "<!-- families: python -m glassformer.inspect.families writes what stands below -->",

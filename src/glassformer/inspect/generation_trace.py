@@ -35,7 +35,8 @@ from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.token_tree import Leaf, TokenDistribution, TokenNode, TokenTree, best_first
 from glassformer.inspect.tokens import Token, special_token
 from glassformer.inspect.trace_recorder import LogitsProbe, OnStep, StopTrace, TraceRecorder
-from glassformer.pages.report import Report, ReportTable
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.text.tokenizer import Tokenizer
 
 
@@ -60,14 +61,12 @@ class TraceResult(Report):
     ended: tuple[Leaf, ...]
     seconds: float
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         """The texts, with why each ended."""
         rows = [
             [each.text, "–" if each.score is None else f"{each.score:.3f}", str(each.reason)] for each in self.answers
         ]
-        return [
-            ReportTable(headings=["text", "score", "ended by"], rows=rows, caption=f"generated in {self.seconds:.2f} s")
-        ]
+        return [Table(headings=["text", "score", "ended by"], rows=rows, caption=f"generated in {self.seconds:.2f} s")]
 
 
 def _probability(logprob: float | None) -> str:
@@ -99,14 +98,14 @@ class GenerationTrace(Report):
             self.prefix = inputs.streams["text"]
         self.tree = TokenTree(tokenizer, self._prefix_ids if not generator.is_encoder_decoder else ())
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         """The tokens of the tree, in the order in which they were generated."""
         rows = [
             [str(node.id), str(node.parent), node.text, _probability(node.logprob), str(node.rank)]
             for node in self.tree.nodes.values()
         ]
         caption = f"{len(rows)} generated tokens after {self.prompt!r}; parent 0 is the prompt"
-        return [ReportTable(headings=["node", "parent", "token", "probability", "rank"], rows=rows, caption=caption)]
+        return [Table(headings=["node", "parent", "token", "probability", "rank"], rows=rows, caption=caption)]
 
     @property
     def stream(self) -> str:

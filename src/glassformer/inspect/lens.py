@@ -25,7 +25,8 @@ from glassformer.errors import DataError
 from glassformer.inspect.outputs import OutputNames, OutputTable, check_logits, output_table
 from glassformer.inspect.tokens import Token
 from glassformer.models import Network, eval_mode
-from glassformer.pages.report import Report, ReportTable
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 if TYPE_CHECKING:
     from glassformer.inspect.session import Session
@@ -85,7 +86,7 @@ class Lens(Report):
         same = self.ids[:, column, 0] == self.ids[-1, column, 0]
         return int((~same).nonzero().max()) + 1 if not bool(same.all()) else 0
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         """A row for each column of the lens, with the most likely output after each layer; of many layers, some."""
         last = len(self.rows) - 1
         step = -(-last // MAX_SHOWN_LAYERS) if last else 1
@@ -97,9 +98,7 @@ class Lens(Report):
             shades.append([probability for _, probability in best])
         caption = "logit lens: the most likely output after each layer, and its probability"
         return [
-            ReportTable(
-                headings=["", *(self.rows[layer] for layer in layers)], rows=rows, caption=caption, shades=shades
-            )
+            Table(headings=["", *(self.rows[layer] for layer in layers)], rows=rows, caption=caption, shades=shades)
         ]
 
     def to_dict(self) -> dict[str, Any]:

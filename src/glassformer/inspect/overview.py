@@ -11,7 +11,8 @@ from torch import Tensor
 from glassformer.inspect.head import AttentionHead, pooled
 from glassformer.inspect.patterns import CLEAR, PatternShares, main_pattern
 from glassformer.inspect.tokens import Token
-from glassformer.pages.report import Report, ReportTable
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 THUMBNAIL = 64  # pixels
 SAMPLED_FROM = 1_024  # queries: up to here all rows are used
@@ -53,7 +54,7 @@ class Overview(Report):
     stats: dict[str, Tensor]
     summaries: list[str]
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         """A row for each head: its main pattern, entropy and mean distance."""
         names = {"entropy_bits": "entropy, bits", "distance": "distance, tokens"}
         shown = {title: self.stats[name].tolist() for name, title in names.items() if name in self.stats}
@@ -62,9 +63,7 @@ class Overview(Report):
             for head, summary in enumerate(self.summaries)
         ]
         sample = f", of {self.rows_used:,} of {self.rows_total:,} queries" if self.sampled else ""
-        return [
-            ReportTable(headings=["head", "attends", *shown], rows=rows, caption=f"{len(rows)} attention heads{sample}")
-        ]
+        return [Table(headings=["head", "attends", *shown], rows=rows, caption=f"{len(rows)} attention heads{sample}")]
 
     @property
     def sampled(self) -> bool:

@@ -28,7 +28,8 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.inspect.tokens import Token, tokens_of
 from glassformer.models import Network, eval_mode
-from glassformer.pages.report import Report, ReportTable
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.text.tokenizer import Tokenizer
 
 MEASURES = ("cosine", "dot")
@@ -82,7 +83,7 @@ class SimilarityMap(Report):
         first, second = (_joined(tokens, starts) for tokens, starts in zip(self.tokens, sides, strict=True))
         return replace(self, tokens=(first, second), cells=cells)
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         """A cell for each pair of tokens; the notes."""
         first, second = self.tokens
         rows = [
@@ -92,8 +93,8 @@ class SimilarityMap(Report):
         shades = self.cells / (float(np.abs(self.cells).max(initial=0.0)) or 1.0)
         caption = f"{self.measure} {self.similarity:.4f}: the sum of all cells"
         headings = ["", *(token.text for token in second)]
-        notes = [ReportTable(headings=["notes"], rows=[[note] for note in self.notes])] if self.notes else []
-        return [ReportTable(headings=headings, rows=rows, caption=caption, shades=shades.tolist()), *notes]
+        notes = [Table(headings=["notes"], rows=[[note] for note in self.notes])] if self.notes else []
+        return [Table(headings=headings, rows=rows, caption=caption, shades=shades.tolist()), *notes]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON."""

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.models import Network, eval_mode
-from glassformer.pages.report import Report, ReportTable
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 SLOW = ("scores", "probs")
 """Taps that are computed only for a tape that listens to them, on the explicit path; T × S numbers per head."""
@@ -126,7 +127,7 @@ class TracedLayer:
 class Trace(Report, list[TapRow]):
     """Statistics of the tensor at each tap, in the order of computation: a list that shows itself as a table."""
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         """A row for each tap; of consecutive layers with equal shapes, the first."""
         rows = [
             [
@@ -140,7 +141,7 @@ class Trace(Report, list[TapRow]):
         used = {letter for row in self for letter in row.axes}
         legend = ", ".join(f"{letter} {meaning}" for letter, meaning in LETTERS.items() if letter in used)
         caption = f"{len(self)} tensors, of layers with equal shapes those of the first; {legend}"
-        return [ReportTable(headings=["tensor", "shape", "mean", "std", "min", "max"], rows=rows, caption=caption)]
+        return [Table(headings=["tensor", "shape", "mean", "std", "min", "max"], rows=rows, caption=caption)]
 
 
 def trace(network: Network, batch: Batch, *patterns: str) -> Trace:

@@ -17,7 +17,8 @@ from glassformer.core.dot_product import scaled_dot_product_attention, softmax
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.errors import DataError
 from glassformer.models._text import Encoder
-from glassformer.pages.report import Report, ReportTable
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 MAX_SIDE = 32
 """Longest side of a matrix whose numbers a notebook shows."""
@@ -35,7 +36,7 @@ class LessonStep(Report):
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         """The tensors with their shapes, and those that are small enough as matrices."""
         shapes = [[name, str(list(tensor.shape))] for name, tensor in self.tensors.items()]
         matrices = [
@@ -43,8 +44,8 @@ class LessonStep(Report):
             for name, tensor in self.tensors.items()
             if tensor.dim() > 1 and max(tensor.shape[-2:]) <= MAX_SIDE and tensor.numel() <= MAX_SIDE**2
         ]
-        about = ReportTable(headings=["tensor", "shape"], rows=shapes, caption=f"{self.name}: {self.formula}")
-        return [about, *matrices, ReportTable(headings=["notice"], rows=[[line] for line in wrap(self.notice, 78)])]
+        about = Table(headings=["tensor", "shape"], rows=shapes, caption=f"{self.name}: {self.formula}")
+        return [about, *matrices, Table(headings=["notice"], rows=[[line] for line in wrap(self.notice, 78)])]
 
     def __str__(self) -> str:
         rows = [f"{self.name}:   {self.formula}"]
@@ -57,14 +58,12 @@ class LessonStep(Report):
         return "\n".join([*rows, fill(self.notice, 100, initial_indent="    → ", subsequent_indent="      ")])
 
 
-def _matrix_table(name: str, matrix: Tensor) -> ReportTable:
+def _matrix_table(name: str, matrix: Tensor) -> Table:
     numbers = matrix.float()
     shades = numbers / (float(numbers.abs().max()) or 1.0)
     number = "{:.3f}" if matrix.is_floating_point() else "{:d}"
     rows = [[str(i), *map(number.format, row)] for i, row in enumerate(matrix.tolist())]
-    return ReportTable(
-        headings=["", *map(str, range(matrix.shape[-1]))], rows=rows, caption=name, shades=shades.tolist()
-    )
+    return Table(headings=["", *map(str, range(matrix.shape[-1]))], rows=rows, caption=name, shades=shades.tolist())
 
 
 def bare_attention(x: Tensor) -> LessonStep:

@@ -13,8 +13,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from glassformer.pages import html_table, json_script, page, scroll_region, shown_path
-from glassformer.pages import write_page as write_html
+from glassformer.reports.page import json_script, page, scroll_region, shown_path
+from glassformer.reports.page import write_page as write_html
+from glassformer.reports.table import html_table
 from glassformer.runs.charts import (
     MAX_CHECKPOINT_MARKS,
     CurveChart,

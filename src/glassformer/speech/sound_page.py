@@ -10,8 +10,8 @@ from pathlib import Path
 
 from glassformer.explorer.sound import transcript_parts
 from glassformer.explorer.standalone_page import page_around
-from glassformer.pages import write_page_parts
 from glassformer.pretrained import PretrainedModel
+from glassformer.reports.page import write_page_parts
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.transcription_trace import TranscriptionTrace
 

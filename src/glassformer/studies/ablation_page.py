@@ -6,7 +6,8 @@ from html import escape
 
 from glassformer.evaluation.compare.comparison import STYLE, ComparedSystem, metric_chart
 from glassformer.evaluation.compare.runs import RunComparison
-from glassformer.pages import html_table, scroll_region
+from glassformer.reports.page import scroll_region
+from glassformer.reports.table import html_table
 from glassformer.runs.charts import clock
 from glassformer.runs.curves import chart_page
 from glassformer.studies.ablation_results import METRICS, SEARCHES, AblationResults, transcripts_table

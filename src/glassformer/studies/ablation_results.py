@@ -21,7 +21,8 @@ import numpy as np
 
 from glassformer.files.atomic import write_json
 from glassformer.files.json_values import json_value
-from glassformer.pages import html_table, text_table, write_page
+from glassformer.reports.page import write_page
+from glassformer.reports.table import html_table, text_table
 from glassformer.studies.overlap import PartOverlap
 from glassformer.tasks.metrics.metric import BootstrapSums, Interval, differences, intervals
 from glassformer.tasks.metrics.speech import error_rates

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from glassformer.evaluation.compare.comparison import interval_range
-from glassformer.pages import html_table, scroll_region, shown_path
+from glassformer.reports.page import scroll_region, shown_path
+from glassformer.reports.table import html_table
 from glassformer.runs.charts import COLOURS, SIZE, clock, y_axis
 from glassformer.runs.curves import chart_page
 from glassformer.studies.results import LearningCurve, StudyResults

@@ -18,7 +18,8 @@ from typing import Any
 from glassformer.evaluation.compare.seeds import mean_of
 from glassformer.files.atomic import write_json
 from glassformer.files.json_values import json_value
-from glassformer.pages import html_table, text_table, write_page
+from glassformer.reports.page import write_page
+from glassformer.reports.table import html_table, text_table
 from glassformer.tasks.metrics.metric import Interval
 
 FORMAT = 1

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.errors import DataError
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
 from glassformer.files.json_values import json_value
-from glassformer.pages import markdown_table, markdown_text
+from glassformer.reports.table import markdown_table, markdown_text
 from glassformer.runs.charts import number
 from glassformer.runs.folder import CARD, METRICS, describe_environment, run_name, stored_config
 from glassformer.tasks.metrics.metric import Interval

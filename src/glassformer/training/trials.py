@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from glassformer.errors import DataError
 from glassformer.files.json_values import json_value
-from glassformer.pages import html_table, scroll_region
+from glassformer.reports.page import scroll_region
+from glassformer.reports.table import html_table
 from glassformer.runs.charts import COLUMNS, number, ticks, y_axis
 from glassformer.runs.curves import chart_page
 

@@ -20,7 +20,7 @@ from glassformer.evaluation.error_analysis.page import ErrorsPage
 from glassformer.explorer.listening_page import ListeningPage
 from glassformer.explorer.look import Look
 from glassformer.model import Model
-from glassformer.pages import write_page
+from glassformer.reports.page import write_page
 from glassformer.runs import curves
 from glassformer.runs.event_log import EventLog, event_log_path
 from glassformer.studies.page import study_page

@@ -16,7 +16,8 @@ from html import escape
 from typing import Any
 
 from glassformer.evaluation.compare.costs import Cost, LatencySummary, minutes
-from glassformer.pages import html_table, scroll_region, text_table
+from glassformer.reports.page import scroll_region
+from glassformer.reports.table import html_table, text_table
 from glassformer.runs.charts import COLOURS, number, ticks
 from glassformer.runs.curves import chart_page
 from glassformer.tasks.metrics.metric import Interval

@@ -24,7 +24,7 @@ from glassformer.evaluation.runs import TrainedRun, open_run
 from glassformer.files import counted, read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.files.schema import parse
-from glassformer.pages import html_table, text_table
+from glassformer.reports.table import html_table, text_table
 from glassformer.runs.folder import seed_folders
 from glassformer.tasks.metrics.metric import LEVEL, Interval
 

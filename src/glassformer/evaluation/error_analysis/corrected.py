@@ -21,7 +21,7 @@ from glassformer.data.rows import write_rows
 from glassformer.errors import DataError
 from glassformer.evaluation.runs import TRAIN, VALIDATION, EvaluatedSplit
 from glassformer.files import counted
-from glassformer.pages import html_table
+from glassformer.reports.table import html_table
 from glassformer.runs.folder import CONFIG
 from glassformer.tasks.base import task_class
 from glassformer.tasks.predictions import Prediction

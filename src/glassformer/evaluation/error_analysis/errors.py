@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from glassformer.pages import html_table, text_table
+from glassformer.reports.table import html_table, text_table
 from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
 
 Kind = Literal["classes", "labels", "number", "tags", "texts"]

@@ -31,7 +31,8 @@ from glassformer.evaluation.error_analysis.errors import (
 )
 from glassformer.evaluation.evaluate import EvaluationReport
 from glassformer.files.json_values import null_for_nan
-from glassformer.pages import html_table, json_script, page, scroll_region, shown_path, shown_place, write_page
+from glassformer.reports.page import json_script, page, scroll_region, shown_path, shown_place, write_page
+from glassformer.reports.table import html_table
 from glassformer.runs.curves import STATIC as PAGE
 from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss

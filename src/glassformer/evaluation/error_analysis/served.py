@@ -25,7 +25,7 @@ from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage
 from glassformer.model import Model
-from glassformer.pages import command_line
+from glassformer.reports.page import command_line
 from glassformer.tasks.predictions import Prediction
 
 MAX_LAYER_BYTES = 2_000_000

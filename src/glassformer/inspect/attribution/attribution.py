@@ -23,7 +23,8 @@ from torch import Tensor
 
 from glassformer.inspect.attribution.target import Target
 from glassformer.inspect.tokens import Token
-from glassformer.pages.report import Report, ReportTable
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 PartKind = Literal["embedding", "head", "cross head", "attention bias", "feed-forward", "convolution", "biases"]
 
@@ -112,6 +113,7 @@ class Attribution(Report):
         values = self.integrated if values is None else values
         return {stream: _words(self.tokens[stream], x.tolist()) for stream, x in values.items()}
 
+    @property
     def notes(self) -> list[str]:
         """What to know before one believes the numbers."""
         change = self.target.score - self.baseline_score
@@ -121,14 +123,14 @@ class Attribution(Report):
             f"direct logit attribution: {'; '.join(self.approximations)}; what is left over: {self.remainder:+.1e}",
         ]
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         """What each word has of the output, by integrated gradients; the parts that added most; what to know."""
         target = f"{self.target.title}: logit {self.target.score:.3f}, probability {self.target.probability:.1%}"
         shown = []
         for stream, words in self.words().items():
             largest = max((abs(value) for _, value in words), default=1.0) or 1.0
             shown.append(
-                ReportTable(
+                Table(
                     headings=[stream, "integrated gradients"],
                     rows=[[word, f"{value:+.3f}"] for word, value in words],
                     caption=target,
@@ -137,12 +139,7 @@ class Attribution(Report):
             )
         parts = [[part.name, f"{part.value:+.3f}"] for part in self.strongest()]
         caption = f"direct logit attribution, the largest of {len(self.parts)} parts"
-        notes = [[note] for note in self.notes()]
-        return [
-            *shown,
-            ReportTable(headings=["part", "added to the logit"], rows=parts, caption=caption),
-            ReportTable(headings=["notes"], rows=notes),
-        ]
+        return [*shown, Table(["part", "added to the logit"], parts, caption)]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""

@@ -19,8 +19,8 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError, import_optional
 from glassformer.files import safe_repr
 from glassformer.inspect.embeddings.senses import Senses, cluster_senses
-from glassformer.pages import html_table
-from glassformer.pages.report import Report, ReportTable
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table, html_table
 
 POOLINGS = ("word", "first", "mean")
 """Which tokens a vector is the mean of: the word's pieces, the first token alone, or all tokens of the text."""
@@ -86,9 +86,9 @@ class LayerCurve(Report):
     def to_dict(self) -> dict[str, list[float | None]]:
         return {name: [None if np.isnan(x) else float(x) for x in values] for name, values in self.columns().items()}
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         headings, rows = self.table()
-        return [ReportTable(headings=headings, rows=rows, caption=self.caption)]
+        return [Table(headings=headings, rows=rows, caption=self.caption)]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -120,10 +120,10 @@ class CosineTable(Report):
     def to_dict(self) -> dict[str, Any]:
         return {"occurrences": [item.key for item in self.items], "cosine": self.values.round(6).tolist()}
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         headings, rows = self.table()
         caption = "cosine similarity of each pair of occurrences (sentence:position)"
-        return [ReportTable(headings=headings, rows=rows, caption=caption, shades=self.values.tolist())]
+        return [Table(headings=headings, rows=rows, caption=caption, shades=self.values.tolist())]
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from glassformer.inspect.embeddings.projection import (
     procrustes,
     project,
 )
-from glassformer.pages import html_table
+from glassformer.reports.table import html_table
 
 VECTORS, METADATA = "embeddings.tsv", "metadata.tsv"
 TEXT_CHARACTERS = 2_000

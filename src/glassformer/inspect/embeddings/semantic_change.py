@@ -20,8 +20,9 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, unit_rows
 from glassformer.inspect.embeddings.occurrences import embed_words
-from glassformer.pages.report import Report, ReportTable
 from glassformer.pretrained import PretrainedModel
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 RESAMPLES = 1_000
 LEVEL = 0.95
@@ -89,9 +90,9 @@ class SemanticChange(Report):
 
         return {"corpora": list(self.names), "layers": self.layers, "words": [asdict(each) for each in self.words]}
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         headings, rows = self.table()
-        return [ReportTable(headings=headings, rows=rows, caption=self.caption)]
+        return [Table(headings=headings, rows=rows, caption=self.caption)]
 
 
 def semantic_change(

@@ -12,7 +12,7 @@ from glassformer.errors import DataError
 from glassformer.files import counted
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, CosineTable, LayerCurve
 from glassformer.inspect.embeddings.senses import Senses
-from glassformer.pages import html_table
+from glassformer.reports.table import html_table
 
 TABLE_ITEMS = 60
 """Of so many items at most, all pairs are listed."""

@@ -37,7 +37,8 @@ from glassformer.inspect.patching.patches import (
 )
 from glassformer.inspect.patching.readout import Readout, readout
 from glassformer.models import eval_mode
-from glassformer.pages.report import Report, ReportTable
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 if TYPE_CHECKING:
     from glassformer.inspect.session import Session
@@ -288,14 +289,14 @@ class PatchResult(Report):
         """The most likely classes before or after the patch, and the target, most likely after it first."""
         return self.patching.changes(self.patched, count)
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         """The classes before and after the patch."""
         rows = [
             [change.name, *(_shown(p) for p in (change.probability_before, change.probability_after))]
             for change in self.top()
         ]
         caption = f"{', '.join(self.components)}: {self.patching.metric} {self.before:.3f} → {self.after:.3f}"
-        return [ReportTable(headings=["output", "before", "after"], rows=rows, caption=caption)]
+        return [Table(headings=["output", "before", "after"], rows=rows, caption=caption)]
 
     def text(self, max_new_tokens: int = 20) -> tuple[str, str]:
         """Greedy continuations without and with the patch. Zeros and means hold for new tokens too, swaps do not.

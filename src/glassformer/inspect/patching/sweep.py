@@ -22,7 +22,8 @@ from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.inspect.patching.effects import Patching, PatchOptions, PredictionChange, finite, patching
 from glassformer.inspect.patching.patches import Component
-from glassformer.pages.report import Report, ReportTable
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 if TYPE_CHECKING:
     from glassformer.inspect.session import Session
@@ -82,7 +83,7 @@ class PatchSweep(Report):
         order = flat.argsort(descending=True, stable=True)[:count].tolist()
         return [(name, float(self.effects.flatten()[at])) for at in order if (name := names[at]) is not None]
 
-    def tables(self) -> list[ReportTable]:
+    def tables(self) -> list[Table]:
         """The effect of each patch, a row for each layer; and the largest."""
         neutral = 1.0 if self.normalised is not None and self.patching.direction == "noising" else 0.0
         away = self.effects - neutral
@@ -95,8 +96,8 @@ class PatchSweep(Report):
         caption = f"{self.patching.metric}: {'change of ' if self.normalised is None else ''}{what}, for each patch"
         largest = [[name, f"{value:.3f}"] for name, value in self.strongest()]
         return [
-            ReportTable(headings=["", *self.columns], rows=rows, caption=caption, shades=shades.tolist()),
-            ReportTable(headings=["largest effect", ""], rows=largest),
+            Table(headings=["", *self.columns], rows=rows, caption=caption, shades=shades.tolist()),
+            Table(headings=["largest effect", ""], rows=largest),
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import DataError, import_optional
-from glassformer.pages import html_table
+from glassformer.reports.table import html_table
 from glassformer.tasks.metrics.metric import RESAMPLES, Interval
 from glassformer.tasks.metrics.text_metric import TextMetric, add_all
 from glassformer.text.sentences import split_sentences

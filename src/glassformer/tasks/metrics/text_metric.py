@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.pages import html_table
+from glassformer.reports.table import html_table
 from glassformer.tasks.metrics.metric import RESAMPLES, BootstrapSums, Interval, intervals
 
 

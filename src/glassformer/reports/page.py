@@ -1,4 +1,4 @@
-"""HTML pages: standalone files with a content security policy without network; tables in text, Markdown and HTML."""
+"""HTML pages: standalone files with a content security policy without network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ footer.made-by { max-width: 1280px; margin: 2.5rem auto 0; padding: 0 16px 24px;
   overflow-wrap: anywhere; }
 footer.made-by code { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 """
-NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?( ?%)?")
 
 
 def page(title: str, body: str, *, style: str, script: str = "") -> str:
@@ -150,66 +149,6 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-# ── tables ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as lines of text; columns of numbers are right-justified."""
-    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-    numbers = [bool(rows) and all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(headings))]
-    justify = [str.rjust if is_number else str.ljust for is_number in numbers]
-    return "\n".join(
-        "  ".join(put(cell, width) for put, cell, width in zip(justify, row, widths, strict=True)).rstrip()
-        for row in [headings, *rows]
-    )
-
-
-def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown, in which every cell is plain text."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(map(markdown_text, line))} |" for line in lines)
-
-
-def markdown_text(text: object) -> str:
-    """A text on one line, in which Markdown sees neither HTML nor the border of a cell."""
-    return " ".join(str(text).split()).replace("<", "&lt;").replace("|", "\\|")
-
-
-def html_table(
-    headings: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    caption: str = "",
-    shades: Sequence[Sequence[float]] | None = None,
-) -> str:
-    """An HTML table; the first column holds the row headings.
-
-    Args:
-        headings: of the columns · rows: their cells; line breaks in a cell are kept
-        shades: colour of the cells behind a row's heading, from -1 to 1
-    """
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    body = "".join(
-        f'<tr><th scope="row">{_cell(row[0])}</th>'
-        + "".join(f"<td{_shade(shades, i, j)}>{_cell(x)}</td>" for j, x in enumerate(row[1:]))
-        + "</tr>"
-        for i, row in enumerate(rows)
-    )
-    named = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{named}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
 def scroll_region(label: str, html: str, css_class: str = "scroll") -> str:
     """A labelled part of a page that scrolls sideways; it takes the focus, so that a keyboard can scroll it too."""
     return f'<div class="{css_class}" tabindex="0" role="region" aria-label="{escape(label)}">{html}</div>'
-
-
-def _shade(shades: Sequence[Sequence[float]] | None, row: int, column: int) -> str:
-    """The background of a cell: teal above zero, orange below; text stays legible on it, light and dark."""
-    if shades is None or not abs(shades[row][column]) >= 0.01:  # NaN too has none
-        return ""
-    colour = "14 128 148" if shades[row][column] > 0 else "214 110 30"
-    return f' style="background: rgb({colour} / {min(1.0, abs(shades[row][column])) * 0.6:.2f})"'
-
-
-def _cell(text: str) -> str:
-    return escape(text).replace("\n", "<br>")

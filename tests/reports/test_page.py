@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import DataError
-from glassformer.pages import html_table, json_script, markdown_table, scroll_region, text_table, write_page
+from glassformer.reports.page import json_script, scroll_region, write_page
+from glassformer.reports.table import html_table, markdown_table, text_table
 
 
 def test_json_in_a_page_ends_where_it_should() -> None:

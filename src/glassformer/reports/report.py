@@ -1,0 +1,163 @@
+"""Reports: results that write themselves as JSON and show themselves in a shell, in a notebook and on the terminal.
+
+    @dataclass(frozen=True, repr=False)
+    class WordCount(Report, kind="word-count", keys=("words", "mean")):
+        words: dict[str, int]
+
+        @property
+        def mean(self) -> float: ...
+
+        def tables(self) -> list[Table]:
+            return [Table(["word", "count"], [[word, str(n)] for word, n in self.words.items()])]
+
+    report.to_dict()        {"kind": "word-count", "version": 1, "words": {…}, "mean": 2.5}
+    print(report)           caption, tables and notes as text; at the end of a notebook's cell as HTML
+    report.save("words.json"); WordCount.load("words.json")
+
+A part of a report with keys of its own is a `Record`; any other dataclass is written with all its fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import read_json_object, safe_repr
+from glassformer.files.atomic import write_json
+from glassformer.files.json_values import nan_from_null, null_for_nan
+from glassformer.reports.table import Table, shown_text
+
+
+class Record:
+    """Base class of dataclasses that choose what of them is JSON.
+
+    keys: names of the fields and properties that are written, in their order; by default all fields
+    """
+
+    __slots__ = ()
+    KEYS: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, *, keys: tuple[str, ...] | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if keys is not None:  # a dataclass with slots is made twice, the second time without arguments
+            cls.KEYS = keys
+
+    def to_dict(self) -> dict[str, Any]:
+        """Names and values that strict JSON can hold: NaN and infinities are None, arrays are lists."""
+        return {name: plain(getattr(self, name)) for name in self.KEYS or _fields(self)}
+
+
+class Report(Record, ABC):
+    """A result: JSON, and tables with a caption above and notes below. Declare its dataclass with `repr=False`.
+
+    kind: what it is, in its JSON
+    version: of its JSON; to be raised where a key gets another name or meaning
+    """
+
+    __slots__ = ()
+    KIND: ClassVar[str]
+    VERSION: ClassVar[int] = 1
+
+    def __init_subclass__(cls, *, kind: str = "", version: int | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if kind:
+            cls.KIND = kind
+        if version is not None:
+            cls.VERSION = version
+
+    @abstractmethod
+    def tables(self) -> Iterable[Table]:
+        """The tables that show the result."""
+
+    @property
+    def heading(self) -> str:
+        """A line above the tables: what was computed, on what."""
+        return str(getattr(self, "caption", ""))
+
+    def remarks(self) -> Iterable[str]:
+        """Sentences below the tables."""
+        return list(getattr(self, "notes", ()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Kind, version, names and values that strict JSON can hold."""
+        return {"kind": self.KIND, "version": self.VERSION, **super().to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read the JSON of a report of this kind; what follows from other values is computed again.
+
+        Raises: ConfigError: of another kind, of a later version, cut, or with values that are not allowed.
+        """
+        from glassformer.files.schema import parse
+
+        check_kind(values, cls)
+        fields = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type] # every report is one
+        computed = set(cls.KEYS) - fields
+        written = {name: value for name, value in values.items() if name not in computed | {"kind", "version"}}
+        report = parse(cls, nan_from_null(written))
+        report.validate()
+        return report
+
+    def validate(self) -> None:
+        """Check what depends on several fields of a report that was read. Raises: ConfigError."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the report as JSON, atomically. Raises: DataError: the disk refuses."""
+        write_json(Path(path), self.to_dict(), DataError)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a saved report. Raises: DataError: no such file, or not the JSON of such a report."""
+        try:
+            return cls.from_dict(read_json_object(Path(path), DataError))
+        except ConfigError as error:
+            raise DataError(f"{path}: {error}") from error
+
+    def __str__(self) -> str:
+        below = "\n".join(map(shown_text, self.remarks()))
+        return "\n\n".join(filter(None, [shown_text(self.heading), *(x.text() for x in self.tables()), below]))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        above = f"<p>{escape(shown_text(self.heading))}</p>" if self.heading else ""
+        below = "".join(f"<p>{escape(shown_text(remark))}</p>" for remark in self.remarks())
+        return above + "".join(table.html() for table in self.tables()) + below
+
+
+def check_kind(values: Mapping[str, Any], cls: type[Report]) -> None:
+    """Check that JSON is a report of a class. Raises: ConfigError: of another kind, or of another version."""
+    kind, version = values.get("kind"), values.get("version")
+    if kind != cls.KIND:
+        got = "which has no kind" if kind is None else f"whose kind is {safe_repr(kind)}"
+        raise ConfigError(f"expected a report of kind '{cls.KIND}', got JSON {got}")
+    if version != cls.VERSION or isinstance(version, bool):
+        later = isinstance(version, int) and version > cls.VERSION
+        remedy = "it was written by a later Glassformer; update this one" if later else "make the report again"
+        raise ConfigError(f"this {kind} report has version {safe_repr(version)}; supported: {cls.VERSION}; {remedy}")
+
+
+def plain(value: Any) -> Any:
+    """A value as strict JSON can hold it: records and dataclasses become objects, arrays and sets lists."""
+    if isinstance(value, Record):
+        return value.to_dict()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(getattr(value, name)) for name in _fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return null_for_nan(value)
+    tolist: Callable[[], Any] | None = getattr(value, "tolist", None)  # an array or a scalar of numpy or torch
+    return str(value) if tolist is None else plain(tolist())
+
+
+def _fields(value: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]

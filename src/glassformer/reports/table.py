@@ -1,0 +1,129 @@
+"""Tables: headings and rows of cells, written as text, Markdown or HTML.
+
+Table(["", "f1"], [["model", "0.91 [0.89, 0.93]"], ["majority", "0.31"]], caption="500 rows")
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from html import escape
+
+NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?( ?%)?")
+TEXT_ROWS, TEXT_COLUMNS = 40, 14
+HTML_ROWS, HTML_COLUMNS = 64, 40
+MAX_CELL = 80
+"""Characters of a cell, where there are several in a row: a wide table stays readable."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a result; the first cell of a row is its heading.
+
+    headings: of the columns
+    rows: their cells
+    caption: a line above it
+    left: how many columns hold texts, which a terminal left-justifies; the others hold numbers
+    shades: colour of each cell behind the row's heading, from -1 to 1; None = no colour
+    longest: characters of a cell that a text and a notebook show
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+    _: KW_ONLY
+    left: int = 1
+    shades: Sequence[Sequence[float]] | None = None
+    longest: int = MAX_CELL
+
+    def text(self) -> str:
+        """The table as lines of text, the first rows and columns of a large one."""
+        short = self._first(TEXT_ROWS, TEXT_COLUMNS)
+        return "\n".join(filter(None, [shown_text(short.caption), text_table(short.headings, short.rows)]))
+
+    def html(self) -> str:
+        """The table as HTML, the first rows and columns of a large one."""
+        short = self._first(HTML_ROWS, HTML_COLUMNS)
+        return html_table(short.headings, short.rows, shown_text(short.caption), short.shades)
+
+    def _first(self, rows: int, columns: int) -> Table:
+        """The first rows and columns; the caption says how many there are."""
+        most = self.longest if len(self.headings) > 1 else None
+        larger = len(self.rows) > rows or len(self.headings) > columns
+        whole = f" (the first of {len(self.rows):,} rows × {len(self.headings) - 1:,} columns)" if larger else ""
+        return replace(
+            self,
+            headings=[_line(heading, most) for heading in self.headings[:columns]],
+            rows=[[_line(cell, most) for cell in row[:columns]] for row in self.rows[:rows]],
+            caption=self.caption + whole,
+            shades=None if self.shades is None else [row[: columns - 1] for row in self.shades[:rows]],
+        )
+
+
+def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as lines of text; columns of numbers are right-justified."""
+    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
+    numbers = [bool(rows) and all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(headings))]
+    justify = [str.rjust if is_number else str.ljust for is_number in numbers]
+    return "\n".join(
+        "  ".join(put(cell, width) for put, cell, width in zip(justify, row, widths, strict=True)).rstrip()
+        for row in [headings, *rows]
+    )
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown, in which every cell is plain text."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(map(markdown_text, line))} |" for line in lines)
+
+
+def markdown_text(text: object) -> str:
+    """A text on one line, in which Markdown sees neither HTML nor the border of a cell."""
+    return " ".join(str(text).split()).replace("<", "&lt;").replace("|", "\\|")
+
+
+def html_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    caption: str = "",
+    shades: Sequence[Sequence[float]] | None = None,
+) -> str:
+    """An HTML table; the first column holds the row headings.
+
+    Args:
+        headings: of the columns · rows: their cells; line breaks in a cell are kept
+        shades: colour of the cells behind a row's heading, from -1 to 1
+    """
+    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
+    body = "".join(
+        f'<tr><th scope="row">{_cell(row[0])}</th>'
+        + "".join(f"<td{_shade(shades, i, j)}>{_cell(x)}</td>" for j, x in enumerate(row[1:]))
+        + "</tr>"
+        for i, row in enumerate(rows)
+    )
+    named = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{named}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _shade(shades: Sequence[Sequence[float]] | None, row: int, column: int) -> str:
+    """The background of a cell: teal above zero, orange below; text stays legible on it, light and dark."""
+    if shades is None or not abs(shades[row][column]) >= 0.01:  # NaN too has none
+        return ""
+    colour = "14 128 148" if shades[row][column] > 0 else "214 110 30"
+    return f' style="background: rgb({colour} / {min(1.0, abs(shades[row][column])) * 0.6:.2f})"'
+
+
+def _cell(text: str) -> str:
+    return escape(text).replace("\n", "<br>")
+
+
+def _line(text: str, most: int | None) -> str:
+    """A cell on one line."""
+    shown = shown_text(text).replace("\n", "\\n")
+    return shown if most is None or len(shown) <= most else shown[: most - 1] + "…"
+
+
+def shown_text(text: str) -> str:
+    """A text without characters that a terminal would obey or a page would turn round; line breaks are kept."""
+    return "".join(x if x.isprintable() or x == "\n" else x.encode("unicode_escape").decode() for x in text)
