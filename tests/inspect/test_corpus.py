@@ -22,6 +22,7 @@ from glassformer.inspect import Session, SessionInput
 from glassformer.inspect.corpus import CorpusIndex, CorpusSearch, build, files, index_corpus
 from glassformer.inspect.corpus.search import position_of
 from glassformer.model import Model, load
+from tests.files.test_full_disk import full_disk
 
 TEXTS = [
     "time flies like an arrow",
@@ -153,7 +154,7 @@ def test_killed_at_any_write_and_resumed(
 
         return call
 
-    for name in ("os.fsync", "write_json", "flush_folder"):
+    for name in ("os.fsync", "atomic_file", "flush_folder"):
         owner, _, attribute = name.rpartition(".")
         where = getattr(files, owner) if owner else files
         monkeypatch.setattr(where, attribute, deadly(getattr(where, attribute)))
@@ -167,8 +168,9 @@ def test_killed_at_any_write_and_resumed(
             kills += 1
         else:
             break
-        for path in folder.glob(".*.partial"):
-            path.unlink()
+        # What the system leaves of a file that was not renamed yet, when it ends a process.
+        for name in ("index.json", "neurons.1.bin"):
+            (folder / f".{name}.3f9a.partial").write_bytes(b"{")
         if (folder / "index.json").exists():
             with pytest.raises(DataError, match=r"only . of 5 texts are indexed"):
                 CorpusIndex(folder)
@@ -176,6 +178,53 @@ def test_killed_at_any_write_and_resumed(
         index_corpus(stories, source, folder, **OPTIONS)
         assert contents(folder) == expected, f"killed at write {at}"
     assert kills > 5
+
+
+def test_a_full_disk_leaves_a_whole_index(
+    stories: Model, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes of a chunk that is not recorded would fill a disk that is full: they are cut off at once."""
+    monkeypatch.setattr(build, "CHUNK_TOKENS", 60)
+    expected = contents(index_corpus(stories, source, tmp_path / "whole", neurons=False, **OPTIONS).folder)
+    folder, chunks = tmp_path / "index", []
+    for limit in (4_000, 9_000, 12_000, 15_000):
+        with full_disk(limit), pytest.raises(DataError) as caught:
+            index_corpus(stories, source, folder, neurons=False, **OPTIONS)
+        assert "File too large; what is recorded is kept, up to row" in str(caught.value)
+        progress = files.read_metadata(folder)[1]
+        chunks.append(progress.chunks)
+        sizes = {path.name: path.stat().st_size for path in folder.iterdir() if path.name != "index.json"}
+        assert {name: size for name, size in sizes.items() if size} == {
+            name: size for name, (size, _) in progress.files.items() if size
+        }
+        assert sizes.keys() <= progress.files.keys()
+    assert chunks[0] == 0 and chunks[-1] > 1
+    index_corpus(stories, source, folder, neurons=False, **OPTIONS)
+    assert contents(folder) == expected
+
+
+def test_an_index_whose_record_was_replaced_is_not_cut(
+    stories: Model, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may fail after the rename of index.json: what it says counts, not what the process remembers."""
+    monkeypatch.setattr(build, "CHUNK_TOKENS", 60)
+    expected = contents(index_corpus(stories, source, tmp_path / "whole", **OPTIONS).folder)
+    recorded, record = 0, files.IndexWriter._record
+
+    def fails(self: files.IndexWriter, progress: files.IndexProgress) -> None:
+        nonlocal recorded
+        before, recorded = self.progress, recorded + 1
+        record(self, progress)
+        if recorded == 3:
+            self.progress = before
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(files.IndexWriter, "_record", fails)
+    with pytest.raises(DataError, match="Input/output error; what is recorded is kept"):
+        index_corpus(stories, source, tmp_path / "index", **OPTIONS)
+    assert files.read_metadata(tmp_path / "index")[1].chunks == 2
+    index_corpus(stories, source, tmp_path / "index", **OPTIONS)
+    assert contents(tmp_path / "index") == expected
 
 
 def test_a_complete_index_is_not_made_again(stories: Model, source: Path, index: CorpusIndex) -> None:

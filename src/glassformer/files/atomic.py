@@ -120,15 +120,22 @@ def flush_folder(folder: Path) -> None:
 
 
 @contextmanager
-def disk_errors(path: Path | str, error: type[GlassformerError] = WeightsError, what: str = "") -> Iterator[None]:
-    """Raise errors of the operating system while atomic files are written as `error`, with the path.
+def disk_errors(
+    path: Path | str,
+    error: type[GlassformerError] = WeightsError,
+    what: str = "",
+    remains: str = "no file is left half-written",
+) -> Iterator[None]:
+    """Raise errors of the operating system while files are written as `error`, with the path.
 
-    Args: what: is written, such as "the page"
+    Args:
+        what: is written, such as "the page"
+        remains: on the disk after an error; the default holds for atomic files alone
     """
     try:
         yield
     except OSError as problem:
-        reason = f"cannot be written: {error_reason(problem)}; no file is left half-written"
+        reason = f"cannot be written: {error_reason(problem)}; {remains}"
         raise error(f"{path}: {what} {reason}" if what else f"{path}: {reason}") from problem
 
 

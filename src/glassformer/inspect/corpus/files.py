@@ -13,10 +13,12 @@ atomically. So a process may be killed at any point: what is longer than recorde
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -25,7 +27,7 @@ import numpy as np
 
 from glassformer.errors import DataError
 from glassformer.files import append_handle, open_regular_file, read_json_object, safe_repr
-from glassformer.files.atomic import atomic_file, disk_errors, flush_folder, write_json
+from glassformer.files.atomic import atomic_file, disk_errors, flush_folder
 
 FORMAT, VERSION = "glassformer corpus index", 1
 METADATA = "index.json"
@@ -195,10 +197,12 @@ class IndexWriter:
             folder.mkdir(parents=True, exist_ok=True)
         if (folder / METADATA).exists():
             self._resume()
-        elif any(folder.iterdir()):
+        elif set(folder.iterdir()) - set(self._leftovers()):
             raise DataError(f"{folder}: is not empty and holds no corpus index; name another folder")
         else:
-            self._record(self.progress)
+            with disk_errors(folder, DataError):
+                self._cut()
+                self._record(self.progress)
 
     def _resume(self) -> None:
         settings, self.progress = read_metadata(self.folder)
@@ -218,10 +222,22 @@ class IndexWriter:
             if size and (not path.is_file() or path.stat().st_size < size):
                 raise DataError(f"{path}: is shorter than was recorded; delete the folder and index the text again")
         with disk_errors(self.folder, DataError, "the index"):
-            for name, (size, _) in self.progress.files.items():
-                if (self.folder / name).is_file():
-                    with open(append_handle(self.folder / name), "a+b") as stream:
-                        stream.truncate(size)
+            self._cut()
+
+    def _cut(self) -> None:
+        """Cut off what is longer than recorded, and remove files of a chunk that was not. Raises: OSError"""
+        for name, (size, _) in self.progress.files.items():
+            if (self.folder / name).is_file():
+                with open(append_handle(self.folder / name), "a+b") as stream:
+                    stream.truncate(size)
+        chunks = self.progress.chunks
+        others = [self.folder / neurons_file(chunk) for chunk in (chunks - 1, chunks + 1)]
+        for path in (*self._leftovers(), *others):
+            path.unlink(missing_ok=True)
+
+    def _leftovers(self) -> list[Path]:
+        """Files that a process left which was killed while it wrote them."""
+        return [path for name in (METADATA, "neurons.*.bin") for path in self.folder.glob(f".{name}.*.partial")]
 
     def append(
         self,
@@ -239,7 +255,8 @@ class IndexWriter:
         Raises: DataError: the disk is full, or another process writes to the folder.
         """
         files = dict(self.progress.files)
-        with disk_errors(self.folder, DataError, "the index"):
+        done = f"what is recorded is kept, up to row {self.progress.rows:,}; the same command resumes it"
+        with disk_errors(self.folder, DataError, "the index", done), self._cut_after_errors():
             for name, values in columns.items():
                 files[name] = self._append(name, np.ascontiguousarray(values), *files[name])
             progress = replace(
@@ -260,6 +277,18 @@ class IndexWriter:
             self._record(replace(progress, files=files))
             (self.folder / last).unlink(missing_ok=True)
 
+    @contextmanager
+    def _cut_after_errors(self) -> Iterator[None]:
+        """After an error of the disk, leave no part of a chunk: its bytes are free again, and the index is whole."""
+        try:
+            yield
+        except OSError:
+            # index.json may have been replaced and only its flush have failed: what it says counts.
+            with suppress(OSError, DataError):
+                self.progress = read_metadata(self.folder)[1]
+                self._cut()
+            raise
+
     def _append(self, name: str, values: np.ndarray, size: int, crc: int) -> tuple[int, int]:
         path = self.folder / name
         content = values.reshape(-1).view("u1").data  # its bytes, not a copy
@@ -272,9 +301,10 @@ class IndexWriter:
         return size + len(content), zlib.crc32(content, crc)
 
     def _record(self, progress: IndexProgress) -> None:
-        self.progress = progress
         values = {"format": FORMAT, "version": VERSION, "settings": self.settings.to_dict()}
-        write_json(self.folder / METADATA, {**values, "progress": asdict(progress)}, DataError)
+        with atomic_file(self.folder / METADATA) as stream:
+            stream.write(json.dumps({**values, "progress": asdict(progress)}, indent=2).encode())
+        self.progress = progress
 
 
 def check_files(folder: Path, progress: IndexProgress, names: Iterator[str] | None = None) -> None:
