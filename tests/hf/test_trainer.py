@@ -18,6 +18,7 @@ from glassformer import hf
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, WeightsError
 from glassformer.hf.trainer import due
 from glassformer.hf.trainer.checkpoints import get_last_checkpoint, save_checkpoint
+from tests.files.test_full_disk import full_disk
 
 ROWS = [{"x": [float(i), 1.0], "labels": i % 2} for i in range(12)]
 
@@ -270,6 +271,14 @@ def test_no_checkpoint_is_removed_before_the_new_one_is_intact(tmp_path: Path, m
     with pytest.raises(WeightsError, match="it is damaged"):
         hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS).train()
     assert (tmp_path / "checkpoint-2").is_dir()
+
+
+def test_a_full_disk_leaves_no_part_of_a_checkpoint(tmp_path: Path) -> None:
+    """What is left of one would keep the disk full."""
+    trainer = hf.Trainer(Small(), arguments(tmp_path, max_steps=2, save_steps=2), train_dataset=ROWS)
+    with full_disk(200), pytest.raises(DataError, match=r"checkpoint-2: cannot be written: .*no file is left half"):
+        trainer.train()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize("name", ["label", "labels"])

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 
 from glassformer.errors import DataError, WeightsError
-from glassformer.files.atomic import disk_errors, flush_folder, remove_folder
+from glassformer.files.atomic import atomic_file, disk_errors, flush_folder, remove_folder, removed_on_failure
 from glassformer.hf.custom_models import CustomModel
 from glassformer.hf.trainer.callbacks import TrainerState
 from glassformer.model import Model
@@ -34,6 +34,7 @@ from glassformer.training.state import (
     restore_rng,
     write_state,
 )
+from glassformer.weights.write import write_tensors
 
 PREFIX = "checkpoint-"
 STATE = "trainer_state.json"
@@ -47,7 +48,8 @@ def save_model(model: nn.Module, processing_class: Any, folder: Path) -> None:
         model.save_pretrained(folder)
     else:  # a custom module: its weights alone
         state = {name: x.detach().clone().contiguous() for name, x in model.state_dict().items()}
-        save_file(state, folder / "model.safetensors")
+        with atomic_file(folder / "model.safetensors") as stream:
+            write_tensors(stream, state, {"format": "pt"})
     if processing_class is not None:
         processing_class.save_pretrained(folder)
 
@@ -76,14 +78,17 @@ def save_checkpoint(
     best = state.best_global_step == state.global_step
     with disk_errors(folder, DataError):
         remove_folder(unfinished)
-        save_model(model, processing_class, unfinished)
-        tensors, values = optimiser_tensors(optimizer, model.named_parameters())
-        tensors |= {f"{RANDOM}{name}": x for name, x in capture_rng().items()}
-        write_state(unfinished, tensors, {"optimizer": values, "last_epoch": schedule.last_epoch}, name="optimizer")
-        state.save_to_json(unfinished / STATE)
-        write_manifest(unfinished, {"step": state.global_step, "best": best, "about": {}, "number": state.global_step})
-        remove_checkpoint(folder)
-        unfinished.rename(folder)
+        with removed_on_failure(unfinished):
+            save_model(model, processing_class, unfinished)
+            tensors, values = optimiser_tensors(optimizer, model.named_parameters())
+            tensors |= {f"{RANDOM}{name}": x for name, x in capture_rng().items()}
+            write_state(unfinished, tensors, {"optimizer": values, "last_epoch": schedule.last_epoch}, name="optimizer")
+            state.save_to_json(unfinished / STATE)
+            write_manifest(
+                unfinished, {"step": state.global_step, "best": best, "about": {}, "number": state.global_step}
+            )
+            remove_checkpoint(folder)
+            unfinished.rename(folder)
         flush_folder(folder.parent)
 
 
