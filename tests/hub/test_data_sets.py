@@ -6,6 +6,8 @@ import gzip
 import hashlib
 import importlib
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,26 @@ def test_an_interrupted_download_goes_on(served: HubServer, tmp_path: Path) -> N
     (partial.parent / "rows.tsv.gz").unlink()
     fetch_data_set("mine", tmp_path / "data")
     assert not partial.exists()
+
+
+def test_a_download_that_fills_the_disk_goes_on(
+    served: HubServer, small_disk: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"".join(b"text number %d;joy\n" % number for number in range(100_000))
+    served.repository.files["rows.txt"] = content
+    mine = data_sets.find_downloadable("mine")
+    file = replace(mine.files["rows.tsv.gz"], size=len(content))
+    monkeypatch.setattr(data_sets, "catalogue", lambda: {"mine": replace(mine, files={"rows.tsv.gz": file})})
+    disk = small_disk("1m")
+    with pytest.raises(DataError, match=r"download: the download cannot be written: No space left .* is kept, and the"):
+        fetch_data_set("mine", disk)
+    (partial,) = (disk / "mine").glob(".*.download")
+    assert content.startswith(partial.read_bytes()) and 500_000 < partial.stat().st_size <= 1 << 20
+    served.repository.requests.clear()
+    small_disk("9m")
+    made = fetch_data_set("mine", disk) / "rows.tsv.gz"
+    assert gzip.decompress(made.read_bytes()) == b"text;label\n" + content
+    assert not partial.exists() and len(served.repository.requests) == 1
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import random
 import socket
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ import pytest
 from glassformer.errors import DataError, WeightsError
 from glassformer.hub import resolve
 from glassformer.hub.find import missing_files, model_files
+from tests.files.test_full_disk import full_disk
 from tests.hub.hub_server import COMMIT, Fault, HubServer, Repository, Serve
 
 
@@ -125,6 +127,37 @@ def test_no_fault_of_the_network_puts_a_wrong_file_in_the_cache(serve: Serve, tm
         assert not wrong_files(cache)
         assert sum(request.startswith("GET") and "safetensors" in request for request in served.requests) <= 14
     assert min(outcomes.values()) > 5
+
+
+@pytest.mark.parametrize("states_sizes", [True, False])
+@pytest.mark.filterwarnings("ignore:Not enough free disk space")
+def test_a_full_disk_is_named_and_whole_files_stay(
+    serve: Serve, small_disk: Callable[[str], Path], states_sizes: bool
+) -> None:
+    server = serve(repository(**{"model.safetensors": weights(0, 3_000_000)}))
+    server.repository.states_sizes = states_sizes
+    cache = small_disk("2m")
+    with pytest.raises(DataError) as caught:
+        fetch(server, cache)
+    reason = "does not fit: the download takes 3,000,108 bytes" if states_sizes else "cannot be written: No space left"
+    assert f"org/name: model.safetensors {reason}" in str(caught.value)
+    assert "no space left" in str(caught.value).lower() and f"the cache is {cache}: free disk" in str(caught.value)
+    if states_sizes:
+        assert len(server.repository.requests) == 1, "nothing is downloaded that does not fit"
+    server.repository.requests.clear()
+    small_disk("9m")
+    folder = fetch(server, cache)
+    assert (folder / "model.safetensors").read_bytes() == server.repository.files["model.safetensors"]
+    asked = [request for request in server.repository.requests if request.startswith("GET /org/")]
+    assert states_sizes or [Path(request).name for request in asked] == ["model.safetensors"]
+
+
+def test_a_disk_that_fills_meanwhile_is_named(serve: Serve, tmp_path: Path) -> None:
+    server = serve(repository())
+    with full_disk(), pytest.raises(DataError, match=r"org/name: model\.safetensors cannot be written: File too large"):
+        fetch(server, tmp_path)
+    assert not wrong_files(tmp_path)
+    assert fetch(server, tmp_path).is_dir()
 
 
 def test_a_stalled_download_ends_in_a_clear_error(serve: Serve, tmp_path: Path) -> None:

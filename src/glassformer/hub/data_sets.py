@@ -256,7 +256,7 @@ def _receive(response: Any, partial: Path, *, resumed: bool) -> None:
     length = response.headers.get("Content-Length", "")
     name = os.path.basename(response.url.path)
     with (
-        disk_errors(partial, DataError, "the download"),
+        disk_errors(partial, DataError, "the download", "what came is kept, and the same command resumes it"),
         open(append_handle(partial), "a+b") as stream,
         progress_bar(name, int(length) if length.isdigit() else None) as advance,
     ):

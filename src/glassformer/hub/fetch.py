@@ -18,12 +18,15 @@ Source: git, "Git Objects" (blob = SHA-1 of `blob <bytes>\\0` and the content); 
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import json
 import os
+import re
 import secrets
-from collections.abc import Callable, Iterable
+import shutil
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,15 +139,20 @@ def _download(request: HubRequest) -> tuple[Path, list[str]]:
     """List the repository, select its files, and download those that are not in the cache.
 
     Returns: the snapshot, and the names of the selected files.
+    Raises: DataError: no model, no connection, no space.
     """
     from huggingface_hub import HfApi, snapshot_download
 
+    commit, wanted = None, dict[str, int]()
     try:
         api = HfApi(endpoint=request.endpoint, token=request.token)
-        siblings = api.model_info(request.name, revision=request.revision).siblings
-        names = [sibling.rfilename for sibling in siblings or []]
+        info = api.model_info(request.name, revision=request.revision, files_metadata=True)
+        sizes = {sibling.rfilename: sibling.size or 0 for sibling in info.siblings or []}
+        names = list(sizes)
         selected = model_files(names, allow_pickle=request.allow_pickle)
         _require_weights(request, names)
+        commit, wanted = info.sha, {name: sizes[name] for name in selected}
+        _check_space(request, _missing(request, commit, wanted))
         folder = snapshot_download(
             request.name,
             revision=request.revision,
@@ -157,8 +165,60 @@ def _download(request: HubRequest) -> tuple[Path, list[str]]:
         raise
     # The client documents no set of errors: its own, its transport's, the system's.
     except Exception as problem:
+        if (reason := _disk_reason(problem)) is not None:
+            name = next(iter(_missing(request, commit, wanted)), "the download")
+            raise _disk_error(request, f"{name} cannot be written: {reason}") from problem
         raise _hub_error(request, problem) from problem
     return Path(folder), selected
+
+
+def _missing(request: HubRequest, commit: str | None, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Of the files of a snapshot, those that are not in the cache, with their sizes; the largest first."""
+    from huggingface_hub import try_to_load_from_cache
+
+    def is_cached(name: str) -> bool:
+        path = try_to_load_from_cache(request.name, name, cache_dir=request.cache_folder, revision=commit)
+        return isinstance(path, str) and Path(path).is_file()
+
+    return {name: sizes[name] for name in sorted(sizes, key=lambda name: -sizes[name]) if not is_cached(name)}
+
+
+def _check_space(request: HubRequest, missing: Mapping[str, int]) -> None:
+    """Check before a download that it fits: the client drops what it has of a file that does not."""
+    folder, needed = _cache_folder(request), sum(missing.values())
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    free = shutil.disk_usage(existing).free
+    if needed > free:
+        raise _disk_error(
+            request,
+            f"{next(iter(missing))} does not fit: the download takes {needed:,} bytes, {free:,} are free "
+            "(no space left)",
+        )
+
+
+def _disk_error(request: HubRequest, what: str) -> DataError:
+    return DataError(
+        f"{request.name}: {what}; the cache is {_cache_folder(request)}: free disk space, or name another one "
+        "(HF_HOME); whole files in it are kept, and fetched no second time"
+    )
+
+
+def _cache_folder(request: HubRequest) -> Path:
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE) if request.cache_folder is None else request.cache_folder
+
+
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG}
+
+
+def _disk_reason(problem: BaseException) -> str | None:
+    """What the disk refused, where a download failed of that; None = of something else."""
+    number = problem.errno if isinstance(problem, OSError) else None
+    # The client's second transport is a library in Rust, whose errors are texts.
+    if number is None and (stated := re.search(r"\(os error (\d{1,3})\)", str(problem))):
+        number = int(stated[1])
+    return os.strerror(number) if number in DISK_ERRORS else None
 
 
 def _require_weights(request: HubRequest, names: list[str]) -> None:
