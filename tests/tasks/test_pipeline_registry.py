@@ -26,6 +26,7 @@ def test_one_function_under_two_names() -> None:
         "zero-shot-classification",
         "document-question-answering",
         "table-question-answering",
+        "passage-reading",
     }
     looking = {"image-classification", "image-feature-extraction", "zero-shot-image-classification"}
     listening = {"audio-classification", "automatic-speech-recognition", "pedals"}

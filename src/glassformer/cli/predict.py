@@ -153,6 +153,8 @@ def predict(
 
     [cyan]glassformer predict table-question-answering MODEL 'which city had the games in 1900?' games.csv[/]
 
+    [cyan]glassformer predict passage-reading MODEL 'Who wrote Emma?' passages.json[/]
+
     [cyan]glassformer predict summarise MODEL articles.csv --column text=body --output summaries.jsonl[/]
 
     [cyan]glassformer predict translation_en_to_de MODEL - --beams 4 < english.txt > german.txt[/]

@@ -75,6 +75,7 @@ class Output(Mapping[str, Any]):
     logits: Tensor | None = None  # [B, T, V], or [B, labels]
     start_logits: Tensor | None = None  # [B, T]
     end_logits: Tensor | None = None  # [B, T]
+    relevance_logits: Tensor | None = None  # [B], how well a passage answers its question
     prediction_logits: Tensor | None = None  # [B, T, V]
     seq_relationship_logits: Tensor | None = None  # [B, 2]
     sop_logits: Tensor | None = None  # [B, 2], sentence order

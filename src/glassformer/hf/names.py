@@ -37,6 +37,11 @@ KINDS: dict[str, Any] = {
 
 REFUSED = {
     **dict.fromkeys(
+        ("DPRReaderTokenizer", "DPRReaderTokenizerFast"),
+        "{} is not there: glassformer.pipeline('passage-reading', model) takes question= and passages=, each with its "
+        "title and text, and gives the spans that decode_best_spans gives",
+    ),
+    **dict.fromkeys(
         ("EncoderDecoderModel", "VisionEncoderDecoderModel", "SpeechEncoderDecoderModel"),
         "{} is not there: an encoder-decoder is one network with a checkpoint of its own: AutoModelForSeq2SeqLM of a "
         "BART or T5 (Whisper for speech); two models of which one reads the states of the other are a network of your "

@@ -65,6 +65,7 @@ AXES = {
     "logits_aggregation": "BO",
     "start_logits": "BT",
     "end_logits": "BT",
+    "relevance_logits": "B",
     "quantizer.codes": "BTQ",
     "quantizer.latents": "BTL",
     "audio_values": "BP",

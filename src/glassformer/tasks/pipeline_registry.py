@@ -30,6 +30,7 @@ from glassformer.tasks.media import (
     SpeechRecognition,
     ZeroShotImageClassification,
 )
+from glassformer.tasks.passages import PassageReading
 from glassformer.tasks.pedals.pipeline import PedalNames
 from glassformer.tasks.pipelines import FeatureExtraction, Pipeline
 from glassformer.tasks.question_answering import QuestionAnswering
@@ -51,6 +52,7 @@ PIPELINES: dict[str, type[Pipeline]] = {
     "zero-shot-classification": ZeroShotClassification,
     "document-question-answering": DocumentQuestionAnswering,
     "table-question-answering": TableQuestionAnswering,
+    "passage-reading": PassageReading,
     "image-classification": ImageClassification,
     "image-feature-extraction": ImageFeatureExtraction,
     "zero-shot-image-classification": ZeroShotImageClassification,
@@ -75,6 +77,7 @@ EXAMPLES = {
     "zero-shot-classification": "facebook/bart-large-mnli",
     "document-question-answering": "impira/layoutlm-document-qa",
     "table-question-answering": "google/tapas-base-finetuned-wtq",
+    "passage-reading": "facebook/dpr-reader-single-nq-base",
     "image-classification": "google/vit-base-patch16-224",
     "image-feature-extraction": "google/vit-base-patch16-224",
     "zero-shot-image-classification": "openai/clip-vit-base-patch32",
@@ -98,7 +101,7 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
             "fill-mask", "text-classification", "token-classification", "question-answering",
             "zero-shot-classification", "feature-extraction", "document-question-answering", "table-question-answering",
             "image-classification", "image-feature-extraction", "zero-shot-image-classification",
-            "audio-classification", "automatic-speech-recognition", "pedals"; or a short verb: "generate",
+            "passage-reading", "audio-classification", "automatic-speech-recognition", "pedals"; or a verb: "generate",
             "summarise", "translate", "fill", "classify", "tag", "answer", "features".
         model: a folder, a name on the Hub, or a model that was loaded for this task.
         options: of `load` where a name is given (`device`, `dtype`, `revision`, …); the others hold for all calls, such

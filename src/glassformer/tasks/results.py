@@ -186,6 +186,24 @@ class PageAnswer(ExtractedAnswer):
 
 
 @dataclass(eq=False)
+class SpanAnswer(Result):
+    """Of "passage-reading".
+
+    score: start and end logit together, which rank the spans of a passage · relevance: logit, which ranks the passages
+    passage: its number · start_index, end_index: first and last token, of the question, title and passage together
+    """
+
+    ANSWER = "answer"
+
+    answer: str
+    score: float
+    relevance: float
+    passage: int
+    start_index: int
+    end_index: int
+
+
+@dataclass(eq=False)
 class TableAnswer(Result):
     """Of "table-question-answering".
 

@@ -181,8 +181,8 @@ def _read_max_length(config: Mapping[str, Any], path: Path) -> int | None:
 
 
 def bert_alias(family: str) -> str:
-    """The family under its own name; DPR's encoders are BERTs, and so are their tokenizers."""
-    return "bert" if family in ("dpr", "dprcontextencoder", "dprquestionencoder") else family
+    """The family under its own name; DPR's encoders and its reader are BERTs, and so are their tokenizers."""
+    return "bert" if family in ("dpr", "dprcontextencoder", "dprquestionencoder", "dprreader") else family
 
 
 def normalized_name(name: str) -> str:
