@@ -225,6 +225,70 @@ def test_tools_documents_parts_and_more(tmp_path: Path) -> None:
     assert read(folder).apply_chat_template(chat, **going_on).endswith("éSo ")
 
 
+# ------------------------------------------------------------------------------------------- the assistant's tokens
+
+MARKED = """{{- bos_token }}{%- for message in messages %}
+    {{- '[' + message.role + ']\\n' }}
+    {%- if message.role == 'assistant' %}
+        {%- generation %}{{- message.content + eos_token }}{%- endgeneration %}
+    {%- else %}{{- message.content }}{%- endif %}
+{%- endfor %}"""
+BOTH = [CHAT, [*CHAT, {"role": "assistant", "content": "Weil é 🍌, <s>"}]]
+
+
+@pytest.mark.parametrize("chat", [CHAT, CHAT[:1], *BOTH, BOTH], ids=range(5))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"padding": True, "return_tensors": "pt"},
+        {"truncation": True, "max_length": 60},
+        {"add_generation_prompt": True},
+    ],
+    ids=str,
+)
+def test_masks_of_the_assistants_tokens(tmp_path: Path, chat: Any, options: dict[str, Any]) -> None:
+    folder = make(tmp_path, MARKED)
+    ours, theirs = read(folder), theirs_of(folder)
+    theirs.pad_token = ours.pad_token = "<unk>"
+    mine = ours.apply_chat_template(chat, return_assistant_tokens_mask=True, **options)
+    expected = theirs.apply_chat_template(chat, return_assistant_tokens_mask=True, **options)
+    for name in ("input_ids", "assistant_masks"):
+        value = expected[name]
+        assert type(mine[name]) is type(value) and (
+            mine[name] == value if type(value) is list else mine[name].equal(value)
+        )
+
+
+def test_masks_of_blocks_in_macros_and_captures(tmp_path: Path) -> None:
+    """Where the reference counts from the macro's own beginning."""
+    source = (
+        "{% macro answer(m) %}<{% generation %}{{ m.content }}{% endgeneration %}>{% endmacro %}"
+        "{% set kept %}{% generation %}kept{% endgeneration %}{% endset %}"
+        "ab{{ answer(messages[0]) }}cd{{ kept }}"
+    )
+    tokenizer = read(make(tmp_path, source))
+    chat = [{"role": "user", "content": "xyz"}]
+    encoding = tokenizer.apply_chat_template(chat, return_assistant_tokens_mask=True)
+    assert tokenizer.apply_chat_template(chat, tokenize=False) == "ab<xyz>cdkept"
+    assert encoding["assistant_masks"] == [0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1]
+    for broken, message in (
+        ("{% set s %}{% generation %} x {% endgeneration %}{% endset %}{{ s | trim }}", "another text with marks"),
+        ("{% for m in messages %}{% generation %}{% continue %}{% endgeneration %}{% endfor %}", "before its end"),
+    ):
+        with pytest.raises(DataError, match=message):
+            tokenizer.apply_chat_template(chat, chat_template=broken, return_assistant_tokens_mask=True)
+    assert tokenizer.apply_chat_template(chat, return_assistant_tokens_mask=True, chat_template="a")[
+        "assistant_masks"
+    ] == [0]
+
+
+def test_variables_replace_special_tokens(tmp_path: Path) -> None:
+    folder = make(tmp_path, "{{ bos_token }}{{ eos_token }}")
+    options = {"bos_token": "<!>", "tokenize": False}
+    assert read(folder).apply_chat_template(CHAT, **options) == theirs_of(folder).apply_chat_template(CHAT, **options)
+
+
 # ---------------------------------------------------------------------------------------------- where templates are
 
 
@@ -275,6 +339,21 @@ def test_saved_as_it_was(tmp_path: Path) -> None:
     assert not list((tmp_path / "copy").rglob("*.jinja"))
     saved = json.loads((tmp_path / "copy" / "tokenizer_config.json").read_text("utf-8"))
     assert saved["chat_template"] == source == read(tmp_path / "copy").chat_template
+
+
+@pytest.mark.parametrize("template", ["a{{ 1 }}", {"default": "a", "rag": "b"}, {"rag": "b"}], ids=str)
+def test_templates_in_the_config(tmp_path: Path, template: Any) -> None:
+    tokenizer = read(make(tmp_path / "first", "older"))
+    tokenizer.chat_template = template
+    tokenizer.save_pretrained(tmp_path / "saved", save_jinja_files=False)
+    assert not list((tmp_path / "saved").rglob("*.jinja"))
+    assert read(tmp_path / "saved").chat_template == theirs_of(tmp_path / "saved").chat_template == template
+    tokenizer.save_pretrained(tmp_path / "saved")
+    assert "chat_template" not in json.loads((tmp_path / "saved/tokenizer_config.json").read_text("utf-8"))
+    assert read(tmp_path / "saved").chat_template == theirs_of(tmp_path / "saved").chat_template == template
+    tokenizer.chat_template = None
+    tokenizer.save_pretrained(tmp_path / "saved")
+    assert read(tmp_path / "saved").chat_template is theirs_of(tmp_path / "saved").chat_template is None
 
 
 # ------------------------------------------------------------------------------------------------------------ bad ones

@@ -15,7 +15,7 @@ import tokenizers
 import torch
 from tokenizers import decoders
 
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError
 from glassformer.text import Tokenizer
 from glassformer.text.surface import INSTEAD
 
@@ -254,7 +254,11 @@ REFUSED: list[tuple[Callable[[Tokenizer], Any], type[Exception], str]] = [
     (lambda t: t.pad({"input_ids": [[1]]}, padding="all"), ConfigError, "padding='all' is not known"),
     (lambda t: t.decode([999999]), DataError, "far beyond the vocabulary of 28 tokens"),
     (lambda t: t.batch_decode(5), DataError, "ids"),
-    (lambda t: t.apply_chat_template(CHAT, return_assistant_tokens_mask=True), UnsupportedError, "is not computed"),
+    (
+        lambda t: t.apply_chat_template(CHAT, return_assistant_tokens_mask=True, tokenize=False),
+        ConfigError,
+        "leave out continue_final_message, tokenize=False",
+    ),
     (lambda t: t.from_pretrained("bert-base-uncased"), DataError, "is no folder; a model of the Hub"),
     (lambda t: t.from_pretrained(".", do_lower_case=False), ConfigError, "takes no 'do_lower_case'"),
 ]

@@ -7,8 +7,10 @@ A template is untrusted code: it runs in a child process (`sandbox.py`), with li
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
 
 from glassformer.errors import DataError, nearest
@@ -33,6 +35,11 @@ CONTINUATION_MARK = "\ue000end of what is continued\ue000"
 def is_chat(value: Any) -> bool:
     """Whether this is a conversation: a list of messages (mappings)."""
     return isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], Mapping)
+
+
+def are_several(conversation: Any) -> bool:
+    """Whether these are conversations, a list of lists, and not a single one."""
+    return isinstance(conversation, (list, tuple)) and isinstance(next(iter(conversation), None), (list, tuple))
 
 
 def ends_with_assistant(chat: Chat) -> bool:
@@ -70,27 +77,46 @@ def render(
     Raises: DataError: messages of the wrong shape; a template with a syntax error, one that rejects these messages,
         fails on them, violates the sandbox, or takes too much time or memory.
     """
-    if not isinstance(source, str):
-        raise DataError(f"a chat template is a text, got {type(source).__name__}: {source!r:.60}")
-    if len(source) > MAX_TEMPLATE_LENGTH:
-        raise DataError(f"the chat template has {len(source)} characters; at most {MAX_TEMPLATE_LENGTH} are allowed")
-    messages = _checked_messages(chat)
+    values = _values(source, chat, {**special_tokens, **(variables or {})}, add_generation_prompt)
+    messages = values["messages"]
     if continue_final_message:
         if add_generation_prompt:
             raise DataError(
                 "add_generation_prompt begins a new message, continue_final_message continues the last; choose one"
             )
         messages[-1]["content"] = _mark_end(messages[-1].get("content"))
-    values = {"tools": None, "documents": None, **(variables or {})}
-    values = {name: _json_copy(value, name) for name, value in values.items()}
-    values |= {**special_tokens, "messages": messages, "add_generation_prompt": add_generation_prompt}
-    text = _rendered(source, values)
+    text = _rendered({"source": source, "variables": values})
     return _cut_at_mark(text, messages[-1]) if continue_final_message else text
+
+
+def render_spans(
+    source: str,
+    chat: Chat,
+    *,
+    special_tokens: Mapping[str, str],
+    add_generation_prompt: bool = False,
+    variables: Mapping[str, Any] | None = None,
+) -> tuple[str, list[tuple[int, int]]]:
+    """The text of a conversation, and what its {% generation %} blocks wrote: (start, end) in characters, in order.
+
+    Raises: DataError: as `render`; blocks in what the template measures or trims, so that their places are not known.
+    """
+    values = _values(source, chat, {**special_tokens, **(variables or {})}, add_generation_prompt)
+    request = {"source": source, "variables": values}
+    key = token_hex(16)  # no message can have guessed it
+    marks = [f"<{key}>", f"</{key}>"]
+    text, spans = _without_marks(_rendered({**request, "marks": marks}), marks)
+    if text != _rendered(request):
+        raise DataError(
+            "the chat template writes another text with marks around its {% generation %} blocks, so the assistant's "
+            "part is not known; write what the blocks hold without filters around them"
+        )
+    return text, spans
 
 
 def render_all(source: str, conversation: Chat | Sequence[Chat], **options: Any) -> str | list[str]:
     """Render one conversation, or each of several; source, options, Raises: as `render`."""
-    if isinstance(conversation, (list, tuple)) and isinstance(next(iter(conversation), None), (list, tuple)):
+    if are_several(conversation):
         return [render(source, chat, **options) for chat in cast("Sequence[Chat]", conversation)]
     return render(source, cast("Chat", conversation), **options)
 
@@ -102,12 +128,23 @@ def _worker() -> Worker:
     return worker()
 
 
-def _rendered(source: str, values: dict[str, Any]) -> str:
+def _values(source: str, chat: Chat, variables: Mapping[str, Any], add_generation_prompt: bool) -> dict[str, Any]:
+    """What a template reads; `source`, `chat`, Raises: as `render`."""
+    if not isinstance(source, str):
+        raise DataError(f"a chat template is a text, got {type(source).__name__}: {source!r:.60}")
+    if len(source) > MAX_TEMPLATE_LENGTH:
+        raise DataError(f"the chat template has {len(source)} characters; at most {MAX_TEMPLATE_LENGTH} are allowed")
+    values = {"tools": None, "documents": None, **variables}
+    values = {name: _json_copy(value, name) for name, value in values.items()}
+    return values | {"messages": _checked_messages(chat), "add_generation_prompt": add_generation_prompt}
+
+
+def _rendered(request: dict[str, Any]) -> str:
     """The template's result, from the child process that is kept for templates."""
     from glassformer.files.child import ChildFailure
 
     try:
-        answer: dict[str, str] = _worker().ask({"source": source, "variables": values})
+        answer: dict[str, str] = _worker().ask(request)
     except ChildFailure as failure:
         raise DataError(f"the chat template was stopped: {failure}") from failure
     except (ValueError, RecursionError) as problem:  # a number of too many digits
@@ -115,6 +152,25 @@ def _rendered(source: str, values: dict[str, Any]) -> str:
     if "error" in answer:
         raise DataError(f"the chat template {answer['error']}")
     return answer["text"]
+
+
+def _without_marks(text: str, marks: list[str]) -> tuple[str, list[tuple[int, int]]]:
+    """The text without the marks, and the characters that were between them; of nested blocks the outermost."""
+    opening, closing = marks
+    parts, spans, length, depth, start = [], [], 0, 0, 0
+    for part in re.split(f"({re.escape(opening)}|{re.escape(closing)})", text):
+        if part == opening:
+            start = length if depth == 0 else start
+            depth += 1
+        elif part == closing:
+            depth -= 1
+            spans += [(start, length)] if depth == 0 else []
+        else:
+            parts.append(part)
+            length += len(part)
+    if depth:
+        raise DataError("the chat template leaves a {% generation %} block before its end, by break or continue")
+    return "".join(parts), spans
 
 
 def _checked_messages(chat: Chat) -> list[dict[str, Any]]:

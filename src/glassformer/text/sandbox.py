@@ -44,7 +44,10 @@ def worker(
 
 
 def main(seconds: str, memory_bytes: str, output_chars: str) -> None:
-    """Entry point of the child: enter the sandbox and answer {"source", "variables"} with {"text"} or {"error"}."""
+    """Entry point of the child: enter the sandbox and answer {"source", "variables"} with {"text"} or {"error"}.
+
+    "marks": [opening, closing] writes these texts around what {% generation %} blocks write.
+    """
     for source in WARM_UP:
         _rendered({"source": source, "variables": {"x": ["é"]}}, 99)
     child.enter_sandbox(memory_bytes=int(memory_bytes), reads=False)
@@ -55,6 +58,7 @@ def _rendered(request: dict[str, Any], max_chars: int) -> dict[str, str]:
     """The rendered text, or what is wrong, as the end of a sentence about the template."""
     remedy = "give another template: chat_template=…"
     try:
+        _environment().marks = tuple(request.get("marks", ("", "")))
         text = _compiled_template(request["source"]).render(request["variables"])
         if len(text) <= max_chars:
             return {"text": text}
@@ -85,13 +89,23 @@ def _environment() -> Sandbox:
 
 
 class GenerationTag(Extension):
-    """{% generation %} … {% endgeneration %} marks the assistant's output; its content is rendered unchanged."""
+    """{% generation %} … {% endgeneration %} marks the assistant's output; its content is rendered unchanged.
+
+    The marks of the environment are written around it where they are asked for (`main`).
+    """
 
     tags = {"generation"}  # noqa: RUF012 (so Jinja declares it)
 
     def parse(self, parser: Parser) -> nodes.Node:
         line = next(parser.stream).lineno
-        return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        first, last = (nodes.Output([self.call_method("mark", [nodes.Const(i)])], lineno=line) for i in (0, 1))
+        return nodes.Scope([first, *body, last], lineno=line)
+
+    def mark(self, index: int) -> str:
+        """The opening mark (0) or the closing one (1)."""
+        text: str = self.environment.marks[index]  # type: ignore[attr-defined] # of `Sandbox`
+        return text
 
 
 class SandboxNamespace(Namespace):
@@ -110,7 +124,9 @@ class SandboxNamespace(Namespace):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """The Jinja environment of chat templates: immutable and sandboxed."""
+    """The Jinja environment of chat templates: immutable and sandboxed; `marks` are those of `GenerationTag`."""
+
+    marks: tuple[str, str] = ("", "")
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, LoopControlExtension])

@@ -301,6 +301,12 @@ class ChatTemplates:
             "prompt as one text, or give a template: chat_template=…"
         )
 
+    def in_config(self) -> str | list[dict[str, str]]:
+        """As tokenizer_config.json holds them: the source of a single one, or a list with their names."""
+        if list(self.sources) == ["default"]:
+            return self.sources["default"]
+        return [{"name": name, "template": source} for name, source in self.sources.items()]
+
     def save(self, folder: Path) -> None:
         """Write the template files, and delete those of an earlier model."""
         sources = dict(self.sources) if self.in_files else {}

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError
-from glassformer.text.chat import Chat, render_all
+from glassformer.text.chat import Chat, are_several, render_all, render_spans
 from glassformer.text.encode import check_choice, check_int, padded_length
 from glassformer.text.encoding import Encoding, to_array
 from glassformer.text.engine import guarded
@@ -40,7 +40,6 @@ INSTEAD = {
 """Names of the reference library without a counterpart → what to write."""
 
 NO_TEMPLATE_VARIABLES = {
-    "return_assistant_tokens_mask": "which tokens are the assistant's is not computed; mark them by their offsets",
     "sanitize_control_tokens": "encode the messages' texts yourself, with special_tokens_as_text=True",
     "tokenizer_kwargs": "give padding, truncation, max_length and return_tensors themselves",
 }
@@ -100,7 +99,7 @@ class TokenizerSurface(TokenizerVocabulary):
 
         def __call__(self, *args: Any, **kwargs: Any) -> Encoding: ...
         def decode(self, *args: Any, **kwargs: Any) -> Any: ...
-        def save(self, folder: Path | str) -> None: ...
+        def save(self, folder: Path | str, *, template_files: bool | None = None) -> None: ...
         @classmethod
         def from_folder(cls, folder: Path | str) -> Self: ...
 
@@ -153,7 +152,7 @@ class TokenizerSurface(TokenizerVocabulary):
         return cls.from_folder(folder)
 
     def save_pretrained(self, folder: Path | str, **options: Any) -> tuple[str, ...]:
-        """Write the tokenizer's files, as `save` does; options that would write them otherwise are refused.
+        """Write the tokenizer's files, as `save` does; `save_jinja_files` is its `template_files`.
 
         Returns: their paths. Raises: UnsupportedError: `filename_prefix`, `push_to_hub`. UnknownOptionError: another.
         """
@@ -163,7 +162,7 @@ class TokenizerSurface(TokenizerVocabulary):
             if value and name in ("filename_prefix", "push_to_hub"):
                 instead = "rename the files" if name == "filename_prefix" else INSTEAD["push_to_hub"]
                 raise UnsupportedError(f"save_pretrained(…) of a tokenizer takes no {name}: {instead}")
-        self.save(folder)
+        self.save(folder, template_files=options.get("save_jinja_files"))
         names = ("tokenizer_config.json", TEMPLATE_FILE, "tokenizer.json")
         return tuple(str(path) for name in names if (path := Path(folder, name)).is_file())
 
@@ -276,6 +275,7 @@ class TokenizerSurface(TokenizerVocabulary):
         max_length: int | None = None,
         return_tensors: str | None = None,
         return_dict: bool = True,
+        return_assistant_tokens_mask: bool = False,
         **variables: Any,
     ) -> Any:
         """Render a conversation, or several, with the chat template, and encode the text.
@@ -290,25 +290,56 @@ class TokenizerSurface(TokenizerVocabulary):
             add_generation_prompt, continue_final_message: end with the beginning of an assistant's message, or
                 within the last message, so that it is continued.
             tokenize: False gives the text · return_dict: False gives the ids alone · the others: as in a call.
+            return_assistant_tokens_mask: `assistant_masks` too: 1 where a {% generation %} block wrote the token.
             tools, documents, variables: of the template, in JSON's types, such as `enable_thinking=False`; tools may be
                 Python functions.
         Returns: an `Encoding`; for one conversation without tensors, of flat lists.
         Raises: DataError: messages of the wrong shape, no template, or one that fails.
         """
         _refuse_options(variables)
-        text = render_all(
-            self._chat_templates.choose(chat_template, tools=tools is not None),
-            conversation,
-            special_tokens={f"{role}_token": token for role, token in self.special_tokens.items()},
-            add_generation_prompt=add_generation_prompt,
-            continue_final_message=continue_final_message,
-            variables={"tools": _schemas(tools), "documents": documents, **variables},
-        )
+        if return_assistant_tokens_mask and (continue_final_message or not (tokenize and return_dict)):
+            raise ConfigError(
+                "return_assistant_tokens_mask is for whole conversations as an Encoding: leave out "
+                "continue_final_message, tokenize=False and return_dict=False"
+            )
+        source = self._chat_templates.choose(chat_template, tools=tools is not None)
+        options: dict[str, Any] = {
+            "special_tokens": {f"{role}_token": token for role, token in self.special_tokens.items()},
+            "add_generation_prompt": add_generation_prompt,
+            "variables": {"tools": _schemas(tools), "documents": documents, **variables},
+        }
+        lengths = {"padding": padding, "padding_side": padding_side, "truncation": truncation, "max_length": max_length}
+        if return_assistant_tokens_mask:
+            return self._with_assistant_masks(source, conversation, return_tensors, options, lengths)
+        text = render_all(source, conversation, continue_final_message=continue_final_message, **options)
         if not tokenize:
             return text
-        lengths = {"padding": padding, "padding_side": padding_side, "truncation": truncation, "max_length": max_length}
         encoding = self(text, add_special_tokens=False, return_tensors=return_tensors, **lengths)
         return encoding if return_dict else encoding["input_ids"]
+
+    def _with_assistant_masks(
+        self,
+        source: str,
+        conversation: Any,
+        tensors: str | None,
+        options: Mapping[str, Any],
+        lengths: Mapping[str, Any],
+    ) -> Encoding:
+        """The encoding of conversations with `assistant_masks`; a token that holds both sides of an edge counts."""
+        single = not are_several(conversation)
+        rendered = [render_spans(source, chat, **options) for chat in ([conversation] if single else conversation)]
+        texts = [text for text, _ in rendered]
+        encoding = self(texts[0] if single else texts, add_special_tokens=False, return_tensors=tensors, **lengths)
+        masks = [
+            [
+                int(text is not None and any(start < right and left < max(end, start + 1) for left, right in spans))
+                for (start, end), text in zip(encoding.offsets(row), encoding.sequence_ids(row), strict=True)
+            ]
+            for row, (_, spans) in enumerate(rendered)
+        ]
+        flat = single and tensors is None
+        encoding["assistant_masks"] = masks[0] if flat else to_array(masks, tensors) if tensors else masks
+        return encoding
 
     @property
     def chat_template(self) -> str | dict[str, str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -297,12 +298,17 @@ class Tokenizer(TokenizerSurface):
 
     # ── saving ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def save(self, folder: Path | str) -> None:
+    def save(self, folder: Path | str, *, template_files: bool | None = None) -> None:
         """Write tokenizer.json, its config and chat templates, as the reference does; delete an earlier model's.
 
+        Args:
+            template_files: chat templates in files of their own (True) or in the config (False); None: as they were.
         Raises: DataError: the folder cannot be written.
         """
         folder = Path(folder)
+        templates = self._chat_templates
+        if template_files is not None:
+            templates = replace(templates, in_files=template_files)
         roles = {f"{role}_token": token for role, token in self._roles.items()}
         config = {
             **self._settings.config,
@@ -314,11 +320,14 @@ class Tokenizer(TokenizerSurface):
         }
         if self.model_max_length is not None:
             config["model_max_length"] = self.model_max_length
+        config.pop("chat_template", None)
+        if templates.sources and not templates.in_files:
+            config["chat_template"] = templates.in_config()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.save_engine(folder)
             write_text(folder / "tokenizer_config.json", json.dumps(config, indent=2, ensure_ascii=False) + "\n")
             (folder / "special_tokens_map.json").unlink(missing_ok=True)  # of a release before 5; the config has it all
-            self._chat_templates.save(folder)
+            templates.save(folder)
         except OSError as error:
             raise DataError(f"the tokenizer cannot be written to {folder}: {error.strerror or error}") from error
