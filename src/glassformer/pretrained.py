@@ -12,11 +12,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
+from torch import nn
 
 from glassformer.compression.adapted_module import AdaptedModule
 from glassformer.compression.base_model import find_base_model
 from glassformer.core import processor
 from glassformer.core.heads import Head
+from glassformer.core.init import zero_padding
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
 from glassformer.errors import ConfigError, GlassformerError, MissingPartError, WeightsError
 from glassformer.files import read_json_object
@@ -162,8 +164,13 @@ class PretrainedModel(AdaptedModule):
         to_device = device_of(device)
         model, _ = cls._build(config, task, head, to_device, tokenizer=tokenizer, given=config)
         if to_device.type != "meta":
-            model.family.initialise(model.network, model.spec)
+            model._initialise(model.network)
         return model
+
+    def _initialise(self, module: nn.Module) -> None:
+        """Random weights for a new network, or for a part of one that no file holds."""
+        self.family.initialise(module, self.spec)
+        zero_padding(module)
 
     @classmethod
     def _build(
@@ -227,7 +234,7 @@ class PretrainedModel(AdaptedModule):
                 strict=strict,
                 may_be_new=lambda name: name.startswith("head.") and new_head,
                 reinitialised=lambda name: other_labels and is_label_head(name),
-                initialise=lambda module: self.family.initialise(module, self.spec),
+                initialise=self._initialise,
             )
             self.carried = carried_tensors(checkpoint, names)
         self.report.warnings += unused_keys

@@ -43,7 +43,6 @@ class Row:
     moved_by_padding: which keys a token sees depends on where padding stands, ours and theirs
     pools_padding: architectures whose reference counts padding too, in a mean, or in the softmax over positions where a
         window leaves padding without a key; they are compared without any
-    rows_untrained: the reference never trains the first position and the first segment
     untrained: parameters of ours that are loaded and saved, and have no gradient, of some head or of all
     """
 
@@ -66,7 +65,6 @@ class Row:
     probs_of: Callable[[Tensor], Tensor] = lambda shown: shown
     moved_by_padding: bool = False
     pools_padding: frozenset[str] = frozenset()
-    rows_untrained: bool = False
     untrained: frozenset[str] = frozenset({"head.constant.values"})
 
     def __post_init__(self) -> None:
@@ -511,7 +509,6 @@ ROWS = (
         towers=True,
         no_dropout={},
         reference_fuses=False,
-        rows_untrained=True,
         untrained=frozenset(  # of the last regions, which neither words nor answers read
             f"vision.crossed.1.{part}.{leaf}"
             for part in (

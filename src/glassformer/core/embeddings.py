@@ -24,6 +24,7 @@ class EmbeddingSpec(Spec):
     """Input embedding: tokens · `scale` + positions + `token_types` (how many; 0: none), then norm and dropout.
 
     projection: D, of the residual stream, where tables of `width` numbers are projected to it (None: they are as wide)
+    padding: the id of padding, whose row no gradient reaches by look-up; None, or beyond the table: there is none
     """
 
     vocabulary: Count
@@ -34,6 +35,7 @@ class EmbeddingSpec(Spec):
     dropout: Probability = 0.0
     scale: float = 1.0
     projection: Count | None = None
+    padding: NonNegativeInt | None = None
 
     def validate(self) -> None:
         check_widths(self, "the tokens", self.width, "norm")
@@ -77,7 +79,8 @@ class Embedding(Node):
     def __init__(self, spec: EmbeddingSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.tokens = nn.Embedding(spec.vocabulary, spec.width)
+        padding = spec.padding if spec.padding is not None and spec.padding < spec.vocabulary else None
+        self.tokens = nn.Embedding(spec.vocabulary, spec.width, padding)
         # The name is a weight name: saved optimizer states and adapters know it.
         self.segments = nn.Embedding(spec.token_types, spec.width) if spec.token_types else None
         self.positions = spec.positions.make(spec.width) if spec.positions else None
@@ -99,7 +102,7 @@ class Embedding(Node):
             self.check_length(ids, flow)
             x = x + self.positions(self.token_positions(ids, flow), x.dtype)
         if self.segments is not None:
-            x = x + (self.segments.weight[0] if token_types is None else self.segments(token_types))
+            x = x + (self.first_segment(self.segments) if token_types is None else self.segments(token_types))
         if extra is not None:
             x = x + extra
         x = self.norm_and_dropout(x)
@@ -134,6 +137,10 @@ class Embedding(Node):
         if past and flow.keep is not None and flow.keep.shape[1] == 1:
             past = flow.keep[:, 0, : flow.past].sum(-1, keepdim=True)
         return torch.where(text, counted - 1 + past, -1)
+
+    def first_segment(self, segments: nn.Embedding) -> Float[Tensor, " D"]:
+        """The vector of token type 0."""
+        return segments.weight[0]
 
     def scale(self, dtype: torch.dtype) -> float:
         """The factor of token embeddings of a dtype."""

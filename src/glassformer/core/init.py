@@ -34,6 +34,14 @@ def normal(network: nn.Module, std: float = 0.02) -> None:
 
 
 @torch.no_grad()
+def zero_padding(network: nn.Module) -> None:
+    """Zero the rows of padding, which are not trained, so that they stay zeros."""
+    for table in network.modules():
+        if isinstance(table, nn.Embedding) and table.padding_idx is not None:
+            table.weight[table.padding_idx] = 0
+
+
+@torch.no_grad()
 def sinusoidal_positions(network: nn.Module) -> None:
     """Initialize learned positions as sines and cosines, interleaved. Source: Vaswani et al. 2017, section 3.5."""
     for table in network.modules():

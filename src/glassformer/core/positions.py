@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class LearnedPositionsSpec(Spec):
     """Learned position embeddings: a table of `count` vectors; position p reads row p + `offset`.
 
-    padding: the token id that takes no position and reads the row before the first; None = every token takes one
+    padding: the token id that takes no position and reads the row before the first, which is not trained; None = every
+        token takes one
     """
 
     count: Count
@@ -102,7 +103,7 @@ class LearnedPositions(nn.Embedding):
     KIND = "learned"
 
     def __init__(self, spec: LearnedPositionsSpec, width: int) -> None:
-        super().__init__(spec.count + spec.offset, width)
+        super().__init__(spec.count + spec.offset, width, None if spec.padding is None else spec.offset - 1)
         self.offset = spec.offset
 
     def forward(self, positions: Int[Tensor, "B T"], dtype: torch.dtype | None = None) -> Float[Tensor, "B T D"]:

@@ -118,6 +118,14 @@ class ConfigReader:
         self.used.add(key)
         return None if value is None else self.integer(key, default=default, maximum=maximum)
 
+    def padding_id(self, key: str, *, default: int | None) -> int | None:
+        """The id of padding, `default` where the key is absent; None: null, or a number below 0, as in old configs."""
+        value = self.config.get(key, default)
+        self.used.add(key)
+        if value is None or (type(value) is int and value < 0):
+            return None
+        return self.integer(key, default=default, minimum=0, maximum=MAX_ROWS)
+
     def number(self, *keys: str, default: Any = REQUIRED) -> float:
         """A finite number from 0 up."""
         value = self.get(*keys, default=default)

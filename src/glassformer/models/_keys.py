@@ -54,7 +54,7 @@ class Key:
         if self.kind == "constant":
             return default
         absent = reader.get(*self.spellings, default=None) is None
-        if absent and default is None and self.kind != "nullable_integer":
+        if absent and default is None and self.kind not in ("nullable_integer", "padding_id"):
             return None
         return getattr(reader, self.kind)(*self.spellings, default=default, **self.bounds or {})
 
@@ -100,6 +100,7 @@ FIELDS: Mapping[str, Callable[..., Key]] = {
     **dict.fromkeys(("layers", "encoder_layers", "decoder_layers"), layer_count),
     **dict.fromkeys(("vocabulary", "max_tokens"), rows),
     "token_types": rows_or_zero,
+    "padding": key("padding_id"),
     **dict.fromkeys(("eps", "init_std", "theta"), number),
     **dict.fromkeys(("logit_cap", "logit_scale"), multiplier),
     **dict.fromkeys(("tied", "bias"), flag),

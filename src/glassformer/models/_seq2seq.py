@@ -122,7 +122,7 @@ def encoder_decoder_spec(c: Values, *, books: int = 0, **more: Any) -> EncoderDe
     """
     norm = LayerNormSpec(**c("width eps"))
     embed = (partial(CodebookEmbeddingSpec, books=books) if books else EmbeddingSpec)(
-        **c("vocabulary width positions dropout"),
+        **c("vocabulary width padding positions dropout"),
         norm=norm if c.embedding_norm else None,
         scale=math.sqrt(c.width) if c.scaled else 1.0,
     )

@@ -28,6 +28,7 @@ KEYS = Keys(
     vocabulary="vocab_size",
     max_tokens="max_position_embeddings",
     token_types=("type_vocab_size", 2),
+    padding=("pad_token_id", 0),
     activation=("hidden_act", "gelu"),
     eps=("layer_norm_eps", 1e-12),
     dropout=("hidden_dropout_prob", 0.1),
@@ -52,7 +53,7 @@ def text_spec(c: Values, kind: type[AnySpec], block: BlockSpec | None = None, **
     """A spec with the fields of BERT's; `block` and `more` are a sibling's, in their place or added."""
     norm, positions = LayerNormSpec(**c("width eps")), LearnedPositionsSpec(count=c.max_tokens)
     shared = {
-        "embed": EmbeddingSpec(**c("vocabulary width token_types dropout"), positions=positions, norm=norm),
+        "embed": EmbeddingSpec(**c("vocabulary width token_types padding dropout"), positions=positions, norm=norm),
         "blocks": StackSpec(blocks=(block or block_spec(c),) * c.layers),
         **c("labels problem classifier_dropout activation init_std"),
     }

@@ -36,6 +36,7 @@ KEYS = Keys(
     hidden="hidden_dim",
     vocabulary="vocab_size",
     max_tokens="max_position_embeddings",
+    padding=("pad_token_id", 0),
     activation=("activation", "gelu"),
     dropout=("dropout", 0.1),
     attention_dropout=("attention_dropout", 0.1),

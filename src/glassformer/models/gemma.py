@@ -25,6 +25,7 @@ from glassformer.models._text import Decoder
 KEYS = llama.KEYS.extend(
     head_width=size("head_dim", 256, maximum=10_000),
     kv_heads=("num_key_value_heads", 16),
+    padding=("pad_token_id", 0),
     activation=("hidden_act", "gelu_pytorch_tanh"),
     mlp_bias=constant(False),
     tied=("tie_word_embeddings", True),

@@ -31,6 +31,7 @@ KEYS = Keys(
     head_width=size("head_dim", None, maximum=10_000),  # null: width / heads
     hidden="intermediate_size",
     vocabulary="vocab_size",
+    padding=("pad_token_id", None),
     activation=("hidden_act", "silu"),
     eps=("rms_norm_eps", 1e-6),
     bias=("attention_bias", False),
@@ -63,7 +64,7 @@ def block_spec(c: Values, rotary: RotarySpec | None = None) -> BlockSpec:
 def decoder_spec(c: Values, blocks: tuple[BlockSpec, ...]) -> TextSpec:
     """The spec of a decoder: embedding without positions, blocks, final norm, and what heads need."""
     return TextSpec(
-        embed=EmbeddingSpec(**c("vocabulary width")),
+        embed=EmbeddingSpec(**c("vocabulary width padding")),
         blocks=StackSpec(blocks=blocks),
         final_norm=blocks[0].residual.before,
         **c("tied labels problem classifier_dropout init_std"),

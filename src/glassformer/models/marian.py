@@ -24,6 +24,7 @@ SINUSOIDS = constant(lambda c: HalvedSinusoidalSpec(count=c.max_tokens))
 
 KEYS = bart.sibling_keys(norm_first=False, embedding_norm=False, sinusoidal=True).extend(
     positions=SINUSOIDS,
+    padding=("pad_token_id", 58_100),
     tied=flag("share_encoder_decoder_embeddings", True),
     tied_head=flag("tie_word_embeddings", True),
     decoder_vocabulary=rows("decoder_vocab_size", "=vocabulary"),

@@ -18,7 +18,7 @@ from glassformer.models._network import TextSpec
 
 KEYS = roberta.KEYS.extend(
     token_types=constant(0),
-    pad_id=constant(1),  # whatever the config says
+    padding=constant(1),  # whatever the config says
     classifier_dropout=probability("hidden_dropout_prob", 0.1),
     fixed={"relative_attention_num_buckets": 32},  # the reference library computes with 32, whatever the config says
     unused="classifier_dropout",

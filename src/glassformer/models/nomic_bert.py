@@ -75,7 +75,7 @@ def spec(c: Values) -> TextSpec:
         residual=ResidualSpec(on_residual=norm, dropout=c.dropout),
     )
     return TextSpec(
-        embed=EmbeddingSpec(**c("vocabulary width token_types dropout"), norm=norm),
+        embed=EmbeddingSpec(**c("vocabulary width token_types padding dropout"), norm=norm),
         blocks=StackSpec(blocks=(block,) * c.layers),
         activation=activation,
         **c("labels problem classifier_dropout init_std"),

@@ -20,6 +20,7 @@ from glassformer.models._text import Decoder
 
 KEYS = llama.KEYS.extend(
     mlp_bias=constant(False),
+    padding=("pad_token_id", 1),
     eps=("rms_norm_eps", 1e-5),
     qk_norm=constant(lambda c: RMSNormSpec(**c("width eps"))),
 )

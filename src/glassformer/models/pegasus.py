@@ -15,7 +15,9 @@ from glassformer.models.bart import recipe as bart
 from glassformer.models.bart.names import with_decoder_alone
 from glassformer.models.bart.network import build
 
-KEYS = bart.sibling_keys(norm_first=True, embedding_norm=False, sinusoidal=True).extend(positions=marian.SINUSOIDS)
+KEYS = bart.sibling_keys(norm_first=True, embedding_norm=False, sinusoidal=True).extend(
+    positions=marian.SINUSOIDS, padding=("pad_token_id", 0)
+)
 
 FAMILY = Family(
     model_type="pegasus",

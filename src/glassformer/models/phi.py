@@ -49,7 +49,7 @@ def spec(c: Values) -> TextSpec:
         dropout=c.dropout,
     )
     return TextSpec(
-        embed=EmbeddingSpec(**c("vocabulary width"), dropout=c.embedding_dropout),
+        embed=EmbeddingSpec(**c("vocabulary width padding"), dropout=c.embedding_dropout),
         blocks=StackSpec(blocks=(block,) * c.layers),
         final_norm=norm,
         head_bias=True,

@@ -19,6 +19,7 @@ KEYS = llama.KEYS.extend(
     mlp_bias=constant(False),
     eps=("rms_norm_eps", 1e-5),
     dropout=("resid_pdrop", 0.0),
+    padding=("pad_token_id", 32_000),
     window=nullable_size("sliding_window", None, maximum=MAX_ROWS),
     rotary_share=constant(1.0),
     longest=constant(4096),

@@ -63,6 +63,9 @@ def resize_vocabulary(
             before = old._parameters[name]
             if parameter is not None and before is not None:
                 module._parameters[name] = tensors.setdefault(id(before), _rows(before, parameter.shape))
+        if isinstance(module, nn.Embedding) and isinstance(old, nn.Embedding):  # as it was made, whatever was set since
+            row = old.padding_idx
+            module.padding_idx = row if row is not None and row < module.num_embeddings else None
         module._buffers.update(old._buffers)
         module.train(old.training)
     resized.name_nodes()

@@ -20,15 +20,15 @@ from glassformer.models._keys import Values, token_id
 from glassformer.models._network import TextSpec
 from glassformer.models._text import AS_DECODER, Encoder
 
-KEYS = bert.KEYS.extend(pad_id=token_id("pad_token_id", 1))
+KEYS = bert.KEYS.extend(padding=token_id("pad_token_id", 1))
 
 
 def text_spec(c: Values) -> TextSpec:
     """BERT's spec, with positions that begin behind the padding id."""
-    offset = c.pad_id + 1
+    offset = c.padding + 1
     rows = c.reader.integer("max_position_embeddings", minimum=offset + 1, maximum=MAX_ROWS)
     like_bert = bert.text_spec(c, TextSpec, activation="gelu")  # of the head; `hidden_act` is the blocks'
-    positions = LearnedPositionsSpec(count=rows - offset, offset=offset, padding=c.pad_id)
+    positions = LearnedPositionsSpec(count=rows - offset, offset=offset, padding=c.padding)
     return replace(like_bert, embed=replace(like_bert.embed, positions=positions))
 
 

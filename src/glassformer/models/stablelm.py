@@ -58,7 +58,7 @@ def spec(c: Values) -> TextSpec:
     if c.parallel:
         block = ParallelBlockSpec(attention=attention, feed_forward=feed_forward, norm=norm)
     return TextSpec(
-        embed=EmbeddingSpec(**c("vocabulary width")),
+        embed=EmbeddingSpec(**c("vocabulary width padding")),
         blocks=StackSpec(blocks=(block,) * c.layers),
         final_norm=norm,
         **c("tied labels problem classifier_dropout init_std"),

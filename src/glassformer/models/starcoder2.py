@@ -51,7 +51,7 @@ def spec(c: Values) -> TextSpec:
         residual=ResidualSpec(before=norm, dropout=c.dropout),
     )
     return TextSpec(
-        embed=EmbeddingSpec(**c("vocabulary width"), dropout=c.embedding_dropout),
+        embed=EmbeddingSpec(**c("vocabulary width padding"), dropout=c.embedding_dropout),
         blocks=StackSpec(blocks=(block,) * c.layers),
         final_norm=norm,
         **c("tied labels problem classifier_dropout init_std"),

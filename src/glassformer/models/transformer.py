@@ -39,6 +39,7 @@ KEYS = Keys(
     decoder_heads="num_heads",
     decoder_hidden="d_ff",
     vocabulary="vocab_size",
+    padding=constant(None),
     max_tokens=("max_positions", 1024),
     activation=("activation", "relu"),
     eps=("norm_eps", 1e-5),

@@ -50,6 +50,7 @@ KEYS = Keys(
     hidden=constant(lambda c: 4 * c.width),
     vocabulary="vocab_size n_words",
     max_tokens="max_position_embeddings",
+    padding=("pad_token_id", 2),
     gelu=flag("gelu_activation", True),
     activation=constant(lambda c: "gelu" if c.gelu else "relu"),
     eps=("layer_norm_eps", 1e-12),

@@ -18,6 +18,7 @@ from glassformer.models.bart.network import Bart, build
 SHARED_KEYS = Keys(
     width="d_model",
     vocabulary="vocab_size",
+    padding=("pad_token_id", 1),
     max_tokens="max_position_embeddings",
     positions=constant(lambda c: LearnedPositionsSpec(count=c.max_tokens, offset=2)),  # the first two rows are unused
     encoder_layers="encoder_layers",

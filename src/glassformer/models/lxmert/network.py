@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from glassformer.core.blocks import BlockSpec, run_block
 from glassformer.core.embeddings import Embedding, EmbeddingSpec
@@ -43,6 +44,23 @@ class LxmertSpec:
     init_std: float
 
 
+class TextEmbedding(Embedding):
+    """Input embedding whose first row of every table is not trained, as in the published training.
+
+    Differs from BERT's: not of padding alone, but of the first position and of the first token type, too.
+    """
+
+    def __init__(self, spec: EmbeddingSpec) -> None:
+        super().__init__(spec)
+        for table in (self.positions, self.segments):
+            if isinstance(table, nn.Embedding):
+                table.padding_idx = 0
+
+    def first_segment(self, segments: nn.Embedding) -> Tensor:
+        row: Tensor = segments(torch.zeros((), dtype=torch.long, device=segments.weight.device))
+        return row
+
+
 class Lxmert(Network):
     """LXMERT: an encoder for text, one for image regions, cross-modality blocks, and a head over both.
 
@@ -56,7 +74,7 @@ class Lxmert(Network):
 
     def __init__(self, spec: LxmertSpec, task: str) -> None:
         super().__init__(Sizes.of_text(spec.embed))
-        self.text = ModalityEncoder(Embedding(spec.embed), spec.text, spec.crossed)
+        self.text = ModalityEncoder(TextEmbedding(spec.embed), spec.text, spec.crossed)
         self.vision = ModalityEncoder(RegionEmbedding(spec.regions), spec.image, spec.crossed)
         for text_block, image_block in zip(self.text.cross_blocks(), self.vision.cross_blocks(), strict=True):
             image_block.share_cross(text_block)

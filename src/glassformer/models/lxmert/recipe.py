@@ -39,6 +39,7 @@ KEYS = bert.KEYS.extend(
     image_layers=layer_count("r_layers", 5),
     crossed_layers=layer_count("x_layers", 5),
     eps=constant(1e-12),
+    padding=constant(0),  # whatever the config says
     features=size("visual_feat_dim", 2048),
     corners=size("visual_pos_dim", 4),
     answers=rows("num_qa_labels", 9500),

@@ -26,6 +26,7 @@ KEYS = Keys(
     heads="num_attention_heads",
     hidden="intermediate_size",
     vocabulary="vocab_size",
+    padding=("pad_token_id", 50283),
     activation=("classifier_activation", "gelu"),  # of the heads
     hidden_activation=text("hidden_activation", "gelu"),
     eps=("norm_eps", 1e-5),
@@ -71,7 +72,7 @@ def spec(c: Values) -> ModernBertSpec:
         for i, attention in enumerate(attention_specs(c))
     )
     return ModernBertSpec(
-        embed=EmbeddingSpec(**c("vocabulary width"), norm=norm, dropout=c.embedding_dropout),
+        embed=EmbeddingSpec(**c("vocabulary width padding"), norm=norm, dropout=c.embedding_dropout),
         blocks=StackSpec(blocks=blocks),
         final_norm=norm,
         pooling="first" if c.pooling == "cls" else "mean",

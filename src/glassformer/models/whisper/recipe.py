@@ -24,6 +24,7 @@ KEYS = bart.SHARED_KEYS.extend(
     bins=size("num_mel_bins", 80),
     window=rows("max_source_positions", 1500),
     max_tokens=("max_target_positions", 448),
+    padding=("pad_token_id", 50_256),
     positions=constant(lambda c: LearnedPositionsSpec(count=c.max_tokens)),
     activation=("activation_function", "gelu"),
     dropout=("dropout", 0.0),
