@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,23 @@ def test_train_ends_with_a_report(config: Path, tmp_path: Path, capsys: pytest.C
     code, out, _ = typed(capsys, "train", config, "--json")
     assert code == 0 and json.loads(out)["comparison"] == facts["comparison"]
     assert not (run / "evaluation" / "validation" / "examples.jsonl").exists(), "it is not evaluated again"
+
+
+def test_a_report_that_cannot_be_saved_is_printed(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], small_disk: Callable[[str], Path]
+) -> None:
+    """The work of an evaluation is not lost; and where its report is there, its examples are."""
+    assert typed(capsys, "train", config, "--no-evaluate")[0] == 0
+    folder = small_disk("4k") / "evaluation"
+    for size in ("4k", "8k"):
+        small_disk(size)
+        code, out, err = typed(capsys, "evaluate", tmp_path / "run", "--output", folder)
+        assert code == 2 and "f1_weighted" in out and "No space left on device" in err and str(folder) in err
+        assert "saved in" not in out and not (folder / "report.json").exists()
+    small_disk("1m")
+    code, out, _ = typed(capsys, "evaluate", tmp_path / "run", "--output", folder)
+    assert code == 0 and f"saved in {folder}" in out
+    assert sorted(path.name for path in folder.iterdir()) == ["examples.jsonl", "report.json"]
 
 
 def test_train_without(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,10 +15,12 @@ from typing import Any
 import pytest
 import yaml
 
-from glassformer import ConfigError, DataError, MissingExtraError
+from glassformer import ConfigError, DataError, MissingExtraError, WeightsError
+from glassformer.files.atomic import disk_errors
 from glassformer.training.callbacks import Callback, TrainingStopped
 from glassformer.training.search import search
 from glassformer.training.trials import SearchResult, Trial, trials_page
+from tests.files.test_full_disk import full_disk
 
 pytest.importorskip("optuna", reason="needs optuna: pip install 'glassformer[search]'")
 SPACE = {
@@ -47,6 +51,33 @@ def tried(found: SearchResult) -> list[tuple[dict[str, Any], str, dict[str, floa
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
     return look(plain, tmp_path_factory.mktemp("search") / "search.log", 14)
+
+
+def test_a_full_disk_ends_a_search_and_counts_as_no_trial(tmp_path: Path, whole: SearchResult) -> None:
+    """Trials that failed for want of space would be the result for ever: settings have no part in it."""
+    place, calls = tmp_path / "search.log", 0
+
+    def no_space(settings: dict[str, Any], watch: Callback) -> dict[str, float]:
+        nonlocal calls
+        calls += 1
+        if calls in (2, 3):
+            with disk_errors("model", WeightsError):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return plain(settings, watch)
+
+    for _ in range(2):
+        with pytest.raises(WeightsError, match="model: cannot be written: No space left"):
+            look(no_space, place, 14)
+    assert tried(look(no_space, place, 14)) == tried(whole)
+
+
+def test_trials_that_cannot_be_stored_end_a_search(tmp_path: Path, whole: SearchResult) -> None:
+    place = tmp_path / "search.log"
+    for limit in (2_000, 3_000, 3_100, 3_200, 4_000, 6_000):
+        with full_disk(limit), pytest.raises(DataError, match=r"search\.log: .*File too large") as raised:
+            look(plain, place, 14)
+        assert "finished trials are kept, and the same command resumes it" in str(raised.value)
+    assert tried(look(plain, place, 14)) == tried(whole)
 
 
 def test_settings_come_from_the_space_and_the_best_is_the_best(whole: SearchResult) -> None:

@@ -130,9 +130,9 @@ def evaluate(
             folder = folder or own_folder
         else:
             evaluation = _evaluate_model(run, request.task, request)
-        if folder is not None:
-            evaluation.save(folder)
-    show(evaluation.report, json)
+    show(evaluation.report, json)  # before it is saved, which a full disk may refuse after hours of work
+    if folder is not None:
+        evaluation.save(folder)
     if json:
         return
     say("\nnot saved; --output FOLDER saves it" if folder is None else f"\nsaved in {folder}")

@@ -289,7 +289,7 @@ def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:
     if task_class(config.task).EVALUATION is None:
         note(f"the task {config.task} has no evaluation: no baselines beside its validation metrics")
         return None
-    run = open_run(config.output)
+    run, report = open_run(config.output), None
     try:
         if run.is_evaluated():
             return EvaluationReport.load(run.evaluation_folder() / REPORT)
@@ -297,11 +297,12 @@ def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:
             typer.echo("evaluating the best model and baselines", err=True)
         with progress_bar("evaluating", len(run.read_rows())) as advance:
             evaluation = run.evaluate(progress=advance)
+        report = evaluation.report
         evaluation.save(run.evaluation_folder())
-        return evaluation.report
     except GlassformerError as error:  # training is done, so a failing evaluation is only a warning
-        note(f"the model is trained, but could not be evaluated: {error}")
-        return None
+        what = "could not be evaluated" if report is None else "its evaluation could not be saved"
+        note(f"the model is trained, but {what}: {error}")
+    return report
 
 
 def value_of(text: str) -> Any:

@@ -21,7 +21,7 @@ from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.groups import MetricsByGroup, group_names, metrics_by_group
 from glassformer.evaluation.remarks import beaten_by, distinct_metrics, equal_metrics
 from glassformer.files import read_json_object, safe_repr
-from glassformer.files.atomic import write_json
+from glassformer.files.atomic import disk_errors, write_json
 from glassformer.files.json_values import nan_from_null, null_for_nan
 from glassformer.files.schema import parse
 from glassformer.progress import with_bar
@@ -56,10 +56,14 @@ class Evaluation:
     predictions: list[Prediction]
 
     def save(self, folder: str | Path) -> None:
-        """Write `report.json` and `examples.jsonl` into a folder, which is made."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        """Write `examples.jsonl` and `report.json` into a folder, which is made. Raises: DataError: the disk refuses.
+
+        The report comes last: where it is there, the evaluation counts as done.
+        """
+        with disk_errors(Path(folder) / PREDICTIONS, DataError):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            write_predictions(Path(folder) / PREDICTIONS, self.predictions)
         self.report.save(Path(folder) / REPORT)
-        write_predictions(Path(folder) / PREDICTIONS, self.predictions)
 
 
 def evaluate(

@@ -111,6 +111,23 @@ def error_reason(problem: BaseException) -> str:
     return getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
 
 
+REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO}
+
+
+def disk_reason(problem: BaseException | None) -> str | None:
+    """What the disk refused, such as for want of space, where an exception comes of that; None = of something else."""
+    while problem is not None:
+        number = problem.errno if isinstance(problem, OSError) else None
+        # The errors of libraries in Rust are texts.
+        if number is None and (stated := re.search(r"\(os error (\d{1,3})\)", str(problem))):
+            number = int(stated[1])
+        denied = isinstance(problem, PermissionError) and problem.filename is not None  # else it is of a connection
+        if denied or number in REFUSALS:
+            return os.strerror(number or errno.EACCES)
+        problem = problem.__cause__ or (None if problem.__suppress_context__ else problem.__context__)
+    return None
+
+
 def max_unpacked_bytes(path: Path) -> int:
     """How many bytes an archive may unpack to: 64 MB, or 100 times its size. Text and tables shrink 3 to 20 times."""
     return max(FREELY_UNPACKED_BYTES, MAX_UNPACKING * path.stat().st_size)

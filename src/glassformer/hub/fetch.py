@@ -18,12 +18,10 @@ Source: git, "Git Objects" (blob = SHA-1 of `blob <bytes>\\0` and the content); 
 
 from __future__ import annotations
 
-import errno
 import glob
 import hashlib
 import json
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -33,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import DataError, GlassformerError, MissingModelError, WeightsError
-from glassformer.files import blob_stores, file_sha256
+from glassformer.files import blob_stores, disk_reason, file_sha256
 from glassformer.files.atomic import atomic_file
 from glassformer.hub.find import (
     ADAPTER_CONFIG,
@@ -165,7 +163,7 @@ def _download(request: HubRequest) -> tuple[Path, list[str]]:
         raise
     # The client documents no set of errors: its own, its transport's, the system's.
     except Exception as problem:
-        if (reason := _disk_reason(problem)) is not None:
+        if (reason := disk_reason(problem)) is not None:
             name = next(iter(_missing(request, commit, wanted)), "the download")
             raise _disk_error(request, f"{name} cannot be written: {reason}") from problem
         raise _hub_error(request, problem) from problem
@@ -207,18 +205,6 @@ def _cache_folder(request: HubRequest) -> Path:
     from huggingface_hub import constants
 
     return Path(constants.HF_HUB_CACHE) if request.cache_folder is None else request.cache_folder
-
-
-DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG}
-
-
-def _disk_reason(problem: BaseException) -> str | None:
-    """What the disk refused, where a download failed of that; None = of something else."""
-    number = problem.errno if isinstance(problem, OSError) else None
-    # The client's second transport is a library in Rust, whose errors are texts.
-    if number is None and (stated := re.search(r"\(os error (\d{1,3})\)", str(problem))):
-        number = int(stated[1])
-    return os.strerror(number) if number in DISK_ERRORS else None
 
 
 def _require_weights(request: HubRequest, names: list[str]) -> None:

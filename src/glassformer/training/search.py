@@ -16,13 +16,15 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, import_optional, nearest
-from glassformer.files import error_reason, safe_repr
+from glassformer.files import disk_reason, error_reason, safe_repr
+from glassformer.files.atomic import disk_errors
 from glassformer.files.json_values import json_value
 from glassformer.runs.event_log import EventLog
 from glassformer.training.callbacks import Callback, TrainingStopped
@@ -65,7 +67,8 @@ def search(
         trials: how many there shall be in the file, those of earlier calls among them
         storage: the file that holds them; where it exists, the search is resumed · progress: called with each trial
     Returns: all trials; settings that fail (an option that cannot be, no memory) are among them, with the reason.
-    Raises: ConfigError: an invalid space, or a file that holds another search. DataError: the file cannot be read.
+    Raises: ConfigError: an invalid space, or a file that holds another search. DataError: the file cannot be read, or
+        the disk refuses; the trial counts for nothing then.
         MissingExtraError: Optuna is not installed.
     """
     optuna = import_optional("optuna", "optuna", "search", "hyperparameter search")
@@ -81,7 +84,9 @@ def search(
             # A seed for each trial, so that its suggestion does not depend on where the search was interrupted.
             trial_seed = int(np.random.SeedSequence([seed, done]).generate_state(1)[0])
             study.sampler = optuna.samplers.TPESampler(seed=trial_seed)
-            _run(optuna, study, study.ask(distributions), make_trial, metric)
+            with _storing(storage):
+                trial = study.ask(distributions)
+            _run(optuna, study, trial, make_trial, metric, storage)
             progress(_finished_trials(study)[-1])
         return SearchResult(metric, direction, _finished_trials(study))
     finally:
@@ -115,7 +120,7 @@ class _PruningCallback(Callback):
                 raise _TrialPrunedError
 
 
-def _run(optuna: Any, study: Any, trial: Any, make_trial: MakeTrial, metric: str) -> None:
+def _run(optuna: Any, study: Any, trial: Any, make_trial: MakeTrial, metric: str, storage: str | Path) -> None:
     """Run one trial; an error that is not due to its settings ends the search."""
     watch, start = _PruningCallback(trial, metric), time.perf_counter()
     states = optuna.trial.TrialState
@@ -130,15 +135,22 @@ def _run(optuna: Any, study: Any, trial: Any, make_trial: MakeTrial, metric: str
     except _TrialPrunedError:
         state = states.PRUNED
     except Exception as problem:
-        # Invalid options, a NaN loss, no memory: other settings may do better. All else is a bug.
+        # Invalid options, a NaN loss, no memory: other settings may do better. A full disk fails all, and is no
+        # trial's; all else is a bug.
         own = isinstance(problem, GlassformerError) and not isinstance(problem, TrainingStopped | _MissingMetricError)
+        own = own and disk_reason(problem) is None
         if not own and not is_out_of_memory(problem):
             raise
         error = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
     finally:  # also after Ctrl-C: a trial without an error that failed counts for nothing, and is tried again
         seconds = time.perf_counter() - start
-        trial.set_user_attr("outcome", json_value({"metrics": watch.metrics, "error": error, "seconds": seconds}))
-        study.tell(trial, value, state=state)
+        with _storing(storage):
+            trial.set_user_attr("outcome", json_value({"metrics": watch.metrics, "error": error, "seconds": seconds}))
+            study.tell(trial, value, state=state)
+
+
+def _storing(storage: str | Path) -> AbstractContextManager[None]:
+    return disk_errors(storage, DataError, "the trials", "finished trials are kept, and the same command resumes it")
 
 
 def _metric_value(metrics: Mapping[str, float], metric: str) -> float:
