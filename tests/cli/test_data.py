@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,14 @@ def test_bad_rows_are_left_out_where_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,label\na,joy\nb,c,d\nc,sad\n")
     out = output_of("inspect", path, "--skip-bad-rows")
-    assert "note: " in out and "1 of 3 rows were left out" in out and "a.csv: 2 rows" in out
+    assert "note: " in out and "1 of 3 rows were left out" in out
+    assert re.search(r"a\.csv +text \(a text\), label \(a text\) +2\n", out)
     assert CliRunner().invoke(app, ["data", "inspect", str(path)]).exit_code != 0
 
 
 def test_inspect_shows_classes_lengths_and_what_is_odd(table: Path) -> None:
     out = output_of("inspect", table, "--column", "label=label")
-    assert "44 rows" in out and "32 · 72.7%" in out and "██" in out
+    assert re.search(r"all\.csv +text \(a text\), label \(a text\) +44\n", out) and "32 · 72.7%" in out and "██" in out
     assert "! 1 text repeated with another label" in out and "line 3: anger" in out
     assert "\x1b" not in out and "\\x1b[31mred" in out
 
@@ -66,7 +68,7 @@ def test_a_column_called_label_is_one_unless_it_holds_fractions(table: Path, tmp
     scores = tmp_path / "scores.csv"
     scores.write_text("text,label\na b,0.25\nc d,1.5\n", encoding="utf-8")
     out = output_of("inspect", scores)
-    assert "2 rows" in out and "class" not in out
+    assert "label (a text)     2" in out and "class" not in out
 
 
 def test_inspect_as_json_and_as_a_page(table: Path, tmp_path: Path) -> None:
@@ -96,8 +98,8 @@ def test_a_disk_that_refuses_leaves_no_half_of_a_page_or_a_card(
 def test_inspect_counts_tokens_of_a_model(table: Path, minilm: Path) -> None:
     report = json.loads(output_of("inspect", table, "--tokenizer", minilm, "--limit", 4, "--json"))
     tokens = report["files"][0]["lengths"]["tokens"]
-    assert (tokens["limit"], tokens["min"], tokens["50%"]) == (4, 3, 4)
-    assert tokens["beyond"] == 1  # the one with control characters
+    assert (tokens["limit"], tokens["quantiles"]["min"], tokens["quantiles"]["50%"]) == (4, 3, 4)
+    assert tokens["over_limit"] == 1  # the one with control characters
     assert "512" in output_of("inspect", table, "--tokenizer", minilm, "--json")
     assert "--tokenizer" in refused("inspect", table, "--limit", 4)
 

@@ -14,7 +14,6 @@ from glassformer.cli import screen
 from glassformer.cli.app import main
 from glassformer.cli.screen import (
     amount,
-    bar,
     byte_amount,
     folded,
     note,
@@ -24,6 +23,7 @@ from glassformer.cli.screen import (
     table_of,
     visible,
 )
+from glassformer.reports.table import bar
 
 
 @pytest.mark.parametrize(

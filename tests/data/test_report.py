@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections import Counter
 from pathlib import Path
@@ -50,13 +51,13 @@ def test_figures_of_each_file() -> None:
     assert (first.rows, first.classes, first.gaps) == (7, {"anger": 3, "joy": 2, "fear": 1}, {"label": 1})
     assert first.lengths["words"].values.tolist() == [2, 2, 3, 3, 0, 3, 3]
     assert first.lengths["characters"].values.tolist() == [7, 8, 11, 11, 1, 10, 14]
-    assert {name: values.tolist() for name, values in first.by_class("words").items()} == {
+    assert {name: lengths.values.tolist() for name, lengths in first.by_class.items()} == {
         "anger": [2, 3, 3],
         "joy": [2, 0],
         "fear": [3],
     }
     assert report.classes == ["anger", "joy", "love", "fear"] and report.unit == "words"
-    assert json.loads(json.dumps(report.to_dict()))["files"][0]["by_class"]["joy"]["max"] == 2
+    assert json.loads(json.dumps(report.to_dict()))["files"][0]["by_class"]["joy"]["quantiles"]["max"] == 2
 
 
 def test_all_findings_have_locations() -> None:
@@ -170,8 +171,21 @@ def test_words_with_tags_and_several_labels() -> None:
 
 
 def test_quantiles_are_lengths_that_the_share_does_not_exceed() -> None:
-    quantiles = Lengths("words", np.arange(1, 101)).quantiles()
+    quantiles = Lengths("words", np.arange(1, 101)).quantiles
     assert quantiles["50%"] == 50 and quantiles["95%"] == 95 and quantiles["min"] == 1 and quantiles["max"] == 100
+
+
+def test_the_report_as_text_shows_the_most_frequent_classes_and_the_first_locations() -> None:
+    rows = InMemoryRows([{"text": "x", "label": f"<{i}>"} for i in range(30)])
+    report = inspect_rows({"a": rows}, text="text", label="label")
+    text, shown = str(report), report._repr_html_()
+    assert text.startswith("texts from the column 'text', labels from 'label'\n")
+    assert "the 20 most frequent of 30 classes" in text and "<19>" in text and "1 · 3.3%" in text
+    assert re.search(r"^a, words +1 +1 +1 +1 +1 +1 +1 +1.0 +1$", text, re.MULTILINE)
+    assert "! 29 texts repeated in the same file\n    the list: row 0 · the list: row 1 · “x”\n" in text
+    assert "    … and 26 more" in text
+    assert "&lt;7&gt;" in shown and "<7>" not in shown
+    assert "No problems found." in str(inspect_rows({"a": InMemoryRows([{"text": "x"}])}, text="text"))
 
 
 def test_what_cannot_be_looked_at() -> None:

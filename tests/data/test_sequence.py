@@ -90,7 +90,7 @@ def test_how_rows_look(tmp_path: Path) -> None:
     rows = read_rows(ROWS)
     assert repr(rows).startswith("7 rows of the list: text, label\n  {'text': '<b>0</b>', 'label': 0}\n")
     page = rows._repr_html_()
-    assert "<caption>7 rows of the list</caption>" in page and "<td>&lt;b&gt;4&lt;/b&gt;</td><td>0</td>" in page
+    assert "<caption>7 rows of the list</caption>" in page and "&lt;b&gt;4&lt;/b&gt;</th><td>0</td>" in page
     assert "&gt;5&lt;" not in page
     (tmp_path / "a.csv").write_text("text\n" + "long " * 100)
     one = read_rows(tmp_path / "a.csv")

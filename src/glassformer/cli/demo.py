@@ -18,9 +18,10 @@ from rich.text import Text
 
 from glassformer.cli.demo_tour import SharedWord, Tour, as_data, observe, stages
 from glassformer.cli.options import Offline, Options, Serving, command, option
-from glassformer.cli.screen import amount, bar, heading, notes, plain_table, print_json, terminal, visible
+from glassformer.cli.screen import amount, heading, notes, plain_table, print_json, terminal, visible
 from glassformer.errors import DataError, GlassformerError
 from glassformer.reports.page import check_html_path
+from glassformer.reports.table import bar
 
 if TYPE_CHECKING:
     from glassformer.model import Model

@@ -26,9 +26,10 @@ from glassformer.cli.options import (
     command,
     option,
 )
-from glassformer.cli.screen import bar, byte_amount, notes, plain_table, print_json, progress_of, say, terminal, visible
+from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, progress_of, say, terminal, visible
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path, command_line
+from glassformer.reports.table import bar
 
 if TYPE_CHECKING:
     from glassformer.explorer.readings import Reading

@@ -25,10 +25,11 @@ from glassformer.cli.options import (
     option,
     pairs_of,
 )
-from glassformer.cli.screen import bar, notes, say, visible, visible_lines
+from glassformer.cli.screen import notes, say, visible, visible_lines
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import error_reason
 from glassformer.progress import spinner
+from glassformer.reports.table import bar
 
 if TYPE_CHECKING:
     from glassformer.tasks import Pipeline

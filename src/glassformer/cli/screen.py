@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from glassformer.evaluation.groups import MetricsByGroup
 
 INTERVAL = re.compile(r" \[[^\]\n]*\]")
-EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def amount(number: float) -> str:
@@ -56,13 +55,6 @@ def show_next(commands: Sequence[str]) -> None:
     """The commands to continue with, where there are any."""
     if commands:
         typer.echo("\n".join(["next:", *(f"  {visible(command)}" for command in commands)]))
-
-
-def bar(share: float, width: int) -> str:
-    """A horizontal bar of `width` characters, filled from the left by a share in [0, 1]."""
-    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (EIGHTHS[rest] if rest else "")).ljust(width)
 
 
 def visible(text: str) -> str:
@@ -189,7 +181,6 @@ def rows_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
 SCREENS = {
     "EvaluationReport": "screen.show_report",
     "SeedSummary": "screen.show_seeds",
-    "DataReport": "data_screen.show_report",
 }
 
 
@@ -252,10 +243,11 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: in
     wide = build(rows)
     if fits(wide):
         return wide
-    below = build([[cell.replace(" [", "\n[").replace(" ± ", "\n± ") for cell in row] for row in rows])
+    # Of the columns of numbers alone: a text may have brackets too.
+    below = build([[*row[:left], *(x.replace(" [", "\n[").replace(" ± ", "\n± ") for x in row[left:])] for row in rows])
     if fits(below):
         return below
-    bare = [[INTERVAL.sub("", cell) for cell in row] for row in rows]
+    bare = [[*row[:left], *(INTERVAL.sub("", cell) for cell in row[left:])] for row in rows]
     if bare == [list(row) for row in rows]:
         return build(rows, fold=True)
     narrow = build(bare)

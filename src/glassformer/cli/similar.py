@@ -10,10 +10,11 @@ import typer
 
 from glassformer.cli.inputs import inputs
 from glassformer.cli.options import Json, Loading, ModelName, Options, command, option
-from glassformer.cli.screen import bar, notes, print_facts, print_json, rows_table, terminal, text_of, visible
+from glassformer.cli.screen import notes, print_facts, print_json, rows_table, terminal, text_of, visible
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path
+from glassformer.reports.table import bar
 
 if TYPE_CHECKING:
     from glassformer.inspect.similarity import SimilarityMap

@@ -18,7 +18,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.screen import bar, say, visible, visible_lines
+from glassformer.cli.screen import say, visible, visible_lines
+from glassformer.reports.table import bar
 
 if TYPE_CHECKING:
     from rich.tree import Tree

@@ -1,6 +1,6 @@
 """Data reports and data cards: rows, classes, text lengths and problems of data files before training.
 
-    inspect_rows({"train.csv": rows, "test.csv": more}, text="text", label="label") ──> Report
+    inspect_rows({"train.csv": rows, "test.csv": more}, text="text", label="label") ──> DataReport
         files      of each file: columns and their types, rows a class, lengths
         findings   empty texts, one text with two labels, repeats, leaks between files, classes of one row, …
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,20 +24,25 @@ from glassformer.data.findings import Finding, FindingCollector, label_findings
 from glassformer.data.sequence import IDENTIFIERS, RowSequence, check_column, labels_of, type_name
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
-from glassformer.reports.table import markdown_table, markdown_text
+from glassformer.reports.report import Record, Report
+from glassformer.reports.table import Table, bar, markdown_table, markdown_text
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+LENGTH_NAMES = ("min", *(f"{share:.0%}" for share in QUANTILES), "mean", "max")
+"""What of the lengths of texts is computed: the columns of a table of lengths."""
 TOKENISE_BATCH = 1_000  # texts that are tokenised together
 PAIRS = {"text": "text_pair", "question": "context", "premise": "hypothesis", "sentence1": "sentence2"}
 """Columns that are read as pairs of texts, where a file has both."""
 NOT_STATED = "Not stated."
+MAX_CLASSES = 20  # classes in a table; the JSON and the page have all
+MAX_LOCATIONS = 3  # examples of a finding in a remark
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 """Counts the tokens of each of some texts, special tokens included."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class Lengths(Record, keys=("quantiles", "limit", "over_limit")):
     """The lengths of texts in one unit. values: of each text. [texts] int64"""
 
     unit: str
@@ -49,28 +54,22 @@ class Lengths:
         """Number of texts longer than the limit."""
         return 0 if self.limit is None else int((self.values > self.limit).sum())
 
+    @property
     def quantiles(self) -> dict[str, float]:
-        """Minimum, mean, maximum and quantiles of the lengths."""
+        """Minimum, quantiles, mean and maximum of the lengths; empty without texts."""
         if not len(self.values):
             return {}
-        quantiles = {
-            f"{share:.0%}": float(np.quantile(self.values, share, method="inverted_cdf")) for share in QUANTILES
-        }
-        ends = {"mean": float(self.values.mean()), "max": float(self.values.max())}
-        return {"min": float(self.values.min()), **quantiles, **ends}
-
-    def to_dict(self) -> dict[str, float]:
-        """The quantiles, and the limit where there is one."""
-        limit = {} if self.limit is None else {"limit": self.limit, "beyond": self.over_limit}
-        return {**self.quantiles(), **limit}
+        quantiles = [np.quantile(self.values, share, method="inverted_cdf") for share in QUANTILES]
+        lengths = [self.values.min(), *quantiles, self.values.mean(), self.values.max()]
+        return dict(zip(LENGTH_NAMES, map(float, lengths), strict=True))
 
     def cells(self) -> list[str]:
         """The quantiles as text, for a table."""
-        return [f"{value:,.1f}" if name == "mean" else f"{value:,.0f}" for name, value in self.quantiles().items()]
+        return [f"{value:,.1f}" if name == "mean" else f"{value:,.0f}" for name, value in self.quantiles.items()]
 
 
 @dataclass(frozen=True, slots=True)
-class FileReport:
+class FileReport(Record, keys=("name", "rows", "columns", "gaps", "classes", "lengths", "by_class")):
     """Statistics of one file.
 
     columns: name → type of its values · gaps: name → rows without a value, where there are some
@@ -91,18 +90,26 @@ class FileReport:
         """What the count of a class is a share of: the rows, or all tags of all rows, which are more."""
         return self.rows if max(self.classes.values(), default=0) <= self.rows else sum(self.classes.values())
 
-    def by_class(self, unit: str) -> dict[str, np.ndarray]:
-        """The lengths of the texts of each class."""
-        values = self.lengths[unit].values
+    @property
+    def unit(self) -> str:
+        """The unit of lengths: tokens where a tokenizer counted them, else words."""
+        return "tokens" if "tokens" in self.lengths else "words"
+
+    @property
+    def by_class(self) -> dict[str, Lengths]:
+        """The lengths of the texts of each class, in `unit`."""
+        if not self.classes:
+            return {}
+        whole = self.lengths[self.unit]
         return {
-            name: values[self.class_index == number]
+            name: Lengths(self.unit, whole.values[self.class_index == number], whole.limit)
             for number, name in enumerate(self.classes)
             if (self.class_index == number).any()
         }
 
 
-@dataclass(frozen=True, slots=True)
-class DataReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class DataReport(Report, kind="data"):
     """The result of `inspect_rows`."""
 
     text: str
@@ -111,9 +118,14 @@ class DataReport:
     findings: tuple[Finding, ...]
 
     @property
+    def heading(self) -> str:
+        """Which columns were read."""
+        return f"texts from the column {self.text!r}" + (f", labels from {self.label!r}" if self.label else "")
+
+    @property
     def unit(self) -> str:
         """The unit of lengths: tokens where a tokenizer counted them, else words."""
-        return "tokens" if "tokens" in self.files[0].lengths else "words"
+        return self.files[0].unit
 
     @property
     def classes(self) -> list[str]:
@@ -121,36 +133,53 @@ class DataReport:
         total = sum((Counter(file.classes) for file in self.files), Counter[str]())
         return [name for name, _ in total.most_common()]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dicts and lists, for JSON."""
-        return {
-            "text": self.text,
-            "label": self.label,
-            "files": [
-                {
-                    "name": file.name,
-                    "rows": file.rows,
-                    "columns": dict(file.columns),
-                    "gaps": dict(file.gaps),
-                    "classes": dict(file.classes),
-                    "lengths": {unit: lengths.to_dict() for unit, lengths in file.lengths.items()},
-                    "by_class": {
-                        name: Lengths(self.unit, values).quantiles()
-                        for name, values in file.by_class(self.unit).items()
-                    },
-                }
-                for file in self.files
-            ],
-            "findings": [
-                {
-                    "kind": finding.kind,
-                    "message": finding.message,
-                    "count": finding.count,
-                    "places": list(finding.locations),
-                }
-                for finding in self.findings
-            ],
-        }
+    def tables(self) -> list[Table]:
+        """Rows and columns of each file, the rows of each class, and quantiles of the lengths of texts."""
+        columns = [[file.name, _columns_of(file), f"{file.rows:,}"] for file in self.files]
+        lengths = [
+            [f"{file.name}, {unit}", *cells]
+            for file in self.files
+            for unit, lengths in file.lengths.items()
+            if (cells := lengths.cells())
+        ]
+        return [
+            Table(["file", "columns", "rows"], columns, left=2, longest=1_000),
+            *([self._class_table()] if self.classes else []),
+            Table(["lengths", *LENGTH_NAMES], lengths),
+        ]
+
+    def _class_table(self) -> Table:
+        """The rows of each class in each file, and a bar for its frequency in the first."""
+        names, first = self.classes, self.files[0].classes
+        largest = max(first.values(), default=1)
+        rows = [
+            [name, bar(first.get(name, 0) / largest, 16), *(_class_cell(file, name) for file in self.files)]
+            for name in names[:MAX_CLASSES]
+        ]
+        more = f"the {MAX_CLASSES} most frequent of {len(names):,} classes; the JSON and the page have all"
+        caption = more if len(names) > MAX_CLASSES else ""
+        return Table(["class", "", *(file.name for file in self.files)], rows, caption, left=2)
+
+    def remarks(self) -> Iterator[str]:
+        """The findings, each with the first of its locations."""
+        if not self.findings:
+            yield "No problems found."
+        for finding in self.findings:
+            yield f"! {finding.message}"
+            locations = finding.locations[:MAX_LOCATIONS]
+            yield from (f"    {location}" for location in locations)
+            if locations and finding.count > len(locations):
+                yield f"    … and {finding.count - len(locations):,} more"
+
+
+def _columns_of(file: FileReport) -> str:
+    gaps = {name: f", none in {count:,}" for name, count in file.gaps.items()}
+    return ", ".join(f"{name} ({kind}{gaps.get(name, '')})" for name, kind in file.columns.items())
+
+
+def _class_cell(file: FileReport, name: str) -> str:
+    count = file.classes.get(name, 0)
+    return f"{count:,} · {count / file.class_total:.1%}"
 
 
 def inspect_rows(
@@ -354,8 +383,7 @@ def _length_table(report: DataReport) -> str:
         for unit, lengths in file.lengths.items()
         if (cells := lengths.cells())
     ]
-    names = list(report.files[0].lengths["words"].quantiles())
-    return "## Lengths\n\n" + markdown_table(["file", "unit", *names], rows)
+    return "## Lengths\n\n" + markdown_table(["file", "unit", *LENGTH_NAMES], rows)
 
 
 def _markdown_list(texts: Sequence[str]) -> str:

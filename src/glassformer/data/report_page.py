@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from glassformer.data.findings import Finding
-from glassformer.data.report import DataReport
+from glassformer.data.report import LENGTH_NAMES, DataReport
 from glassformer.reports.page import page, scroll_region, shown_place
 from glassformer.reports.table import html_table
 
@@ -91,7 +91,7 @@ def _tiles(report: DataReport) -> str:
     tiles = [(f"{file.rows:,}", f"rows in {file.name}") for file in report.files]
     if report.classes:
         tiles.append((f"{len(report.classes):,}", "classes" if len(report.classes) > 1 else "class"))
-    lengths = report.files[0].lengths[report.unit].quantiles()
+    lengths = report.files[0].lengths[report.unit].quantiles
     tiles.append((f"{lengths['50%']:,.0f}", f"{report.unit} in the median text"))
     tiles.append((f"{lengths['max']:,.0f}", f"{report.unit} in the longest"))
     cells = (f'<div class="tile"><b>{number}</b><span>{escape(label)}</span></div>' for number, label in tiles)
@@ -131,7 +131,7 @@ def _lengths(report: DataReport) -> str:
         plot = histogram(lengths.values, report.unit, number % MAX_SERIES, step, count, lengths.limit)
         plots += f"<h3>{escape(file.name)}</h3>" + scroll_region(f"lengths in {file.name}", plot)
         rows += [[f"{file.name}, {unit}", *lengths.cells()] for unit, lengths in file.lengths.items()]
-    table = html_table(["file, unit", *report.files[0].lengths["words"].quantiles()], rows)
+    table = html_table(["file, unit", *LENGTH_NAMES], rows)
     return (
         f"<h2>Lengths in {report.unit}</h2>{plots}{scroll_region('lengths', table)}"
         '<p class="dim">A percentage heads the length that this share of the texts does not exceed.</p>'
@@ -139,7 +139,7 @@ def _lengths(report: DataReport) -> str:
 
 
 def _by_class(report: DataReport) -> str:
-    values = report.files[0].by_class(report.unit)
+    values = {name: lengths.values for name, lengths in report.files[0].by_class.items()}
     if not values:
         return ""
     return (

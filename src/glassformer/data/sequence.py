@@ -13,7 +13,6 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from html import escape
 from itertools import islice
 from numbers import Real
 from pathlib import Path
@@ -23,6 +22,8 @@ import numpy as np
 
 from glassformer.errors import ConfigError, DataError, import_optional, nearest
 from glassformer.files import safe_repr
+from glassformer.reports.report import Display
+from glassformer.reports.table import Table
 
 Row: TypeAlias = dict[str, Any]
 ColumnNames: TypeAlias = Sequence[str] | None
@@ -147,7 +148,7 @@ def null_value(column: str) -> str:
     return f"{column!r} is empty (null); give it a value, or leave the row out"
 
 
-class RowSequence(Sequence[Row]):
+class RowSequence(Sequence[Row], Display):
     """Rows with random access: `rows[5]`, `len(rows)`, `for row in rows`, `rows[:100]`.
 
     columns: their names · fingerprint: a hash of the content · kinds: column → type of its values
@@ -212,11 +213,10 @@ class RowSequence(Sequence[Row]):
         rows = "\n".join(f"  {shorten(row, 100)}" for row in islice(self, 3))
         return f"{self._title()}: {', '.join(self.columns)}\n{rows}"
 
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        cells = ([shorten(row.get(name), 120) for name in self.columns] for row in islice(self, 5))
-        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
-        return f"<table><caption>{escape(self._title())}</caption><tr>{head}</tr>{body}</table>"
+    def tables(self) -> list[Table]:
+        """The first rows."""
+        cells = [[shorten(row.get(name), 120) for name in self.columns] for row in islice(self, 5)]
+        return [Table(self.columns, cells, self._title(), longest=120)]
 
     def _title(self) -> str:
         first, last = self.file(0), self.file(len(self) - 1)

@@ -14,7 +14,8 @@
     print(report)           caption, tables and notes as text; at the end of a notebook's cell as HTML
     report.save("words.json"); WordCount.load("words.json")
 
-A part of a report with keys of its own is a `Record`; any other dataclass is written with all its fields.
+A part of a report with keys of its own is a `Record`; any other dataclass is written with all its fields. What is no
+report and shows itself in a notebook nevertheless is a `Display`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,31 @@ class Record:
         return {name: plain(getattr(self, name)) for name in self.KEYS or _fields(self)}
 
 
-class Report(Record, ABC):
+class Display(ABC):
+    """Base class of what a notebook shows at the end of a cell: tables, with a line above and sentences below."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def tables(self) -> Iterable[Table]:
+        """The tables that show the result."""
+
+    @property
+    def heading(self) -> str:
+        """A line above the tables: what was computed, on what."""
+        return str(getattr(self, "caption", ""))
+
+    def remarks(self) -> Iterable[str]:
+        """Sentences below the tables."""
+        return list(getattr(self, "notes", ()))
+
+    def _repr_html_(self) -> str:
+        above = f"<p>{escape(shown_text(self.heading))}</p>" if self.heading else ""
+        below = "".join(f"<p>{escape(shown_text(remark))}</p>" for remark in self.remarks())
+        return above + "".join(table.html() for table in self.tables()) + below
+
+
+class Report(Record, Display):
     """A result: JSON, and tables with a caption above and notes below. Declare its dataclass with `repr=False`.
 
     kind: what it is, in its JSON
@@ -69,19 +94,6 @@ class Report(Record, ABC):
             cls.KIND = kind
         if version is not None:
             cls.VERSION = version
-
-    @abstractmethod
-    def tables(self) -> Iterable[Table]:
-        """The tables that show the result."""
-
-    @property
-    def heading(self) -> str:
-        """A line above the tables: what was computed, on what."""
-        return str(getattr(self, "caption", ""))
-
-    def remarks(self) -> Iterable[str]:
-        """Sentences below the tables."""
-        return list(getattr(self, "notes", ()))
 
     def to_dict(self) -> dict[str, Any]:
         """Kind, version, names and values that strict JSON can hold."""
@@ -124,11 +136,6 @@ class Report(Record, ABC):
 
     def __repr__(self) -> str:
         return str(self)
-
-    def _repr_html_(self) -> str:
-        above = f"<p>{escape(shown_text(self.heading))}</p>" if self.heading else ""
-        below = "".join(f"<p>{escape(shown_text(remark))}</p>" for remark in self.remarks())
-        return above + "".join(table.html() for table in self.tables()) + below
 
 
 def check_kind(values: Mapping[str, Any], cls: type[Report]) -> None:

@@ -13,6 +13,7 @@ from html import escape
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?( ?%)?")
 TEXT_ROWS, TEXT_COLUMNS = 40, 14
 HTML_ROWS, HTML_COLUMNS = 64, 40
+EIGHTHS = " ▏▎▍▌▋▊▉"
 MAX_CELL = 80
 """Characters of a cell, where there are several in a row: a wide table stays readable."""
 
@@ -59,6 +60,13 @@ class Table:
             caption=self.caption + whole,
             shades=None if self.shades is None else [row[: columns - 1] for row in self.shades[:rows]],
         )
+
+
+def bar(share: float, width: int) -> str:
+    """A horizontal bar of `width` characters, filled from the left by a share in [0, 1]."""
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (EIGHTHS[rest] if rest else "")).ljust(width)
 
 
 def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -206,7 +206,7 @@ class GuitarRows(ClipRows):
             "level": float(draw.uniform(*LEVELS)),
             "noise": int(draw.integers(2**31)),
             "guitar": asdict(guitar),
-            "notes": [note.to_dict() for note in notes],
+            "notes": list(map(asdict, notes)),
             "pedals": draw_chain(options.pedals or {}, draw),
         }
 

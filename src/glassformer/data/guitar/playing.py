@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -52,10 +52,6 @@ class Note:
     seconds: float
     velocity: float = 1.0
     damped: float = 1.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON data."""
-        return asdict(self)
 
 
 def play(content: Content, seconds: float, part: Part, draw: np.random.Generator) -> tuple[list[Note], str]:

@@ -15,6 +15,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -160,7 +161,7 @@ def _note_of_name(name: str) -> list[dict[str, Any]]:
     if match is None:
         return []
     midi, string, fret = map(int, match.groups())
-    return [Note(max(string - 1, 0), fret, midi, 0.0, 2.0).to_dict()]
+    return [asdict(Note(max(string - 1, 0), fret, midi, 0.0, 2.0))]
 
 
 def read_annotation(path: Path) -> list[dict[str, Any]]:
@@ -194,4 +195,4 @@ def _event(path: Path, number: int, event: ElementTree.Element) -> dict[str, Any
 
     start, end = value("onsetSec"), value("offsetSec")
     string, fret = int(value("stringNumber", 1)), int(value("fretNumber", 0))
-    return Note(max(string - 1, 0), fret, round(value("pitch")), start, max(end - start, 0.0)).to_dict()
+    return asdict(Note(max(string - 1, 0), fret, round(value("pitch")), start, max(end - start, 0.0)))
