@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.forked import run_forked
+from tests.project.line_links import CODE_LINK, renumbered, wrong_lines
 
 ROOT = Path(__file__).parents[2]
 FIRST = [ROOT / "README.md", ROOT / "examples" / "README.md"]
@@ -130,6 +131,32 @@ def check_command(group: object, words: list[str], page: str) -> None:
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     for match in LINK.finditer(page.read_text("utf-8")):
         assert (page.parent / match["target"]).exists(), f"{page.name} links to {match['target']}"
+
+
+TERMS = ("`nn.Linear`", "`nn.Dropout`", "`nn.LayerNorm`", "`nn.Embedding`", "`nn.GELU`", "`torch.bmm`", "`forward`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_lines_hold_their_code(page: Path) -> None:
+    wrong = wrong_lines(page, page.read_text("utf-8"))
+    assert not wrong, f"{wrong}; `python -m tests.project.line_links` renumbers them"
+
+
+def test_a_wrong_line_is_found() -> None:
+    page = ROOT / "docs" / "glossary.md"
+    moved = "[`class LayerNorm(nn.LayerNorm)`](../src/glassformer/core/norms.py#L1)"
+    (problem,) = wrong_lines(page, moved)
+    assert "is not in line 1 of" in problem and "none" not in problem
+    assert not wrong_lines(page, renumbered(page, moved))
+    gone = moved.replace("class", "klass")
+    assert wrong_lines(page, gone)[0].endswith("none") and renumbered(page, gone) == gone
+
+
+@pytest.mark.parametrize("term", [*TERMS, "attention", "softmax", "residual connection"])
+def test_the_glossary_links_terms_of_lectures_to_their_line(term: str) -> None:
+    rows = (ROOT / "docs" / "glossary.md").read_text("utf-8").split("\n")
+    (row,) = [row for row in rows if row.startswith(f"| {term} |")]
+    assert CODE_LINK.search(row)
 
 
 def test_blocks_are_found_and_excused() -> None:
