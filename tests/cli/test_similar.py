@@ -53,6 +53,11 @@ def test_of_many_texts_the_nearest_to_the_first(minilm: Path, command: Command, 
     shown = command("similar", minilm, A, file, "--top", 3)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.count("the stock of company") == 2 and B in shown.stdout
+    assert shown.stdout.split("\n\n")[1].split()[:3] == ["cosine", "no.", "text"]
+
+    file.write_text("\n".join([A, *lines]) + "\n")  # the query is the first line, and numbers are those of lines
+    found = json.loads(command("similar", minilm, file, "--top", 1, "--json").stdout)
+    assert [(each["number"], each["text"]) for each in found["nearest"]] == [(19, B)]
 
 
 @pytest.mark.parametrize(

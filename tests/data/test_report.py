@@ -231,7 +231,7 @@ def test_what_is_stated_and_measured() -> None:
 
 def test_missing_statements_are_marked() -> None:
     text = data_card(inspect_rows({"a": MOODS}, text="text"), title="x")
-    assert text.count("Not stated.") == 3 and "Rows a class" not in text
+    assert text.count("Not stated.") == 3 and "Rows per class" not in text
 
 
 def test_labels_that_differ_in_spelling_alone_are_found_with_the_option_that_joins_them() -> None:

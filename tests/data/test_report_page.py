@@ -61,12 +61,22 @@ def test_one_file_in_which_texts_are_texts() -> None:
 
 def test_a_page_without_labels_and_findings() -> None:
     text = report_html(inspect_rows({"a.txt": InMemoryRows([{"text": "one"}, {"text": "two"}])}, text="text"))
-    assert "Nothing odd was found." in text and "Rows a class" not in text and not Reader(text).opened
+    assert "No problems found." in text and "Rows per class" not in text and not Reader(text).opened
 
 
 def test_bars_are_as_long_as_shares() -> None:
     wide = numbers(bars({"a": [75], "b": [25], "c": [0]}, [100], ["x"]), "width")
     assert wide[1] / wide[0] == 1 / 3 and wide[2] == 0
+
+
+def test_one_very_long_text_leaves_the_histogram_to_the_others() -> None:
+    lengths = np.array([5 + i % 6 for i in range(98)] + [4000])
+    assert scale([lengths]) == (1, 11), "a bin for each length up to 10"
+
+
+def test_labels_show_white_space_that_would_not_be_seen() -> None:
+    drawn = bars({"spam": [3], "spam ": [2], " Spam": [1]}, [6], ["x"])
+    assert ">spam<" in drawn and ">&#x27;spam &#x27;<" in drawn and ">&#x27; Spam&#x27;<" in drawn
 
 
 def test_a_histogram_draws_every_text_once_or_says_how_many_it_leaves_out() -> None:

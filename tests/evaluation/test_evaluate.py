@@ -50,6 +50,7 @@ class Yes(Texts):
         )
 
     def baselines(self, train: Dataset | None, records: Sequence[Prediction]) -> Iterator[Baseline]:
+        warnings.warn("a baseline cut something", stacklevel=1)
         yield Baseline("no", "says no", [replace(record, predicted=False) for record in records])
         if train is not None:
             yield Baseline("learnt", "knows", [replace(record, predicted=record.label) for record in records])
@@ -78,10 +79,14 @@ def test_a_report_and_what_it_rests_on(task: Yes, tmp_path: Path) -> None:
         warnings.simplefilter("error")  # what is warned of becomes a note
         found = evaluate("classify", task, ROWS, train=ROWS, resamples=200, files=["a.csv"], seed=7)
     report = found.report
-    assert report.metrics["right"].value == 0.25 and report.notes[:2] == ["something was cut", "80 rows"]
+    assert report.metrics["right"].value == 0.25 and report.notes[:3] == [
+        "something was cut",
+        "baselines: a baseline cut something",
+        "80 rows",
+    ]
     # Of two baselines that are better, the best.
-    assert report.notes[2].startswith("the baseline 'learnt' is better than the model, by 0.750 [0.6")
-    assert report.notes[2].endswith(
+    assert report.notes[3].startswith("the baseline 'learnt' is better than the model, by 0.750 [0.6")
+    assert report.notes[3].endswith(
         "]; train longer (--epochs), with another learning rate (--learning-rate), or on more rows"
     )
     assert {name: standing.metrics["right"].value for name, standing in report.baselines.items()} == {

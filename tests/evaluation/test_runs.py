@@ -49,7 +49,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_on_its_own_rows(trained: Path) -> None:
     run = open_run(trained / "run")
     report = run.evaluate(baselines=False, resamples=20).report
-    assert report.data["rows"] == 8 and report.data["files"] == ["rows.csv, of which 20 % are held out"]
+    assert report.data["rows"] == 8 and report.data["files"] == ["rows.csv (20 % held out)"]
     assert (report.name, report.seed, report.metrics["accuracy"].value) == ("run", 5, 1.0)
 
 
@@ -107,7 +107,11 @@ def test_what_cannot_be_judged(trained: Path, tmp_path: Path) -> None:
     text = (copy / "config.yaml").read_text()
     (copy / "config.yaml").write_text(text.replace("validation: 0.2", "validation: null"))
     shutil.copytree(trained / "run" / "model", copy / "model")
-    refused(DataError, "without validation rows; give files", open_run(copy))
+    refused(
+        DataError,
+        "without validation rows; evaluate it on other rows, with `glassformer evaluate .*run --data FILE`",
+        open_run(copy),
+    )
     (copy / "config.yaml").write_text(text.replace("rows.csv", "gone.csv"))
     refused(DataError, r"gone\.csv.*relative to the folder in which it was trained", open_run(copy))
     (copy / "config.yaml").write_text(text.replace("task: classify", "task: denoise"))

@@ -30,8 +30,8 @@ class SimilarityOptions(Options):
     """How texts are compared, and what is shown."""
 
     words: bool = option(False, "Whole words instead of tokens.")
-    top: int = option(10, "How many pairs of tokens, or nearest texts, are listed.", min=1)
-    measure: str | None = option(None, "What is explained: cosine or dot. Default: as the model compares vectors.")
+    top: int = option(10, "Number of pairs of tokens, or of nearest texts, to list.", min=1)
+    measure: str | None = option(None, "Similarity to explain: cosine or dot. Default: the model's own.")
     prompt: str | None = option(None, "Prompt: put before each text, such as 'query: '.")
     prompt_name: str | None = option(None, "Prompt by its name in the model's config_sentence_transformers.json.")
     html: Path | None = option(None, "Write the explorer's page of two texts to this HTML file (self-contained).")
@@ -86,7 +86,8 @@ def similar(
         elif len(read) <= TABLE_TEXTS:
             _show_table(loaded, read, options, json)
         else:
-            _show_nearest(loaded, read[0], read[1:], options, json)
+            # the first line of the only file is the query, and the others keep their lines
+            _show_nearest(loaded, read[0], read[1:], options, json, start=2 if len(texts) == 1 else 1)
 
 
 def _show(explained: SimilarityMap, top: int, json: bool) -> None:
@@ -136,16 +137,23 @@ def _show_table(model: Model, texts: list[str], options: SimilarityOptions, json
     console.print(rows_table([model.similarity_fn_name, *map(str, range(1, len(texts) + 1))], rows))
 
 
-def _show_nearest(model: Model, query: str, documents: list[str], options: SimilarityOptions, json: bool) -> None:
-    """The texts nearest to the first, best first, with their numbers among the others from 1."""
+def _show_nearest(
+    model: Model, query: str, documents: list[str], options: SimilarityOptions, json: bool, *, start: int
+) -> None:
+    """The texts nearest to the first, best first, with their numbers, counted from `start`."""
     prompts = {"prompt": options.prompt, "prompt_name": options.prompt_name}
     given = {name: prompt for name, prompt in prompts.items() if prompt is not None}
     ranking = model.rank(query, documents, top_k=options.top, return_documents=True, **given)
-    nearest = [{"number": each["corpus_id"] + 1, "score": each["score"], "text": each["text"]} for each in ranking]
+    nearest = [{"number": each["corpus_id"] + start, "score": each["score"], "text": each["text"]} for each in ranking]
     if json:
         print_json({"query": query, "texts": len(documents), "nearest": nearest})
         return
     console = terminal()
-    console.print(text_of(f"of {len(documents):,} texts, the nearest to: {visible(query)}"), end="\n\n")
+    console.print(text_of(f"{len(documents):,} texts, nearest first, to: {visible(query)}"), end="\n\n")
     rows = [[f"{each['score']:.4f}", f"{each['number']:,}", visible(each["text"])] for each in nearest]
-    console.print(rows_table(["score", "text", ""], rows, left=3))
+    console.print(rows_table([_scores_of(model), "no.", "text"], rows, left=3))
+
+
+def _scores_of(model: Model) -> str:
+    """What the numbers of a ranking are: a similarity of two vectors, or the score that a classifier gives a pair."""
+    return "score" if model.task == "text-classification" else model.similarity_fn_name

@@ -91,7 +91,7 @@ class FindingCollector:
             for first, second in combinations(files, 2)
         } | {
             ("conflict",): "repeated with another label",
-            ("no label",): "without a label",
+            ("no label",): "without a label: training refuses such rows",
             ("empty",): "without a word",
             ("repeat",): "repeated in the same file",
             ("damaged",): "with control characters or �, what is left of broken bytes",
@@ -128,9 +128,8 @@ def spelling_message(renamed: Mapping[str, str]) -> str:
     more = f" and {len(renamed) - 5:,} more" if len(renamed) > 5 else ""
     option = shlex.quote(f"data.rename={json.dumps(renamed, ensure_ascii=False)}")
     return (
-        f"labels that differ in case or white space alone are learned as different ones: {listed}{more}; "
-        f"train joins them with --set {option if len(option) < MAX_OPTION else 'data.rename={…}'} "
-        "(rename: under data: in a configuration)"
+        f"labels that differ only in case or white space are separate classes: {listed}{more}; to join them, train "
+        f"with --set {option if len(option) < MAX_OPTION else 'data.rename={…}'} (in a configuration: data.rename)"
     )
 
 

@@ -23,7 +23,8 @@ import numpy as np
 from glassformer.data.findings import Finding, FindingCollector, label_findings
 from glassformer.data.sequence import IDENTIFIERS, RowSequence, check_column, labels_of, type_name
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import safe_repr
+from glassformer.files import counted, safe_repr
+from glassformer.reports.page import shown_label
 from glassformer.reports.report import Record, Report
 from glassformer.reports.table import Table, bar, markdown_table, markdown_text
 
@@ -153,7 +154,11 @@ class DataReport(Report, kind="data"):
         names, first = self.classes, self.files[0].classes
         largest = max(first.values(), default=1)
         rows = [
-            [name, bar(first.get(name, 0) / largest, 16), *(_class_cell(file, name) for file in self.files)]
+            [
+                shown_label(name),
+                bar(first.get(name, 0) / largest, 16),
+                *(_class_cell(file, name) for file in self.files),
+            ]
             for name in names[:MAX_CLASSES]
         ]
         more = f"the {MAX_CLASSES} most frequent of {len(names):,} classes; the JSON and the page have all"
@@ -173,7 +178,7 @@ class DataReport(Report, kind="data"):
 
 
 def _columns_of(file: FileReport) -> str:
-    gaps = {name: f", none in {count:,}" for name, count in file.gaps.items()}
+    gaps = {name: f", missing in {counted(count, 'row')}" for name, count in file.gaps.items()}
     return ", ".join(f"{name} ({kind}{gaps.get(name, '')})" for name, kind in file.columns.items())
 
 
@@ -350,7 +355,7 @@ def data_card(
     if not title.strip():
         raise ConfigError("the title is empty; give the data set a name: --title Reviews")
     known = _markdown_list(biases) or NOT_STATED
-    findings = _markdown_list([finding.message for finding in report.findings]) or "Nothing odd was found."
+    findings = _markdown_list([finding.message for finding in report.findings]) or "No problems found."
     files = [
         [file.name, f"{file.rows:,}", ", ".join(f"{name} ({kind})" for name, kind in file.columns.items())]
         for file in report.files
@@ -370,10 +375,13 @@ def data_card(
 
 def _class_table(report: DataReport) -> str:
     rows = [
-        [name, *(f"{(n := file.classes.get(name, 0)):,} ({n / file.class_total:.1%})" for file in report.files)]
+        [
+            shown_label(name),
+            *(f"{(n := file.classes.get(name, 0)):,} ({n / file.class_total:.1%})" for file in report.files),
+        ]
         for name in report.classes
     ]
-    return "## Rows a class\n\n" + markdown_table(["class", *(file.name for file in report.files)], rows)
+    return "## Rows per class\n\n" + markdown_table(["class", *(file.name for file in report.files)], rows)
 
 
 def _length_table(report: DataReport) -> str:

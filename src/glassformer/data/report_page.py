@@ -15,7 +15,8 @@ import numpy as np
 
 from glassformer.data.findings import Finding
 from glassformer.data.report import LENGTH_NAMES, DataReport
-from glassformer.reports.page import page, scroll_region, shown_place
+from glassformer.files import counted
+from glassformer.reports.page import page, scroll_region, shown_label, shown_place
 from glassformer.reports.table import html_table
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ def report_html(report: DataReport) -> str:
     """Render the HTML page of a report."""
     title = ", ".join(file.name for file in report.files)
     labels = f", labels from “{escape(report.label)}”" if report.label else ""
-    findings = "".join(map(_finding, report.findings)) or '<p class="plain good">Nothing odd was found.</p>'
+    findings = "".join(map(_finding, report.findings)) or '<p class="plain good">No problems found.</p>'
     body = (
         f'<main><h1>{escape(title)}</h1><p class="dim">Texts from the column “{escape(report.text)}”{labels}.</p>'
         f"{_tiles(report)}<h2>To look at</h2>{findings}{_balance(report)}{_lengths(report)}{_by_class(report)}"
@@ -116,9 +117,9 @@ def _balance(report: DataReport) -> str:
     names, totals = [file.name for file in files], [file.class_total for file in files]
     key = "".join(f'<span><i class="s{i}"></i>{escape(name)}</span>' for i, name in enumerate(names))
     return (
-        "<h2>Rows a class</h2>"
+        "<h2>Rows per class</h2>"
         + (f'<div class="key">{key}</div>' if len(files) > 1 else "")
-        + _folded(values, "rows a class", lambda few: bars(few, totals, names))
+        + _folded(values, "rows per class", lambda few: bars(few, totals, names))
         + (f'<p class="dim">The first {MAX_SERIES} files are shown.</p>' if report.files[MAX_SERIES:] else "")
     )
 
@@ -134,7 +135,7 @@ def _lengths(report: DataReport) -> str:
     table = html_table(["file, unit", *LENGTH_NAMES], rows)
     return (
         f"<h2>Lengths in {report.unit}</h2>{plots}{scroll_region('lengths', table)}"
-        '<p class="dim">A percentage heads the length that this share of the texts does not exceed.</p>'
+        '<p class="dim">Percentiles: the column 95% holds the length that 95% of the texts do not exceed.</p>'
     )
 
 
@@ -152,7 +153,7 @@ def _by_class(report: DataReport) -> str:
 
 def _columns(report: DataReport) -> str:
     rows = [
-        [file.name, name, kind + (f", none in {file.gaps[name]:,} rows" if name in file.gaps else "")]
+        [file.name, name, kind + (f", missing in {counted(file.gaps[name], 'row')}" if name in file.gaps else "")]
         for file in report.files
         for name, kind in file.columns.items()
     ]
@@ -188,7 +189,7 @@ def bars(values: Mapping[str, Sequence[int]], totals: Sequence[int], series: Seq
             label = f"{series[number]}: {name}, {count:,} rows, {share:.1%}"
             elements.append(_text(LEFT, y + thick / 2 - 1, f"{count:,} · {share:.1%}", "value"))
             elements.append(_rect(f"s{number}", LEFT + RIGHT, y, width, thick - 2, label))
-    return _svg(len(values) * pitch, elements, f"rows a class in {', '.join(series)}")
+    return _svg(len(values) * pitch, elements, f"rows per class in {', '.join(series)}")
 
 
 def scale(lengths: Sequence[np.ndarray]) -> tuple[int, int]:
@@ -197,7 +198,7 @@ def scale(lengths: Sequence[np.ndarray]) -> tuple[int, int]:
     Where the longest 0.5% are far off, they are counted in a note instead.
     """
     largest = max((int(values.max(initial=1)) for values in lengths), default=1)
-    usual = max((int(np.quantile(values, 0.995)) for values in lengths if len(values)), default=1)
+    usual = max((int(np.quantile(values, 0.995, method="lower")) for values in lengths if len(values)), default=1)
     end = largest if largest <= 1.5 * usual else usual
     step = _nice(end / 50)
     return step, end // step + 1
@@ -268,6 +269,7 @@ def _text(x: float, y: float, text: str, kind: str, title: str = "") -> str:
 
 def _name(y: float, name: str) -> str:
     """The name of a class in the left margin; one that does not fit is cut, and whole in a tooltip."""
+    name = shown_label(name)
     if len(name) <= MAX_NAME:
         return _text(LEFT - 8, y, name, "name end")
     return _text(LEFT - 8, y, f"{name[: MAX_NAME - 1]}…", "name end", f"<title>{escape(name)}</title>")

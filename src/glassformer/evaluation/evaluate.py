@@ -25,6 +25,7 @@ from glassformer.files.atomic import disk_errors, write_json
 from glassformer.files.json_values import nan_from_null, null_for_nan
 from glassformer.files.schema import parse
 from glassformer.progress import with_bar
+from glassformer.reports.page import shown_label
 from glassformer.reports.table import html_table, text_table
 from glassformer.runs.folder import describe_environment
 from glassformer.tasks.base import Baseline, Dataset, Progress, Task
@@ -98,6 +99,7 @@ def evaluate(
         predictions = list(task.predict(rows, progress))
         seconds = perf_counter() - start
         metrics = task.metrics(predictions)
+    with _user_warnings() as baseline_messages:
         results = _baseline_results(task, train, predictions, metrics, resamples, shown) if baselines else {}
     report = EvaluationReport(
         task=task_name,
@@ -110,7 +112,13 @@ def evaluate(
         baselines=results,
         classes=metrics.report(),
         groups=None if by is None else metrics_by_group(task, predictions, by, names, resamples, shown=shown),
-        notes=[*messages, *metrics.notes(), *task.notes(predictions), *beaten_by(results, task.METRIC)],
+        notes=[
+            *messages,
+            *(f"baselines: {message}" for message in baseline_messages),
+            *metrics.notes(),
+            *task.notes(predictions),
+            *beaten_by(results, task.METRIC),
+        ],
         seed=seed,
         seconds=seconds,
         environment=describe_environment(task.model.device),
@@ -288,7 +296,10 @@ class EvaluationReport:
             return None
         # the best F1 first, and last the classes without one
         classes = sorted(self.classes.scores.items(), key=lambda x: (x[1].get("f1") is None, -(x[1].get("f1") or 0.0)))
-        rows = [[name, *(_score(scores.get(column), column) for column in CLASS_COLUMNS)] for name, scores in classes]
+        rows = [
+            [shown_label(name), *(_score(scores.get(column), column) for column in CLASS_COLUMNS)]
+            for name, scores in classes
+        ]
         if len(rows) > MAX_CLASSES:
             gap = ["…", *[""] * len(CLASS_COLUMNS)]
             rows = [*rows[:CLASSES_PER_END], gap, *rows[-CLASSES_PER_END:]]

@@ -112,7 +112,7 @@ def _answers(row: Prediction) -> str:
     """What was predicted instead of what, where both are names."""
     if not (isinstance(row.label, str) and isinstance(row.predicted, str)) or "source" in row.row:
         return ""
-    verdict = "rightly" if row.correct else f"instead of {row.label}"
+    verdict = "(correct)" if row.correct else f"instead of {row.label}"
     return f' <span class="dim">predicted {escape(row.predicted)} {escape(verdict)}</span>'
 
 

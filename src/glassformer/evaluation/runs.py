@@ -11,6 +11,7 @@ runs/mood/evaluation/validation/   report.json   examples.jsonl   errors.html   
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -117,7 +118,12 @@ class TrainedRun:
         elif (held_out := self.splits[1]) is not None:
             rows = held_out
         else:
-            raise DataError(f"{self.folder}: was trained without validation rows; give files to evaluate it on")
+            folder = shlex.quote(str(self.folder))
+            raise DataError(
+                f"{self.folder}: was trained without validation rows; evaluate it on other rows, with "
+                f"`glassformer evaluate {folder} --data FILE`: compare then takes {self.folder / EVALUATION}/NAME, and "
+                "errors takes --part NAME"
+            )
         own = columns_of(usual, data.columns)
         names = {name: own[role] for role, name in self.columns.items() if name != own[role]}
         return RenamedColumns(rows, names) if names else rows
@@ -148,7 +154,7 @@ class TrainedRun:
         check_unused_columns(rows, self.task, [*ignored, *group_columns(rows, by), *self.ignore])
         names = file_names(rows)
         if files is None and isinstance(data.validation, float):
-            names = [f"{name}, of which {100 * data.validation:g} % are held out" for name in names]
+            names = [f"{name} ({100 * data.validation:g} % held out)" for name in names]
         evaluation = evaluate(
             self.config.task,
             task,

@@ -79,6 +79,11 @@ def shown_path(value: object) -> str:
     return f"…/{path.name}"
 
 
+def shown_label(name: str) -> str:
+    """A label as a table shows it: in quotes where its white space would not be seen, as in `'spam '` beside `spam`."""
+    return name if name and name == " ".join(name.split()) else repr(name)
+
+
 def shown_place(where: str) -> str:
     """`/folder/x.csv: line 2` as a page shows it: `…/x.csv: line 2`."""
     path, separator, line = where.partition(": ")

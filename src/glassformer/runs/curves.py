@@ -115,8 +115,8 @@ def _best(runs: Sequence[RunHistory]) -> str:
 def _smoothing_note(runs: Sequence[RunHistory]) -> str:
     shortest, longest = (f(round(run.half_life) for run in runs) for f in (min, max))
     steps = f"{shortest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"
-    last = "one or two steps" if longest <= 1 else f"{steps} steps"
-    return f"Thick lines are smoothed: half of what counts lies within the last {last}."
+    half = "1 step" if longest <= 1 else f"{steps} steps"
+    return f"Thick lines are exponential moving averages with a half-life of {half}."
 
 
 def _downsampling_note(runs: Sequence[RunHistory], points: int) -> str:

@@ -48,7 +48,7 @@ def test_the_same_rows_are_drawn_together(two: list[Path]) -> None:
 def test_other_rows_have_no_difference(two: list[Path], tmp_path: Path) -> None:
     other = make_run(tmp_path / "other", [True] * 9, fingerprint="others")
     standing = compare_runs([two[0], other], resamples=50).systems[1]
-    assert standing.differences == {} and standing.apart == "evaluated on other rows"
+    assert standing.differences == {} and standing.apart == "other rows or labels"
     (two[1] / "evaluation" / "validation" / "examples.jsonl").unlink()
     assert compare_runs(two, resamples=50).systems[1].apart == "its predictions were not saved"
 
@@ -69,7 +69,7 @@ def test_several_seeds_beside_several(tmp_path: Path) -> None:
 
 def test_an_evaluation_is_a_place_too(two: list[Path]) -> None:
     found = compare_runs([two[0] / "evaluation" / "validation", two[1], two[1]], resamples=50)
-    assert [one.name for one in found.systems[:3]] == ["small, validation", "large", "large (2)"]
+    assert [one.name for one in found.systems[:3]] == ["small (validation)", "large", "large (2)"]
     assert "accuracy" in found.systems[1].differences
 
 

@@ -79,11 +79,11 @@ def test_a_class_with_one_row_is_told(tmp_path: Path) -> None:
     [
         (["joy", "joy"], {}, "every row of 'label' has the label 'joy'; there is nothing to tell apart"),
         ([["a"], None], {}, "row 1: the label is None; several labels are a list"),
-        (["a", ""], {}, "row 1: the label is ''; write one into the row, or remove the row; a class is a text"),
+        (["a", ""], {}, "row 1: the label is empty; write one into the row, or remove the row$"),
         ([1.5, None], {"problem": "regression"}, "row 1: the label is None; it must be a number"),
         ([1.5, 10**400], {"problem": "regression"}, "row 1: the label is 0x.*; it must be a number"),
         (["1.5", "much"], {"problem": "regression"}, "row 1: the label is 'much'"),
-        ([1.5, 2.5], {"problem": "single"}, "row 0: the label is 1.5; a class is .* the head predicts a number"),
+        ([1.5, 2.5], {"problem": "single"}, "row 0: the label is 1.5; a class is .* the model predicts the number"),
         (["a", "b"], {"problem": "multi"}, "row 0: the label is 'a'; several labels are a list"),
         ([[], []], {}, "every row of 'label' is without a label"),
     ],

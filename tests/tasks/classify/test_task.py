@@ -124,7 +124,7 @@ def test_a_label_only_another_part_has(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ({"text": 3, "label": "a"}, "row 0: 'text' is 3; it must be a text"),
-        ({"text": "a", "label": None}, "row 0: the label is None"),
+        ({"text": "a", "label": None}, "row 0: the label is empty; write one"),
     ],
 )
 def test_rows_without_a_text_or_label(row: dict[str, Any], message: str) -> None:
@@ -219,5 +219,5 @@ def test_training_learns_the_rows_by_heart(problem: str) -> None:
 def test_labels_that_differ_in_spelling_alone_are_warned_of() -> None:
     labels = ["joy", "joy ", "joy ", "sad", "sad"]
     rows = [{"text": str(number), "label": label} for number, label in enumerate(labels)]
-    with pytest.warns(UserWarning, match="differ in case or white space alone.*'joy ' and 'joy'.*--set 'data.rename="):
+    with pytest.warns(UserWarning, match="differ only in case or white space.*'joy ' and 'joy'.*--set 'data.rename="):
         labels_of(read_rows(rows), "label")

@@ -204,8 +204,8 @@ def comparison_page(comparison: Comparison) -> str:
     apart = ""
     if len(comparison.systems) > 1:
         apart = (
-            "; the dashed line is where the first lies. Intervals that overlap do not make two systems alike: the "
-            "difference says, in bold where its interval leaves out zero"
+            "; the dashed line is the value of the first system. Two systems differ where the interval of their "
+            "difference excludes zero (bold in the table below), even if their own intervals overlap"
         )
     body = [
         f"<main><h1>{escape(comparison.title)}</h1><p class='dim'>{escape(comparison.caption)}.</p>",

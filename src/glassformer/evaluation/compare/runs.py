@@ -25,7 +25,7 @@ from glassformer.tasks.base import Task
 from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences
 from glassformer.tasks.predictions import read_predictions
 
-OTHER_ROWS = "evaluated on other rows"
+OTHER_ROWS = "other rows or labels"
 DIGITS = 3
 JSON_KEYS = [name for name in ComparedSystem.__dataclass_fields__ if name != "words"]
 Progress = Callable[[int], None]
@@ -155,7 +155,7 @@ def _load_side(folder: str | Path, progress: Progress | None) -> _LoadedSide:
     if (path / REPORT).is_file():
         evaluation, run_folder = path, path.absolute().parent.parent
         if path.absolute().parent.name == EVALUATION and (run_folder / CONFIG).is_file():
-            run, name = open_run(run_folder), f"{run_name(run_folder)}, {name}"
+            run, name = open_run(run_folder), f"{run_name(run_folder)} ({name})"
     else:
         run = open_run(path)
         evaluation = run.ensure_evaluated(progress)

@@ -61,10 +61,12 @@ def name_of(value: object) -> str:
     if isinstance(value, (bool, int)):
         return str(value).lower()  # "true", as JSON and most tables write it
     if not isinstance(value, str) or not value.strip():
-        wanted = "a text or a whole number; where all are numbers and some have a fraction, the head predicts a number"
-        empty = value is None or (isinstance(value, str) and not value.strip())
-        cure = "; write one into the row, or remove the row" if empty else ""
-        raise DataError(f"the label is {safe_repr(value)}{cure}; a class is {wanted}")
+        if value is None or (isinstance(value, str) and not value.strip()):
+            raise DataError("the label is empty; write one into the row, or remove the row")
+        raise DataError(
+            f"the label is {safe_repr(value)}; a class is a text or a whole number (of a column of numbers alone, some "
+            "with a fraction, the model predicts the number)"
+        )
     return value
 
 
