@@ -33,7 +33,8 @@ def test_one_text_is_ablated_head_by_head(command: Command, session: Any) -> Non
 def test_two_texts_are_patched_position_by_position(command: Command) -> None:
     result = command("patch", SHAKESPEARE, CLEAN, CORRUPT, "--target", " son", "--against", " men", "--json")
     data = json.loads(result.stdout)
-    assert (data["kind"], data["mode"], data["direction"]) == ("residual", "swap", "denoising")
+    assert (data["kind"], data["component_kind"]) == ("patch-map", "residual")
+    assert (data["mode"], data["direction"]) == ("swap", "denoising")
     assert data["normalised"][-1][-1] == pytest.approx(1.0, abs=1e-5)
     noising = command("patch", SHAKESPEARE, CLEAN, CORRUPT, "--target", " son", "--against", " men", "--direction",
                   "noising", "--json")  # fmt: skip

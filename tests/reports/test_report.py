@@ -166,11 +166,19 @@ def test_of_a_large_table_the_first_rows_and_columns() -> None:
     assert shown._repr_html_().count("<tr>") == HTML_ROWS + 1
 
 
+def test_of_many_layers_some_evenly_spaced_the_last_among_them() -> None:
+    table = Table(["", *map(str, range(100))], [["x", *map(str, range(100))]], "layers", evenly=True)
+    assert table.columns(101) == list(range(101)) and table.columns(2) == [0, 100]
+    assert table.columns(3) == [0, 1, 100] and table.columns(5) == [0, 1, 34, 67, 100]
+    assert len(table.columns(TEXT_COLUMNS)) == TEXT_COLUMNS and table.columns(TEXT_COLUMNS)[-1] == 100
+    assert table.text().startswith("layers (some of 1 rows × 100 columns)\n") and table.text().endswith(" 99")
+
+
 def test_cells_are_shaded_by_their_numbers() -> None:
     shades = [[1.0, -0.5, 0.0, math.nan]]
     html = Shown(Table(headings=[""] * 5, rows=[["r", "a", "b", "c", "d"]], shades=shades))._repr_html_()
-    assert '<td style="background: rgb(14 128 148 / 0.60)">a</td>' in html
-    assert '<td style="background: rgb(214 110 30 / 0.30)">b</td><td>c</td><td>d</td>' in html
+    assert '<td style="background: rgb(196 84 0 / 0.60)">a</td>' in html
+    assert '<td style="background: rgb(18 90 166 / 0.30)">b</td><td>c</td><td>d</td>' in html
 
 
 # ------------------------------------------------------------------------------------------- the results of a session
@@ -225,4 +233,4 @@ def test_a_trace_is_a_list(results: dict[str, Any]) -> None:
 def test_the_masks_of_a_lesson_are_a_picture(results: dict[str, Any]) -> None:
     html = results["masks"]._repr_html_()
     triangle = html.split("<caption>decoder</caption>")[1].split("</table>")[0]
-    assert triangle.count("rgb(14 128 148") == 20 * 21 // 2
+    assert triangle.count("rgb(38 132 214") == 20 * 21 // 2

@@ -9,25 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from glassformer.cli.inputs import check_texts, inputs, whole_texts
 from glassformer.cli.options import HeadTask, Html, Json, Loading, ModelName, Options, Truncate, command, option
-from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, progress_of, say, terminal, visible
+from glassformer.cli.screen import byte_amount, notes, progress_of, say, show
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path, command_line
 
 if TYPE_CHECKING:
-    from glassformer.inspect import PatchResult, PatchSweep, Session
+    from glassformer.inspect import PatchSweep, Session
     from glassformer.inspect.patching.effects import PatchOptions
     from glassformer.model import Model
-
-BELOW, ABOVE = (18, 90, 166), (196, 84, 0)
-"""Colours of less and of more, as on the page."""
-WIDEST_LABEL = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +116,8 @@ def patch(
             sweep = patched.sweep(kind, options.map, **given)
     if html is not None:
         _write(loaded, patched, sweep, given, html)
-    if json:
-        print_json({"clean": clean, "corrupt": corrupt, **sweep.to_dict(), "out": html and str(html)}, indent=None)
-        return
-    _show(sweep)
-    if html is not None:
+    show(sweep, json, indent=None, clean=clean, corrupt=corrupt, out=html and str(html))
+    if html is not None and not json:
         say(f"\nsaved in {html}: {byte_amount(html.stat().st_size)}; open it in any browser, no network needed")
 
 
@@ -162,87 +152,11 @@ def _one(session: Session, options: PatchingOptions, given: PatchOptions, json: 
     """Patch some components together, and print the prediction before and after."""
     result = session.patch(*(options.component or ()), **given)
     texts = result.text(options.new_tokens) if options.new_tokens else None
-    if json:
-        continued = {} if texts is None else {"text_before": texts[0], "text_after": texts[1]}
-        print_json({"texts": list(session.texts), **result.to_dict(), **continued}, indent=None)
-        return
-    console = terminal()
-    console.print(Text(f"{', '.join(result.components)}: {_how(result.patching.mode)}", "bold cyan"))
-    console.print(_values(result))
-    console.print(_changes(result))
+    continued: dict[str, Any] = {} if texts is None else {"text_before": texts[0], "text_after": texts[1]}
+    show(result, json, indent=None, texts=list(session.texts), **continued)
     for name, text in zip(("before", "after"), texts or (), strict=False):
-        console.print(Text.assemble((f"{name}: ", "dim"), visible(text)))
-
-
-def _how(mode: str) -> str:
-    return {"zero": "switched off", "mean": "replaced by the mean", "swap": "from the other text"}[mode]
-
-
-def _values(result: PatchResult) -> Text:
-    normalised = "" if result.normalised is None else f" · {result.normalised:z.3f} (0 = corrupt, 1 = clean)"
-    return Text(f"{result.patching.metric}: {result.before:z.3f} → {result.after:z.3f}{normalised}\n")
-
-
-def _changes(result: PatchResult) -> Table:
-    table = plain_table("prediction")
-    for name in ("logit before", "after", "probability before", "after"):
-        table.add_column(name, justify="right")
-    for change in result.top():
-        shares = (change.probability_before, change.probability_after)
-        table.add_row(
-            Text(visible(change.name)),
-            f"{change.logit_before:.3f}",
-            f"{change.logit_after:.3f}",
-            *("–" if share is None else f"{share:.1%}" for share in shares),
-        )
-    return table
-
-
-# ── a sweep ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _show(sweep: PatchSweep) -> None:
-    """Print the map: layers × heads, or positions × layers, and the largest effects."""
-    console, patching = terminal(), sweep.patching
-    console.print(Text(f"{sweep.kind}: {_how(patching.mode)}", "bold cyan"))
-    other = "" if sweep.other is None else f", of the other text {sweep.other:.3f}"
-    scale = "0 = corrupt, 1 = clean" if sweep.normalised is not None else "change of the metric"
-    console.print(f"{patching.metric}: {sweep.before:.3f} unpatched{other}; shown: {scale}\n", markup=False)
-    console.print(_map(sweep, console))
-    console.print()
-    for name, effect in sweep.strongest():
-        console.print(f"{effect:>z8.3f}  {name}", markup=False)
-
-
-def _map(sweep: PatchSweep, console: Console) -> Table:
-    """The effects as a table: a layer a row, or, of many positions, a layer a column."""
-    effects, rows, columns = sweep.effects, sweep.rows, sweep.columns
-    if sweep.kind != "heads":
-        effects, rows, columns = effects.T, columns, rows
-    table = plain_table("layer" if sweep.kind == "heads" else "", padding=(0, 0, 0, 0))
-    shown = max(1, (console.width - WIDEST_LABEL) // 6)
-    for name in columns[:shown]:
-        table.add_column(Text(f"{visible(name):>6}"), justify="right", no_wrap=True)
-    neutral = 1.0 if sweep.normalised is not None and sweep.patching.direction == "noising" else 0.0
-    largest = float((effects - neutral).abs().nan_to_num(0.0).max()) or 1.0
-    for name, line in zip(rows, effects.tolist(), strict=True):
-        label = visible(name)[:WIDEST_LABEL] or "␣"
-        table.add_row(Text(f"{label} "), *(_cell(value, (value - neutral) / largest) for value in line[:shown]))
-    if len(columns) > shown:
-        table.caption = f"the first {shown} of {len(columns)}: the terminal is narrow; --json and --html have all"
-        table.caption_justify = "left"
-    return table
-
-
-def _cell(value: float, share: float) -> Text:
-    """A number on its colour."""
-    if value != value:  # NaN: this layer has fewer heads
-        return Text("–")
-    colour = BELOW if share < 0 else ABOVE
-    strength = min(1.0, abs(share)) ** 0.8
-    ground = ",".join(str(round(255 + (channel - 255) * strength)) for channel in colour)
-    ink = "white" if strength > 0.55 else "black"
-    return Text(f"{value:>z6.2f}", f"{ink} on rgb({ground})")
+        if not json:
+            say(f"{name}: {text}")
 
 
 def _write(model: Model, session: Session, sweep: PatchSweep, given: PatchOptions, path: Path) -> None:
@@ -254,7 +168,7 @@ def _write(model: Model, session: Session, sweep: PatchSweep, given: PatchOption
     source = given.get("source")
     swapped = sweep.patching.mode == "swap"
     request = {
-        "kind": sweep.kind,
+        "kind": sweep.component_kind,
         "map": sweep.map,
         "mode": sweep.patching.mode,
         "direction": sweep.patching.direction,

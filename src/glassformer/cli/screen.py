@@ -19,6 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.reports.report import Report
+from glassformer.reports.table import Table as ReportTable
+from glassformer.reports.table import colours
 
 if TYPE_CHECKING:
     from glassformer.evaluation.compare.seeds import SeedSummary
@@ -184,11 +186,14 @@ SCREENS = {
 }
 
 
-def show(result: Any, json: bool, *, indent: int | None = 2, left: int = 1) -> None:
-    """Print a result: `to_dict()` as JSON, or else its caption, its table and its notes, as far as it has them."""
+def show(result: Any, json: bool, *, indent: int | None = 2, left: int = 1, **keys: Any) -> None:
+    """Print a result: `to_dict()` as JSON, or else its caption, its table and its notes, as far as it has them.
+
+    Args: keys: that a command adds to the JSON of a result, such as the texts that it is about
+    """
     if json:
         several = isinstance(result, list)
-        print_json([each.to_dict() for each in result] if several else result.to_dict(), indent)
+        print_json([each.to_dict() for each in result] if several else {**result.to_dict(), **keys}, indent)
         return
     console = terminal()
     if isinstance(result, Report):
@@ -212,12 +217,49 @@ def _show_report(report: Report, console: Console) -> None:
     for i, table in enumerate(report.tables()):
         if i:
             console.print()
-        console.print(table_of(table.headings, table.rows, left=table.left, title=table.caption))
+        if table.caption:
+            console.print(text_of(table.caption))
+        if table.shades is None:
+            console.print(table_of(table.headings, table.rows, left=table.left))
+        else:
+            console.print(_map_of(table, console.width))
     remarks = list(report.remarks())
     if remarks:
         console.print()
     for remark in remarks:
         console.print(text_of(remark, "dim"))
+
+
+def _map_of(table: ReportTable, width: int) -> Table:
+    """A table with shades: cells on their colour, and as many columns as a terminal has room for."""
+    from rich.cells import cell_len
+
+    table = table.on_lines()
+    widths = [max(map(cell_len, cells)) for cells in zip(table.headings, *table.rows, strict=True)]
+    room = len(widths)
+    while room > 2 and sum(widths[i] + 2 for i in table.columns(room)) - 2 > width:
+        room -= 1
+    fitted, shown = table.of(table.columns(room)), plain_table()
+    for i, heading in enumerate(fitted.headings):
+        shown.add_column(text_of(heading), justify="left" if i < table.left else "right", overflow="fold")
+    assert fitted.shades is not None
+    below, above = colours(fitted.shades)
+    for row, shades in zip(fitted.rows, fitted.shades, strict=True):
+        styles = ["", *(_on_colour(above if shade > 0 else below, abs(shade)) for shade in shades)]
+        shown.add_row(*(text_of(cell, style) for cell, style in zip(row, styles, strict=True)))
+    if room < len(widths):
+        shown.caption = f"{room - 1} of {len(widths) - 1} columns: the terminal is narrow; --json has all"
+        shown.caption_justify = "left"
+    return shown
+
+
+def _on_colour(colour: tuple[int, int, int], share: float) -> str:
+    """The style of a cell, the stronger the larger its share; none at all for NaN."""
+    if not share >= 0.01:
+        return ""
+    strength = min(1.0, share) ** 0.8
+    ground = ",".join(str(round(255 + (channel - 255) * strength)) for channel in colour)
+    return f"{'white' if strength > 0.55 else 'black'} on rgb({ground})"
 
 
 def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int, title: str = "") -> Table:

@@ -21,6 +21,7 @@ from glassformer.explorer import http
 from glassformer.explorer.http import json_errors
 from glassformer.explorer.readings import QUICK
 from glassformer.explorer.session_runs import Job, SessionRun, SessionRuns
+from glassformer.files.json_values import null_for_nan
 from glassformer.inspect.interruption import before_each_block
 from glassformer.inspect.patching.effects import PatchOptions
 from glassformer.inspect.patching.readout import predicts
@@ -56,24 +57,29 @@ def sweep_data(sweep: PatchSweep) -> dict[str, Any]:
     names = {change.number: change.name for changes in sweep.changes for change in changes}
     names |= {metric.target: metric.readout.table.name(metric.target)}
     before = {change.number: change for changes in sweep.changes for change in changes}
+    classes = {
+        str(number): {
+            "name": names[number],
+            "logit": change.logit_before,
+            "probability": change.probability_before,
+        }
+        for number, change in before.items()
+    }
+    after = [
+        [
+            {"number": change.number, "logit": change.logit_after, "probability": change.probability_after}
+            for change in changes
+        ]
+        for changes in sweep.changes
+    ]
     return {
         **sweep.to_dict(),
         "target": names[metric.target],
         "against": None if metric.against is None else metric.readout.table.name(metric.against),
         "at": metric.readout.position,
-        "classes": {
-            str(number): {"name": names[number], **_short(change.to_dict(), "before")}
-            for number, change in before.items()
-        },
-        "changes": [
-            [{"number": change.number, **_short(change.to_dict(), "after")} for change in changes]
-            for changes in sweep.changes
-        ],
+        "classes": null_for_nan(classes),
+        "changes": null_for_nan(after),
     }
-
-
-def _short(change: dict[str, Any], when: str) -> dict[str, Any]:
-    return {"logit": change[f"logit_{when}"], "probability": change[f"probability_{when}"]}
 
 
 def quick_sweeps(session: Session, map: str, *, wanted: bool) -> list[dict[str, Any]]:

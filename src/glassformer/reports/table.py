@@ -16,6 +16,8 @@ HTML_ROWS, HTML_COLUMNS = 64, 40
 EIGHTHS = " ▏▎▍▌▋▊▉"
 MAX_CELL = 80
 """Characters of a cell, where there are several in a row: a wide table stays readable."""
+BELOW, ABOVE, SHARE = (18, 90, 166), (196, 84, 0), (38, 132, 214)
+"""Colours of shades, as in the explorer: below and above zero; of a table with none below."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Table:
     left: how many columns hold texts, which a terminal left-justifies; the others hold numbers
     shades: colour of each cell behind the row's heading, from -1 to 1; None = no colour
     longest: characters of a cell that a text and a notebook show
+    evenly: of too many columns, such as layers, evenly spaced ones are shown, the last among them; else the first
     """
 
     headings: Sequence[str]
@@ -37,6 +40,7 @@ class Table:
     left: int = 1
     shades: Sequence[Sequence[float]] | None = None
     longest: int = MAX_CELL
+    evenly: bool = False
 
     def text(self) -> str:
         """The table as lines of text, the first rows and columns of a large one."""
@@ -48,17 +52,38 @@ class Table:
         short = self._first(HTML_ROWS, HTML_COLUMNS)
         return html_table(short.headings, short.rows, shown_text(short.caption), short.shades)
 
-    def _first(self, rows: int, columns: int) -> Table:
-        """The first rows and columns; the caption says how many there are."""
-        most = self.longest if len(self.headings) > 1 else None
-        larger = len(self.rows) > rows or len(self.headings) > columns
-        whole = f" (the first of {len(self.rows):,} rows × {len(self.headings) - 1:,} columns)" if larger else ""
+    def columns(self, room: int) -> list[int]:
+        """Columns that are shown where there is room for some only, the first of them among these."""
+        last = len(self.headings) - 1
+        if not self.evenly or last < room:
+            return list(range(min(room, last + 1)))
+        return [0, *(1 + round(i * (last - 1) / (room - 2)) for i in range(room - 2)), last]
+
+    def of(self, columns: Sequence[int]) -> Table:
+        """The table of some of its columns, the first among them."""
         return replace(
             self,
-            headings=[_line(heading, most) for heading in self.headings[:columns]],
-            rows=[[_line(cell, most) for cell in row[:columns]] for row in self.rows[:rows]],
-            caption=self.caption + whole,
-            shades=None if self.shades is None else [row[: columns - 1] for row in self.shades[:rows]],
+            headings=[self.headings[i] for i in columns],
+            rows=[[row[i] for i in columns] for row in self.rows],
+            shades=None if self.shades is None else [[row[i - 1] for i in columns[1:]] for row in self.shades],
+        )
+
+    def _first(self, rows: int, columns: int) -> Table:
+        """The first rows, and columns that there is room for; the caption says how many there are."""
+        larger = len(self.rows) > rows or len(self.headings) > columns
+        which = "some" if self.evenly else "the first"
+        whole = f" ({which} of {len(self.rows):,} rows × {len(self.headings) - 1:,} columns)" if larger else ""
+        short = replace(self, rows=self.rows[:rows], shades=self.shades and self.shades[:rows])
+        short = short.of(self.columns(columns))
+        return replace(short.on_lines(), caption=self.caption + whole)
+
+    def on_lines(self) -> Table:
+        """The table with every cell on one line, cut where there are several in a row."""
+        most = self.longest if len(self.headings) > 1 else None
+        return replace(
+            self,
+            headings=[_line(heading, most) for heading in self.headings],
+            rows=[[_line(cell, most) for cell in row] for row in self.rows],
         )
 
 
@@ -103,10 +128,19 @@ def html_table(
         headings: of the columns · rows: their cells; line breaks in a cell are kept
         shades: colour of the cells behind a row's heading, from -1 to 1
     """
+    below, above = colours(shades or ())
+
+    def shade(row: int, column: int) -> str:
+        value = 0.0 if shades is None else shades[row][column]
+        if not abs(value) >= 0.01:  # NaN too has none; on the others text stays legible, light and dark
+            return ""
+        colour = " ".join(map(str, above if value > 0 else below))
+        return f' style="background: rgb({colour} / {min(1.0, abs(value)) * 0.6:.2f})"'
+
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = "".join(
         f'<tr><th scope="row">{_cell(row[0])}</th>'
-        + "".join(f"<td{_shade(shades, i, j)}>{_cell(x)}</td>" for j, x in enumerate(row[1:]))
+        + "".join(f"<td{shade(i, j)}>{_cell(x)}</td>" for j, x in enumerate(row[1:]))
         + "</tr>"
         for i, row in enumerate(rows)
     )
@@ -114,12 +148,9 @@ def html_table(
     return f"<table>{named}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _shade(shades: Sequence[Sequence[float]] | None, row: int, column: int) -> str:
-    """The background of a cell: teal above zero, orange below; text stays legible on it, light and dark."""
-    if shades is None or not abs(shades[row][column]) >= 0.01:  # NaN too has none
-        return ""
-    colour = "14 128 148" if shades[row][column] > 0 else "214 110 30"
-    return f' style="background: rgb({colour} / {min(1.0, abs(shades[row][column])) * 0.6:.2f})"'
+def colours(shades: Sequence[Sequence[float]]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """The colours of cells below and above zero."""
+    return (BELOW, ABOVE) if any(shade < 0 for row in shades for shade in row) else (SHARE, SHARE)
 
 
 def _cell(text: str) -> str:

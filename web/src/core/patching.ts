@@ -52,7 +52,7 @@ interface ClassNumbers {
 
 /** The effects of a sweep, as a map. */
 export interface Sweep {
-  kind: Kind;
+  component_kind: Kind;
   map: string;
   mode: Mode;
   direction: Direction;

@@ -67,13 +67,13 @@ export function PatchView({ choice, ...props }: ViewProps & { choice: ComponentC
   );
 }
 
-const WHAT: Record<Sweep["kind"], string> = {
+const WHAT: Record<Sweep["component_kind"], string> = {
   heads: "each head", residual: "the residual stream at each layer and position", attention: "the attention output at each layer and position",
   "feed-forward": "the feed-forward output at each layer and position",
 };
 const HOW: Record<Sweep["mode"], string> = { zero: "switched off", mean: "replaced by its mean over positions", swap: "taken from the other text" };
 
-const titleOf = (sweep: Sweep) => `${WHAT[sweep.kind][0].toUpperCase()}${WHAT[sweep.kind].slice(1)}, ${HOW[sweep.mode]}`;
+const titleOf = (sweep: Sweep) => `${WHAT[sweep.component_kind][0].toUpperCase()}${WHAT[sweep.component_kind].slice(1)}, ${HOW[sweep.mode]}`;
 
 /** What is measured, and where it stands unpatched. */
 function metricOf(sweep: Sweep): string {
@@ -165,7 +165,7 @@ function useExports(controller: PatchController): void {
       return captioned(figureOf(sweep, geometry, ink), source, ink.soft);
     };
     props.exports({
-      name: `patching-${sweep.kind}-${sweep.mode}`,
+      name: `patching-${sweep.component_kind}-${sweep.mode}`,
       finding: () => controller.finding(),
       png: () => toPng(figure(), inkOf(document.body, false).panel, inkOf(document.body, false).font),
       svg: () => toSvg(figure(), inkOf(document.body, false).panel, inkOf(document.body, false).font),

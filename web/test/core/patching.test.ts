@@ -6,7 +6,7 @@ import { cellAt, cellsOf, geometryOf, captioned, figureOf, labelsOf, shownOf } f
 import { pair } from "../sessions";
 
 const sweep: Sweep = {
-  kind: "heads", map: "self", mode: "zero", direction: "denoising", metric: "logit of <b>", target: "<b>", against: null, before: 2, other: null,
+  component_kind: "heads", map: "self", mode: "zero", direction: "denoising", metric: "logit of <b>", target: "<b>", against: null, before: 2, other: null,
   rows: ["0", "1"], columns: ["0", "1", "2"], components: [["a.z[0]", "a.z[1]", null], ["b.z[0]", "b.z[1]", "b.z[2]"]],
   values: [[2, 1, null], [2.5, 4, 2]], normalised: null, at: 3, classes: { 7: { name: "x", logit: 1, probability: 0.5 } },
   changes: [[], [{ number: 7, logit: 0, probability: 0.25 }], [], [], []],
@@ -56,6 +56,6 @@ test("cells, labels and the drawing", () => {
   assert.deepEqual(labelsOf(sweep, geometry).map(({ text }) => text), ["layer 0", "1", "head 0", "1", "2"]);
   const ink = { ink: "#000", soft: "#444", panel: "#fff", line: "#ccc", dark: false, font: "sans-serif" };
   assert.match(toSvg(captioned(figureOf(sweep, geometry, ink), sweep.metric, ink.soft), ink.panel, ink.font), /logit of &#60;b&#62;/);
-  const wide = geometryOf({ ...sweep, kind: "residual", columns: Array(500).fill("word") as string[] }, 600);
+  const wide = geometryOf({ ...sweep, component_kind: "residual", columns: Array(500).fill("word") as string[] }, 600);
   assert.ok(wide.every > 1 && wide.width > 600); // it scrolls, and labels do not overlap
 });

@@ -13,10 +13,9 @@ practices of activation patching in language models".
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypedDict
 
 import torch
 from torch import Tensor
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
     from glassformer.inspect.session import Session
 
 MODES = ("zero", "mean", "swap")
+REPLACED = {"zero": "switched off", "mean": "replaced by the mean", "swap": "from the other text"}
+"""What happens to a component, by mode."""
 METRICS = ("logit", "logit difference", "probability", "log-probability")
 DIRECTIONS = ("denoising", "noising")
 TIE = 1e-6
@@ -112,15 +113,6 @@ class PredictionChange:
     logit_after: float
     probability_before: float | None
     probability_after: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return {name: finite(value) if isinstance(value, float) else value for name, value in asdict(self).items()}
-
-
-def finite(value: float | None) -> float | None:
-    """A number as JSON has it, without NaN and infinity."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,13 +253,25 @@ def _metric(read: Readout, base: Tensor, other: Tensor | None, direction: str, o
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PatchResult(Report):
+class PatchResult(
+    Report, kind="patch", keys=("components", "mode", "metric", "before", "after", "normalised", "classes")
+):
     """What one patch changes. components: as they are written · patched: its logits [C] · base, source: without it."""
 
     components: tuple[str, ...]
     patching: Patching
     patch: Patch
     patched: Tensor
+
+    @property
+    def mode(self) -> str:
+        """What is put in place of the components."""
+        return self.patching.mode
+
+    @property
+    def metric(self) -> str:
+        """The name of what is measured."""
+        return str(self.patching.metric)
 
     @property
     def before(self) -> float:
@@ -285,18 +289,33 @@ class PatchResult(Report):
         value = self.patching.normalised(self.patching.metric(self.patched))
         return None if value is None else float(value)
 
+    @property
+    def classes(self) -> list[PredictionChange]:
+        """The five most likely classes before or after the patch, and the target."""
+        return self.top()
+
     def top(self, count: int = 5) -> list[PredictionChange]:
         """The most likely classes before or after the patch, and the target, most likely after it first."""
         return self.patching.changes(self.patched, count)
 
+    @property
+    def heading(self) -> str:
+        return f"{', '.join(self.components)}: {REPLACED[self.mode]}"
+
     def tables(self) -> list[Table]:
         """The classes before and after the patch."""
         rows = [
-            [change.name, *(_shown(p) for p in (change.probability_before, change.probability_after))]
-            for change in self.top()
+            [
+                change.name,
+                f"{change.logit_before:.3f}",
+                f"{change.logit_after:.3f}",
+                *("–" if p is None else f"{p:.1%}" for p in (change.probability_before, change.probability_after)),
+            ]
+            for change in self.classes
         ]
-        caption = f"{', '.join(self.components)}: {self.patching.metric} {self.before:.3f} → {self.after:.3f}"
-        return [Table(headings=["output", "before", "after"], rows=rows, caption=caption)]
+        normalised = "" if self.normalised is None else f" · {self.normalised:z.3f} (0 = corrupt, 1 = clean)"
+        caption = f"{self.metric}: {self.before:z.3f} → {self.after:z.3f}{normalised}"
+        return [Table(["prediction", "logit before", "after", "probability before", "after"], rows, caption)]
 
     def text(self, max_new_tokens: int = 20) -> tuple[str, str]:
         """Greedy continuations without and with the patch. Zeros and means hold for new tokens too, swaps do not.
@@ -304,22 +323,6 @@ class PatchResult(Report):
         Raises: UnsupportedError: the model writes no text.
         """
         return continuations(self.patching, self.patch, max_new_tokens)
-
-    def to_dict(self, count: int = 5) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "components": list(self.components),
-            "mode": self.patching.mode,
-            "metric": str(self.patching.metric),
-            "before": finite(self.before),
-            "after": finite(self.after),
-            "normalised": finite(self.normalised),
-            "classes": [change.to_dict() for change in self.top(count)],
-        }
-
-
-def _shown(probability: float | None) -> str:
-    return "–" if probability is None else f"{probability:.1%}"
 
 
 def continuations(patching: Patching, patch: Patch, count: int) -> tuple[str, str]:

@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
-from glassformer.inspect.patching.effects import Patching, PatchOptions, PredictionChange, finite, patching
+from glassformer.inspect.patching.effects import REPLACED, Patching, PatchOptions, PredictionChange, patching
 from glassformer.inspect.patching.patches import Component
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
@@ -35,16 +35,23 @@ MAX_DETAILED = 1_000
 """Patches of a sweep of each of which the most likely classes are noted."""
 
 
+SWEEP_KEYS = (
+    "component_kind", "map", "mode", "direction", "metric", "before", "other", "rows", "columns", "components",
+    "values", "normalised",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PatchSweep(Report):
+class PatchSweep(Report, kind="patch-map", keys=SWEEP_KEYS):
     """The effect of each patch of a sweep.
 
+    component_kind: residual, heads, attention or feed-forward
     rows: layers · columns: heads, or the words at the positions · components: what was patched, as it is written
     values: the metric of each patched pass. [rows, columns]; NaN where a layer has fewer heads
     changes: the classes before and after each patch, in the order of the components, of a sweep that is not too large
     """
 
-    kind: str
+    component_kind: str
     map: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
@@ -52,6 +59,21 @@ class PatchSweep(Report):
     values: Tensor
     changes: tuple[tuple[PredictionChange, ...], ...]
     patching: Patching
+
+    @property
+    def mode(self) -> str:
+        """What is put in place of the components."""
+        return self.patching.mode
+
+    @property
+    def direction(self) -> str:
+        """Which text is patched."""
+        return self.patching.direction
+
+    @property
+    def metric(self) -> str:
+        """The name of what is measured."""
+        return str(self.patching.metric)
 
     @property
     def before(self) -> float:
@@ -75,52 +97,41 @@ class PatchSweep(Report):
         normalised = self.normalised
         return self.values - self.before if normalised is None else normalised
 
+    @property
+    def neutral(self) -> float:
+        """The effect of a patch that changes nothing."""
+        return 1.0 if self.normalised is not None and self.direction == "noising" else 0.0
+
     def strongest(self, count: int = 5) -> list[tuple[str, float]]:
         """The components with the largest effects, and these."""
-        neutral = 1.0 if self.normalised is not None and self.patching.direction == "noising" else 0.0
-        flat = (self.effects - neutral).abs().nan_to_num(-1.0).flatten()
+        flat = (self.effects - self.neutral).abs().nan_to_num(-1.0).flatten()
         names = [name for row in self.components for name in row]
         order = flat.argsort(descending=True, stable=True)[:count].tolist()
         return [(name, float(self.effects.flatten()[at])) for at in order if (name := names[at]) is not None]
 
+    @property
+    def heading(self) -> str:
+        return f"{self.component_kind}: {REPLACED[self.mode]}"
+
     def tables(self) -> list[Table]:
-        """The effect of each patch, a row for each layer; and the largest."""
-        neutral = 1.0 if self.normalised is not None and self.patching.direction == "noising" else 0.0
-        away = self.effects - neutral
+        """The effect of each patch, a row for each layer, or, of positions, a column; and the largest."""
+        effects, rows, columns, first = self.effects, self.rows, self.columns, "layer"
+        if self.component_kind != "heads":
+            effects, rows, columns, first = effects.T, columns, rows, ""
+        away = effects - self.neutral
         shades = away / (float(away.abs().nan_to_num(0.0).max()) or 1.0)
-        rows = [
-            [name, *("–" if value != value else f"{value:.2f}" for value in line)]
-            for name, line in zip(self.rows, self.effects.tolist(), strict=True)
+        cells = [  # NaN: this layer has fewer heads
+            [name or "␣", *("–" if value != value else f"{value:z.2f}" for value in line)]
+            for name, line in zip(rows, effects.tolist(), strict=True)
         ]
-        what = "the metric" if self.normalised is None else "0 = as the corrupt text, 1 = as the clean one"
-        caption = f"{self.patching.metric}: {'change of ' if self.normalised is None else ''}{what}, for each patch"
-        largest = [[name, f"{value:.3f}"] for name, value in self.strongest()]
+        other = "" if self.other is None else f", of the other text {self.other:.3f}"
+        scale = "change of the metric" if self.normalised is None else "0 = corrupt, 1 = clean"
+        caption = f"{self.metric}: {self.before:.3f} unpatched{other}; shown: {scale}"
+        largest = [[name, f"{value:z.3f}"] for name, value in self.strongest()]
         return [
-            Table(headings=["", *self.columns], rows=rows, caption=caption, shades=shades.tolist()),
-            Table(headings=["largest effect", ""], rows=largest),
+            Table([first, *columns], cells, caption, shades=shades.tolist()),
+            Table(["largest effects", ""], largest),
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        normalised = self.normalised
-        return {
-            "kind": self.kind,
-            "map": self.map,
-            "mode": self.patching.mode,
-            "direction": self.patching.direction,
-            "metric": str(self.patching.metric),
-            "before": finite(self.before),
-            "other": finite(self.other),
-            "rows": list(self.rows),
-            "columns": list(self.columns),
-            "components": [list(row) for row in self.components],
-            "values": _rows(self.values),
-            "normalised": None if normalised is None else _rows(normalised),
-        }
-
-
-def _rows(values: Tensor) -> list[list[float | None]]:
-    return [[finite(value) for value in row] for row in values.tolist()]
 
 
 def sweep(session: Session, kind: str, map: str | None, options: PatchOptions) -> PatchSweep:
@@ -146,7 +157,7 @@ def sweep(session: Session, kind: str, map: str | None, options: PatchOptions) -
             changes.append(tuple(setting.changes(logits, 3)))
     each_effect = iter(effects)
     return PatchSweep(
-        kind=kind,
+        component_kind=kind,
         map=name,
         rows=tuple("out" if kind == "residual" and at == len(cells) - 1 else str(at) for at in range(len(cells))),
         columns=columns,

@@ -34,7 +34,7 @@ export function geometryOf(sweep: Sweep, room: number): Geometry {
   const columns = Math.max(sweep.columns.length, 1);
   const width = Math.min(Math.max((room - LEFT - 2) / columns, LEAST), MOST);
   const height = Math.min(Math.max(width * 0.62, 20), 34);
-  const upright = sweep.kind === "heads" || width >= 60;
+  const upright = sweep.component_kind === "heads" || width >= 60;
   const longest = Math.max(...sweep.columns.map((text) => lengthOf(visible(text), TEXT)));
   const bottom = upright ? 24 : Math.min(longest + 2 * PAD, 112);
   return { left: LEFT, bottom, cell: { width, height }, width: LEFT + width * columns + 2, height: height * sweep.rows.length + bottom, every: Math.ceil(LABEL / width) };
@@ -100,10 +100,10 @@ export function labelsOf(sweep: Sweep, { left, bottom, cell, every, height }: Ge
   const turned = bottom > 24;
   const columns = sweep.columns.flatMap((text, column) => {
     if (column % every) return [];
-    const shown = sweep.kind === "heads" ? (column === 0 ? "head 0" : text) : visible(text);
+    const shown = sweep.component_kind === "heads" ? (column === 0 ? "head 0" : text) : visible(text);
     const middle = left + (column + 0.5) * cell.width;
     // Where heads are narrow the word stands before the number, so that it meets no other.
-    if (sweep.kind === "heads") return [column === 0 && cell.width < NUMBERS ? { text: shown, x: middle + 4, y: foot + 14, turned, end: true } : { text: shown, x: middle, y: foot + 14, turned, end: false }];
+    if (sweep.component_kind === "heads") return [column === 0 && cell.width < NUMBERS ? { text: shown, x: middle + 4, y: foot + 14, turned, end: true } : { text: shown, x: middle, y: foot + 14, turned, end: false }];
     return [{ text: fitted(shown, turned ? bottom - 2 * PAD : every * cell.width, TEXT), x: middle, y: foot + (turned ? PAD : 14), turned, end: turned }];
   });
   return [...rows, ...columns];

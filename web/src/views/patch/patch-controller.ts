@@ -124,7 +124,7 @@ export class PatchController {
   name([row, column]: [number, number]): string {
     const sweep = this.sweep.value!;
     const layer = sweep.rows[row] === "out" ? "the output of the last layer" : `layer ${sweep.rows[row]}`;
-    return sweep.kind === "heads" ? `${layer}, head ${sweep.columns[column]}` : `${layer}, “${visible(sweep.columns[column])}” (${column})`;
+    return sweep.component_kind === "heads" ? `${layer}, head ${sweep.columns[column]}` : `${layer}, “${visible(sweep.columns[column])}” (${column})`;
   }
 
   /** Value and meaning of a cell. */

@@ -1,0 +1,61 @@
+"""Kinds of reports: no two classes share one, and each report of a tiny model is strict JSON with kind and version."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import glassformer
+from glassformer.model import Model, load
+from glassformer.reports.report import Report
+from tests.e2e.tiny_models import make_folder
+
+LEFT_OUT = ("glassformer.__main__", "glassformer.integrations")
+"""A command that runs when it is imported, and bridges to libraries that may not be installed."""
+
+
+def kinds() -> dict[str, str]:
+    """The kind of each report class of the package; a dataclass with slots is made twice, under one name."""
+    for module in pkgutil.walk_packages(glassformer.__path__, "glassformer."):
+        if not module.name.startswith(LEFT_OUT):
+            importlib.import_module(module.name)
+    found, waiting = {}, [Report]
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        if cls.__module__.startswith("glassformer.") and "KIND" in vars(cls):
+            found[f"{cls.__module__}.{cls.__qualname__}"] = cls.KIND
+    return found
+
+
+def test_each_report_has_a_kind_of_its_own() -> None:
+    found = kinds()
+    shared = [kind for kind, count in Counter(found.values()).items() if count > 1]
+    assert len(found) >= 2 and not shared
+    assert all(kind == kind.lower() and " " not in kind and "_" not in kind for kind in found.values())
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
+    folder = tmp_path_factory.mktemp("models")
+    decoder: Model = load(make_folder(folder / "decoder", "gpt2"))
+    session = decoder.inspect("time flies like an arrow")
+    return {
+        "patch": session.patch("blocks.0.attn.z[0]"),
+        "patch-map": session.sweep("heads"),
+    }
+
+
+KINDS = ("patch", "patch-map")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_report_of_a_session_is_strict_json_with_kind_and_version(reports: dict[str, Any], kind: str) -> None:
+    values = json.loads(json.dumps(reports[kind].to_dict(), allow_nan=False))
+    assert (values["kind"], values["version"]) == (kind, 1)
+    assert len(values) > 3 and str(reports[kind])
