@@ -57,10 +57,15 @@ def test_tokenizers_side_by_side(minilm: Path) -> None:
     report = check_tokenizers(
         {"own": own, "MiniLM": Tokenizer.from_folder(minilm)}, TEXTS, {"keywords": ["def", "elif"]}
     )
-    heads, rows = report.table()
-    assert heads == ["", "own", "MiniLM"] and ["keywords: in pieces", "2 of 2", "1 of 2"] in rows
+    (table,) = report.tables()
+    rows = list(table.rows)
+    assert table.headings == ["", "own", "MiniLM"] and ["keywords: in pieces", "2 of 2", "1 of 2"] in rows
     first, second = json.loads(json.dumps(report.to_dict()))["tokenizers"]
-    assert first["tokens"] == 40 and second["split"]["keywords"] == ["elif"] and second["tokens_per_word"] == 1
-    assert any("MiniLM, keywords in pieces: elif" in note for note in report.notes)
+    assert first["tokens"] == 40 and second["split"]["keywords"] == ["elif"]
+    assert second["coverage"]["tokens_per_word"] == 1
+    assert any("MiniLM, keywords in pieces: elif" in remark for remark in report.remarks())
+    known = {"100": 1.0, "1000": 1.0, "5000": 1.0, "20000": 1.0}
+    assert report.to_dict()["vocabularies"]["words"] == {"different": 8, "known": known}
+    assert "8 different words" in str(report)
     with pytest.raises(DataError, match="no text"):
         check_tokenizers({"own": own}, ["", " "])

@@ -52,9 +52,9 @@ def test_the_command(bert_folder: Path) -> None:
     assert (
         result.output.split()
         == (
-            "text Time flies normalised time flies words time · flies pieces time · flies ids 2 5 6 3 "
-            "position id token word characters in the text "
-            "0 2 [CLS] 1 5 time 0 0–4 Time 2 6 flies 1 5–10 flies 3 3 [SEP]"
+            "step result text Time flies normalised time flies words time · flies pieces time · flies ids 2 5 6 3 "
+            "position token in the text id word characters "
+            "0 [CLS] special 2 1 time Time 5 0 0–4 2 flies flies 6 1 5–10 3 [SEP] special 3"
         ).split()
     )
     as_json = json.loads(CliRunner().invoke(app, [str(bert_folder), "Time flies", "--json"]).output)

@@ -8,20 +8,15 @@ from dataclasses import dataclass
 from itertools import islice
 from keyword import kwlist
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from glassformer.cli.inputs import check_texts, naming_columns, whole_texts
 from glassformer.cli.options import Json, ModelName, Options, columns_of, command, option
-from glassformer.cli.screen import plain_table, print_facts, print_json, show, show_next, terminal, visible
+from glassformer.cli.screen import show, show_next
 from glassformer.errors import DataError
 from glassformer.files import read_text
-
-if TYPE_CHECKING:
-    from glassformer.text.stages import Stages, TokenStage
 
 tokenizer = typer.Typer(
     name="tokenizer", no_args_is_help=True, add_completion=False, help="Train tokenizers; compare them on texts."
@@ -77,7 +72,7 @@ def train(files: Files, *, options: TrainOptions, json: Json = False) -> None:
     """
     from glassformer.hub import resolve
     from glassformer.text.build import TOKENIZER_FILES
-    from glassformer.text.coverage import coverage
+    from glassformer.text.coverage import TrainedTokenizer, coverage
     from glassformer.text.train import train_tokenizer
 
     if existing := [name for name in TOKENIZER_FILES if (options.output / name).exists()]:
@@ -96,20 +91,11 @@ def train(files: Files, *, options: TrainOptions, json: Json = False) -> None:
     )
     trained.save(options.output)
     measured = coverage(trained, islice(texts, MEASURED_TEXTS))
-    special_ids = {token: trained.convert_tokens_to_ids(token) for token in trained.special_tokens.values()}
-    report: dict[str, Any] = {
-        "folder": str(options.output),
-        "tokens": len(trained),
-        "special": dict(sorted(special_ids.items(), key=lambda item: item[1])),
-        "tokens_per_word": round(measured.tokens_per_word, 4),
-        "unknown_share": round(measured.unknown_share, 6),
-        "measured_on": {"texts": measured.texts, "words": measured.words},
-    }
-    if json:
-        print_json(report)
-        return
-    _show(report)
-    show_next([f"glassformer tokenizer check {shlex.join(map(str, [options.output, *files]))}"])
+    special = sorted(trained.special_tokens.values(), key=trained.convert_tokens_to_ids)
+    ids = {token: trained.convert_tokens_to_ids(token) for token in special}
+    show(TrainedTokenizer(str(options.output), len(trained), ids, measured), json)
+    if not json:
+        show_next([f"glassformer tokenizer check {shlex.join(map(str, [options.output, *files]))}"])
 
 
 class Corpus:
@@ -139,19 +125,6 @@ class Corpus:
                     if not isinstance(row[column], str):
                         raise DataError(f"{rows.where}: {column!r} is {safe_repr(row[column])}; it must be a text")
                     yield row[column] + line_end
-
-
-def _show(report: dict[str, Any]) -> None:
-    sample = report["measured_on"]
-    print_facts(
-        {
-            "saved in": report["folder"],
-            "tokens": f"{report['tokens']:,}",
-            "special": " ".join(f"{visible(token)} {number}" for token, number in report["special"].items()),
-            "a word is": f"{report['tokens_per_word']:.3f} tokens, measured on {sample['words']:,} words",
-            "unknown": f"{report['unknown_share']:.3%} of the tokens",
-        }
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,45 +188,4 @@ def tokens(
     from glassformer.text import Tokenizer
 
     check_texts([text], most=1)
-    stages = Tokenizer.from_folder(resolve(model)).explain(*whole_texts([text]))
-    if json:
-        print_json(stages.to_dict())
-    else:
-        _show_tokens(stages)
-
-
-def _show_tokens(stages: Stages) -> None:
-    print_facts(
-        {
-            "text": stages.text,
-            "normalised": stages.normalized,
-            "words": " · ".join(visible(word.text) for word in stages.words),
-            "pieces": " · ".join(visible(piece.token) for piece in stages.pieces),
-            "ids": " ".join(str(piece.id) for piece in stages.final),
-        }
-    )
-    console = terminal()
-    console.print()
-    console.print(_table(stages.final, stages.text))
-
-
-def _table(pieces: Iterable[TokenStage], text: str) -> Table:
-    """One line per token, as the model reads them."""
-    table = plain_table()
-    for name in ("position", "id"):
-        table.add_column(name, justify="right")
-    table.add_column("token")
-    for name in ("word", "characters"):
-        table.add_column(name, justify="right")
-    table.add_column("in the text")
-    for position, piece in enumerate(pieces):
-        added = piece.word is None  # a special token added by the post-processor has no offsets in the text
-        table.add_row(
-            str(position),
-            str(piece.id),
-            Text(visible(piece.token), style="magenta" if piece.special else ""),
-            "" if added else str(piece.word),
-            "" if added else f"{piece.start}–{piece.end}",
-            Text("" if added else visible(text[piece.start : piece.end])),
-        )
-    return table
+    show(Tokenizer.from_folder(resolve(model)).explain(*whole_texts([text])), json)

@@ -17,18 +17,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from glassformer.errors import ConfigError, DataError, import_optional, nearest
+from glassformer.files import counted
+from glassformer.reports.report import Record, Report
+from glassformer.reports.table import Table
 from glassformer.text.tokenizer import Tokenizer
 
 BATCH_SIZE = 1_000  # texts passed to the engine together
 LONGEST_RUN = 64  # of equal white-space characters, that is looked for
 WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+COVERAGE_KEYS = (
+    *("texts", "words", "characters", "tokens", "unknown"),
+    *("tokens_per_word", "characters_per_token", "unknown_share"),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Record, keys=COVERAGE_KEYS):
     """How well a vocabulary covers texts: counts of texts, words, characters, tokens, and unknown tokens among them."""
 
     texts: int
@@ -144,24 +150,33 @@ class TokenizerQuality:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenizerReport:
+class WordVocabulary:
+    """How much of the texts a vocabulary of whole words knows.
+
+    different: number of different words · known: size of a vocabulary → the share of the running words that it knows
+    """
+
+    different: int
+    known: dict[int, float]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TokenizerReport(Report, kind="tokenizer-comparison"):
     """How tokenizers suit texts, and what a vocabulary of words would know of them.
 
-    word_lists: name → its words · vocabularies: "words", "stems" → number of different ones, and the share of the
-    running words that a vocabulary of each of `VOCABULARY_SIZES` knows
+    word_lists: name → its words · vocabularies: of "words", and of "stems" where they are counted
     """
 
     tokenizers: list[TokenizerQuality]
     word_lists: dict[str, list[str]]
-    vocabularies: dict[str, tuple[int, list[float]]]
+    vocabularies: dict[str, WordVocabulary]
 
     @property
-    def caption(self) -> str:
+    def heading(self) -> str:
         """What was read."""
-        read = self.tokenizers[0].coverage
-        return f"{read.texts:,} texts, {read.words:,} words, {read.characters:,} characters"
+        return _read(self.tokenizers[0].coverage)
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
+    def tables(self) -> list[Table]:
         """A row a measure, a column a tokenizer."""
         rows: dict[str, list[str]] = {
             "vocabulary, tokens": [f"{each.tokens:,}" for each in self.tokenizers],
@@ -173,49 +188,53 @@ class TokenizerReport:
         }
         for name, words in self.word_lists.items():
             rows[f"{name}: in pieces"] = [f"{len(each.split[name])} of {len(words)}" for each in self.tokenizers]
-        return ["", *(each.name for each in self.tokenizers)], [[name, *cells] for name, cells in rows.items()]
+        names = [each.name for each in self.tokenizers]
+        return [Table(["", *names], [[name, *cells] for name, cells in rows.items()])]
 
-    @property
-    def notes(self) -> list[str]:
+    def remarks(self) -> Iterator[str]:
         """Words in pieces, and vocabularies of words."""
-        lines = [
-            f"{each.name}, {name} in pieces: {' '.join(words[:SHOWN_WORDS])}" + " …" * (len(words) > SHOWN_WORDS)
-            for each in self.tokenizers
-            for name, words in each.split.items()
-            if words
-        ]
-        for name, (number, shares) in self.vocabularies.items():
-            known = [f"{size:,} {share:.1%}" for size, share in zip(VOCABULARY_SIZES, shares, strict=True)]
-            more = [each for each, size in zip(known, VOCABULARY_SIZES, strict=True) if size < number]
-            cover = f"; the most frequent cover, of the text: {', '.join(more)}" if more else ""
-            lines.append(f"{number:,} different {name}{cover}")
-        return lines
+        for each in self.tokenizers:
+            for name, words in each.split.items():
+                if words:
+                    more = " …" * (len(words) > SHOWN_WORDS)
+                    yield f"{each.name}, {name} in pieces: {' '.join(words[:SHOWN_WORDS])}{more}"
+        for name, vocabulary in self.vocabularies.items():
+            smaller = {size: share for size, share in vocabulary.known.items() if size < vocabulary.different}
+            known = ", ".join(f"{size:,} {share:.1%}" for size, share in smaller.items())
+            yield f"{vocabulary.different:,} different {name}" + (
+                f"; the most frequent cover, of the text: {known}" if known else ""
+            )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The report as JSON."""
-        return {
-            "texts": self.tokenizers[0].coverage.texts,
-            "words": self.tokenizers[0].coverage.words,
-            "characters": self.tokenizers[0].coverage.characters,
-            "tokenizers": [
-                {
-                    "name": each.name,
-                    "tokens": each.tokens,
-                    "characters_per_token": each.coverage.characters_per_token,
-                    "tokens_per_word": each.coverage.tokens_per_word,
-                    "unknown_share": each.coverage.unknown_share,
-                    "space_run": each.space_run,
-                    "tab_run": each.tab_run,
-                    "split": each.split,
-                }
-                for each in self.tokenizers
-            ],
-            "word_lists": {name: len(words) for name, words in self.word_lists.items()},
-            "vocabularies": {
-                name: {"different": number, "known": dict(zip(map(str, VOCABULARY_SIZES), shares, strict=True))}
-                for name, (number, shares) in self.vocabularies.items()
-            },
-        }
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TrainedTokenizer(Report, kind="trained-tokenizer"):
+    """A tokenizer that was trained and saved.
+
+    folder: where it is · tokens: size of its vocabulary · special: special token → id
+    coverage: of texts of its corpus
+    """
+
+    folder: str
+    tokens: int
+    special: dict[str, int]
+    coverage: Coverage
+
+    def tables(self) -> list[Table]:
+        """Size, tokens a word, and unknown tokens."""
+        measured = self.coverage
+        cells = [f"{self.tokens:,}", f"{measured.tokens_per_word:.3f}", f"{measured.unknown_share:.3%}"]
+        return [
+            Table(["saved in", "tokens", "tokens a word", "unknown tokens"], [[self.folder, *cells]], longest=1_000)
+        ]
+
+    def remarks(self) -> Iterator[str]:
+        """Special tokens, and what the numbers were measured on."""
+        yield "special tokens: " + " ".join(f"{token} {number}" for token, number in self.special.items())
+        yield f"measured on {_read(self.coverage)}"
+
+
+def _read(of: Coverage) -> str:
+    return f"{counted(of.texts, 'text')}, {counted(of.words, 'word')}, {counted(of.characters, 'character')}"
 
 
 def check_tokenizers(
@@ -255,7 +274,12 @@ def check_tokenizers(
             for name, tokenizer in tokenizers.items()
         ],
         lists,
-        {name: (len(each), word_coverage(each, VOCABULARY_SIZES)) for name, each in counts.items()},
+        {
+            name: WordVocabulary(
+                len(each), dict(zip(VOCABULARY_SIZES, word_coverage(each, VOCABULARY_SIZES), strict=True))
+            )
+            for name, each in counts.items()
+        },
     )
 
 

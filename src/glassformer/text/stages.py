@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import tokenizers
 from tokenizers import NormalizedString, PreTokenizedString
+
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,8 @@ class TokenStage:
     special: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
+@dataclass(frozen=True, slots=True, repr=False)
+class Stages(Report, kind="tokens"):
     """The result of each tokenization step on one text.
 
         text        "Fruit flies!"
@@ -53,9 +56,34 @@ class Stages:
     pieces: tuple[TokenStage, ...]
     final: tuple[TokenStage, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dicts and lists, for JSON."""
-        return asdict(self)
+    def tables(self) -> list[Table]:
+        """The result of each step, and the tokens as the model reads them."""
+        steps = {
+            "text": self.text,
+            "normalised": self.normalized,
+            "words": " · ".join(word.text for word in self.words),
+            "pieces": " · ".join(piece.token for piece in self.pieces),
+            "ids": " ".join(str(piece.id) for piece in self.final),
+        }
+        return [
+            Table(["step", "result"], [[name, _line(result)] for name, result in steps.items()], left=2, longest=1_000),
+            Table(["position", "token", "in the text", "", "id", "word", "characters"], list(self._rows()), left=4),
+        ]
+
+    def _rows(self) -> Iterator[list[str]]:
+        for position, piece in enumerate(self.final):
+            special = "special" if piece.special else ""
+            if piece.word is None:  # a special token added by the post-processor has no offsets in the text
+                yield [str(position), _line(piece.token), "", special, str(piece.id), "", ""]
+                continue
+            span = _line(self.text[piece.start : piece.end])
+            place = f"{piece.start}–{piece.end}"
+            yield [str(position), _line(piece.token), span, special, str(piece.id), str(piece.word), place]
+
+
+def _line(text: str) -> str:
+    """A text on one line."""
+    return text.replace("\n", "\\n")
 
 
 def stages_of(engine: tokenizers.Tokenizer, text: str) -> Stages:
