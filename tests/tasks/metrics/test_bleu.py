@@ -83,9 +83,10 @@ def test_the_result_is_readable_and_data() -> None:
     assert f"version:{sacrebleu.__version__}" in found.signature
     assert found.packages == {"sacrebleu": sacrebleu.__version__}
     assert json.loads(json.dumps(found.to_dict()))["score"]["value"] == found.score.value
+    assert (found.to_dict()["kind"], chrf([CAT], [CAT]).to_dict()["kind"]) == ("bleu", "chrf")
     assert found._repr_html_().startswith("<table>")
     assert "smoothed: 0 of" in repr(bleu(["the the"], [CAT]))
-    assert repr(chrf([CAT], [CAT])).startswith("chrF         100.00\n")
+    assert repr(chrf([CAT], [CAT])).startswith("metric  value\nchrF    100.00\n")
 
 
 def test_wrong_options() -> None:

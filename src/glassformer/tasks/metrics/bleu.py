@@ -24,8 +24,10 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import ConfigError, import_optional
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.tasks.metrics.metric import RESAMPLES, Interval
-from glassformer.tasks.metrics.text_metric import ScoreTable, TextMetric, add_all
+from glassformer.tasks.metrics.text_metric import TextMetric, add_all
 
 SMOOTHING = ("exp", "floor", "add-k", "none")
 TOKENIZE = ("13a", "intl", "char", "zh", "none")
@@ -33,7 +35,7 @@ TOKENIZE = ("13a", "intl", "char", "zh", "none")
 
 
 @dataclass(frozen=True, repr=False)
-class Score(ScoreTable):
+class Score(Report, kind="chrf"):
     """A figure from 0 to 100 for a set of rows, with what is needed to compare it with others.
 
     signature: the package's own description of the method · packages: what counted
@@ -45,12 +47,19 @@ class Score(ScoreTable):
     signature: str
     packages: dict[str, str]
 
-    def lines(self) -> list[tuple[str, str]]:
-        return [(self.name, self.score.written(2)), ("rows", f"{self.rows:,}"), ("method", self.signature)]
+    def tables(self) -> list[Table]:
+        """The score, and how it is computed."""
+        score = [self.name, self.score.written(2)]
+        rows = [score, *self._parts(), ["rows", f"{self.rows:,}"], ["method", self.signature]]
+        return [Table(["metric", "value"], rows, left=2, longest=300)]
+
+    def _parts(self) -> list[list[str]]:
+        """What the score is made of: names and values."""
+        return []
 
 
 @dataclass(frozen=True, repr=False)
-class Bleu(Score):
+class Bleu(Score, kind="bleu"):
     """BLEU, and what it is made of.
 
     precisions: p1 to p4, in percent · matches, totals: their numerators and denominators
@@ -64,19 +73,17 @@ class Bleu(Score):
     output_length: int
     reference_length: int
 
-    def lines(self) -> list[tuple[str, str]]:
+    def _parts(self) -> list[list[str]]:
         parts = zip(self.precisions, self.matches, self.totals, strict=True)
         lengths = f"{self.output_length:,} tokens beside {self.reference_length:,}"
         precisions = [
-            (
+            [
                 f"{n}-grams",
                 f"{precision:.2f}{' =' if matches or not precision else ', smoothed:'} {matches:,} of {total:,}",
-            )
+            ]
             for n, (precision, matches, total) in enumerate(parts, start=1)
         ]
-        penalty = ("brevity", f"{self.brevity_penalty:.4f}: {lengths}")
-        (first, *rest) = super().lines()
-        return [first, *precisions, penalty, *rest]
+        return [*precisions, ["brevity", f"{self.brevity_penalty:.4f}: {lengths}"]]
 
 
 class SacreMetric(TextMetric):

@@ -18,14 +18,15 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from glassformer.errors import DataError, import_optional
-from glassformer.reports.table import html_table
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.tasks.metrics.metric import RESAMPLES, Interval
 from glassformer.tasks.metrics.text_metric import TextMetric, add_all
 from glassformer.text.sentences import split_sentences
@@ -51,7 +52,7 @@ class Overlap:
 
 
 @dataclass(frozen=True, repr=False)
-class Rouge:
+class Rouge(Report, kind="rouge"):
     """ROUGE of a set of summaries: the mean over its rows.
 
     stemming: were words cut to their stems? · sentences: were sentences found, instead of taking lines for them?
@@ -68,22 +69,14 @@ class Rouge:
     wordless: int
     packages: dict[str, str]
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    def tables(self) -> list[Table]:
+        """A row a kind of ROUGE."""
+        rows = [[kind, *(str(getattr(getattr(self, field), part)) for part in PARTS)] for kind, field in KINDS.items()]
+        return [Table(["", *PARTS], rows)]
 
-    def __str__(self) -> str:
-        lines = [" ".join((kind.ljust(10), *map(str, cells))) for kind, *cells in self._table()]
-        return "\n".join([self._headed(), "           precision, recall, F", *lines])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(("", *PARTS), self._table(), self._headed())
-
-    def _table(self) -> list[list[str]]:
-        return [[kind, *(str(getattr(getattr(self, field), part)) for part in PARTS)] for kind, field in KINDS.items()]
-
-    def _headed(self) -> str:
+    @property
+    def heading(self) -> str:
+        """Of how many rows, and how it is counted."""
         how = _method(self.packages, self.stemming)
         return f"ROUGE of {self.rows:,} rows, {how}; 95 % intervals in brackets"
 

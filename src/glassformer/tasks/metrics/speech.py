@@ -16,14 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from glassformer.errors import DataError, import_optional
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.tasks.metrics.metric import RESAMPLES, BootstrapSums, Interval, intervals
 from glassformer.tasks.metrics.normalisers import normaliser_of
-from glassformer.tasks.metrics.text_metric import ScoreTable
 
 MARKS = {"substitute": "S", "delete": "D", "insert": "I", "equal": ""}
 NOTHING = "*"
@@ -60,15 +61,13 @@ class Utterance:
 
 
 @dataclass(frozen=True, repr=False)
-class WordErrors(ScoreTable):
+class WordErrors(Report, kind="word-errors"):
     """Error rates of a set of utterances.
 
     wer, cer: errors for each word, and for each character, that was said; 0 is perfect, and there is no upper end
     hits, substitutions, deletions, insertions: of words · words: said · utterances: one by one
     normaliser: its name · packages: what counted
     """
-
-    WIDTH: ClassVar[int] = 14
 
     wer: Interval
     cer: Interval
@@ -86,16 +85,18 @@ class WordErrors(ScoreTable):
         by = ", ".join(f"{name} {number}" for name, number in self.packages.items())
         return f"{by}, normaliser {self.normaliser!r}"
 
-    def lines(self) -> list[tuple[str, str]]:
-        return [
-            ("WER", str(self.wer)),
-            ("CER", str(self.cer)),
-            ("substitutions", f"{self.substitutions:,}"),
-            ("deletions", f"{self.deletions:,}"),
-            ("insertions", f"{self.insertions:,}"),
-            ("words", f"{self.words:,} in {len(self.utterances):,} utterances"),
-            ("method", self.method),
+    def tables(self) -> list[Table]:
+        """Rates, counts of errors, and how they are computed."""
+        rows = [
+            ["WER", str(self.wer)],
+            ["CER", str(self.cer)],
+            ["substitutions", f"{self.substitutions:,}"],
+            ["deletions", f"{self.deletions:,}"],
+            ["insertions", f"{self.insertions:,}"],
+            ["words", f"{self.words:,} in {len(self.utterances):,} utterances"],
+            ["method", self.method],
         ]
+        return [Table(["metric", "value"], rows, left=2, longest=300)]
 
 
 def word_errors(

@@ -13,14 +13,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import zip_longest
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.reports.table import html_table
 from glassformer.tasks.metrics.metric import RESAMPLES, BootstrapSums, Interval, intervals
 
 
@@ -96,29 +94,6 @@ class TextMetric(ABC):
         Raises: DataError: no row was added. ConfigError: no resamples.
         """
         return intervals(self.bootstrap(), resamples, seed)
-
-
-@dataclass(frozen=True, repr=False)
-class ScoreTable(ABC):
-    """Scores of a set of rows as a table of names, in a column of `WIDTH`, and values."""
-
-    WIDTH: ClassVar[int] = 12
-
-    @abstractmethod
-    def lines(self) -> list[tuple[str, str]]:
-        """Names and values."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return "\n".join(f"{name:<{self.WIDTH}} {value}" for name, value in self.lines())
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return html_table(("", ""), self.lines())
 
 
 def add_all(metric: TextMetric, outputs: Iterable[str], references: Iterable[str | Sequence[str]]) -> None:
