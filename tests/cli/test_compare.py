@@ -40,7 +40,7 @@ def test_as_a_command(rows: Path, tmp_path: Path, command: Command) -> None:
         "tiny",
         "difference",
         "seconds",
-        "reference: Cat 0",
+        "reference  Cat 0",
         "●",
     ):
         assert word in done.stdout

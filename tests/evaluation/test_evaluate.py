@@ -155,7 +155,8 @@ def test_there_and_back(tmp_path: Path) -> None:
 def test_what_is_no_report(tmp_path: Path) -> None:
     whole = report_of().to_dict()
     for changes, message in (
-        ({"format": 2}, "no report of format 1"),
+        ({"version": 2}, "version 2; supported: 1"),
+        ({"kind": "seeds"}, "expected a report of kind 'evaluation'"),
         ({"metric": "f2"}, "its main metric, 'f2', is none of its metrics"),
         ({"metrics": {"f1": 0.8}}, "expected names and values"),
         ({"data": {}}, "data.rows is None"),
@@ -165,9 +166,9 @@ def test_what_is_no_report(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=message):
             EvaluationReport.from_dict({**whole, **changes})
     for values in ([], None, "text"):
-        with pytest.raises(ConfigError, match="no report"):
+        with pytest.raises(ConfigError, match="expected a report of kind"):
             EvaluationReport.from_dict(values)  # type: ignore[arg-type]
-    for text in ("", "[]", '{"format": 1}', "\x00\xff"):
+    for text in ("", "[]", '{"kind": "evaluation", "version": 1}', "\x00\xff"):
         (tmp_path / "broken.json").write_text(text)
         with pytest.raises(DataError, match=r"broken\.json"):
             EvaluationReport.load(tmp_path / "broken.json")
@@ -202,18 +203,18 @@ def test_one_number_is_shown_once_whatever_its_names() -> None:
     report = EvaluationReport(
         task="classify", name="mood", data={"rows": 2}, metric="f1_macro", higher=True, metrics=own, methods={}
     )
-    assert [row[0] for row in report.table()[1]] == ["f1_macro *", "accuracy"]
-    assert report.other_metrics_table()[1] == [["accuracy", "0.500 [0.400, 0.600]"]]
+    assert [row[0] for row in report.tables()[0].rows] == ["mood"]
+    assert report.other_metrics_table().rows == [["accuracy", "0.500 [0.400, 0.600]"]]
     assert "accuracy is also f1_micro, recall_weighted" in str(report)
 
 
 def test_many_classes_show_both_ends() -> None:
     table = report_of(40).class_table()
     assert table is not None
-    names = [row[0] for row in table[1]]
+    names = [row[0] for row in table.rows]
     assert len(names) == 11 and names[0] == "class 38" and names[5] == "…" and names[-1] == "class 39"
     few = report_of(12).class_table()
-    assert few is not None and len(few[1]) == 12
+    assert few is not None and len(few.rows) == 12
     assert "precision" not in str(EvaluationReport(**{**vars(report_of()), "classes": None}))
 
 

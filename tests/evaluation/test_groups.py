@@ -74,7 +74,8 @@ def test_the_worst_first_and_what_stands_out_by_distance_times_size() -> None:
     assert bad.excess == pytest.approx(80 * (0.5 - others)) and bad.worse_by.low is not None and bad.worse_by.low > 0
     assert found.outliers == [bad] and large.worse_by is None
 
-    headings, rows = found.table()
+    table = found.table()
+    headings, rows = table.headings, table.rows
     assert headings == ["by speaker", "rows", "words", "seconds", "wer", "cer"]
     assert rows[1][:4] == ["bad", "20", "80", "10.0"] and rows[4][0] == "(no speaker)"
     assert rows[1][4].startswith("0.500 [") and rows[1][5].startswith("0.167 [")
@@ -86,7 +87,8 @@ def test_the_worst_first_and_what_stands_out_by_distance_times_size() -> None:
 def test_much_sound_is_told_in_hours() -> None:
     long = [replace(x, details={**x.details, "seconds": 1_800.0}) for x in heard(*[(1, 4)] * 5)]
     found = metrics_by_group(Heard(), long, "speaker", list("aaaab"), 20)  # type: ignore[arg-type]
-    headings, rows = found.table()
+    table = found.table()
+    headings, rows = table.headings, table.rows
     assert headings[3] == "hours" and [row[3] for row in rows] == ["2.00", "0.50"]
     assert found.groups[0].amounts["seconds"] == 7_200
 
@@ -111,7 +113,7 @@ def test_where_more_is_better() -> None:
     worst = found.groups[0]
     assert worst.name == "b" and worst.worse_by is not None and worst.worse_by.value == pytest.approx(0.9 - 0.25)
     assert found.outliers == [worst] and worst.excess == pytest.approx(20 * 0.65)
-    assert found.table()[0] == ["by author", "rows", "accuracy"] and "times 20 rows that is 13.0" in str(found)
+    assert found.table().headings == ["by author", "rows", "accuracy"] and "times 20 rows that is 13.0" in str(found)
 
 
 def test_one_source_and_sources_without_words() -> None:
@@ -121,7 +123,7 @@ def test_one_source_and_sources_without_words() -> None:
 
     found = by_speaker({"speech": [(0, 4)] * 12, "noise": [(3, 0)] * 12})
     assert [group.name for group in found.groups] == ["speech", "noise"] and not found.groups[1].metrics
-    assert found.table()[1][1] == ["noise", "12", "0", "6.0", "–", "–"]
+    assert found.table().rows[1] == ["noise", "12", "0", "6.0", "–", "–"]
     assert "1 group without any words: no wer" in str(found) and not found.outliers
     found = by_speaker({"speech": [(1, 4)] * 12, "noise": [(0, 0)] * 12})
     assert found.groups[0].worse_by is None, "the others have no words"
@@ -129,7 +131,7 @@ def test_one_source_and_sources_without_words() -> None:
 
 def test_of_many_sources_the_worst_are_shown() -> None:
     found = by_speaker({f"speaker {i}": [(i % 3, 4)] * MIN_ROWS for i in range(MAX_SHOWN + 5)}, resamples=20)
-    rows = found.table()[1]
+    rows = found.table().rows
     assert len(found.groups) == MAX_SHOWN + 5 and len(rows) == MAX_SHOWN + 1 and rows[-1][0] == "… 5 more"
     assert "of a hundred alike, three or four stand out by chance" in str(found)
 

@@ -75,7 +75,7 @@ def test_four_systems_and_nothing_twice(folder: Path, tmp_path: Path) -> None:
         "1/2 fine-tuned", "fine-tuned 0: 8 of test", "fine-tuned 0: 8 of test+lm",
         "2/2 fine-tuned", "fine-tuned 1: 8 of test", "fine-tuned 1: 8 of test+lm",
     ]  # fmt: skip
-    headings, rows = results.table()
+    headings, rows = results.table.headings, results.table.rows
     assert headings == ["", "pretrained", "fine-tuned", "fine-tuning"] and len(rows) == 6
     assert all(rows[i][3] for i in (0, 1, 3, 4)), "the effect of fine-tuning, without and with the language model"
     language_model = load_ngram(tmp_path / "study" / "words.ngram")
@@ -171,7 +171,7 @@ def results_of(pretrained: list[int], tuned: list[list[int]], fused: list[int]) 
 
 def test_effects_are_paired_and_say_what_they_show() -> None:
     results = results_of([2] * 20 + [1] * 20, [[0] * 40, [1] + [0] * 39], [2] * 19 + [1] * 19 + [2, 0])
-    tuning, _, helped, unchanged, both = results.effects("wer", "test")
+    tuning, _, helped, unchanged, both = results.effects_on("wer", "test")
     assert (tuning.before, tuning.after) == (0.75, pytest.approx(1 / 160))
     assert tuning.difference.value == pytest.approx(1 / 160 - 0.75) and tuning.difference.leaves_out_zero
     assert tuning.seeds == [-0.75, pytest.approx(1 / 80 - 0.75)]

@@ -91,16 +91,16 @@ def test_a_study_from_plan_to_page(values: dict[str, Any], tmp_path: Path) -> No
     assert [each["steps"] for each in planned] == [3, 2, 2, 4, 2], "few rows take at least 2 steps"
     found = study.run(progress=heard)
     assert heard.trained[0] == "1/5 far" and len(heard.trained) == 5 and len(heard.judged) == 10
-    assert [each.rows for each in found.models] == [20, 4, 12, 32, 4]
-    assert [each.steps for each in found.models] == [3, 2, 2, 4, 2]
-    headings, rows = found.table()
+    assert [each.rows for each in found.trainings] == [20, 4, 12, 32, 4]
+    assert [each.steps for each in found.trainings] == [3, 2, 2, 4, 2]
+    headings, rows = found.table.headings, found.table.rows
     assert headings == ["trained on", "rows", "new", "old"] and [row[0] for row in rows] == found.names
-    assert {line.name: list(line.points) for line in found.curves()} == {
+    assert {line.name: list(line.points) for line in found.lines} == {
         "near": [4, 12],
         "both": [12],
         "then": [4],
     }
-    assert len(found.sentences()) == 1 and "rows of near" in found.sentences()[0]
+    assert len(found.sentences) == 1 and "rows of near" in found.sentences[0]
 
     place = tmp_path / "study"
     kept = json.loads((place / "study.json").read_text())
@@ -148,10 +148,10 @@ def test_several_seeds_and_what_has_baselines(values: dict[str, Any]) -> None:
         and "t-interval" in found.caption
         and found.curve == CurveOptions(over="near", test_set="new")
     )
-    each = [x.metrics["new"].value for x in found.models]
+    each = [x.metrics["new"].value for x in found.trainings]
     cell = found.cell("near-4", "new")
     assert cell is not None and cell.value == pytest.approx(np.mean(each))
-    assert all(set(x.baselines) == {"new", "old"} for x in found.models)
+    assert all(set(x.baselines) == {"new", "old"} for x in found.trainings)
 
 
 def test_leaks_are_left_out_and_labels_are_those_of_all(values: dict[str, Any]) -> None:
@@ -251,7 +251,7 @@ def found_of(figures: dict[int, float], level: float) -> StudyResults:
     ]  # fmt: skip
     return StudyResults(
         task="tag", metric="f1", higher=True, method="", test_sets={"<fr>": {"files": [], "rows": 5}},
-        models=trainings, planned=9, curve=CurveOptions(over="fr", test_set="<fr>", zero_shot="de-None"),
+        trainings=trainings, planned=9, curve=CurveOptions(over="fr", test_set="<fr>", zero_shot="de-None"),
     )  # fmt: skip
 
 
@@ -269,7 +269,7 @@ def found_of(figures: dict[int, float], level: float) -> StudyResults:
 )
 def test_the_crossing_in_words_and_on_the_page(figures: dict[int, float], words: str) -> None:
     found = found_of(figures, 0.5)
-    assert found.sentences()[0].startswith(words)
+    assert found.sentences[0].startswith(words)
     page = study_page(found)
     assert page.count('<circle class="c1 dot"') == 2 and 'class="c0 dashed"' in page
     assert "<fr>" not in page and "&lt;fr&gt;" in page and "3 of 9 trainings" in page

@@ -145,7 +145,7 @@ def test_trials_that_fail_are_kept_and_others_go_on(tmp_path: Path) -> None:
 def test_a_figure_that_is_no_number_is_a_failure(tmp_path: Path) -> None:
     found = look(lambda settings, watch: {"f1": math.nan}, tmp_path / "search.log", 1)
     assert (found.trials[0].state, found.trials[0].error, found.best) == ("failed", "f1 is nan", None)
-    found.save(tmp_path)
+    found.write(tmp_path)
     assert not (tmp_path / "best.yaml").exists()
 
 
@@ -233,7 +233,7 @@ def test_other_wrong_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_is_saved(tmp_path: Path, whole: SearchResult) -> None:
-    whole.save(tmp_path / "out")
+    whole.write(tmp_path / "out")
     kept = json.loads((tmp_path / "out" / "trials.json").read_text())
     assert whole.best is not None
     assert kept["best"]["settings"] == whole.best.settings and len(kept["trials"]) == 14

@@ -21,17 +21,13 @@ from glassformer.cli.options import (
     command,
     option,
 )
-from glassformer.cli.screen import notes, plain_table, print_json, say, table_of, visible, visible_lines
+from glassformer.cli.screen import notes, say, show
 from glassformer.errors import ConfigError
 from glassformer.files.atomic import check_output
 from glassformer.progress import progress_bar, spinner
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from glassformer.evaluation.compare.comparison import Comparison, ExampleRow
-    from glassformer.evaluation.compare.texts import TextComparison
-    from glassformer.tasks.metrics.metric import Interval
+    from glassformer.evaluation.compare.comparison import Comparison
 
 # Width in characters of the column in which intervals are drawn.
 MIN_WIDTH, MAX_WIDTH = 9, 41
@@ -150,7 +146,7 @@ def _compare_runs(folders: Sequence[str], latency: bool) -> Comparison:
 
 def _compare_texts(
     names: list[str], data: Path, source: Source, scoring: Scoring, generation: Generation, loading: Loading
-) -> tuple[TextComparison, int]:
+) -> tuple[Comparison, int]:
     """Generate with each system for the rows of a file, and score the outputs; with the number of rows."""
     from glassformer.evaluation.compare.texts import compare, metrics_of, named_systems, read_rows
 
@@ -173,82 +169,6 @@ def _report(comparison: Comparison, html: Path | None, json: bool) -> None:
         from glassformer.reports.page import write_page
 
         write_page(html, comparison_page(comparison))
-    if json:
-        print_json(comparison.to_dict())
-        return
-    _show(comparison)
-    if html is not None:
+    show(comparison, json)
+    if html is not None and not json:
         say(f"saved in {html}")
-
-
-def whisker(x: Interval, low: float, high: float, width: int) -> str:
-    """Draw a confidence interval as a whisker, on a scale from low to high: `   ╶──●───╴  `."""
-
-    def column(value: float) -> int:
-        return round((value - low) / (high - low) * (width - 1)) if high > low else width // 2
-
-    start, end = (column(x.value if end is None else end) for end in (x.low, x.high))
-    cells = [" "] * width
-    cells[start : end + 1] = "─" * (end + 1 - start)
-    if start < end:
-        cells[start], cells[end] = "╶", "╴"
-    cells[column(x.value)] = "●"
-    return "".join(cells)
-
-
-def _show(comparison: Comparison) -> None:
-    """Metrics with whiskers, costs, remarks, and the outputs for a few rows."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    console.print(Text(visible(comparison.caption)), end="\n\n")
-    _show_metrics(comparison, console)
-    console.print()
-    console.print(table_of(*comparison.costs(), left=1))
-    for note in comparison.notes:
-        console.print(Text(visible(note), style="dim"))
-    for example in comparison.examples:
-        _show_example(example, console)
-
-
-def _show_metrics(comparison: Comparison, console: Console) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    from glassformer.evaluation.compare.comparison import interval_range
-
-    headings, rows = comparison.table()
-    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(1, len(headings))]
-    widths[0] = max(widths[0] + 2, *(len(row[0]) for row in rows))
-    room = min(max(console.width - sum(widths) - 6, MIN_WIDTH), MAX_WIDTH)
-    table = plain_table()
-    for heading in headings:
-        table.add_column(heading, no_wrap=bool(heading), overflow="fold")
-    remaining = iter(rows)
-    for metric in comparison.shown:
-        results = comparison.systems_with(metric)
-        ends = interval_range(system.metrics[metric] for system in results)
-        for number, system in enumerate(results):
-            name, who, value, *difference = next(remaining)
-            if number == 0:
-                table.add_row(Text(visible(name), style="bold"))
-            significant = metric in system.differences and system.differences[metric].leaves_out_zero
-            table.add_row(
-                Padding(Text(visible(who), style="" if system.seeds else "dim"), (0, 0, 0, 2)),
-                Text(whisker(system.metrics[metric], *ends, room), style="cyan" if number == 0 else ""),
-                Text(value),
-                *(Text(text, style="bold" if significant else "dim") for text in difference),
-            )
-    console.print(table)
-
-
-def _show_example(example: ExampleRow, console: Console) -> None:
-    from rich.text import Text
-
-    console.print()
-    console.print(Text(f"line {example.line}", style="bold cyan"))
-    references = [("reference", reference) for reference in example.references]
-    for name, text in [("text", example.text), *references, *example.outputs.items()]:
-        short = text if len(text) <= EXAMPLE_LENGTH else f"{text[:EXAMPLE_LENGTH]} …"
-        console.print(Text.assemble((f"{visible_lines(name)}: ", "bold"), visible_lines(short) or "(nothing)"))

@@ -14,16 +14,16 @@ from glassformer.cli.screen import (
     note,
     notes,
     print_json,
-    print_lines,
     progress_of,
     say,
-    show_groups,
+    show,
     show_next,
-    terminal,
+    show_tables,
     visible,
 )
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path
+from glassformer.reports.report import plain
 
 if TYPE_CHECKING:
     from glassformer.evaluation.runs import EvaluatedSplit
@@ -65,14 +65,14 @@ def errors(run: RunFolder, *, rows: RunRows, options: AnalysisOptions, json: Jso
         split = _grouped(split, options.by)
     names = split.report.classes.names if split.report.classes is not None else None
     listing = analyse_errors(split.records, options.top)
-    confusion = confusion_matrix(split.records, names if listing.kind == "classes" else None)
+    confusion = confusion_matrix(split.records, names if listing.label_kind == "classes" else None)
+    groups = split.report.groups
     if json:
-        report = split.report.to_dict()
-        facts = {"confusion": None if confusion is None else confusion.to_dict(), "groups": report["groups"]}
-        print_json({**listing.to_dict(), **facts})
+        print_json({**listing.to_dict(), **plain({"confusion": confusion, "groups": groups})})
     else:
-        print_lines(str(listing) + (f"\n\nConfusion matrix\n{confusion}" if confusion is not None else ""))
-        show_groups(split.report.groups, terminal())
+        show([listing, *([] if confusion is None else [confusion])])
+        if groups is not None:
+            show_tables([groups.table()], groups.sentences())
     if page is not None:
         _write(split, page, options.look)
         say(f"saved in {page}", err=json)
@@ -202,11 +202,11 @@ def bring_in(
         facts = {"rows_written": written.rows, "output": str(options.output), "again": command}
         print_json({**corrections.to_dict(), **facts})
         return
-    typer.echo("\n".join(map(visible, str(corrections).splitlines())))
-    for where, comment in corrections.comments:
-        typer.echo(f"  {visible(where)}: {visible(comment)}")
+    show(corrections)
+    for each in corrections.comments:
+        typer.echo(f"  {visible(each.where)}: {visible(each.comment)}")
     say(f"{written.rows:,} rows saved in {options.output}")
-    if not corrections.labels and not corrections.dropped:
+    if not corrections.labels and not corrections.dropped_rows:
         note("no line has a correction: write the correct label, or `delete`, into the column `correction`")
     show_next([command] if command else [])
 

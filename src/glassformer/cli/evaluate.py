@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import DATA, Columns, Json, command, option, pairs_of
-from glassformer.cli.screen import notes, plain_table, print_json, say, show, show_next, terminal, text_of, visible
+from glassformer.cli.screen import notes, say, show, show_next, visible
 from glassformer.cli.train_screen import first_words
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import progress_bar, spinner
@@ -22,7 +22,6 @@ from glassformer.progress import progress_bar, spinner
 if TYPE_CHECKING:
     from glassformer.data.rows import RowSequence
     from glassformer.evaluation.evaluate import Evaluation
-    from glassformer.evaluation.reproduce import Reproduction
 
 MODEL = "A model that is not a run"
 
@@ -270,23 +269,4 @@ def reproduce(
         reproduction = reproduce_chapter(chapter, data=data, runs=runs, progress=progress)
     if sys.stderr.isatty() and not json:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-    if json:
-        print_json(reproduction.to_dict())
-        return
-    _show_reproduction(reproduction)
-
-
-def _show_reproduction(reproduction: Reproduction) -> None:
-    headings, _ = reproduction.table()
-    table = plain_table()
-    for i, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if i else "left", overflow="fold", no_wrap=i > 0)
-    for row in reproduction.rows:
-        style = "yellow" if row.within is False else "dim" if row.ours is None else ""
-        table.add_row(*(text_of(cell, style) for cell in row.cells()))
-    console = terminal()
-    console.print(text_of(reproduction.caption), end="\n\n")
-    console.print(table)
-    for note in reproduction.notes:
-        console.print()
-        console.print(text_of(note, "dim"))
+    show(reproduction, json)

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.reports.report import Report
+from glassformer.reports.table import IntervalCell, colours
 from glassformer.reports.table import Table as ReportTable
-from glassformer.reports.table import colours
-
-if TYPE_CHECKING:
-    from glassformer.evaluation.compare.seeds import SeedSummary
-    from glassformer.evaluation.evaluate import EvaluationReport
-    from glassformer.evaluation.groups import MetricsByGroup
 
 INTERVAL = re.compile(r" \[[^\]\n]*\]")
+MIN_WHISKER, MAX_WHISKER = 9, 41
+"""Characters of a drawn interval."""
 
 
 def amount(number: float) -> str:
@@ -179,54 +175,36 @@ def rows_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
     return table
 
 
-# Where a result has more than one table: its class, and the function that prints it on a console.
-SCREENS = {
-    "EvaluationReport": "screen.show_report",
-    "SeedSummary": "screen.show_seeds",
-}
+def show(result: Any, json: bool = False, *, indent: int | None = 2, **keys: Any) -> None:
+    """Print a report as JSON, or its heading, its tables and its remarks; of several reports a list.
 
-
-def show(result: Any, json: bool, *, indent: int | None = 2, left: int = 1, **keys: Any) -> None:
-    """Print a result: `to_dict()` as JSON, or else its caption, its table and its notes, as far as it has them.
-
-    Args: keys: that a command adds to the JSON of a result, such as the texts that it is about
+    Args: keys: that a command adds to the JSON of a report, such as the texts that it is about
     """
+    several = isinstance(result, list)
     if json:
-        several = isinstance(result, list)
         print_json([each.to_dict() for each in result] if several else {**result.to_dict(), **keys}, indent)
         return
+    for report in result if several else [result]:
+        if report.heading:
+            terminal().print(text_of(report.heading), end="\n\n")
+        show_tables(report.tables(), report.remarks())
+
+
+def show_tables(tables: Iterable[ReportTable], remarks: Iterable[str] = ()) -> None:
+    """Print tables with an empty line between them, and sentences below."""
     console = terminal()
-    if isinstance(result, Report):
-        _show_report(result, console)
-        return
-    if (screen := SCREENS.get(type(result).__name__)) is not None:
-        module, _, name = screen.partition(".")
-        getattr(import_module(f"glassformer.cli.{module}"), name)(result, console)
-        return
-    if caption := getattr(result, "caption", ""):
-        console.print(text_of(caption), end="\n\n")
-    console.print(table_of(*result.table(), left=left))
-    for note in getattr(result, "notes", ()):
-        console.print(text_of(note, "dim"))
-
-
-def _show_report(report: Report, console: Console) -> None:
-    """Print the heading of a report, its tables and its remarks."""
-    if report.heading:
-        console.print(text_of(report.heading), end="\n\n")
-    for i, table in enumerate(report.tables()):
+    for i, table in enumerate(tables):
         if i:
             console.print()
-        if table.caption:
-            console.print(text_of(table.caption))
         if table.shades is None:
-            console.print(table_of(table.headings, table.rows, left=table.left))
+            console.print(table_of(table.headings, table.rows, left=table.left, title=table.caption))
         else:
+            if table.caption:
+                console.print(text_of(table.caption))
             console.print(_map_of(table, console.width))
-    remarks = list(report.remarks())
-    if remarks:
-        console.print()
-    for remark in remarks:
+    for i, remark in enumerate(remarks):
+        if i == 0:
+            console.print()
         console.print(text_of(remark, "dim"))
 
 
@@ -265,11 +243,11 @@ def _on_colour(colour: tuple[int, int, int], share: float) -> str:
 def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int, title: str = "") -> Table:
     """A table of strings, fitted to the terminal: the first `left` columns are left-justified.
 
-    In a narrow terminal, confidence intervals go below their values; in a narrower one they are left out, and the
-    caption says so; a table that is still too wide folds the cells on the left.
+    Where there is room, intervals are drawn in front of their values. In a narrow terminal they go below their values;
+    in a narrower one they are left out, and the caption says so; a table that is still too wide folds its left cells.
     """
 
-    def build(rows: Sequence[Sequence[str]], fold: bool = False) -> Table:
+    def build(headings: Sequence[str], rows: Sequence[Sequence[str]], fold: bool = False) -> Table:
         table = plain_table(title=Text(visible(title)) if title else None, title_justify="left")
         for i, heading in enumerate(headings):
             table.add_column(
@@ -279,101 +257,77 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: in
                 overflow="fold",
             )
         for row in rows:
-            table.add_row(*(Text(visible_lines(cell)) for cell in row))
+            table.add_row(*map(_cell, row))
         return table
 
-    wide = build(rows)
+    wide = build(headings, rows)
     if fits(wide):
-        return wide
+        room = min(terminal().width - _width(wide) - 2, MAX_WHISKER)
+        return wide if room < MIN_WHISKER else build(*_with_intervals(headings, rows, left, room))
     # Of the columns of numbers alone: a text may have brackets too.
-    below = build([[*row[:left], *(x.replace(" [", "\n[").replace(" ± ", "\n± ") for x in row[left:])] for row in rows])
+    lines = [[*row[:left], *(x.replace(" [", "\n[").replace(" ± ", "\n± ") for x in row[left:])] for row in rows]
+    below = build(headings, lines)
     if fits(below):
         return below
     bare = [[*row[:left], *(INTERVAL.sub("", cell) for cell in row[left:])] for row in rows]
     if bare == [list(row) for row in rows]:
-        return build(rows, fold=True)
-    narrow = build(bare)
-    narrow = narrow if fits(narrow) else build(bare, fold=True)
+        return build(headings, rows, fold=True)
+    narrow = build(headings, bare)
+    narrow = narrow if fits(narrow) else build(headings, bare, fold=True)
     narrow.caption = "without intervals: the terminal is too narrow; --json has them"
     narrow.caption_justify = "left"
     return narrow
 
 
+def _cell(cell: str) -> Text:
+    significant = isinstance(cell, IntervalCell) and cell.significant
+    return Text(visible_lines(cell), style="bold" if significant else "")
+
+
+def _with_intervals(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], left: int, width: int
+) -> tuple[list[str], list[list[str]]]:
+    """A table with a column of drawn intervals in front of the first column of several estimates, on one scale."""
+    for column in range(left, len(headings)):
+        cells = [row[column] for row in rows]
+        estimates = [cell for cell in cells if isinstance(cell, IntervalCell) and not cell.signed]
+        if len(estimates) > 1:
+            break
+    else:
+        return list(headings), [list(row) for row in rows]
+    ends = [x for cell in estimates for x in (cell.value, cell.low, cell.high) if x is not None and math.isfinite(x)]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    whiskers = [whisker(x, low, high, width) if isinstance(x, IntervalCell) and not x.signed else "" for x in cells]
+    wider = [[*row[:column], line, *row[column:]] for row, line in zip(rows, whiskers, strict=True)]
+    return [*headings[:column], "", *headings[column:]], wider
+
+
+def whisker(x: IntervalCell, low: float, high: float, width: int) -> str:
+    """Draw an interval on a scale from low to high: `   ╶──●───╴  `."""
+    if not math.isfinite(x.value):
+        return ""
+
+    def column(value: float) -> int:
+        return round((value - low) / (high - low) * (width - 1)) if high > low else width // 2
+
+    start, end = (column(x.value if end is None else end) for end in (x.low, x.high))
+    cells = [" "] * width
+    cells[start : end + 1] = "─" * (end + 1 - start)
+    if start < end:
+        cells[start], cells[end] = "╶", "╴"
+    cells[column(x.value)] = "●"
+    return "".join(cells)
+
+
 def fits(table: Table) -> bool:
     """Whether a table is no wider than the terminal."""
-    console = terminal()
+    return _width(table) <= terminal().width
+
+
+def _width(table: Table) -> int:
     # Measured without a limit, because rich caps the width of a table at that of the terminal.
-    return console.measure(table, options=console.options.update(max_width=10_000)).maximum <= console.width
-
-
-# ── evaluation reports: of one model, and of several seeds ───────────────────────────────────────────────
-
-
-def show_report(report: EvaluationReport, console: Console) -> None:
-    """Print the main metric beside the baselines, the other metrics, the metrics of each class, and notes."""
-    headings, rows = report.systems_table()
-    console.print(text_of(report.caption), end="\n\n")
-    # The descriptions of the baselines follow below.
-    console.print(rows_table(headings[:3], [row[:3] for row in rows], left=3))
-    for name, baseline in report.baselines.items():
-        console.print(text_of(f"{visible(name)}: {visible(baseline.about)}", "dim"))
-    others, classes = report.other_metrics_table(), report.class_table()
-    if others[1]:
-        console.print()
-        console.print(rows_table(*others, left=2))
-    for sentence in report.equal_metrics():
-        console.print(text_of(sentence, "dim"))
-    if classes is not None:
-        console.print()
-        console.print(rows_table(*classes, left=len(classes[0])))
-    show_groups(report.groups, console)
-    console.print()
-    console.print(text_of(report.method, "dim"))
-    for note in report.notes:
-        console.print(text_of(f"note: {note}"))
-
-
-def show_groups(groups: MetricsByGroup | None, console: Console) -> None:
-    """Print the metrics by the values of a column, if there are any, and which stand out."""
-    if groups is None:
-        return
-    headings, rows = groups.table()
-    console.print()
-    console.print(table_of(headings, rows, left=1))
-    for sentence in groups.sentences():
-        console.print(text_of(visible(sentence)))
-
-
-def show_seeds(summary: SeedSummary, console: Console) -> None:
-    """Print mean and standard deviation of the metrics over several seeds."""
-    console.print(text_of(summary.caption), end="\n\n")
-    metric = summary.first.metric
-    durations = [_minutes(run.cost.seconds, run.cost.cpu_seconds) for run in summary.runs]
-    seconds, cpu_seconds = (None if x is None else x.value for x in (summary.seconds, summary.cpu_seconds))
-    rows = [
-        [f"mean of {len(durations)}", summary.means[metric].written(), _minutes(seconds, cpu_seconds)],
-        *(
-            [f"seed {run.seed}", run.report.metrics[metric].written(3), duration]
-            for run, duration in zip(summary.runs, durations, strict=True)
-        ),
-        *([name, scores[metric].written(), ""] for name, scores in summary.baselines.items() if metric in scores),
-    ]
-    console.print(table_of(["", metric, "minutes (CPU)"], rows, left=1))
-    console.print()
-    from glassformer.evaluation.remarks import distinct_metrics, equal_metrics
-
-    systems = [{name: mean.interval for name, mean in summary.means.items()}]
-    others = [[name, summary.means[name].written()] for name in distinct_metrics(systems, metric) if name != metric]
-    console.print(table_of(["metric", "mean"], others, left=1))
-    for note in (*equal_metrics(systems, metric), *summary.notes):
-        console.print(text_of(note, "dim"))
-
-
-def _minutes(seconds: float | None, cpu_seconds: float | None) -> str:
-    """Training time in minutes: wall clock, and CPU time in brackets."""
-    from glassformer.evaluation.compare.costs import minutes
-
-    return minutes(seconds) + (f" ({minutes(cpu_seconds)})" if cpu_seconds is not None else "")
+    console = terminal()
+    return console.measure(table, options=console.options.update(max_width=10_000)).maximum
 
 
 def heading(console: Console, title: str, explanation: str) -> None:

@@ -139,7 +139,7 @@ def _search(values: dict[str, Any], settings: SearchConfig, folder: Path, *, qui
             seed=base.training.seed,
             progress=report,
         )
-    results.save(folder)
+    results.write(folder)
     if results.best is not None:
         _save_config(folder / "best.yaml", _with_settings(values, results.best.settings))
     return results

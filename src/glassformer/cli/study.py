@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, Options, Quiet, command, option
-from glassformer.cli.screen import amount, notes, print_json, table_of, terminal, visible
+from glassformer.cli.screen import amount, notes, print_json, say, show, table_of, terminal
 from glassformer.progress import progress_bar, spinner
 from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:
     from glassformer.studies.ablation import Ablation
-    from glassformer.studies.ablation_results import AblationResults
-    from glassformer.studies.results import StudyResults
     from glassformer.studies.study import Study
     from glassformer.studies.training import StudyProgress
 
@@ -93,24 +91,9 @@ def study(
     page = Path(design.base.output, "study.html")
     if options.html is not None:
         shutil.copyfile(page, options.html)
-    if json:
-        print_json(results.to_dict(), indent=None)
-    else:
-        _show(results, page)
-
-
-def _show(results: StudyResults | AblationResults, page: Path) -> None:
-    from glassformer.studies.ablation_results import AblationResults
-
-    console = terminal()
-    console.print(visible(results.caption), style="dim", markup=False)
-    console.print(table_of(*results.table(), left=1))
-    for sentence in results.sentences():
-        console.print(visible(sentence), markup=False)
-    if isinstance(results, AblationResults):
-        for fact in results.notes():
-            console.print(visible(fact), style="dim", markup=False)
-    console.print(f"saved in {page}", style="dim", markup=False)
+    show(results, json, indent=None)
+    if not json:
+        say(f"saved in {page}")
 
 
 def _progress_on_screen() -> StudyProgress:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from html import escape
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -20,13 +19,12 @@ from glassformer.data.rows import RowSequence
 from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.groups import MetricsByGroup, group_names, metrics_by_group
 from glassformer.evaluation.remarks import beaten_by, distinct_metrics, equal_metrics
-from glassformer.files import read_json_object, safe_repr
-from glassformer.files.atomic import disk_errors, write_json
-from glassformer.files.json_values import nan_from_null, null_for_nan
-from glassformer.files.schema import parse
+from glassformer.files import safe_repr
+from glassformer.files.atomic import disk_errors
 from glassformer.progress import with_bar
 from glassformer.reports.page import shown_label
-from glassformer.reports.table import html_table, text_table
+from glassformer.reports.report import Report, plain
+from glassformer.reports.table import Table
 from glassformer.runs.folder import describe_environment
 from glassformer.tasks.base import Baseline, Dataset, Progress, Task
 from glassformer.tasks.metrics.metric import (
@@ -41,12 +39,11 @@ from glassformer.tasks.metrics.metric import (
 from glassformer.tasks.predictions import Prediction, write_predictions
 
 REPORT, PREDICTIONS = "report.json", "examples.jsonl"
-FORMAT = 1
 CLASS_COLUMNS = ("precision", "recall", "f1", "support")
 MAX_CLASSES, CLASSES_PER_END = 12, 5
 """So many classes are all shown; of more, so many from either end."""
-
-Table = tuple[list[str], list[list[str]]]
+MAX_ABOUT = 200
+"""Characters of the description of a baseline in a table."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +184,7 @@ class SystemResult:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class EvaluationReport:
+class EvaluationReport(Report, kind="evaluation"):
     """The evaluation report of a model.
 
     task: as in `glassformer train` · name: of the model · data: files, rows, fingerprint of what it was evaluated on
@@ -213,35 +210,13 @@ class EvaluationReport:
     seed: int | None = None
     seconds: float = 0.0
     environment: dict[str, Any] = field(default_factory=dict)
-    format: int = FORMAT
 
-    def to_dict(self) -> dict[str, Any]:
-        """Names and values that strict JSON can hold."""
-        values: dict[str, Any] = null_for_nan(asdict(self))
-        return values
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> EvaluationReport:
-        """Raises: ConfigError: no report, or one of another version."""
-        if not isinstance(values, Mapping) or values.get("format") != FORMAT:
-            raise ConfigError(f"this is no report of format {FORMAT}; evaluate the model again")
-        report = parse(cls, nan_from_null(values))
-        if type(report.data.get("rows")) is not int:
-            raise ConfigError(f"data.rows is {safe_repr(report.data.get('rows'))}; it must be a whole number")
-        if report.metric not in report.metrics:
-            raise ConfigError(f"its main metric, {safe_repr(report.metric)}, is none of its metrics")
-        return report
-
-    def save(self, path: str | Path) -> None:
-        write_json(Path(path), self.to_dict())
-
-    @classmethod
-    def load(cls, path: str | Path) -> EvaluationReport:
-        """Raises: DataError: no such file, or no report."""
-        try:
-            return cls.from_dict(read_json_object(Path(path), DataError))
-        except ConfigError as error:
-            raise DataError(f"{path}: {error}") from error
+    def validate(self) -> None:
+        """Raises: ConfigError: the number of rows or the main metric is missing."""
+        if type(self.data.get("rows")) is not int:
+            raise ConfigError(f"data.rows is {safe_repr(self.data.get('rows'))}; it must be a whole number")
+        if self.metric not in self.metrics:
+            raise ConfigError(f"its main metric, {safe_repr(self.metric)}, is none of its metrics")
 
     @property
     def caption(self) -> str:
@@ -257,31 +232,23 @@ class EvaluationReport:
         others = [name for name in packages if not main.startswith(name)]
         return f"{self.metric} by {main}" + (f"; others by {', '.join(others)}" if others else "")
 
-    def table(self) -> Table:
-        """Headings and rows: a metric a row, the model and each baseline a column."""
-        systems = self._systems()
-        rows = [[name, *(_written(x.get(name)) for x in systems)] for name in distinct_metrics(systems, self.metric)]
-        rows[0][0] += " *"  # the main metric
-        if others := self.baselines.values():
-            better = (_written(system.improvement(self.higher), signed=True) for system in others)
-            rows.append([f"{self.metric}: better by", "", *better])
-        return ["", self.name, *self.baselines], rows
-
     def systems_table(self) -> Table:
-        """Headings and rows: the model and each baseline a row, their main metric and how much better the model is."""
+        """The model and each baseline a row: their main metric and how much better the model is."""
         own = [self.name, _written(self.metrics[self.metric])]
         if not self.baselines:
-            return ["", self.metric], [own]
+            return Table(["", self.metric], [own])
         rows = [[*own, "", "this model"]]
         for name, system in self.baselines.items():
             better = _written(system.improvement(self.higher), signed=True)
             rows.append([name, _written(system.metrics.get(self.metric)), better, system.about])
-        return ["", self.metric, f"{self.name} better by", ""], rows
+        return Table(["", self.metric, f"{self.name} better by", ""], rows, longest=MAX_ABOUT)
 
     def other_metrics_table(self) -> Table:
-        """Headings and rows: every metric of the model but the main one, and those that are it by another name."""
-        names = [name for name in distinct_metrics(self._systems(), self.metric) if name != self.metric]
-        return ["metric", self.name], [[name, _written(self.metrics[name])] for name in names]
+        """Every metric but the main one, and those that are it by another name: of the model and of each baseline."""
+        systems = self._systems()
+        names = [name for name in distinct_metrics(systems, self.metric) if name != self.metric]
+        rows = [[name, *(_written(system.get(name)) for system in systems)] for name in names]
+        return Table(["metric", self.name, *self.baselines], rows)
 
     def equal_metrics(self) -> list[str]:
         """Sentences that say which metrics are one number by several names."""
@@ -291,7 +258,7 @@ class EvaluationReport:
         return [self.metrics, *(system.metrics for system in self.baselines.values())]
 
     def class_table(self) -> Table | None:
-        """Headings and rows: scores per class, a class a row; of many the best and worst by F1. None = no classes."""
+        """Scores per class, a class a row; of many the best and worst by F1. None = no classes."""
         if self.classes is None:
             return None
         # the best F1 first, and last the classes without one
@@ -303,7 +270,7 @@ class EvaluationReport:
         if len(rows) > MAX_CLASSES:
             gap = ["…", *[""] * len(CLASS_COLUMNS)]
             rows = [*rows[:CLASSES_PER_END], gap, *rows[-CLASSES_PER_END:]]
-        return ["", *CLASS_COLUMNS], rows
+        return Table(["", *CLASS_COLUMNS], rows)
 
     def card_comparison(self) -> dict[str, Any]:
         """The main metric beside those of the baselines, for a model card."""
@@ -311,32 +278,19 @@ class EvaluationReport:
         for name, system in self.baselines.items():
             better = system.improvement(self.higher)
             systems[name] = {"value": system.metrics.get(self.metric), "better": better}
-        comparison = {
-            "metric": self.metric,
-            "method": self.methods.get(self.metric),
-            "rows": self.data.get("rows"),
-            "systems": {name: {key: x and asdict(x) for key, x in row.items()} for name, row in systems.items()},
-        }
-        return dict(null_for_nan(comparison))
+        comparison = {"metric": self.metric, "method": self.methods.get(self.metric), "rows": self.data.get("rows")}
+        return dict(plain({**comparison, "systems": systems}))
 
-    def __str__(self) -> str:
-        tables = (self.systems_table(), self.other_metrics_table(), self.class_table())
-        parts = [*(text_table(*table) for table in tables if table is not None)]
-        parts += [] if self.groups is None else [str(self.groups)]
-        notes = "\n".join([*self.equal_metrics(), self.method, *(f"note: {note}" for note in self.notes)])
-        return "\n\n".join([self.caption, *parts, notes])
+    def tables(self) -> list[Table]:
+        """The main metric next to those of baselines, the other metrics, those per class and per group."""
+        classes, groups = self.class_table(), self.groups
+        tables = [self.systems_table(), self.other_metrics_table(), classes, None if groups is None else groups.table()]
+        return [table for table in tables if table is not None and table.rows]
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        tables = [
-            (*self.table(), self.caption),
-            self.class_table(),
-            None if self.groups is None else self.groups.table(),
-        ]
-        notes = (*self.equal_metrics(), self.method, *self.notes, *(self.groups.sentences() if self.groups else ()))
-        html = "".join(html_table(*table) for table in tables if table is not None)
-        return html + "".join(f"<p>{escape(text)}</p>" for text in notes)
+    def remarks(self) -> list[str]:
+        """Groups that stand out, metrics that are equal, how they were computed, and notes."""
+        groups = self.groups.sentences() if self.groups else []
+        return [*groups, *self.equal_metrics(), self.method, *(f"note: {note}" for note in self.notes)]
 
 
 def file_names(rows: RowSequence) -> list[str]:
@@ -345,7 +299,7 @@ def file_names(rows: RowSequence) -> list[str]:
 
 
 def _written(x: Interval | None, *, signed: bool = False) -> str:
-    return "" if x is None else x.written(3, signed=signed)
+    return "" if x is None else x.cell(3, signed=signed)
 
 
 def _score(value: float | None, column: str) -> str:

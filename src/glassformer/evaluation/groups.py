@@ -24,7 +24,7 @@ from glassformer.data.sequence import missing_column
 from glassformer.errors import DataError
 from glassformer.files import counted, safe_repr
 from glassformer.progress import with_bar
-from glassformer.reports.table import text_table
+from glassformer.reports.table import Table
 from glassformer.tasks.base import Dataset, Task
 from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences, greater_is_better, intervals
 from glassformer.tasks.predictions import Prediction
@@ -82,8 +82,8 @@ class MetricsByGroup:
         """The groups that are worse beyond chance, those that cost most first."""
         return sorted((x for x in self.groups if x.stands_out), key=lambda x: -(x.excess or 0.0))
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: a group a row, the worst first."""
+    def table(self) -> Table:
+        """A group a row, the worst first."""
         shown = self.groups[:MAX_SHOWN]
         amounts = list(dict.fromkeys(name for group in shown for name in group.amounts))
         long = any(group.amounts.get("seconds", 0.0) >= SECONDS_OF_AN_HOUR for group in shown)
@@ -101,7 +101,7 @@ class MetricsByGroup:
         if more := len(self.groups) - len(shown):
             rows.append([f"… {more:,} more", *[""] * (len(rows[0]) - 1)])
         units = ["hours" if long and name == "seconds" else name for name in amounts]
-        return [f"by {self.column}", "rows", *units, *names], rows
+        return Table([f"by {self.column}", "rows", *units, *names], rows)
 
     def sentences(self) -> list[str]:
         """Which groups stand out, and what is to be known beside the table."""
@@ -121,7 +121,7 @@ class MetricsByGroup:
         return f"(no {self.column})" if name is None else name
 
     def __str__(self) -> str:
-        return "\n".join([text_table(*self.table()), *self.sentences()])
+        return "\n".join([self.table().text(), *self.sentences()])
 
 
 def _amount(name: str, value: float | None, *, hours: bool) -> str:

@@ -17,7 +17,7 @@ import gzip
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ from glassformer.evaluation.evaluate import REPORT, EvaluationReport
 from glassformer.evaluation.runs import VALIDATION, TrainedRun, open_run
 from glassformer.files import error_reason, safe_repr
 from glassformer.hub.data_sets import data_file, data_folder
-from glassformer.reports.table import html_table, text_table
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.runs.folder import CONFIG, read_config, seed_folders
 from glassformer.tasks.metrics.answers import exact_match, word_f1
 from glassformer.tasks.metrics.bleu import bleu
@@ -118,19 +119,16 @@ class ReproducedScore:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Reproduction:
+class Reproduction(Report, kind="reproduction"):
     """The published scores of a chapter beside ours."""
 
     chapter: str
     title: str
     rows: list[ReproducedScore]
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows."""
-        return ["", "book", "notebook", "ours", "difference"], [row.cells() for row in self.rows]
+    def tables(self) -> list[Table]:
+        """A score a row."""
+        return [Table(["", "book", "notebook", "ours", "difference"], [row.cells() for row in self.rows])]
 
     @property
     def caption(self) -> str:
@@ -148,14 +146,6 @@ class Reproduction:
             if note:
                 rows_of.setdefault(note, []).append(row.what)
         return [f"{'; '.join(rows)}: {note}" for note, rows in rows_of.items()]
-
-    def __str__(self) -> str:
-        return "\n".join([self.caption, text_table(*self.table()), *self.notes])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), self.caption)
 
 
 def reproduce(

@@ -17,7 +17,6 @@ from pathlib import Path
 from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_texts
 from glassformer.evaluation.runs import EvaluatedSplit
 from glassformer.reports.page import scroll_region
-from glassformer.reports.table import html_table
 from glassformer.runs.curves import curves_html, curves_script, settings_html, subtitle
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.tasks.predictions import Prediction
@@ -86,7 +85,7 @@ class RunPage(ErrorsPage):
 
     def _class_table(self) -> str:
         table = self.report.class_table()
-        return "" if table is None else scroll_region("Scores of each class", html_table(*table))
+        return "" if table is None else scroll_region("Scores of each class", table.html())
 
     def _attention(self, served: bool) -> str:
         """Links to the explorer for the rows with the highest loss, or the command that opens it."""

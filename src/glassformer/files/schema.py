@@ -232,7 +232,10 @@ def convert(hint: Any, value: Any, path: str, *, strict: bool = False) -> Any:
             return value
         raise ConfigError(f"{path} is {safe_repr(value)}; allowed: {', '.join(map(str, inner))}")
     if dataclasses.is_dataclass(hint):
-        return value if isinstance(value, hint) else parse(hint, value, path)  # type: ignore[arg-type]
+        if isinstance(value, hint):  # type: ignore[arg-type]
+            return value
+        read = getattr(hint, "from_dict", None)  # a report has a kind and a version to check
+        return parse(hint, value, path) if read is None else read(value)  # type: ignore[arg-type]
     if origin in (list, tuple, Sequence) and isinstance(value, (list, tuple)):
         kind = list if origin is Sequence else origin
         mixed = origin is tuple and len(inner) > 1 and inner[1] is not Ellipsis  # a type for each item

@@ -140,6 +140,8 @@ class Report(Record, Display):
 
 def check_kind(values: Mapping[str, Any], cls: type[Report]) -> None:
     """Check that JSON is a report of a class. Raises: ConfigError: of another kind, or of another version."""
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"expected a report of kind '{cls.KIND}', got {safe_repr(values)}")
     kind, version = values.get("kind"), values.get("version")
     if kind != cls.KIND:
         got = "which has no kind" if kind is None else f"whose kind is {safe_repr(kind)}"

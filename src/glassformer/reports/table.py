@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from html import escape
+from typing import Self
 
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?( ?%)?")
 TEXT_ROWS, TEXT_COLUMNS = 40, 14
@@ -18,6 +19,31 @@ MAX_CELL = 80
 """Characters of a cell, where there are several in a row: a wide table stays readable."""
 BELOW, ABOVE, SHARE = (18, 90, 166), (196, 84, 0), (38, 132, 214)
 """Colours of shades, as in the explorer: below and above zero; of a table with none below."""
+
+
+class IntervalCell(str):
+    """A cell that is a number with an interval, `0.91 [0.89, 0.93]`: text everywhere, and a bar where there is room.
+
+    value, low, high: the number and the ends of its interval, None where it has none
+    signed: a difference: its interval leaves out zero or not, which is more to say than its place on a scale
+    """
+
+    def __new__(
+        cls, text: str, value: float, low: float | None = None, high: float | None = None, *, signed: bool = False
+    ) -> Self:
+        cell = super().__new__(cls, text)
+        cell.value, cell.low, cell.high, cell.signed = value, low, high, signed
+        return cell
+
+    value: float
+    low: float | None
+    high: float | None
+    signed: bool
+
+    @property
+    def significant(self) -> bool:
+        """Is it a difference beyond what chance would give?"""
+        return self.signed and self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 @dataclass(frozen=True)
@@ -154,11 +180,14 @@ def colours(shades: Sequence[Sequence[float]]) -> tuple[tuple[int, int, int], tu
 
 
 def _cell(text: str) -> str:
-    return escape(text).replace("\n", "<br>")
+    shown = escape(text).replace("\n", "<br>")
+    return f"<b>{shown}</b>" if isinstance(text, IntervalCell) and text.significant else shown
 
 
 def _line(text: str, most: int | None) -> str:
     """A cell on one line."""
+    if isinstance(text, IntervalCell):
+        return text
     shown = shown_text(text).replace("\n", "\\n")
     return shown if most is None or len(shown) <= most else shown[: most - 1] + "…"
 

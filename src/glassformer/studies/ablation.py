@@ -200,7 +200,7 @@ class AblationRunner:
                 seconds += facts["seconds"]
                 self._evaluate(run, counts, tuned)
                 results = self._results(counts, tuned, overlap, len(runs), seconds)
-                results.save(self.folder)
+                results.write(self.folder)
         return results
 
     def _transcripts(self, trained: int) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from glassformer.evaluation.compare.comparison import STYLE, ComparedSystem, metric_chart
-from glassformer.evaluation.compare.runs import RunComparison
+from glassformer.evaluation.compare.comparison import STYLE, ComparedSystem, Comparison, metric_chart
 from glassformer.reports.page import scroll_region
 from glassformer.reports.table import html_table
 from glassformer.runs.charts import clock
@@ -23,17 +22,17 @@ def ablation_page(results: AblationResults) -> str:
     """The page as one self-contained HTML file without a script."""
     title = f"Ablation: {', '.join(results.names)}, without and with a language model"
     seeds = len(results.seeds(results.names[-1]))
-    sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in results.sentences())
+    sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in results.sentences)
     body = [
         f"<main><h1>{escape(title)}</h1>",
         f"<p class='dim'>{seeds} of {results.planned} trainings in {clock(results.seconds)}</p>",
         f"<ul class='said'>{sentences}</ul>",
         f"<h2>Error rates</h2><p class='dim'>{escape(results.caption)}</p>",
-        scroll_region("error rates", html_table(*results.table())),
+        scroll_region("error rates", results.table.html()),
         *(_charts(results, test) for test in results.test_sets),
         *(_transcripts(results, test) for test in results.test_sets),
         "<h2>How it was made</h2><ul class='said'>",
-        *(f"<li>{escape(note)}</li>" for note in results.notes()),
+        *(f"<li>{escape(note)}</li>" for note in results.notes),
         "</ul></main>",
     ]
     return chart_page(title, body, style=STYLE + OWN_STYLE)
@@ -50,8 +49,8 @@ def _charts(results: AblationResults, test: str) -> str:
         for fused, label in SEARCHES.items()
     ]
     metrics = list(METRICS.values())
-    compared = RunComparison(
-        task="transcribe", systems=systems, shown=dict.fromkeys(metrics, 3), metric=metrics[0], higher=False
+    compared = Comparison(
+        task="transcribe", caption="", systems=systems, shown=dict.fromkeys(metrics, 3), metric=metrics[0], higher=False
     )
     charts = "".join(metric_chart(metric, compared) for metric in metrics)
     return f"<h2>On {escape(test)}</h2><div class='charts'>{charts}</div>"

@@ -13,16 +13,15 @@ said beside. Source: Bisani and Ney 2004, "Bootstrap estimates for confidence in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer.files.atomic import write_json
-from glassformer.files.json_values import json_value
 from glassformer.reports.page import write_page
-from glassformer.reports.table import html_table, text_table
+from glassformer.reports.report import Report, plain
+from glassformer.reports.table import Table
 from glassformer.studies.overlap import PartOverlap
 from glassformer.tasks.metrics.metric import BootstrapSums, Interval, differences, intervals
 from glassformer.tasks.metrics.speech import error_rates
@@ -30,7 +29,6 @@ from glassformer.tasks.metrics.speech import error_rates
 PRETRAINED, FINE_TUNED, TRAINED = "pretrained", "fine-tuned", "trained"
 METRICS = {"wer": "word error rate", "cer": "character error rate"}
 SEARCHES = {False: "without LM", True: "with LM"}
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,23 @@ class Effect:
         return f"{subject} {self.where} {verb} {change}{of_seeds}; zero is outside of the interval."
 
 
+ABLATION_KEYS = (
+    "task",
+    "test_sets",
+    "systems",
+    "effects",
+    "tuned",
+    "overlap",
+    "table",
+    "sentences",
+    "notes",
+    "planned",
+    "seconds",
+)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AblationResults:
+class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
     """The results of an ablation so far.
 
     counts: of each system, seed and test set · tuned: weights of the language model · overlap: of the parts
@@ -114,6 +127,7 @@ class AblationResults:
     training_rows: int
     planned: int
     seconds: float
+    task: str = "transcribe"
 
     @property
     def names(self) -> list[str]:
@@ -135,7 +149,7 @@ class AblationResults:
         """An error rate with its interval over recordings."""
         return intervals(self.bootstrap(name, fused, test))[metric]
 
-    def effects(self, metric: str, test: str) -> Iterator[Effect]:
+    def effects_on(self, metric: str, test: str) -> Iterator[Effect]:
         """What fine-tuning, the language model, and both together change."""
         first, last = self.names[0], self.names[-1]
         if first != last:
@@ -171,34 +185,69 @@ class AblationResults:
         missing = f"; {rest} of {self.planned} trainings are still to come" if rest else ""
         return f"error rates, lower is better; {over}in brackets 95 % intervals over recordings{missing}"
 
-    def table(self, digits: int = 3) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: for each test set and error rate the 2 × 2 systems, with the effects at the margins."""
+    @property
+    def table(self) -> Table:
+        """For each test set and error rate the 2 × 2 systems, with the effects at the margins."""
         first, last = self.names[0], self.names[-1]
         tuned = ["fine-tuning"] if first != last else []
         rows = []
         for test in self.test_sets:
             for metric in METRICS:
-                effects = {
-                    (x.of, x.where): x.difference.written(digits, signed=True) for x in self.effects(metric, test)
-                }
+                effects = {(x.of, x.where): x.difference.cell(signed=True) for x in self.effects_on(metric, test)}
                 for fused, label in SEARCHES.items():
-                    cells = [self.rate(metric, name, fused, test).written(digits) for name in self.names]
+                    cells = [self.rate(metric, name, fused, test).cell() for name in self.names]
                     where = f"{label.split()[0]} the language model"
                     margin = [effects["fine-tuning", where]] if tuned else []
                     rows.append([f"{metric.upper()} on {test}, {label}", *cells, *margin])
                 by_name = [effects["the language model", f"on the {name} model"] for name in self.names]
                 rows.append(["    the language model", *by_name, *[""] * len(tuned)])
-        return ["", *self.names, *tuned], rows
+        return Table(["", *self.names, *tuned], rows)
 
+    def tables(self) -> list[Table]:
+        """The table of all systems."""
+        return [self.table]
+
+    def remarks(self) -> list[str]:
+        """What the table says, and what one has to know to defend it."""
+        return [*self.sentences, *self.notes]
+
+    @property
+    def systems(self) -> list[dict[str, Any]]:
+        """The error rates of each system on each test set."""
+        return [
+            {
+                "name": name,
+                "language_model": fused,
+                "test": test,
+                "seeds": self.seeds(name),
+                **{metric: self.rate(metric, name, fused, test) for metric in METRICS},
+            }
+            for test in self.test_sets
+            for name in self.names
+            for fused in SEARCHES
+        ]
+
+    @property
+    def effects(self) -> list[dict[str, Any]]:
+        """What each change makes of each error rate on each test set."""
+        return [
+            {"test": test, "metric": metric, **plain(effect)}
+            for test in self.test_sets
+            for metric in METRICS
+            for effect in self.effects_on(metric, test)
+        ]
+
+    @property
     def sentences(self) -> list[str]:
         """What the table says, and how sure it is."""
         several = len(self.test_sets) > 1
         return [
             f"{f'{test}: ' * several}{effect.sentence(METRICS['wer'])}"
             for test in self.test_sets
-            for effect in self.effects("wer", test)
+            for effect in self.effects_on("wer", test)
         ]
 
+    @property
     def notes(self) -> list[str]:
         """What one has to know to defend the table."""
         sets = ", ".join(f"{x['rows']:,} of {name}" for name, x in self.test_sets.items())
@@ -226,59 +275,12 @@ class AblationResults:
 
     # --------------------------------------------------------------------------------------------- to keep
 
-    def to_dict(self) -> dict[str, Any]:
-        """All results, as strict JSON can hold them."""
-        headings, rows = self.table()
-        systems = [
-            {
-                "name": name,
-                "language_model": fused,
-                "test": test,
-                "seeds": self.seeds(name),
-                **{metric: asdict(self.rate(metric, name, fused, test)) for metric in METRICS},
-            }
-            for test in self.test_sets
-            for name in self.names
-            for fused in SEARCHES
-        ]
-        effects = [
-            {"test": test, "metric": metric, **asdict(effect)}
-            for test in self.test_sets
-            for metric in METRICS
-            for effect in self.effects(metric, test)
-        ]
-        values: dict[str, Any] = json_value(
-            {
-                "format": FORMAT,
-                "task": "transcribe",
-                "test_sets": self.test_sets,
-                "systems": systems,
-                "effects": effects,
-                "weights": [asdict(x) for x in self.tuned],
-                "overlap": [asdict(x) for x in self.overlap],
-                "table": {"headings": headings, "rows": rows},
-                "sentences": self.sentences(),
-                "notes": self.notes(),
-                "planned": self.planned,
-                "seconds": self.seconds,
-            }
-        )
-        return values
-
-    def save(self, folder: str | Path) -> None:
+    def write(self, folder: str | Path) -> None:
         """Write `study.json` and `study.html` into a folder."""
         from glassformer.studies.ablation_page import ablation_page
 
-        write_json(Path(folder) / "study.json", self.to_dict())
+        self.save(Path(folder) / "study.json")
         write_page(Path(folder) / "study.html", ablation_page(self))
-
-    def __str__(self) -> str:
-        return "\n".join([self.caption, text_table(*self.table()), *self.sentences(), *self.notes()])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), self.caption)
 
 
 def transcripts_table(results: AblationResults, test: str, at_most: int) -> tuple[list[str], Sequence[list[str]]]:

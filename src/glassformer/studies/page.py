@@ -33,20 +33,20 @@ MIN_LABEL_GAP = 7.0  # percent between labels, nearer ones would overlap
 def study_page(results: StudyResults) -> str:
     """The page as one self-contained HTML file without a script."""
     curve = results.curve
-    title = f"{results.metric}: trained on {_enumeration(list(dict.fromkeys(x.of for x in results.models)))}"
-    done = len(results.models)
+    title = f"{results.metric}: trained on {_enumeration(list(dict.fromkeys(x.of for x in results.trainings)))}"
+    done = len(results.trainings)
     count = f"{done} trainings" if done == results.planned else f"{done} of {results.planned} trainings"
-    seconds = clock(sum(model.seconds for model in results.models))
+    seconds = clock(sum(model.seconds for model in results.trainings))
     test_sets = ", ".join(f"{name} ({x['rows']:,} rows)" for name, x in results.test_sets.items())
-    lines = results.curves()
-    crossings = "".join(f"<li>{escape(sentence)}</li>" for sentence in results.sentences())
+    lines = results.lines
+    crossings = "".join(f"<li>{escape(sentence)}</li>" for sentence in results.sentences)
     body = [
         f"<main><h1>{escape(title)}</h1>",
         f"<p class='dim'>{count} in {seconds}, evaluated on {escape(test_sets)}</p>",
         _curve_chart(results, lines) if curve is not None and lines else "",
         f"<ul class='said'>{crossings}</ul>" if crossings else "",
         f"<h2>Trained on, evaluated on</h2><p class='dim'>{escape(results.caption)}</p>",
-        scroll_region("trained on, evaluated on", html_table(*results.table())),
+        scroll_region("trained on, evaluated on", results.table.html()),
         "<h2>Trainings</h2>",
         scroll_region("trainings", html_table(*_runs_table(results))),
         f"<p class='dim'>{escape(results.metric)}: {escape(results.method)}</p>" if results.method else "",
@@ -57,7 +57,7 @@ def study_page(results: StudyResults) -> str:
 
 def _runs_table(results: StudyResults) -> tuple[list[str], list[list[str]]]:
     rows = []
-    for x in results.models:
+    for x in results.trainings:
         counts = (f"{count:,}" for count in (x.rows, x.steps, x.tokens))
         rows.append([x.name, str(x.seed), *counts, clock(x.seconds), shown_path(x.folder)])
     return ["training", "seed", "rows", "steps", "tokens read", "time", "folder"], rows
@@ -95,7 +95,7 @@ def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
             f'<li class="c{i % COLOURS}"><span class="swatch"></span>{escape(line.name)}, {largest:,} rows '
             f"<b>{line.points[largest]}</b></li>"
         )
-    description = f"{results.metric} on {curve.test_set} over rows of {curve.over}. " + " ".join(results.sentences())
+    description = f"{results.metric} on {curve.test_set} over rows of {curve.over}. " + " ".join(results.sentences)
     return (
         f'<div class="charts"><figure class="chart wide"><figcaption><h2>{escape(results.metric)} on '
         f"{escape(curve.test_set)}</h2></figcaption>"

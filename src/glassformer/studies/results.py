@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from glassformer.evaluation.compare.seeds import mean_of
-from glassformer.files.atomic import write_json
-from glassformer.files.json_values import json_value
 from glassformer.reports.page import write_page
-from glassformer.reports.table import html_table, text_table
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.tasks.metrics.metric import Interval
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +66,24 @@ class LearningCurve:
     baseline: bool = False
 
 
+STUDY_KEYS = (
+    "task",
+    "metric",
+    "higher",
+    "method",
+    "planned",
+    "seeds",
+    "test_sets",
+    "trainings",
+    "table",
+    "curve",
+    "lines",
+    "sentences",
+)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class StudyResults:
+class StudyResults(Report, kind="study", keys=STUDY_KEYS):
     """The results of a study so far.
 
     metric: the main metric · higher: whether more of it is better · method: how it is computed
@@ -82,22 +95,22 @@ class StudyResults:
     higher: bool
     method: str
     test_sets: dict[str, dict[str, Any]]
-    models: list[TrainedModel]
+    trainings: list[TrainedModel]
     planned: int
     curve: CurveOptions | None = None
 
     @property
     def names(self) -> list[str]:
-        """The names of the models, each once, whatever the seed."""
-        return list(dict.fromkeys(model.name for model in self.models))
+        """The names of the trainings, each once, whatever the seed."""
+        return list(dict.fromkeys(model.name for model in self.trainings))
 
     @property
     def seeds(self) -> list[int]:
-        return sorted({model.seed for model in self.models})
+        return sorted({model.seed for model in self.trainings})
 
     def cell(self, name: str, test_set: str) -> Interval | None:
         """The metric of a model on a test set: of one seed with its interval, of several their mean; None = not yet."""
-        values = [x.metrics[test_set] for x in self.models if x.name == name and test_set in x.metrics]
+        values = [x.metrics[test_set] for x in self.trainings if x.name == name and test_set in x.metrics]
         return mean_over_seeds(values) if values else None
 
     @property
@@ -107,27 +120,37 @@ class StudyResults:
         if len(self.seeds) > 1:
             seeds = ", ".join(map(str, self.seeds))
             brackets = f"means of the seeds {seeds}, in brackets 95 % t-intervals over them"
-        rest = self.planned - len(self.models)
+        rest = self.planned - len(self.trainings)
         missing = f"; {rest} of {self.planned} trainings are still to come" if rest else ""
         return f"{self.metric}: trained on (rows), evaluated on (columns); {brackets}{missing}"
 
-    def table(self, digits: int = 3) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: a model a row, a test set a column."""
+    @property
+    def table(self) -> Table:
+        """A model a row, a test set a column."""
         rows = []
         for name in self.names:
-            count = next(model.rows for model in self.models if model.name == name)
+            count = next(model.rows for model in self.trainings if model.name == name)
             cells = [self.cell(name, test_set) for test_set in self.test_sets]
-            rows.append([name, f"{count:,}", *("" if x is None else x.written(digits) for x in cells)])
-        return ["trained on", "rows", *self.test_sets], rows
+            rows.append([name, f"{count:,}", *("" if x is None else x.cell() for x in cells)])
+        return Table(["trained on", "rows", *self.test_sets], rows)
+
+    def tables(self) -> list[Table]:
+        """The table of all trainings and test sets."""
+        return [self.table]
+
+    def remarks(self) -> list[str]:
+        """Where the curves cross the zero-shot metric."""
+        return self.sentences
 
     # ------------------------------------------------------------------------------------------- the curve
 
-    def curves(self) -> list[LearningCurve]:
+    @property
+    def lines(self) -> list[LearningCurve]:
         """The learning curves of the sets that hold the one that grows, then those of their baselines."""
         if self.curve is None:
             return []
         test_set, curves = self.curve.test_set, []
-        sized = [model for model in self.models if model.size is not None]
+        sized = [model for model in self.trainings if model.size is not None]
         for name in dict.fromkeys(model.of for model in sized):
             of_set = [model for model in sized if model.of == name]
             sizes = sorted({model.size for model in of_set if model.size is not None})
@@ -146,6 +169,7 @@ class StudyResults:
             return None
         return self.cell(self.curve.zero_shot, self.curve.test_set)
 
+    @property
     def sentences(self) -> list[str]:
         """For each learning curve, from how many rows on it beats the zero-shot metric, in a sentence."""
         level = self.zero_shot
@@ -153,7 +177,7 @@ class StudyResults:
             return []
         return [
             self._crossing_sentence(line, level.value)
-            for line in self.curves()
+            for line in self.lines
             if not line.baseline and len(line.points) > 1
         ]
 
@@ -181,38 +205,12 @@ class StudyResults:
 
     # --------------------------------------------------------------------------------------------- to keep
 
-    def to_dict(self) -> dict[str, Any]:
-        """All results, as strict JSON can hold them."""
-        headings, rows = self.table()
-        same = ("task", "metric", "higher", "method", "planned", "seeds")
-        values: dict[str, Any] = json_value(
-            {
-                "format": FORMAT,
-                **{name: getattr(self, name) for name in same},
-                "test_sets": self.test_sets,
-                "trainings": [asdict(model) for model in self.models],
-                "table": {"headings": headings, "rows": rows},
-                "curve": None if self.curve is None else asdict(self.curve),
-                "lines": [asdict(line) for line in self.curves()],
-                "sentences": self.sentences(),
-            }
-        )
-        return values
-
-    def save(self, folder: str | Path) -> None:
+    def write(self, folder: str | Path) -> None:
         """Write `study.json` and `study.html` into a folder."""
         from glassformer.studies.page import study_page
 
-        write_json(Path(folder) / "study.json", self.to_dict())
+        self.save(Path(folder) / "study.json")
         write_page(Path(folder) / "study.html", study_page(self))
-
-    def __str__(self) -> str:
-        return "\n".join([self.caption, text_table(*self.table()), *self.sentences()])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), self.caption)
 
 
 def mean_over_seeds(values: Sequence[Interval]) -> Interval:

@@ -185,7 +185,7 @@ class StudyRunner:
                     self.progress.training(number, len(runs), run)
                     facts = self._train_one(run, first=number == finished.index(None) + 1)
                 done.append(self._evaluate(run, facts))
-                self._results(done, len(runs)).save(folder)
+                self._results(done, len(runs)).write(folder)
         return self._results(done, len(runs))
 
     def _train_one(self, run: StudyRun, *, first: bool) -> dict[str, Any]:
@@ -250,7 +250,7 @@ class StudyRunner:
                 name: {"files": self.plan.test_files(name), "rows": len(rows)}
                 for name, rows in self.study.test_rows.items()
             },
-            models=list(done),
+            trainings=list(done),
             planned=planned,
             curve=self.plan.shown_curve,
         )

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import DataError
-from glassformer.files.json_values import json_value
 from glassformer.reports.page import scroll_region
-from glassformer.reports.table import html_table
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.runs.charts import COLUMNS, number, ticks, y_axis
 from glassformer.runs.curves import chart_page
 
@@ -32,14 +32,10 @@ class Trial:
     seconds: float
     error: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON."""
-        return asdict(self)
 
-
-@dataclass(frozen=True)
-class SearchResult:
-    """The results of a hyperparameter search so far; shown in a notebook as its table."""
+@dataclass(frozen=True, repr=False)
+class SearchResult(Report, kind="search", keys=("metric", "direction", "best", "trials")):
+    """The results of a hyperparameter search so far."""
 
     metric: str
     direction: Direction
@@ -68,8 +64,12 @@ class SearchResult:
 
         return sorted(self.trials, key=rank)
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """The headings, and a row a trial, the best first."""
+    @property
+    def caption(self) -> str:
+        return f"Trials, by {self.metric}"
+
+    def tables(self) -> list[Table]:
+        """A trial a row, the best first."""
         rows = [
             [
                 str(trial.number),
@@ -80,22 +80,9 @@ class SearchResult:
             ]
             for trial in self.ranked()
         ]
-        return ["trial", *self.settings, self.metric, "state", "seconds"], rows
+        return [Table(["trial", *self.settings, self.metric, "state", "seconds"], rows)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """All results, as strict JSON can hold them."""
-        best = self.best
-        values: dict[str, Any] = json_value(
-            {
-                "metric": self.metric,
-                "direction": self.direction,
-                "best": None if best is None else best.to_dict(),
-                "trials": [trial.to_dict() for trial in self.trials],
-            }
-        )
-        return values
-
-    def save(self, folder: str | Path) -> None:
+    def write(self, folder: str | Path) -> None:
         """Write `trials.json`, `trials.html`, and of the best trial `best.yaml`, its settings alone.
 
         Raises: DataError: the folder cannot be written.
@@ -115,9 +102,6 @@ class SearchResult:
             for name, text in files.items():
                 with atomic_file(Path(folder) / name) as stream:
                     stream.write(text.encode("utf-8", "replace"))
-
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), caption=f"Trials, by {escape(self.metric)}")
 
 
 def cell(value: Any) -> str:
@@ -146,7 +130,7 @@ def trials_page(results: SearchResult) -> str:
         '<p class="dim">Full dots: complete; rings: pruned, as they fell behind; the large one: the best.</p>'
         if charts
         else "",
-        f"<h2>All trials</h2>{scroll_region('all trials', html_table(*results.table()))}</main>",
+        f"<h2>All trials</h2>{scroll_region('all trials', results.tables()[0].html())}</main>",
     ]
     return chart_page(f"Search for {results.metric}", body)
 

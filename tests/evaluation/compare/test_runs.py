@@ -9,7 +9,7 @@ import pytest
 
 from glassformer import ConfigError
 from glassformer.cli.compare import compare as typed_compare
-from glassformer.cli.compare import whisker
+from glassformer.cli.screen import whisker
 from glassformer.evaluation.compare.comparison import comparison_page
 from glassformer.evaluation.compare.runs import compare_runs
 from glassformer.evaluation.runs import TrainedRun
@@ -121,8 +121,8 @@ def test_on_the_screen_and_as_a_page(two: list[Path], tmp_path: Path, capsys: py
     ],
 )
 def test_whiskers(interval: Interval, drawn: str) -> None:
-    assert whisker(interval, 0, 10, 11) == drawn
-    assert len(whisker(interval, 5, 5, 7)) == 7
+    assert whisker(interval.cell(), 0, 10, 11) == drawn
+    assert len(whisker(interval.cell(), 5, 5, 7)) == 7
 
 
 def open_records(folder: Path) -> list:  # type: ignore[type-arg]

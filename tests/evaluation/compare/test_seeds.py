@@ -87,7 +87,7 @@ def test_what_cannot_be_summarised(three: Path, tmp_path: Path) -> None:
         SeedSummary(name="x", runs=[runs[0], other])
     with pytest.raises(ConfigError, match="no such folder"):
         summarise_seeds(tmp_path / "nowhere")
-    (three / "seeds.json").write_text('{"format": 1, "runs": [{"report": 3}]}')
+    (three / "seeds.json").write_text('{"kind": "seeds", "version": 1, "name": "three", "runs": [{"report": 3}]}')
     with pytest.raises(DataError, match=r"seeds\.json"):
         SeedSummary.load(three / "seeds.json")
     (tmp_path / "tags" / "model").mkdir()

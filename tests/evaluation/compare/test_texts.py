@@ -49,7 +49,8 @@ def test_figures_are_those_of_each_system_alone() -> None:
 
 
 def test_costs_are_words_and_seconds_with_those_of_the_references() -> None:
-    headings, rows = compare(ROWS, LEADS).costs()
+    table = compare(ROWS, LEADS).cost_table()
+    headings, rows = table.headings, table.rows
     assert headings == ["", "words", "seconds"]
     assert [row[:2] for row in rows] == [["lead-3", "11.0"], ["lead-1", "5.0"], ["references", "5.0"]]
     assert float(rows[0][2]) > 0 and rows[2][2] == ""

@@ -29,7 +29,7 @@ def test_rows_by_loss_both_ways() -> None:
 def test_words_that_are_tagged() -> None:
     records = tagged()
     found = analyse_errors(records)
-    assert found.kind == "tags"
+    assert found.label_kind == "tags"
     assert [total_loss(x) for x in found.worst] == [2.75, 1.375], "the sum over its words"
     assert found.words[0] == ErrorGroup("Rome", 2, 2.25, 1), "wherever it stands"
     assert {g.name: (g.count, g.total, g.wrong) for g in found.labels} == {
@@ -42,7 +42,7 @@ def test_several_labels_numbers_and_texts() -> None:
     first = classified(1)[0]
     several = analyse_errors([replace(first, label=["bug", "docs"], predicted=["docs"], correct=False, details={})])
     assert {g.name: g.wrong for g in several.labels} == {"bug": 1, "docs": 0}
-    assert analyse_errors([replace(first, label=3.5, predicted=2.0, correct=None)]).kind == "number"
+    assert analyse_errors([replace(first, label=3.5, predicted=2.0, correct=None)]).label_kind == "number"
     texts = [
         Prediction(
             index=i,

@@ -22,6 +22,7 @@ from glassformer.data.rows import read_rows
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.evaluation.error_analysis.corrected import (
     Corrections,
+    RowComment,
     apply_corrections,
     retrain_command,
     write_corrected,
@@ -79,8 +80,8 @@ def test_there_and_back(sheet: Path, delimiter: str, encoding: str, end: str) ->
     records = classified()
     found = read_sheet(sheet, records, NAMES)
     first, dropped = int(lines[0]["index"]), int(lines[2]["index"])
-    assert found.labels == {first: "love"} and found.dropped == {dropped} and found.unchanged == 4
-    assert found.comments == [(records[first].where, "=what(1)")]
+    assert found.labels == {first: "love"} and found.dropped_rows == {dropped} and found.unchanged == 4
+    assert found.comments == [RowComment(records[first].where, "=what(1)")]
     rows = [{"text": x.row["text"], "label": x.label, "id": x.index} for x in records]
     new = list(apply_corrections(rows, records, found, "label"))
     assert new == [row | ({"label": "love"} if row["id"] == first else {}) for row in rows if row["id"] != dropped]
@@ -116,7 +117,7 @@ def test_words_there_and_back(tmp_path: Path) -> None:
     lines[6]["text"] = "22/08/1996"  # as a spreadsheet may have it
     write(place, lines)
     found = read_sheet(place, tagged(), ["O", "B-PER", "B-LOC"])
-    assert found.labels == {0: ["B-PER", "O", "B-PER"]} and found.pairs.total() == 1
+    assert found.labels == {0: ["B-PER", "O", "B-PER"]} and found.corrected == 1
     numbered = [
         {"tokens": x.row["tokens"], "tags": [["O", "B-PER", "B-LOC"].index(t) for t in x.label]} for x in tagged()
     ]
@@ -227,7 +228,7 @@ def test_the_whole_way(judged: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     lines[0]["correction"] = "love"
     write(sheet, lines)
     code, out, _ = run(capsys, "review", "in", judged, sheet, "-o", new)
-    assert code == 0 and "1 label corrected in 1 row, " in out and "→ love" in out
+    assert code == 0 and "1 label corrected in 1 row, " in out and "love      1" in out
     assert f"--validation {new}" in out and "--data" not in out
     before, after = ([json.loads(x) for x in text.splitlines()] for text in (original, new.read_bytes()))
     assert [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b] == [int(lines[0]["index"])]

@@ -9,28 +9,35 @@ cancels out of their difference (`tasks/metrics/metric.py`).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from html import escape
-from typing import Any
 
 from glassformer.evaluation.compare.costs import Cost, LatencySummary, minutes
 from glassformer.reports.page import scroll_region
-from glassformer.reports.table import html_table, text_table
+from glassformer.reports.report import Report
+from glassformer.reports.table import IntervalCell, Table, html_table
 from glassformer.runs.charts import COLOURS, number, ticks
 from glassformer.runs.curves import chart_page
 from glassformer.tasks.metrics.metric import Interval
+
+MAX_TEXT = 600
+"""Characters of a text in a table; the page and the JSON have all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedSystem:
     """One system of a comparison.
 
-    seeds: how many runs it is; 0 = a baseline of the first run · about: what a baseline is
-    metrics: with intervals over rows, or over seeds · differences: of each metric to that of the first system
-    apart: why there is no difference · rows: it was evaluated on · seconds_per_row: of its predictions
-    words: of a generated text, on average · cost, latency: where they are known
+    seeds: how many runs it is; 0 = a baseline of the first run
+    about: what a baseline is
+    metrics: with intervals over rows, or over seeds
+    differences: of each metric to that of the first system
+    apart: why there is no difference
+    rows: it was evaluated on
+    seconds_per_row: of its predictions
+    words: of a generated text, on average
+    cost, latency: where they are known
     """
 
     name: str
@@ -45,11 +52,6 @@ class ComparedSystem:
     cost: Cost = field(default_factory=Cost)
     latency: LatencySummary | None = None
 
-    def selected(self, fields: Iterable[str]) -> dict[str, Any]:
-        """The values of these fields, for JSON."""
-        values = asdict(self)
-        return {name: values[name] for name in fields}
-
 
 @dataclass(frozen=True)
 class ExampleRow:
@@ -62,31 +64,31 @@ class ExampleRow:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Comparison(ABC):
+class Comparison(Report, kind="comparison"):
     """Systems on the same rows.
 
     systems: the others are compared with the first; baselines of a run come last
-    shown: the metrics of the table, with their digits · metric, higher: the main one, and whether more of it is better
-    methods: metric → how it was computed · notes: remarks · examples: of texts
+    shown: the metrics of the tables, with their digits
+    caption: what is compared, on what
+    metric, higher: the main one, and whether more of it is better
+    methods: metric → how it was computed
+    rows, words: of generated texts: how many, and the words of a reference on average
+    interrupted: are these only the rows before Ctrl-C?
+    examples: rows with the texts that were generated for them
     """
 
     task: str
     systems: list[ComparedSystem]
     shown: dict[str, int]
+    caption: str
     metric: str = ""
     higher: bool = True
     methods: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    rows: int | None = None
+    words: float | None = None
+    interrupted: bool = False
     examples: list[ExampleRow] = field(default_factory=list)
-
-    @property
-    @abstractmethod
-    def caption(self) -> str:
-        """The caption of the table."""
-
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON."""
 
     @property
     def title(self) -> str:
@@ -96,22 +98,24 @@ class Comparison(ABC):
         """The systems that have a metric."""
         return [one for one in self.systems if metric in one.metrics]
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: for each metric every system, and its difference to the first."""
-        rows = []
-        for metric, digits in self.shown.items():
-            for i, one in enumerate(self.systems_with(metric)):
-                difference = one.differences.get(metric)
-                apart = (one.apart or "") if difference is None else difference.written(digits, signed=True)
-                label = f"{metric} *" if metric == self.metric else metric
-                rows.append(["" if i else label, one.name, one.metrics[metric].written(digits), apart])
-        headings = ["", "", "95 % interval", "difference"]
-        if len(self.systems) == 1:
-            return headings[:-1], [row[:-1] for row in rows]
-        return headings, rows
+    def tables(self) -> list[Table]:
+        """For each metric every system with its difference to the first; their costs; what they generated."""
+        return [*map(self.metric_table, self.shown), self.cost_table(), *map(_example_table, self.examples)]
 
-    def costs(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: the costs of each system; columns without a value are left out.
+    def metric_table(self, metric: str) -> Table:
+        """A system a row: the metric with its interval, and its difference to the first system."""
+        rows, digits = [], self.shown[metric]
+        for one in self.systems_with(metric):
+            difference = one.differences.get(metric)
+            apart = (one.apart or "") if difference is None else difference.cell(digits, signed=True)
+            rows.append([one.name, one.metrics[metric].cell(digits), apart])
+        better = f", {'higher' if self.higher else 'lower'} is better" * (metric == self.metric)
+        if len(self.systems) == 1:
+            return Table(["", f"{metric}, 95 % interval"], [row[:2] for row in rows], metric + better)
+        return Table(["", "95 % interval", "difference"], rows, metric + better)
+
+    def cost_table(self) -> Table:
+        """The costs of each system; columns without a value are left out.
 
         minutes: of training · MB: on disk · ms a row: in batches · ms alone: latency of one row at a time
         words, seconds: of a generated text, on average
@@ -135,17 +139,19 @@ class Comparison(ABC):
         runs = [one for one in self.systems if one.seeds]
         known = {name: cells for name, f in columns.items() if any(cells := [f(one) for one in runs])}
         rows = [[one.name, *(cells[i] for cells in known.values())] for i, one in enumerate(runs)]
-        return ["", *known], rows
+        if self.words is not None:
+            rows.append(["references", *(f"{self.words:.1f}" if name == "words" else "" for name in known)])
+        return Table(["", *known], rows, "costs")
 
-    def __str__(self) -> str:
-        tables = (text_table(*self.table()), text_table(*self.costs()))
-        return "\n\n".join([self.caption, *tables, *self.notes])
 
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), self.caption) + html_table(*self.costs())
+def _example_table(example: ExampleRow) -> Table:
+    """A row: its text, its references, and what each system generated for it."""
+    texts = [("text", example.text), *(("reference", text) for text in example.references), *example.outputs.items()]
+    rows = [[name, text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} …"] for name, text in texts]
+    return Table(
+        ["", "text"], [[name, text or "(nothing)"] for name, text in rows], f"line {example.line}", left=2,
+        longest=MAX_TEXT + 2,
+    )  # fmt: skip
 
 
 def interval_range(
@@ -212,7 +218,7 @@ def comparison_page(comparison: Comparison) -> str:
         f'<p class="dim">A dot is the value, the line its 95 % interval{apart}.</p>',
         f'<div class="charts">{"".join(metric_chart(name, comparison) for name in comparison.shown)}</div>',
         "<h2>Metrics</h2>" + scroll_region("metrics", _metrics_table(comparison)),
-        "<h2>What they cost</h2>" + scroll_region("costs", html_table(*comparison.costs())),
+        "<h2>What they cost</h2>" + scroll_region("costs", comparison.cost_table().html()),
         *(f'<p class="dim">{escape(note)}</p>' for note in comparison.notes),
     ]
     if comparison.methods:
@@ -260,21 +266,19 @@ def metric_chart(name: str, comparison: Comparison) -> str:
 
 def _metrics_table(comparison: Comparison) -> str:
     """The table of metrics; differences whose interval leaves out zero are bold."""
-    headings, rows = comparison.table()
-    others = "".join(f'<th scope="col">{escape(name)}</th>' for name in headings[2:])
+    headings = comparison.metric_table(next(iter(comparison.shown))).headings[1:]
+    others = "".join(f'<th scope="col">{escape(name)}</th>' for name in headings)
     head = f'<th scope="col">metric</th><th scope="col" class="run">system</th>{others}'
-    cells = iter(rows)
     body = []
     for metric in comparison.shown:
-        systems = comparison.systems_with(metric)
-        for row, one in enumerate(systems):
-            name, who, *values = map(escape, next(cells))
-            significant = metric in one.differences and one.differences[metric].leaves_out_zero
-            group = f'<th scope="rowgroup" rowspan="{len(systems)}">{name}</th>' if row == 0 else ""
-            if significant:
-                values[-1] = f"<b>{values[-1]}</b>"
+        rows = comparison.metric_table(metric).rows
+        main = " *" * (metric == comparison.metric)
+        for i, (who, *cells) in enumerate(rows):
+            group = "" if i else f'<th scope="rowgroup" rowspan="{len(rows)}">{escape(metric)}{main}</th>'
+            bold = [isinstance(cell, IntervalCell) and cell.significant for cell in cells]
+            values = [f"<b>{escape(x)}</b>" if b else escape(x) for x, b in zip(cells, bold, strict=True)]
             written = "".join(f"<td>{value}</td>" for value in values)
-            body.append(f'<tr>{group}<th scope="row" class="run">{who}</th>{written}</tr>')
+            body.append(f'<tr>{group}<th scope="row" class="run">{escape(who)}</th>{written}</tr>')
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
 

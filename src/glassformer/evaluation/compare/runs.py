@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison
@@ -27,37 +26,21 @@ from glassformer.tasks.predictions import read_predictions
 
 OTHER_ROWS = "other rows or labels"
 DIGITS = 3
-JSON_KEYS = [name for name in ComparedSystem.__dataclass_fields__ if name != "words"]
 Progress = Callable[[int], None]
 
 
-class RunComparison(Comparison):
-    """A comparison of runs."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON."""
-        return {
-            "task": self.task,
-            "metric": self.metric,
-            "higher": self.higher,
-            "systems": [one.selected(JSON_KEYS) for one in self.systems],
-            "methods": self.methods,
-            "notes": self.notes,
-        }
-
-    @property
-    def caption(self) -> str:
-        better = "" if self.higher else " (lower is better)"
-        runs = [one for one in self.systems if one.seeds]
-        several = [one for one in runs if one.seeds > 1]
-        names = ", ".join(f"{one.name} ({one.seeds} seeds)" if one in several else one.name for one in runs)
-        over = "over rows, or over seeds"
-        if len(several) in (0, len(runs)):
-            over = "over seeds" if several else "over rows"
-        return (
-            f"{self.task}, by {self.metric}{better}: {names}; differences are to {runs[0].name}, in brackets "
-            f"95 % intervals {over}"
-        )
+def _caption(report: EvaluationReport, systems: Sequence[ComparedSystem]) -> str:
+    better = "" if report.higher else " (lower is better)"
+    runs = [one for one in systems if one.seeds]
+    several = [one for one in runs if one.seeds > 1]
+    names = ", ".join(f"{one.name} ({one.seeds} seeds)" if one in several else one.name for one in runs)
+    over = "over rows, or over seeds"
+    if len(several) in (0, len(runs)):
+        over = "over seeds" if several else "over rows"
+    return (
+        f"{report.task}, by {report.metric}{better}: {names}; differences are to {runs[0].name}, in brackets "
+        f"95 % intervals {over}"
+    )
 
 
 def compare_runs(
@@ -66,7 +49,7 @@ def compare_runs(
     resamples: int = RESAMPLES,
     latency: bool = False,
     progress: Progress | None = None,
-) -> RunComparison:
+) -> Comparison:
     """Compare runs; those that were not evaluated yet are evaluated first.
 
     Args:
@@ -93,9 +76,10 @@ def compare_runs(
     systems = [_compared_system(side, first, resamples, latency) for side in sides]
     systems += _baseline_systems(first)
     metrics, main = [one.metrics for one in systems], first.report.metric
-    return RunComparison(
+    return Comparison(
         task=first.report.task,
         systems=systems,
+        caption=_caption(first.report, systems),
         shown=dict.fromkeys(distinct_metrics(metrics, main), DIGITS),
         metric=first.report.metric,
         higher=first.report.higher,

@@ -12,24 +12,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
 
 from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.compare.costs import Cost, minutes, read_cost
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport
+from glassformer.evaluation.remarks import equal_metrics
 from glassformer.evaluation.runs import TrainedRun, open_run
-from glassformer.files import counted, read_json_object
-from glassformer.files.atomic import write_json
-from glassformer.files.schema import parse
-from glassformer.reports.table import html_table, text_table
+from glassformer.files import counted
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.runs.folder import seed_folders
 from glassformer.tasks.metrics.metric import LEVEL, Interval
 
 SUMMARY = "seeds.json"
-FORMAT = 1
 MAX_SEEDS = 1_000
 
 
@@ -96,7 +94,7 @@ class SeedRun:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SeedSummary:
+class SeedSummary(Report, kind="seeds", keys=("name", "seeds", "means", "runs")):
     """Several runs that differ in their seed alone, in the order of the seeds.
 
     Raises: ConfigError: none at all, the same seed twice, or runs of different tasks.
@@ -161,8 +159,8 @@ class SeedSummary:
         runs = {run.seed: run for run in (*self.runs, *other.runs)}
         return SeedSummary(name=self.name, runs=[runs[seed] for seed in sorted(runs)])
 
-    def table(self, digits: int = 3) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: a metric a row; the mean, every seed, the baselines, a column each."""
+    def tables(self, digits: int = 3) -> list[Table]:
+        """A metric a row; the mean, every seed, the baselines, a column each."""
         headings = ["", "mean", *(f"seed {seed}" for seed in self.seeds), *self.baselines]
         rows = []
         for name, mean in self.means.items():
@@ -176,7 +174,12 @@ class SeedSummary:
             if time is not None:
                 per_seed = [minutes(getattr(run.cost, field)) for run in self.runs]
                 rows.append([label, minutes(time.value), *per_seed, *([""] * len(self.baselines))])
-        return headings, rows
+        return [Table(headings, rows)]
+
+    def remarks(self) -> list[str]:
+        """Metrics that are one number by several names, and notes."""
+        systems = [{name: mean.interval for name, mean in self.means.items()}]
+        return [*equal_metrics(systems, self.first.metric), *self.notes]
 
     @property
     def caption(self) -> str:
@@ -187,44 +190,6 @@ class SeedSummary:
             f"{self.name}, {counted(len(self.runs), 'seed')}, on {self.first.data['rows']:,} rows of "
             f"{files}; {several}in brackets 95 % intervals over rows"
         )
-
-    def __str__(self) -> str:
-        return "\n".join([self.caption, text_table(*self.table()), *self.notes])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), self.caption)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON, without the text of any row. `means` follow from the rest."""
-        runs = [{"report": replace(run.report, classes=None).to_dict(), "cost": asdict(run.cost)} for run in self.runs]
-        return {
-            "format": FORMAT,
-            "name": self.name,
-            "seeds": self.seeds,
-            "means": {name: asdict(mean) for name, mean in self.means.items()},
-            "runs": runs,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> SeedSummary:
-        """Raises: ConfigError: no such summary, or one of another version."""
-        runs = values.get("runs")
-        if values.get("format") != FORMAT or not isinstance(runs, list):
-            raise ConfigError(f"this is no summary of seeds of format {FORMAT}; evaluate the runs again")
-        return cls(name=str(values.get("name")), runs=[parse(SeedRun, run) for run in runs])
-
-    def save(self, path: str | Path) -> None:
-        write_json(Path(path), self.to_dict())
-
-    @classmethod
-    def load(cls, path: str | Path) -> SeedSummary:
-        """Raises: DataError: no such file, or no summary."""
-        try:
-            return cls.from_dict(read_json_object(Path(path), DataError))
-        except ConfigError as error:
-            raise DataError(f"{path}: {error}") from error
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -249,7 +214,8 @@ def load_seed_run(run: TrainedRun, progress: Callable[[int], None] | None = None
     Args: split: name of an evaluation; None = its validation rows, on which it is evaluated now if it was not
     """
     folder = run.ensure_evaluated(progress) if split is None else run.evaluation_folder(split)
-    return SeedRun(report=EvaluationReport.load(folder / REPORT), cost=read_cost(run.folder))
+    report = EvaluationReport.load(folder / REPORT)  # without its classes, which the summary would repeat for each seed
+    return SeedRun(report=replace(report, classes=None), cost=read_cost(run.folder))
 
 
 def summarise_seeds(

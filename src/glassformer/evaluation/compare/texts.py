@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -37,7 +37,6 @@ from glassformer.tasks.seq2seq.baselines import Lead
 from glassformer.tasks.seq2seq.generated import TextMetrics, summary_metrics, translation_metrics
 
 TASKS = ("summarization", "translation")
-JSON_KEYS = ("name", "metrics", "differences", "seconds_per_row", "words")
 
 
 @dataclass(frozen=True)
@@ -57,40 +56,10 @@ class System:
     write: Summariser
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class TextComparison(Comparison):
-    """A comparison of generated texts.
-
-    rows: how many · words: of a reference, on average · interrupted: are these only the rows before Ctrl-C?
-    notes: how the metrics were computed
-    """
-
-    rows: int
-    words: float
-    interrupted: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "task": self.task,
-            "rows": self.rows,
-            "words": self.words,
-            "systems": [one.selected(JSON_KEYS) for one in self.systems],
-            "examples": [asdict(example) for example in self.examples],
-            "shown": self.shown,
-            "methods": self.notes,
-            "interrupted": self.interrupted,
-        }
-
-    @property
-    def caption(self) -> str:
-        until = ", those evaluated before Ctrl-C" * self.interrupted
-        compared = f"; differences are to {self.systems[0].name}" * (len(self.systems) > 1)
-        return f"{self.task} of {self.rows:,} rows{until}{compared}; words and seconds are means of a row"
-
-    def costs(self) -> tuple[list[str], list[list[str]]]:
-        headings, rows = super().costs()
-        references = [f"{self.words:.1f}" if name == "words" else "" for name in headings[1:]]
-        return headings, [*rows, ["references", *references]]
+def _caption(task: str, rows: int, systems: Sequence[ComparedSystem], interrupted: bool) -> str:
+    until = ", those evaluated before Ctrl-C" * interrupted
+    compared = f"; differences are to {systems[0].name}" * (len(systems) > 1)
+    return f"{task} of {rows:,} rows{until}{compared}; words and seconds are means of a row"
 
 
 def compare(
@@ -103,7 +72,7 @@ def compare(
     stemming: bool = False,
     language: str = "en",
     progress: Callable[[int], None] | None = None,
-) -> TextComparison:
+) -> Comparison:
     """Compare systems by the texts that they generate: summaries by ROUGE, translations by BLEU and chrF.
 
     Args:
@@ -133,11 +102,13 @@ def compare(
     if not sizes:
         raise DataError("there is no row to compare systems on")
     first, count = measured[0], sum(sizes)
-    return TextComparison(
+    compared = [one.compared(sizes, first) for one in measured]
+    return Comparison(
         task=task,
         rows=count,
         words=sum(words[: len(sizes)]) / count,
-        systems=[one.compared(sizes, first) for one in measured],
+        systems=compared,
+        caption=_caption(task, count, compared, interrupted),
         examples=shown[:count],
         shown={name: 3 if task == "summarization" else 2 for _, names in first.metrics for name in names},
         notes=[metric.method for metric, _ in first.metrics],

@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.error_analysis.errors import label_kind, scored_tokens
 from glassformer.files import safe_repr
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.tasks.metrics.classes import confusion_matrix as count_pairs
 from glassformer.tasks.predictions import Prediction
 
@@ -28,7 +30,6 @@ MAX_NUMBERED_CLASSES, MAX_NAMED_CLASSES, MAX_TERMINAL_CLASSES = 20, 60, 12
 """Maximum classes with numbers in the cells, with names, and in a terminal; beyond that the most confused pairs."""
 MAX_PAIRS = 12
 MAX_NAME_LENGTH = 18  # characters of a name in the SVG
-SHADES = " ░▒▓█"
 
 STYLE = """<style>
 .confusion { --panel: #ffffff; --ink: #0f1c2b; --ink-3: #55657a; --line: #d9e0e8; --hit: #5aa7b8; --miss: #f0955c; }
@@ -42,7 +43,7 @@ STYLE = """<style>
 
 
 @dataclass(frozen=True, repr=False)
-class ConfusionMatrix:
+class ConfusionMatrix(Report, kind="confusion-matrix"):
     """A confusion matrix.
 
     names: of the classes · counts: rows are true classes, columns predicted ones. [C, C]
@@ -79,10 +80,6 @@ class ConfusionMatrix:
             (self.names[i], self.names[j], int(counts[i, j]), float(shares[i, j])) for i, j in cells if counts[i, j]
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Names and counts for JSON."""
-        return {"names": list(self.names), "counts": self.counts.tolist()}
-
     def svg(self, normalise: Normalise = None, *, styled: bool = True) -> str:
         """The matrix as an SVG, for light and dark pages; `styled`: with its own style sheet, as a file of its own.
 
@@ -90,27 +87,17 @@ class ConfusionMatrix:
         """
         return _MatrixSvg(self, normalise).svg(STYLE if styled else "")
 
-    def __str__(self) -> str:
+    def tables(self) -> list[Table]:
+        """The matrix, shaded by shares of the true class; of many classes the pairs that are confused most."""
         if len(self.names) > MAX_TERMINAL_CLASSES:
-            lines = [f"{len(self.names)} classes; confused most:"]
-            for true, predicted, count, share in self.pairs():
-                lines.append(f"  {count:5,}  {share:4.0%} of {true} as {predicted}")
-            return "\n".join(lines)
-        names, corner = [_shortened(name) for name in self.names], "true \\ predicted"
-        widths = [max(len(x), len(f"{column.max():,}") + 2) for x, column in zip(names, self.counts.T, strict=True)]
-        quarters = np.minimum((self.shares("true") * 4).astype(int), 3)
-        shades = np.where(self.counts > 0, quarters + 1, 0)
-        first = max(map(len, (corner, *names)))
-        lines = [corner.ljust(first) + "".join(f"  {x:>{w}}" for x, w in zip(names, widths, strict=True))]
-        for name, counts, row in zip(names, self.counts.tolist(), shades, strict=True):
-            cells = zip(row, counts, widths, strict=True)
-            lines.append(name.ljust(first) + "".join(f"  {SHADES[s]}{n:>{w - 1},}" for s, n, w in cells))
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return f'<div style="max-width: {_cell_width(len(self.names)) * len(self.names) + 240}px">{self.svg()}</div>'
+            rows = [[true, predicted, f"{n:,}", f"{share:.0%}"] for true, predicted, n, share in self.pairs()]
+            caption = f"Confusion matrix of {len(self.names)} classes: confused most"
+            return [Table(["true", "predicted", "count", "of the true class"], rows, caption, left=2)]
+        shares = self.shares("true")
+        signs = 2 * np.eye(len(self.names)) - 1  # right answers in one colour, confusions in the other
+        counts = zip(self.names, self.counts.tolist(), strict=True)
+        rows = [[name, *(f"{n:,}" for n in row)] for name, row in counts]
+        return [Table(["true \\ predicted", *self.names], rows, "Confusion matrix", shades=(shares * signs).tolist())]
 
 
 def confusion_matrix(records: Sequence[Prediction], names: Sequence[str] | None = None) -> ConfusionMatrix | None:

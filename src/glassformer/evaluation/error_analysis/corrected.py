@@ -21,7 +21,8 @@ from glassformer.data.rows import write_rows
 from glassformer.errors import DataError
 from glassformer.evaluation.runs import TRAIN, VALIDATION, EvaluatedSplit
 from glassformer.files import counted
-from glassformer.reports.table import html_table
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.runs.folder import CONFIG
 from glassformer.tasks.base import task_class
 from glassformer.tasks.predictions import Prediction
@@ -30,50 +31,72 @@ LABEL_SEPARATOR = "|"
 """Between several labels of a row, where nothing else says how they are separated."""
 
 
+@dataclass(frozen=True)
+class LabelChange:
+    """How many labels were changed from `old` to `new`."""
+
+    old: str
+    new: str
+    count: int
+
+
+@dataclass(frozen=True)
+class RowComment:
+    """A comment on a row."""
+
+    where: str
+    comment: str
+
+
 @dataclass(frozen=True, repr=False)
-class Corrections:
+class Corrections(Report, kind="corrections", keys=("corrected", "rows", "dropped", "unchanged", "pairs", "comments")):
     """The corrections of a sheet.
 
-    labels: index of a row → its new label · dropped: rows to leave out
-    unchanged: lines without a correction, or with the same label · pairs: (old, new) → count
+    labels: index of a row → its new label
+    dropped_rows: rows to leave out
+    unchanged: lines without a correction, or with the same label
+    changes: (old, new) label → count
     comments: position, and comment
     """
 
     labels: dict[int, Any] = field(default_factory=dict)
-    dropped: set[int] = field(default_factory=set)
+    dropped_rows: set[int] = field(default_factory=set)
     unchanged: int = 0
-    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
-    comments: list[tuple[str, str]] = field(default_factory=list)
+    changes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    comments: list[RowComment] = field(default_factory=list)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON."""
-        return {
-            "corrected": self.pairs.total(),
-            "rows": len(self.labels),
-            "dropped": len(self.dropped),
-            "unchanged": self.unchanged,
-            "pairs": [{"from": old, "to": new, "count": n} for (old, new), n in self.pairs.most_common()],
-            "comments": [{"where": where, "comment": comment} for where, comment in self.comments],
-        }
+    @property
+    def corrected(self) -> int:
+        """Number of labels that were changed."""
+        return self.changes.total()
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: a row for each pair of labels."""
-        return ["from", "to", "count"], [[old, new, f"{n:,}"] for (old, new), n in self.pairs.most_common()]
+    @property
+    def rows(self) -> int:
+        """Number of rows with a new label."""
+        return len(self.labels)
 
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"{counted(self.pairs.total(), 'label')} corrected in {counted(len(self.labels), 'row')}, "
-                f"{counted(len(self.dropped), 'row')} dropped, {counted(self.unchanged, 'line')} unchanged, "
-                f"{len(self.comments):,} commented",
-                *(f"  {n:5,}  {old} → {new}" for (old, new), n in self.pairs.most_common()),
-            ]
+    @property
+    def dropped(self) -> int:
+        """Number of rows that are left out."""
+        return len(self.dropped_rows)
+
+    @property
+    def pairs(self) -> list[LabelChange]:
+        """Each pair of old and new label, the most frequent first."""
+        return [LabelChange(old, new, count) for (old, new), count in self.changes.most_common()]
+
+    @property
+    def caption(self) -> str:
+        return (
+            f"{counted(self.corrected, 'label')} corrected in {counted(self.rows, 'row')}, "
+            f"{counted(self.dropped, 'row')} dropped, {counted(self.unchanged, 'line')} unchanged, "
+            f"{len(self.comments):,} commented"
         )
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), str(self).splitlines()[0])
+    def tables(self) -> list[Table]:
+        """A row for each pair of labels."""
+        rows = [[pair.old, pair.new, f"{pair.count:,}"] for pair in self.pairs]
+        return [Table(["from", "to", "count"], rows, left=2)] if rows else []
 
 
 @dataclass(frozen=True)
@@ -98,21 +121,21 @@ def write_corrected(split: EvaluatedSplit, corrections: Corrections, path: Path)
     config, rows = split.run.config, split.rows()
     columns = {**task_class(config.task).COLUMNS, **config.data.columns}
     column = columns["tags" if "tags" in columns else "label"]
-    if len(corrections.dropped) == len(rows):
+    if len(corrections.dropped_rows) == len(rows):
         raise DataError("the sheet drops every row; there is nothing left to write")
     corrected = apply_corrections(rows, split.records, corrections, column, config.task_options.get("separator"))
     if split.data or not isinstance(config.data.validation, float):
         write_rows(path, corrected, rows.columns)
-        return _with_other_split(split, CorrectedFiles(path, len(rows) - len(corrections.dropped)))
+        return _with_other_split(split, CorrectedFiles(path, len(rows) - len(corrections.dropped_rows)))
     all_rows = config.data.read(config.data.train)
     index = {all_rows.where(i): i for i in range(len(all_rows))}
     if len(index) < len(all_rows):
         raise DataError(
             f"{all_rows.file(0)}: several rows have one position, so the held-out ones cannot be identified"
         )
-    remaining = (rows.where(i) for i in range(len(rows)) if i not in corrections.dropped)
+    remaining = (rows.where(i) for i in range(len(rows)) if i not in corrections.dropped_rows)
     new = dict(zip(remaining, corrected, strict=True))
-    dropped = {rows.where(i) for i in corrections.dropped}
+    dropped = {rows.where(i) for i in corrections.dropped_rows}
     chosen = [where for where in index if where not in dropped]
     write_rows(path, (new.get(where) or all_rows[index[where]] for where in chosen), all_rows.columns)
     return CorrectedFiles(path, len(chosen), train=path)
@@ -179,7 +202,7 @@ def apply_corrections(
     for record in records if corrections.labels else ():
         spellings.update(_label_spellings(record, rows[record.index][column]))
     for index, row in enumerate(rows):
-        if index in corrections.dropped:
+        if index in corrections.dropped_rows:
             continue
         if index not in corrections.labels:
             yield dict(row)

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from glassformer.reports.table import html_table, text_table
+from glassformer.reports.report import Record, Report
+from glassformer.reports.table import Table
 from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
 
-Kind = Literal["classes", "labels", "number", "tags", "texts"]
+LabelKind = Literal["classes", "labels", "number", "tags", "texts"]
 
 TOP = 10
 MAX_LABELS = 20
@@ -29,7 +30,7 @@ GROUP_COLUMNS = ("mean loss", "total loss", "count", "wrong")
 
 
 @dataclass(frozen=True)
-class ErrorGroup:
+class ErrorGroup(Record, keys=("name", "count", "total", "mean", "wrong")):
     """The loss of all rows or tokens of one class, label, tag or token.
 
     total: the sum of their losses, in nats · wrong: number of wrong predictions
@@ -50,15 +51,17 @@ class ErrorGroup:
 
 
 @dataclass(frozen=True, repr=False)
-class ErrorAnalysis:
+class ErrorAnalysis(Report, kind="errors"):
     """The errors of a model.
 
-    kind: of the labels · count, wrong: number of rows, and of wrong predictions
-    worst, best: rows by loss, highest and lowest first · confident: wrong rows, by confidence
-    labels, words: see `Group`, the highest mean loss first, of words the highest sum
+    label_kind: classes, labels (several a row), number, tags or texts
+    count, wrong: number of rows, and of wrong predictions
+    worst, best: rows by loss, highest and lowest first
+    confident: wrong rows, the highest confidence first
+    labels, words: groups by label and by token, the highest mean loss first, of words the highest sum
     """
 
-    kind: Kind
+    label_kind: LabelKind
     count: int
     wrong: int
     worst: list[Prediction]
@@ -67,36 +70,23 @@ class ErrorAnalysis:
     labels: list[ErrorGroup]
     words: list[ErrorGroup]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON."""
-        groups = {
-            name: [{**asdict(group), "mean": group.mean} for group in getattr(self, name)]
-            for name in ("labels", "words")
-        }
-        return {**asdict(self), **groups}
+    @property
+    def caption(self) -> str:
+        return f"{self.count:,} rows, {self.wrong:,} of them wrong"
 
-    def tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """All tables: title, headings, rows."""
-        tables = [("Highest loss", *_record_table(self.worst))]
+    def tables(self) -> list[Table]:
+        """Rows by loss, and groups of labels and of tokens."""
+        tables = [_record_table("Highest loss", self.worst)]
         if self.confident:
-            tables.append(("Wrong and confident", *_record_table(self.confident)))
-        tables.append(("Lowest loss", *_record_table(self.best)))
+            tables.append(_record_table("Wrong and confident", self.confident))
+        tables.append(_record_table("Lowest loss", self.best))
         if self.labels:
-            called = "tag" if self.kind == "tags" else "label"
+            called = "tag" if self.label_kind == "tags" else "label"
             part = f", {MAX_LABELS} of {len(self.labels)}" if len(self.labels) > MAX_LABELS else ""
-            tables.append((f"By {called}{part}", *_group_table(self.labels[:MAX_LABELS], called)))
+            tables.append(_group_table(f"By {called}{part}", self.labels[:MAX_LABELS], called))
         if self.words:
-            tables.append(("Tokens with the highest loss", *_group_table(self.words[:TOP], "word")))
+            tables.append(_group_table("Tokens with the highest loss", self.words[:TOP], "word"))
         return tables
-
-    def __str__(self) -> str:
-        tables = (f"\n\n{title}\n{text_table(headings, rows)}" for title, headings, rows in self.tables())
-        return f"{self.count:,} rows, {self.wrong:,} of them wrong" + "".join(tables)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return "".join(html_table(headings, rows, title) for title, headings, rows in self.tables())
 
 
 def analyse_errors(records: Sequence[Prediction], top: int = TOP) -> ErrorAnalysis:
@@ -107,7 +97,7 @@ def analyse_errors(records: Sequence[Prediction], top: int = TOP) -> ErrorAnalys
     ranked = sort_by_loss(records)
     sure = [x for x in ranked if x.correct is False and confidence(x) is not None]
     return ErrorAnalysis(
-        kind=label_kind(records),
+        label_kind=label_kind(records),
         count=len(records),
         wrong=sum(x.correct is False for x in records),
         worst=ranked[:top],
@@ -121,7 +111,7 @@ def analyse_errors(records: Sequence[Prediction], top: int = TOP) -> ErrorAnalys
 # ------------------------------------------------------------------------------------------ what a record says
 
 
-def label_kind(records: Sequence[Prediction]) -> Kind:
+def label_kind(records: Sequence[Prediction]) -> LabelKind:
     """The kind of labels that predictions have."""
     first = records[0]
     if "tokens" in first.row:
@@ -198,8 +188,8 @@ def _group(losses: Losses) -> list[ErrorGroup]:
 # ------------------------------------------------------------------------------------------------- as tables
 
 
-def _record_table(records: Sequence[Prediction]) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows: a prediction a row; files of one folder without it."""
+def _record_table(caption: str, records: Sequence[Prediction]) -> Table:
+    """A prediction a row; files of one folder without it."""
     folders = {record.where[: record.where.rfind("/") + 1] for record in records}
     folder = folders.pop() if len(folders) == 1 else ""
     rows = []
@@ -208,12 +198,12 @@ def _record_table(records: Sequence[Prediction]) -> tuple[list[str], list[list[s
         predicted = one_line(label_text(record.predicted)) + ("" if sure is None else f" {sure:.0%}")
         true, text = one_line(label_text(record.label)), one_line(input_text(record), TEXT_WIDTH)
         rows.append(["" if loss is None else f"{loss:.2f}", true, predicted, record.where.removeprefix(folder), text])
-    return ["loss", "true", "predicted", "where", "text"], rows
+    return Table(["loss", "true", "predicted", "where", "text"], rows, caption, left=5)
 
 
-def _group_table(groups: Sequence[ErrorGroup], called: str) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows: a group a row."""
-    return [called, *GROUP_COLUMNS], [[one_line(group.name), *group.cells()] for group in groups]
+def _group_table(caption: str, groups: Sequence[ErrorGroup], called: str) -> Table:
+    """A group a row."""
+    return Table([called, *GROUP_COLUMNS], [[one_line(group.name), *group.cells()] for group in groups], caption)
 
 
 def one_line(text: str, width: int = 24) -> str:

@@ -157,7 +157,7 @@ class ErrorsPage:
         if groups is None:
             return ""
         sentences = "".join(f'<p class="dim">{escape(sentence)}</p>' for sentence in groups.sentences())
-        return scroll_region(f"Metrics by {groups.column}", html_table(*groups.table())) + sentences
+        return scroll_region(f"Metrics by {groups.column}", groups.table().html()) + sentences
 
     # ------------------------------------------------------------------------------------- beside the rows
 

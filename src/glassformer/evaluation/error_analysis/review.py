@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from glassformer.errors import DataError, UnsupportedError, nearest
-from glassformer.evaluation.error_analysis.corrected import LABEL_SEPARATOR, Corrections
+from glassformer.evaluation.error_analysis.corrected import LABEL_SEPARATOR, Corrections, RowComment
 from glassformer.evaluation.error_analysis.errors import (
-    Kind,
+    LabelKind,
     confidence,
     label_kind,
 )
@@ -155,7 +155,7 @@ class _SheetReader:
         first_line: dict[tuple[int, int], int] = {}
         changes: list[tuple[Prediction, int, Any]] = []
         dropped: set[int] = set()
-        comments: list[tuple[str, str]] = []
+        comments: list[RowComment] = []
         unchanged = 0
         for cells in self._read():
             record, word = self._record(cells)
@@ -163,7 +163,7 @@ class _SheetReader:
                 self._fail(f"repeats line {first_line[record.index, word]}")
             first_line[record.index, word] = self.line
             if comment := cells.get("comment", "").strip():
-                comments.append((record.where + (f", word {word}" if word else ""), comment))
+                comments.append(RowComment(record.where + (f", word {word}" if word else ""), comment))
             correction = cells["correction"].strip()
             if correction == self.delete:
                 dropped.add(record.index)
@@ -312,7 +312,7 @@ def _same_text(was: str, cell: str) -> bool:
     return one == other or not any(map(str.isalpha, one))
 
 
-def _require_labels(records: Sequence[Prediction]) -> Kind:
+def _require_labels(records: Sequence[Prediction]) -> LabelKind:
     """The kind of labels. Raises: UnsupportedError: they are texts."""
     kind = label_kind(records)
     if kind == "texts":

@@ -31,6 +31,7 @@ from torch import Tensor
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.errors import ConfigError, DataError
+from glassformer.reports.table import IntervalCell
 
 if TYPE_CHECKING:
     from glassformer.tasks.microbatch import MicroBatch
@@ -290,6 +291,10 @@ class Interval:
         if self.low is None or self.high is None:
             return f"{self.value:{style}}"
         return f"{self.value:{style}} [{self.low:{style}}, {self.high:{style}}]"
+
+    def cell(self, digits: int = 3, signed: bool = False) -> IntervalCell:
+        """The same as a cell of a table, which may draw it."""
+        return IntervalCell(self.written(digits, signed), self.value, self.low, self.high, signed=signed)
 
     def __neg__(self) -> Interval:
         """The same score with the other sign."""
