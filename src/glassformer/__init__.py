@@ -11,7 +11,9 @@ Importing this package costs milliseconds: torch is imported when the first name
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import (
@@ -56,6 +58,19 @@ _LAZY = {
     "pipeline": "glassformer.tasks.pipeline_registry",
     "train_tokenizer": "glassformer.text.train",
 }
+
+
+class Package(ModuleType):
+    """A package that is pickled by its name, as where functions go to other processes.
+
+    dill, by which `datasets` does so, copies what a package of an editable install holds, and not all of it can be.
+    """
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return import_module, (self.__name__,)
+
+
+sys.modules[__name__].__class__ = Package
 
 
 # Hidden from type checkers: with a module-level __getattr__, they would accept every misspelt name.

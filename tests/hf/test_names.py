@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import datasets
+import dill
 import pytest
 import torch
 import transformers
+from datasets.utils._dill import dumps as hashed_by_datasets
 
+import glassformer
 from glassformer import hf, load, train_tokenizer
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.models import FAMILIES
@@ -28,6 +34,33 @@ def test_every_family_has_its_classes() -> None:
         assert hasattr(hf, name) and hasattr(transformers, name)
     assert hf.BertConfig(hidden_size=8).model_type == "bert"
     assert all(hasattr(hf, name) and hasattr(transformers, name) for name in hf.__all__ if name != "PretrainedConfig")
+
+
+CLASSES = """AutoModelForCausalLM AutoModelForMaskedLM BertTokenizerFast PreTrainedTokenizerFast BertPreTrainedModel
+    PreTrainedModel BertForMaskedLM BertConfig TextClassificationPipeline BatchEncoding DynamicCache Adafactor
+    TrainingArguments AutoModelForMultipleChoice""".split()
+
+
+@pytest.mark.parametrize("dumps", [pickle.dumps, dill.dumps, hashed_by_datasets], ids=["pickle", "dill", "datasets"])
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes_and_packages_are_pickled_by_name(name: str, dumps: Callable[[Any], bytes]) -> None:
+    """`datasets.map(num_proc=2)` pickles what a function reads: the copy of a class is another class."""
+    value = getattr(hf, name)
+    assert pickle.loads(dumps(value)) is value is getattr(hf, name)
+    assert len(dumps(value)) < 300 and len(dumps(hf)) < 300
+    assert pickle.loads(dumps(hf)) is hf and pickle.loads(dumps(glassformer)) is glassformer
+
+
+def test_a_function_of_names_in_several_processes() -> None:
+    """Of a cell of a notebook, whose names are those of the process that dill copies."""
+    rows = datasets.Dataset.from_dict({"text": ["a", "b c", "d", "e f g"]})
+    names = {"transformers": hf, "glassformer": glassformer, "Auto": hf.AutoModelForCausalLM, "Own": hf.PreTrainedModel}
+    source = (
+        "def count(row): return {'n': len(row['text']), 'of': f'{transformers.BertConfig.__name__} {Auto.__name__}'}"
+    )
+    exec(source, names)
+    counted = rows.map(names["count"], num_proc=2)
+    assert counted["n"] == [1, 3, 1, 5] and set(counted["of"]) == {"BertConfig AutoModelForCausalLM"}
 
 
 def test_a_class_of_a_family_loads_its_head(tmp_path: Path) -> None:

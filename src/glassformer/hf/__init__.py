@@ -18,6 +18,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from glassformer import Package
 from glassformer.errors import MissingImportError, MissingNameError
 
 if TYPE_CHECKING:
@@ -169,6 +170,8 @@ def _of_sources(module: str, name: str) -> Any:
 
 
 sys.meta_path.append(_Sources())  # appended last, so that regular finders take precedence
+
+sys.modules[__name__].__class__ = Package
 
 REFERENCE_VERSION = "5.0.0"
 """`__version__`: the release whose names these are, for code that compares it."""

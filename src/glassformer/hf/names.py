@@ -66,6 +66,9 @@ REFUSED = {
     "cached_file": "{} is not there: glassformer.hub.resolve(name) gives the folder of a model",
     "AutoBackbone": "{} is not there: model(…, output_hidden_states=True) gives the features of each block",
 }
+PLACE = {"__module__": "glassformer.hf"}
+"""Where classes that are made by their names are found again when they are unpickled."""
+
 AUTO_NAMES = tuple(f"AutoModel{ending}" for ending in AUTO_TASKS)
 RULES = {
     "LogitsProcessor": OwnLogitsProcessor,
@@ -80,8 +83,9 @@ OPTION_INSTEAD = (
 )
 
 
+@cache
 def class_of(name: str) -> Any:
-    """The class that stands behind a name.
+    """The class that stands behind a name, always the same one.
 
     Raises: MissingNameError: there is none; the nearest names. When it is called: there is something else to write.
     """
@@ -90,7 +94,7 @@ def class_of(name: str) -> Any:
     if name in RULES:
         return RULES[name]
     if name in ("DynamicCache", "Cache"):
-        return _Kind(name, (), {"OF": KeyValueCache, "__new__": lambda cls, *_, **__: KeyValueCache()})
+        return _Kind(name, (), {**PLACE, "OF": KeyValueCache, "__new__": lambda cls, *_, **__: KeyValueCache()})
     if name in READY:
         return READY[name]
     if RULE.search(name):
@@ -104,9 +108,8 @@ def class_of(name: str) -> Any:
     if name == "ModelOutput":
         return utils.ModelOutput
     if name == "BatchEncoding":
-        return _Kind(
-            name, (), {"OF": Encoding, "__new__": lambda cls, data=None, **_: Encoding(dict(data or {}), [], [])}
-        )
+        make = {"__new__": lambda cls, data=None, **_: Encoding(dict(data or {}), [], [])}
+        return _Kind(name, (), {**PLACE, "OF": Encoding, **make})
     if name == "EvalPrediction":
         return EvalPrediction
     if name.endswith("Pipeline"):
@@ -152,13 +155,13 @@ def _kin(name: str) -> Iterator[str]:
 
 @cache
 def _model_class(name: str, tasks: tuple[str, ...]) -> type[AutoModel]:
-    return type(name, (AutoModel,), {"TASKS": tasks, "__doc__": f"A model for {tasks[0]}."})
+    return type(name, (AutoModel,), {**PLACE, "TASKS": tasks, "__doc__": f"A model for {tasks[0]}."})
 
 
 @cache
 def _tokenizer_class(name: str) -> type:
     """The tokenizers of a family, or of any; also made of a file, or of an engine of the tokenizers library."""
-    about = {"OF": Tokenizer, "__new__": new_tokenizer, "__doc__": "A tokenizer of a file."}
+    about = {**PLACE, "OF": Tokenizer, "__new__": new_tokenizer, "__doc__": "A tokenizer of a file."}
     return _Kind(name, (AutoTokenizer,), about)
 
 
@@ -183,7 +186,7 @@ def _pipeline_class(name: str) -> type:
     def make(cls: type, model: Any = None, tokenizer: Any = None, **options: Any) -> Any:
         return pipeline(task, model, tokenizer=tokenizer, **options)
 
-    return type(name, (), {"__new__": make, "__doc__": f"pipeline({task!r}, …)"})
+    return type(name, (), {**PLACE, "__new__": make, "__doc__": f"pipeline({task!r}, …)"})
 
 
 @cache
@@ -201,7 +204,7 @@ def _refusal(name: str, why: str) -> type:
     def refuse(self: Any, *args: Any, **options: Any) -> None:
         raise UnsupportedError(why.format(name))
 
-    return _Refused(name, (), {"__init__": refuse, "from_pretrained": classmethod(refuse), "__doc__": why})
+    return _Refused(name, (), {**PLACE, "__init__": refuse, "from_pretrained": classmethod(refuse), "__doc__": why})
 
 
 class _Refused(type):
@@ -230,7 +233,7 @@ def _custom_base(name: str) -> type[CustomModel]:
     """What custom models derive from: `BertPreTrainedModel`."""
     kind = _prefixes().get(name.removesuffix("PreTrainedModel"))
     about = {"config_class": config_class(kind)} if kind else {}
-    return AnyModel(name, (CustomModel,), {"__doc__": "Any model.", **about}, own=False)
+    return AnyModel(name, (CustomModel,), {**PLACE, "__doc__": "Any model.", **about}, own=False)
 
 
 @dataclass(frozen=True)
