@@ -67,13 +67,24 @@ def test_on_other_rows(trained: Path) -> None:
     assert open_run(trained / "run").evaluate(rows, baselines=False).report.data["rows"] == 1
 
 
-def test_is_it_judged(trained: Path) -> None:
-    run = open_run(trained / "run")
+def test_is_it_judged(trained: Path, tmp_path: Path) -> None:
+    run = open_run(shutil.copytree(trained / "run", tmp_path / "run"))
     assert not run.is_evaluated()
     run.evaluate(baselines=False, resamples=5).save(run.evaluation_folder())
     assert run.is_evaluated()
-    os.utime(run.evaluation_folder() / "report.json", (0, 0))
-    assert not run.is_evaluated(), "the weights are newer"
+    weights = run.folder / "model" / "model.safetensors"
+    report = run.evaluation_folder() / "report.json"
+    for older, newer in ((weights, report), (report, weights)):
+        os.utime(older, (0, 0))
+        os.utime(newer, (10**9, 10**9))
+        assert run.is_evaluated(), "clocks are set back, and copies have other times"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    os.utime(weights, (0, 0))
+    assert not run.is_evaluated(), "a training has gone on"
+    weights.unlink()
+    assert run.is_evaluated(), "reports are kept where the model is not"
 
 
 def refused(error: type[GlassformerError], message: str, run: TrainedRun, *files: Any, **named: Any) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +273,15 @@ def test_no_checkpoint_is_removed_before_the_new_one_is_intact(tmp_path: Path, m
     with pytest.raises(WeightsError, match="it is damaged"):
         hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS).train()
     assert (tmp_path / "checkpoint-2").is_dir()
+
+
+def test_a_clock_that_is_set_back_makes_no_negative_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hours = count(10**9, -3600)
+    monkeypatch.setattr(time, "time", lambda: float(next(hours)))
+    trainer = hf.Trainer(Small(), arguments(tmp_path, max_steps=2), train_dataset=ROWS, eval_dataset=ROWS)
+    metrics = trainer.train().metrics | trainer.evaluate()
+    assert 0 < metrics["train_runtime"] < 60 and 0 < metrics["eval_runtime"] < 60
+    assert metrics["train_samples_per_second"] < 1e6 and metrics["eval_samples_per_second"] < 1e6
 
 
 def test_a_full_disk_leaves_no_part_of_a_checkpoint(tmp_path: Path) -> None:

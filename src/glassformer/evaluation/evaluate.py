@@ -187,7 +187,8 @@ class SystemResult:
 class EvaluationReport(Report, kind="evaluation"):
     """The evaluation report of a model.
 
-    task: as in `glassformer train` · name: of the model · data: files, rows, fingerprint of what it was evaluated on
+    task: as in `glassformer train` · name: of the model
+    data: files, rows, fingerprint of what it was evaluated on; of a run also the SHA-256 of its weights
     metric: the main metric · higher: whether more of it is better
     metrics: by name · methods: metric → how it was computed, by which package in which version
     baselines: name → their metrics · classes: metrics per class · groups: by the values of a column

@@ -11,6 +11,7 @@ runs/mood/evaluation/validation/   report.json   examples.jsonl   errors.html   
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from glassformer.errors import ConfigError, DataError, WeightsError, nearest
 from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, Evaluation, EvaluationReport, evaluate, file_names
 from glassformer.evaluation.groups import group_columns
 from glassformer.evaluation.remarks import loss_remarks
-from glassformer.files import read_json_object, safe_repr
+from glassformer.files import file_sha256, read_json_object, safe_repr
 from glassformer.model import Model, load
 from glassformer.runs.config import RunConfig, parse_task_options
 from glassformer.runs.data import check_unused_columns, read_splits
@@ -82,12 +83,23 @@ class TrainedRun:
             raise ConfigError(f"{safe_repr(split)} cannot name an evaluation; take the name of a folder, such as test")
         return self.folder / EVALUATION / split
 
+    def weights_digest(self) -> str | None:
+        """SHA-256 of its weights, which a training that goes on writes again; None where there are none any more."""
+        digest, files = hashlib.sha256(), sorted((self.folder / MODEL).glob("*.safetensors"))
+        for path in files:
+            digest.update(f"{path.name} {file_sha256(path)}\n".encode())
+        return digest.hexdigest() if files else None
+
     def is_evaluated(self, split: str = VALIDATION) -> bool:
-        """Whether there is a report on a split that is not older than its model."""
-        report = self.evaluation_folder(split) / REPORT
-        # a training that goes on writes the weights again
-        weights = [path.stat().st_mtime for path in (self.folder / MODEL).glob("*.safetensors")]
-        return report.is_file() and report.stat().st_mtime >= max(weights, default=0)
+        """Whether there is a report on a split by the weights that it has now, if it has any.
+
+        No time of a file decides: clocks are set back, and copies have the times of the copying.
+        """
+        path = self.evaluation_folder(split) / REPORT
+        if not path.is_file():
+            return False
+        data, weights = read_json_object(path, DataError).get("data"), self.weights_digest()
+        return weights is None or (isinstance(data, dict) and data.get("weights") == weights)
 
     def task_for_evaluation(self, **options: Any) -> Task:
         """Its task with the evaluation options that the run names, and these.
@@ -169,6 +181,7 @@ class TrainedRun:
             **({} if resamples is None else {"resamples": resamples}),
         )
         evaluation.report.notes.extend(loss_remarks(evaluation.report, self.folder))
+        evaluation.report.data["weights"] = self.weights_digest()
         return evaluation
 
     def ensure_evaluated(self, progress: Callable[[int], None] | None = None) -> Path:
@@ -244,7 +257,7 @@ def evaluated_split(
     Args:
         name: validation, train, or the name that `evaluate --data` has given
         data: other files than the run's; without a name such a split is named after the first
-        notify: called with messages: that it is evaluated now, or that the model is newer than the report
+        notify: called with messages: that it is evaluated now, or that the report is of other weights
         progress: of the evaluation, called with the rows done and their total
     Raises: DataError: there is no such split.
     """
@@ -264,7 +277,7 @@ def evaluated_split(
         # baselines learn from the training rows: on those they would be flattered
         run.evaluate(None if own else rows, baselines=name != TRAIN, progress=count).save(folder)
     elif not run.is_evaluated(name):
-        notify(f"{folder}: is older than the model; `glassformer evaluate {run.folder}` evaluates it again")
+        notify(f"{folder}: is of other weights than the model now; `glassformer evaluate {run.folder}` evaluates again")
     report, records = EvaluationReport.load(folder / REPORT), read_predictions(folder / PREDICTIONS)
     if not records:
         raise DataError(f"{folder / PREDICTIONS}: is empty; evaluate again")

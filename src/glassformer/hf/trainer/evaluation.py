@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,10 +120,10 @@ class EvaluationLoop(ABC):
         metric_key_prefix: str = "eval",
     ) -> PredictionOutput:
         """Run the model over batches, and put what it gives together."""
-        started, only_loss = time.time(), bool(prediction_loss_only)
+        started, only_loss = perf_counter(), bool(prediction_loss_only)
         self.model.to(self.args.device).eval()
         if not self.state.max_steps and self._prepared is None:  # as in the reference: until a new trainer is made
-            self._prepared = round(time.time() - started, 4)
+            self._prepared = round(perf_counter() - started, 4)
         losses, logits, labels, rows, batches = [], [], [], 0, 0
         for batch in with_bar(dataloader, description, shown=None if self.args.disable_tqdm is None else False):
             inputs = self._prepare_inputs(batch)
@@ -319,8 +319,8 @@ class EvaluationLoop(ABC):
 
 
 def speed_metrics(split: str, started: float, *, num_samples: int, num_steps: int) -> dict[str, float]:
-    """Seconds, and samples and steps a second."""
-    seconds = max(time.time() - started, 1e-9)
+    """Seconds, and samples and steps a second. Args: started: of `perf_counter`"""
+    seconds = max(perf_counter() - started, 1e-9)  # a wall clock may be set back meanwhile
     return {
         f"{split}_runtime": round(seconds, 4),
         f"{split}_samples_per_second": round(num_samples / seconds, 3),

@@ -15,12 +15,12 @@ packed, with a report.
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from inspect import signature
 from itertools import count
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import torch
@@ -191,7 +191,7 @@ class CompatibleTrainer(Checkpointing):
         return total
 
     def _train(self, loader: Any, per_epoch: int, streamed: bool) -> TrainOutput:
-        state, started, first = self.state, time.time(), self.state.global_step
+        state, started, first = self.state, perf_counter(), self.state.global_step
         losses = 0.0
         begun = first // per_epoch
         epochs = count(begun) if streamed else range(begun, state.num_train_epochs)
