@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import DataError
-from glassformer.reports.page import json_script, scroll_region, write_page
+from glassformer.reports.page import json_script, scroll_region, shown_label, write_page
 from glassformer.reports.table import html_table, markdown_table, text_table
 
 
@@ -36,6 +36,11 @@ def test_a_label_is_text() -> None:
     assert scroll_region('"<a>', "<p>") == (
         '<div class="scroll" tabindex="0" role="region" aria-label="&quot;&lt;a&gt;"><p></div>'
     )
+
+
+def test_labels_show_white_space_that_would_not_be_seen() -> None:
+    names = ["spam", "spam ", " spam", "spam  mail", "spam mail", ""]
+    assert [*map(shown_label, names)] == ["spam", "'spam '", "' spam'", "'spam  mail'", "spam mail", "''"]
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -240,6 +241,20 @@ def test_what_is_saved(tmp_path: Path, whole: SearchResult) -> None:
     assert yaml.safe_load((tmp_path / "out" / "best.yaml").read_text()) == whole.best.settings
     page = (tmp_path / "out" / "trials.html").read_text("utf-8")
     assert page.count("<circle") == 14 * 5 and "1e-4" in page and "<script" not in page
+
+
+def test_values_that_were_tried_are_the_ticks_of_their_axis() -> None:
+    tried = [(8, 1e-4), (16, 2e-4), (16, 9e-4)]
+    trials = [
+        Trial(i, {"batch": batch, "rate": rate}, {"f1": i / 3}, "complete", 1.0)
+        for i, (batch, rate) in enumerate(tried)
+    ]
+    page = trials_page(SearchResult("f1", "maximize", trials))
+    _, _, batch, rate = (re.findall(r'dy="18">([^<]+)<', part) for part in page.split("<figcaption>"))
+    assert batch == ["8", "16"] and rate == ["1e-4", "2e-4", "9e-4"]
+    across = [float(x) for x in re.findall(r'cx="([\d.]+)%"', page.split("<h3>rate</h3>")[1])]
+    share = math.log(2) / math.log(9)  # a logarithmic axis
+    assert across == pytest.approx([4, 4 + 92 * share, 96], abs=0.01)
 
 
 def test_texts_on_the_page_are_only_texts() -> None:

@@ -25,6 +25,7 @@ STYLE = """
 :root { color-scheme: light dark; --ink: light-dark(#0f1c2b, #e9eff5); --dim: light-dark(#55657a, #93a4b6);
   --page: light-dark(#f4f6f9, #0c1117); --card: light-dark(#ffffff, #131a22); --line: light-dark(#d9e0e8, #293441);
   --s0: light-dark(#0b6b83, #63cddb); --s1: light-dark(#c2410c, #ff9d5c); --s2: light-dark(#6d3fc0, #b99bff);
+  --shade: light-dark(#0f1c2b33, #93a4b659);
   --warn: light-dark(#9a6200, #f0b849); --good: light-dark(#0a6e48, #6fd3a5); }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 66rem; background: var(--page); color: var(--ink);
@@ -46,7 +47,11 @@ summary { cursor: pointer; } details ul { margin: .5rem 0 .25rem; padding: 0; li
 details li { padding: .25rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
 .key { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; font-size: .875rem; color: var(--dim); margin: 0 0 .75rem; }
 .key i { display: inline-block; width: .75rem; height: .75rem; border-radius: .1875rem; margin-right: .375rem; }
-.scroll { overflow-x: auto; padding: .75rem; margin: .5rem 0; }
+.scroll { overflow-x: auto; padding: .75rem; margin: .5rem 0; background:
+  linear-gradient(to right, var(--card) 40%, transparent) left / 36px 100% no-repeat local,
+  linear-gradient(to left, var(--card) 40%, transparent) right / 36px 100% no-repeat local,
+  linear-gradient(to right, var(--shade), transparent) left / 14px 100% no-repeat,
+  linear-gradient(to left, var(--shade), transparent) right / 14px 100% no-repeat, var(--card); }
 svg { display: block; width: 100%; min-width: 34rem; height: auto; }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif; font-variant-numeric: tabular-nums; }
 svg .value { fill: var(--dim); font-size: 11px; } svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
@@ -56,7 +61,7 @@ svg .box { fill: var(--s0); fill-opacity: .35; stroke: var(--s0); }
 svg .median { stroke: var(--s0); stroke-width: 2.5; }
 .s0 { fill: var(--s0); background: var(--s0); } .s1 { fill: var(--s1); background: var(--s1); }
 .s2 { fill: var(--s2); background: var(--s2); }
-table { border-collapse: collapse; margin-top: 1rem; font-size: .875rem; min-width: 100%;
+table { border-collapse: collapse; font-size: .875rem; min-width: 100%;
   font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .375rem 0 .375rem 1.25rem; border-top: 1px solid var(--line);
   white-space: nowrap; }

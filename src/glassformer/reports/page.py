@@ -20,8 +20,7 @@ from glassformer.files.atomic import atomic_file, check_output, disk_errors
 MAX_ARGUMENT_CHARACTERS = 300
 """Longest text shown in a command line; a longer one is shown as read from a file."""
 FOOT = """
-footer.made-by { max-width: 1280px; margin: 2.5rem auto 0; padding: 0 16px 24px; font-size: 12px; opacity: 0.75;
-  overflow-wrap: anywhere; }
+footer.made-by { margin-top: 2.5rem; font-size: 12px; opacity: 0.75; overflow-wrap: anywhere; }
 footer.made-by code { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 """
 

@@ -33,6 +33,7 @@ MIN_POINTS_PER_LINE, MAX_POINTS_PER_LINE = 16, 8_000
 MAX_CHARTS = 16
 MAX_LISTED_STEPS = 50
 MAX_NAMED_RUNS = 3
+MAX_RUN_COLUMNS = 4
 
 
 def write_page(folders: Sequence[str | Path] | str | Path, path: str | Path) -> Path:
@@ -79,7 +80,7 @@ def curves_html(runs: Sequence[RunHistory]) -> Iterator[str]:
         f'<p class="dim key">{_mark_legend(runs)}'
         f"<span>{_smoothing_note(runs)}{_downsampling_note(runs, points)}</span></p>",
         *([f'<p class="dim">Not drawn: {escape(", ".join(x.title for x in left_out))}.</p>'] if left_out else []),
-        "<h2>Metrics</h2>" + scroll_region("Metrics of each run", html_table(*metrics_table(runs))),
+        "<h2>Metrics</h2>" + scroll_region("Metrics of each run", html_table(*_metrics_page_table(runs))),
         *_skipped_steps_section(runs),
         *_validation_tables(runs),
         json_script("curves", _chart_data(shown, runs, last)),
@@ -94,7 +95,7 @@ def chart_page(title: str, body: Iterable[str], *, style: str = "", script: str 
 
 def subtitle(runs: Sequence[RunHistory]) -> str:
     """How many steps runs have, and how long these took, as on top of a page."""
-    alone = "without validations and saves"
+    alone = "excluding validation and checkpoints"
     if len(runs) > MAX_NAMED_RUNS:
         return f"{sum(run.last for run in runs):,} steps in {clock(sum(run.seconds for run in runs))}, {alone}"
     ends = ("" if run.ended else ", not at its end" for run in runs)
@@ -186,6 +187,15 @@ def metrics_table(runs: Sequence[RunHistory]) -> tuple[list[str], list[list[str]
             ]
         )
     return head + [f"validation {name}" for name in names], rows
+
+
+def _metrics_page_table(runs: Sequence[RunHistory]) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+    """The same for a page: of few runs a run a column, since a dozen metrics side by side are wider than a screen."""
+    headings, rows = metrics_table(runs)
+    if len(rows) > MAX_RUN_COLUMNS:
+        return headings, rows
+    across = list(zip(headings, *rows, strict=True))
+    return across[0], across[1:]
 
 
 def _skipped_steps_section(runs: Sequence[RunHistory]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -109,7 +110,8 @@ def cell(value: Any) -> str:
     return number(value) if isinstance(value, float) else "–" if value is None else str(value)
 
 
-LOG_SCALE_RATIO = 20  # a setting whose highest value is so many times its lowest has a logarithmic axis
+LOG_SCALE_RATIO = 5  # a setting whose highest value is this many times its lowest has a logarithmic axis
+MIN_GAP = 14.0  # percent of the width between two tick labels, on a phone too
 
 
 def trials_page(results: SearchResult) -> str:
@@ -178,7 +180,10 @@ def _scale(values: Sequence[Any]) -> tuple[Callable[[Any], float], list[tuple[fl
     def across(x: float) -> float:
         return 4 + 92 * (scale(x) - start) / length
 
-    if log:
+    distinct = sorted(set(values))
+    if all(across(after) - across(before) >= MIN_GAP for before, after in itertools.pairwise(distinct)):
+        marks = distinct  # such as batch sizes of 8 and 16: no 10, 12, 14 that was never tried
+    elif log:
         powers = range(math.ceil(start), math.floor(start + length) + 1)
         marks = [10.0**power for power in powers] or [low, high]
     else:

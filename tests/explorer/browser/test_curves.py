@@ -48,6 +48,15 @@ def test_anyone_can_use_it_at_any_width(
         check(page, f"{which}, {theme}, {width} wide")
 
 
+def test_metrics_of_a_few_runs_need_no_scrolling(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = tab(viewport={"width": 1440, "height": 900}).goto(pages["two"])
+    metrics = page.get_by_role("region", name="Metrics of each run")
+    hidden = "each => [each.scrollWidth - each.clientWidth, each.scrollHeight - each.clientHeight]"
+    assert metrics.evaluate(hidden) == [0, 0], "a run a column: the whole table is on the page"
+    assert metrics.locator("thead th").all_inner_texts()[1:] == ["plain", "other <b>run"]
+    assert metrics.locator("tbody th").first.inner_text() == "steps"
+
+
 def test_the_trials_of_a_search(tab: Tabs, tmp_path: Path, check: Check) -> None:
     trials = [
         Trial(

@@ -124,6 +124,8 @@ class ErrorsPage:
         parts = [f"{of:,} rows of {files} · task {self.report.task}"]
         if self.errors.wrong:
             parts.append(f" · {self.errors.wrong:,} wrong ({self.errors.wrong / of:.1%})")
+        elif any(row.correct is not None for row in self.records):
+            parts.append(" · none wrong")
         if omitted:
             parts.append(
                 f". The page holds those with the highest and the lowest loss; {omitted:,} between them are left out"
