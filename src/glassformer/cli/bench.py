@@ -10,10 +10,11 @@ import typer
 
 from glassformer.cli.inputs import check_files
 from glassformer.cli.options import Json, Options, command, option, pairs_of
-from glassformer.cli.screen import amount, notes, print_json, table_of, terminal
+from glassformer.cli.screen import notes, print_json, table_of, terminal
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.progress import progress_bar, spinner
+from glassformer.reports.amounts import amount
 
 if TYPE_CHECKING:
     from glassformer.model import Model

@@ -15,7 +15,6 @@ import typer
 from glassformer.cli.inputs import check_files, naming_columns
 from glassformer.cli.options import Json, Loading, ModelName, Options, columns_of, command, option
 from glassformer.cli.screen import (
-    byte_amount,
     note,
     notes,
     print_facts,
@@ -29,6 +28,7 @@ from glassformer.cli.screen import (
 )
 from glassformer.errors import ConfigError
 from glassformer.progress import spinner
+from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:

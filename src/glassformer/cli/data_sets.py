@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json
-from glassformer.cli.screen import byte_amount, plain_table, print_facts, print_json, say, terminal, text_of
+from glassformer.cli.screen import plain_table, print_facts, print_json, say, terminal, text_of
+from glassformer.reports.amounts import byte_amount
 
 if TYPE_CHECKING:
     from glassformer.hub.data_sets import DataSet

@@ -18,8 +18,9 @@ from rich.text import Text
 
 from glassformer.cli.demo_tour import SharedWord, Tour, as_data, observe, stages
 from glassformer.cli.options import Offline, Options, Serving, command, option
-from glassformer.cli.screen import amount, heading, notes, plain_table, print_json, terminal, visible
+from glassformer.cli.screen import heading, notes, plain_table, print_json, terminal, visible
 from glassformer.errors import DataError, GlassformerError
+from glassformer.reports.amounts import amount
 from glassformer.reports.page import check_html_path
 from glassformer.reports.table import bar
 

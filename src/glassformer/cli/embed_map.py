@@ -12,19 +12,10 @@ import typer
 from glassformer.cli.embed_map_page import serve_page, write_page
 from glassformer.cli.inputs import NO_LIMIT, inputs
 from glassformer.cli.options import Json, Loading, ModelName, Serving, columns_of, command, option
-from glassformer.cli.screen import (
-    byte_amount,
-    notes,
-    print_json,
-    print_lines,
-    progress_of,
-    rows_table,
-    show,
-    terminal,
-    text_of,
-)
+from glassformer.cli.screen import notes, print_json, print_lines, progress_of, rows_table, show, terminal, text_of
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
+from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:

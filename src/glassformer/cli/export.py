@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 from glassformer.cli.options import Json, Loading, ModelName, Options, Without, command, option
-from glassformer.cli.screen import byte_amount, print_json, say
+from glassformer.cli.screen import print_json, say
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
+from glassformer.reports.amounts import byte_amount
 
 
 @dataclass(frozen=True, kw_only=True)

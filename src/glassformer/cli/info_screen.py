@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from glassformer.cli.screen import amount, byte_amount, flops_amount, plain_table, visible
+from glassformer.cli.screen import plain_table, visible
+from glassformer.reports.amounts import amount, byte_amount, flops_amount
 
 if TYPE_CHECKING:
     from glassformer.inspect import ModelSummary, ModuleNode, RamEstimate, TensorRow, Weight

@@ -26,8 +26,9 @@ from glassformer.cli.options import (
     command,
     option,
 )
-from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, progress_of, say, terminal, visible
+from glassformer.cli.screen import notes, plain_table, print_json, progress_of, say, terminal, visible
 from glassformer.progress import spinner
+from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path, command_line
 from glassformer.reports.table import bar
 

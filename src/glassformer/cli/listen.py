@@ -13,9 +13,10 @@ import typer
 
 from glassformer.cli.inputs import check_files
 from glassformer.cli.options import DATA, Json, Options, command, option, pairs_of
-from glassformer.cli.screen import byte_amount, notes, print_json, say, visible
+from glassformer.cli.screen import notes, print_json, say, visible
 from glassformer.errors import ConfigError
 from glassformer.progress import progress_bar, spinner
+from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path, command_line
 
 if TYPE_CHECKING:

@@ -25,9 +25,10 @@ from glassformer.cli.options import (
     command,
     option,
 )
-from glassformer.cli.screen import byte_amount, notes, print_json, progress_of, say
+from glassformer.cli.screen import notes, print_json, progress_of, say
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.progress import spinner
+from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path
 from glassformer.runs.folder import CONFIG
 

@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.options import Json
-from glassformer.cli.screen import amount, byte_amount, plain_table, print_json, terminal
+from glassformer.cli.screen import plain_table, print_json, terminal
 from glassformer.errors import DataError, nearest
 from glassformer.progress import spinner, with_bar
+from glassformer.reports.amounts import amount, byte_amount
 
 if TYPE_CHECKING:
     from glassformer.inspect import Size

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import Json, Options, columns_of, command, option
-from glassformer.cli.screen import byte_amount, print_facts, print_json, show_next, table_of, terminal
+from glassformer.cli.screen import print_facts, print_json, show_next, table_of, terminal
 from glassformer.cli.tokenizer import Corpus, Files
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import check_output
 from glassformer.progress import progress_bar
+from glassformer.reports.amounts import byte_amount
 
 if TYPE_CHECKING:
     from glassformer.ngram.model import NgramModel

@@ -12,9 +12,10 @@ import typer
 
 from glassformer.cli.inputs import check_texts, inputs, whole_texts
 from glassformer.cli.options import HeadTask, Html, Json, Loading, ModelName, Options, Truncate, command, option
-from glassformer.cli.screen import byte_amount, notes, progress_of, say, show
+from glassformer.cli.screen import notes, progress_of, say, show
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
+from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path, command_line
 
 if TYPE_CHECKING:

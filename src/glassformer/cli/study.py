@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, Options, Quiet, command, option
-from glassformer.cli.screen import amount, notes, print_json, say, show, table_of, terminal
+from glassformer.cli.screen import notes, print_json, say, show, table_of, terminal
 from glassformer.progress import progress_bar, spinner
+from glassformer.reports.amounts import amount
 from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:

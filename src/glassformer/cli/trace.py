@@ -10,8 +10,9 @@ from rich.text import Text
 
 from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.options import HeadTask, Loading, ModelName, Texts, Truncate, command
-from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, terminal
+from glassformer.cli.screen import notes, plain_table, print_json, terminal
 from glassformer.progress import spinner
+from glassformer.reports.amounts import byte_amount
 
 if TYPE_CHECKING:
     from glassformer.inspect import Session, TapRow, TracedLayer

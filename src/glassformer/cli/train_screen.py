@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.screen import amount, show_next, terminal, text_of
+from glassformer.cli.screen import show_next, terminal, text_of
 from glassformer.files import counted
+from glassformer.reports.amounts import amount
 
 if TYPE_CHECKING:
     from glassformer.runs.config import RunConfig

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.screen import byte_amount, note, print_json, say, visible
+from glassformer.cli.screen import note, print_json, say, visible
 from glassformer.files import error_reason
+from glassformer.reports.amounts import byte_amount
 
 if TYPE_CHECKING:
     from glassformer.model import Model

@@ -1,0 +1,26 @@
+"""Amounts as text: counts, FLOPs and bytes in three or four digits, with decimal prefixes."""
+
+from __future__ import annotations
+
+
+def amount(number: float) -> str:
+    """Format a count of parameters or tokens in three or four digits: `9,216`, `22.7M`, `175B`."""
+    return f"{number:,.0f}" if number < 9_999.5 else _scaled(number, ("", "k", "M", "B", "T", "P")).replace(" ", "")
+
+
+def flops_amount(number: float) -> str:
+    """Format a number of FLOPs, with decimal prefixes: `349G`."""
+    return amount(number).replace("B", "G")
+
+
+def byte_amount(number: float) -> str:
+    """Format a number of bytes in three digits, with decimal units: `90.9 MB`."""
+    return _scaled(number, ("B", "kB", "MB", "GB", "TB", "PB"))
+
+
+def _scaled(number: float, units: tuple[str, ...]) -> str:
+    unit = 0
+    while number >= 999.5 and unit < len(units) - 1:
+        number, unit = number / 1000, unit + 1
+    digits = 0 if unit == 0 else max(0, 3 - len(f"{number:.0f}"))
+    return f"{number:.{digits}f} {units[unit]}".rstrip()
