@@ -218,7 +218,7 @@ class Model(SentenceEncoder, AudioCoder):
     ) -> Attribution:
         """Attribution: which words, heads and feed-forward layers made an output.
 
-            model.attribute("so glad to see you", target="joy").words()        a class
+            model.attribute("so glad to see you", target="joy").words          a class
             model.attribute("The capital of France is", target=" Paris")       the next token
             model.attribute("Ada met Grace", target="B-PER", at="Ada")         the tag of a word
             model.attribute(question, text)                                    the span of an answer
@@ -226,7 +226,7 @@ class Model(SentenceEncoder, AudioCoder):
         Direct logit attribution, gradient × input, and integrated gradients.
 
         Args: texts: as in `inspect` · target, options: as in `Session.attribute`
-        Returns: an `Attribution`: `.words()`, `.parts`, `.gap`, `.notes()`.
+        Returns: an `Attribution`: `.words`, `.parts`, `.gap`, `.notes`.
         Raises: DataError: no such output, word or token. UnsupportedError: no head that gives logits of one stream.
         """
         return self.inspect(*texts, truncation=truncation).attribute(target, **options)

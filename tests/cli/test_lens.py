@@ -20,19 +20,21 @@ def test_the_lens_fits_a_screen(command: Command, monkeypatch: pytest.MonkeyPatc
     done = command("lens", SHAKESPEARE, TEXT)
     lines = [line.rstrip() for line in done.stdout.splitlines()]
     assert done.returncode == 0 and max(map(len, lines)) <= 80
-    assert lines[0].split() == ["after", "embedding", "0", "1", "2", "3"]
-    assert lines[15].split() == ["s", "s", ",", ",", "of", "of"]
+    (heads,) = [at for at, line in enumerate(lines) if line.startswith("after")]
+    assert lines[heads].split() == ["after", "embedding", "0", "1", "2", "3"]
+    assert [cell for cell in lines[heads + 15].split() if "%" not in cell] == ["s", "s", ",", ",", "of", "of"]
     followed = command("lens", SHAKESPEARE, TEXT, "--target", " of").stdout
-    assert "rank of of" in followed and followed.splitlines()[15].split()[-1] == "1"
+    assert "rank of of" in followed and followed.splitlines()[heads + 15].split()[-2] == "1"
     monkeypatch.setenv("COLUMNS", "40")
-    assert "2 of 5 layers: the terminal is narrow" in command("lens", SHAKESPEARE, TEXT).stdout
+    narrow = " ".join(command("lens", SHAKESPEARE, TEXT).stdout.split())
+    assert "3 of 5 columns: the terminal is narrow" in narrow
 
 
 def test_the_lens_as_data_and_as_a_page(command: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     data = json.loads(command("lens", SHAKESPEARE, TEXT, "--top", 3, "--json", "--html", page).stdout)
     assert data["texts"] == [TEXT] and data["out"] == str(page)
-    assert data["rows"][-1]["cells"][-1]["top"][0][0] == "of" and len(data["rows"][0]["cells"][0]["top"]) == 3
+    assert data["cells"][-1][-1]["top"][0][0] == "of" and len(data["cells"][0][0]["top"]) == 3
     reader = Reader(page.read_text("utf-8"))
     session = reader.session()
     assert session["start"] == "v=1&view=lens" and session["model"]["reads"]
@@ -53,13 +55,18 @@ def test_an_attribution_fits_a_screen_and_adds_up(command: Command, monkeypatch:
     data = json.loads(command("attribute", SHAKESPEARE, TEXT, "--target", " of", "--json").stdout)
     total = sum(part["value"] for part in data["parts"])
     assert total == pytest.approx(data["target"]["score"], abs=1e-4)
-    assert data["completeness_gap"] < 0.01 and [word for word, _ in data["words"]["text"]][-1] == "torches"
+    assert data["gap"] < 0.01 and [word for word, _ in data["words"]["text"]][-1] == "torches"
 
 
 def test_a_classifier_shows_its_labels_at_every_layer(command: Command, tmp_path: Path) -> None:
     folder, head = make_folder(tmp_path / "bert", "bert"), ("--task", "text-classification")
     lines = command("lens", folder, "time flies", *head).stdout.splitlines()
-    assert lines[0].split()[0] == "label" and [line.split()[0] for line in lines[1:3]] == ["LABEL_0", "LABEL_1"]
+    at = next(at for at, line in enumerate(lines) if line.startswith("label"))
+    assert [line.split()[0] for line in lines[at + 1 : at + 3]] == ["LABEL_0", "LABEL_1"]
+    (one,) = [
+        line for line in command("lens", folder, "time flies", "--top", 1, *head).stdout.splitlines() if "%" in line
+    ]
+    assert one.split()[-1].endswith("%")  # of more labels than are asked for, those that are known
     page = tmp_path / "page.html"
     done = command("attribute", folder, "time flies", "--target", "label_1", "--html", page, *head)
     assert done.stdout.startswith("LABEL_1: logit") and "saved in" in done.stdout

@@ -18,7 +18,7 @@ A, B = "a man plays guitar", "someone plays an unbelievable instrument"
 def test_two_texts(minilm: Path, command: Command) -> None:
     done = command("similar", minilm, A, B, "--words", "--top", 3)
     assert done.returncode == 0, done.stderr
-    assert "cosine  0.53" in done.stdout
+    assert "cosine 0.53" in done.stdout
     assert "unbelievable" in done.stdout
     pairs = done.stdout.rpartition("of the sum")[2].split("\n")[1:4]
     assert pairs[0].split()[:2] == ["plays", "plays"]

@@ -107,8 +107,8 @@ def test_the_lens_of_a_real_decoder() -> None:
     told = session.lens(target=" of")
     assert told.about.name(int(told.targets[0])) == "of" and told.ranks[-1, -1] == 1
     data = found.to_dict()
-    assert len(data["rows"]) == 5 and len(data["rows"][0]["cells"]) == len(data["columns"]) == 15
-    cell = data["rows"][1]["cells"][-1]
+    assert len(data["rows"]) == 5 and len(data["cells"][0]) == len(data["columns"]) == 15
+    cell = data["cells"][1][-1]
     assert 0 < cell["entropy_bits"] < math.log2(found.choices) and cell["kl_bits"] == float(found.kl[1, -1])
 
 

@@ -44,14 +44,18 @@ def test_each_report_has_a_kind_of_its_own() -> None:
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
     folder = tmp_path_factory.mktemp("models")
     decoder: Model = load(make_folder(folder / "decoder", "gpt2"))
+    encoder: Model = load(make_folder(folder / "encoder", "bert", task="feature-extraction"))
     session = decoder.inspect("time flies like an arrow")
     return {
+        "lens": session.lens(),
+        "attribution": session.attribute(),
+        "similarity": encoder.explain_similarity("time flies", "fruit flies"),
         "patch": session.patch("blocks.0.attn.z[0]"),
         "patch-map": session.sweep("heads"),
     }
 
 
-KINDS = ("patch", "patch-map")
+KINDS = ("lens", "attribution", "similarity", "patch", "patch-map")
 
 
 @pytest.mark.parametrize("kind", KINDS)

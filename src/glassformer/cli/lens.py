@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.options import (
@@ -26,23 +23,15 @@ from glassformer.cli.options import (
     command,
     option,
 )
-from glassformer.cli.screen import notes, plain_table, print_json, progress_of, say, terminal, visible
+from glassformer.cli.screen import notes, progress_of, say, show
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path, command_line
-from glassformer.reports.table import bar
 
 if TYPE_CHECKING:
     from glassformer.explorer.readings import Reading
     from glassformer.inspect import Session
-    from glassformer.inspect.attribution.attribution import Attribution
-    from glassformer.inspect.lens import Lens
     from glassformer.model import Model
-
-BELOW, ABOVE, SHADE = (18, 90, 166), (196, 84, 0), (38, 132, 214)
-"""Colours of against, of for, and of likely, as on the page."""
-CELL, LABEL = 11, 16
-"""Characters of a cell of the lens, and of the name of a token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +77,9 @@ def lens(
         result = session.lens(top=top, target=_number(target), progress=update)
     if html is not None:
         _save(loaded, session, html, "lens", {"target": _number(target)}, {"r.follow": target})
-    if json:
-        print_json({"texts": list(session.texts), **result.to_dict(), "out": html and str(html)}, indent=None)
-        return
-    _show_lens(terminal(), result, follows=target is not None)
-    _say_saved(html)
+    show(result, json, indent=None, texts=list(session.texts), out=html and str(html))
+    if not json:
+        _say_saved(html)
 
 
 @command
@@ -129,11 +116,9 @@ def attribute(
     if html is not None:
         state = {f"r.{name}": value for name, value in request.items()}
         _save(loaded, session, html, "attribution", request, state)
-    if json:
-        print_json({"texts": list(session.texts), **result.to_dict(), "out": html and str(html)}, indent=None)
-        return
-    _show_attribution(terminal(), result)
-    _say_saved(html)
+    show(result, json, indent=None, texts=list(session.texts), out=html and str(html))
+    if not json:
+        _say_saved(html)
 
 
 def _opened(
@@ -181,122 +166,3 @@ def _save(
 def _say_saved(html: Path | None) -> None:
     if html is not None:
         say(f"\nsaved in {html}: {byte_amount(html.stat().st_size)}; open it in any browser, no network needed")
-
-
-# ── the lens ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _show_lens(console: Console, lens: Lens, *, follows: bool) -> None:
-    """A column a layer, a row a token; of one output for the whole text, a row a label."""
-    rows = lens.rows
-    shown = _layers(len(rows), max(2, (console.width - LABEL) // (CELL + 1)))
-    first = {"tokens": "after" if lens.about.causal else "at", "text": "label", "span": ""}[lens.about.columns]
-    table = plain_table(padding=(0, 1, 0, 0))
-    table.add_column(first, no_wrap=True)
-    for row in shown:
-        table.add_column(rows[row].removeprefix("layer "), justify="left", no_wrap=True, width=CELL)
-    for name, cells in _lens_rows(lens, shown, follows):
-        table.add_row(Text(visible(name)[: LABEL - 1] or "␣"), *cells)
-    console.print(table)
-    if len(shown) < len(rows):
-        console.print(Text(f"{len(shown)} of {len(rows)} layers: the terminal is narrow; --json has all", "dim"))
-    followed = f"rank of {lens.about.name(int(lens.targets[0]))}"
-    about = followed if follows else "the most likely output, shaded by its probability"
-    console.print(Text(f"columns are layers, the last is the model's output; {visible(about)}", "dim"))
-
-
-def _lens_rows(lens: Lens, shown: Sequence[int], follows: bool) -> Iterator[tuple[str, list[Text]]]:
-    if lens.about.columns == "text":
-        for choice in range(min(lens.choices, lens.ids.shape[-1])):
-            at = [
-                dict(zip(lens.ids[row, 0].tolist(), lens.logprobs[row, 0].exp().tolist(), strict=True)) for row in shown
-            ]
-            shares = [row[choice] for row in at]
-            yield lens.about.name(choice), [_shaded(f"{share:.1%}", share) for share in shares]
-        return
-    for column, name in enumerate(lens.about.column_names):
-        cells = []
-        for row in shown:
-            ((text, share),) = lens.top(row, column)[:1]
-            if follows:
-                rank, share = int(lens.ranks[row, column]), float(lens.target_logprobs[row, column].exp())
-                text = f"{rank:,}"
-            cells.append(_shaded(visible(text) or "␣", share))
-        yield name, cells
-
-
-def _layers(count: int, room: int) -> list[int]:
-    """Rows that fit, evenly spaced, the last among them."""
-    if count <= room:
-        return list(range(count))
-    return sorted({round(i * (count - 1) / (room - 1)) for i in range(room)})
-
-
-def _shaded(text: str, share: float) -> Text:
-    return Text(f"{text[:CELL]:<{CELL}}", _colours(SHADE, share))
-
-
-def _colours(colour: tuple[int, int, int], share: float) -> str:
-    strength = min(1.0, max(0.0, share)) ** 0.8
-    ground = ",".join(str(round(255 + (channel - 255) * strength)) for channel in colour)
-    return f"{'white' if strength > 0.6 else 'black'} on rgb({ground})"
-
-
-# ── attribution ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _show_attribution(console: Console, result: Attribution) -> None:
-    """The words in colour, with their numbers; the strongest parts, and sums by layer."""
-    target = result.target
-    console.print(
-        Text.assemble((visible(target.title), "bold cyan"), f": logit {target.score:z.3f}, {target.probability:.1%}")
-    )
-    for stream, words in result.words().items():
-        most = max((abs(value) for _, value in words), default=0.0) or 1.0
-        line = Text()
-        for word, value in words:
-            line.append(f" {visible(word)} ", _colours(BELOW if value < 0 else ABOVE, abs(value) / most))
-            line.append(" ")
-        console.print(Text.assemble("\n", (f"{stream}, by integrated gradients", "dim")) if stream else "")
-        console.print(line)
-        strongest = sorted(words, key=lambda word: -abs(word[1]))[:6]
-        console.print(Text("  ".join(f"{visible(word)} {value:+z.3f}" for word, value in strongest)))
-    console.print()
-    console.print(_strongest(result))
-    console.print()
-    console.print(_by_layer(result))
-    for note in result.notes:
-        console.print(Text(note, "dim"))
-
-
-def _strongest(result: Attribution) -> Table:
-    table = plain_table("strongest parts")
-    table.add_column("logit", justify="right")
-    table.add_column("")
-    parts = result.strongest(8)
-    most = max(abs(part.value) for part in parts) or 1.0
-    for part in parts:
-        table.add_row(part.name, f"{part.value:+z.3f}", Text(bar(abs(part.value) / most, 24), _sign(part.value)))
-    return table
-
-
-def _by_layer(result: Attribution) -> Table:
-    sums = result.by_layer()
-    table = plain_table("layer")
-    kinds = [kind for kind in ("head", "cross head", "feed-forward", "convolution") if kind in sums]
-    for kind in kinds:
-        table.add_column({"head": "attention", "cross head": "cross-attention"}.get(kind, kind), justify="right")
-    layers = sorted({layer for kind in kinds for layer in sums[kind]})
-    for layer, value in sums.get("attention bias", {}).items():
-        sums["head"][layer] += value
-    for layer in layers:
-        values = [sums[kind].get(layer, 0.0) for kind in kinds]
-        table.add_row(str(layer), *(Text(f"{value:+z.3f}", _sign(value)) for value in values))
-    whole = {part.kind: part.value for part in result.parts if part.layer is None}
-    for name, value in whole.items():
-        table.add_row(name, Text(f"{value:+z.3f}", _sign(value)), *[""] * (len(kinds) - 1))
-    return table
-
-
-def _sign(value: float) -> str:
-    return "rgb(18,90,166)" if value < 0 else "rgb(196,84,0)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,19 +10,17 @@ import typer
 
 from glassformer.cli.inputs import inputs
 from glassformer.cli.options import Json, Loading, ModelName, Options, command, option
-from glassformer.cli.screen import notes, print_facts, print_json, rows_table, terminal, text_of, visible
+from glassformer.cli.screen import notes, show
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path
-from glassformer.reports.table import bar
 
 if TYPE_CHECKING:
-    from glassformer.inspect.similarity import SimilarityMap
+    from glassformer.inspect.similarity import NearestTexts, SimilarityTable
     from glassformer.model import Model
 
 TABLE_TEXTS = 12
 """Texts of a table that compares each with each; of more, the nearest to the first are listed."""
-BAR = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,36 +80,12 @@ def similar(
             _write_page(loaded, read, options.html, json)
         elif len(read) == 2:
             explained = loaded.explain_similarity(read[0], read[1], **options.asked())
-            _show(explained.words() if options.words else explained, options.top, json)
+            show(replace(explained.words() if options.words else explained, listed=options.top), json, indent=None)
         elif len(read) <= TABLE_TEXTS:
-            _show_table(loaded, read, options, json)
+            show(_each_to_each(loaded, read, options), json, indent=None)
         else:
             # the first line of the only file is the query, and the others keep their lines
-            _show_nearest(loaded, read[0], read[1:], options, json, start=2 if len(texts) == 1 else 1)
-
-
-def _show(explained: SimilarityMap, top: int, json: bool) -> None:
-    if json:
-        print_json(explained.to_dict(), indent=None)
-        return
-    console = terminal()
-    facts = {explained.measure: f"{explained.similarity:.4f}, the sum of {explained.cells.size:,} pairs of tokens"}
-    print_facts(facts | {f"note {i}": note for i, note in enumerate(explained.notes, 1)}, console)
-    largest = max(float(abs(share).max()) for share in explained.shares) or 1.0
-    for name, tokens, shares in zip(("first text", "second text"), explained.tokens, explained.shares, strict=True):
-        console.print()
-        rows = [
-            [visible(token.text), f"{share:+z.4f}", bar(share / largest, BAR) if share > 0 else ""]
-            for token, share in zip(tokens, shares, strict=True)
-        ]
-        console.print(rows_table([name, "share", ""], rows))
-    console.print()
-    pairs = [
-        [explained.tokens[0][i].text, explained.tokens[1][j].text, f"{number:+z.4f}"]
-        for i, j, number in explained.top(top)
-    ]
-    console.print(rows_table(["first", "second", "of the sum"], pairs, left=2))
-    console.print(text_of("a token's state has gathered its neighbours: cells say where the similarity lies", "dim"))
+            show(_nearest(loaded, read[0], read[1:], options, start=2 if len(texts) == 1 else 1), json)
 
 
 def _write_page(model: Model, texts: list[str], html: Path, json: bool) -> None:
@@ -123,37 +97,22 @@ def _write_page(model: Model, texts: list[str], html: Path, json: bool) -> None:
         write(look, html, layers=None, json=json)
 
 
-def _show_table(model: Model, texts: list[str], options: SimilarityOptions, json: bool) -> None:
+def _each_to_each(model: Model, texts: list[str], options: SimilarityOptions) -> SimilarityTable:
+    from glassformer.inspect.similarity import SimilarityTable
+
     vectors = model.encode(texts, prompt=options.prompt, prompt_name=options.prompt_name)
-    table = model.similarity(vectors, vectors).tolist()
-    if json:
-        print_json({"measure": model.similarity_fn_name, "texts": texts, "similarities": table}, indent=None)
-        return
-    console = terminal()
-    for i, text in enumerate(texts, 1):
-        console.print(text_of(f"{i:>3}  {visible(text)}"))
-    console.print()
-    rows = [[str(i), *(f"{x:z.3f}" for x in row)] for i, row in enumerate(table, 1)]
-    console.print(rows_table([model.similarity_fn_name, *map(str, range(1, len(texts) + 1))], rows))
+    similarities = model.similarity(vectors, vectors).tolist()
+    return SimilarityTable(measure=model.similarity_fn_name, texts=texts, similarities=similarities)
 
 
-def _show_nearest(
-    model: Model, query: str, documents: list[str], options: SimilarityOptions, json: bool, *, start: int
-) -> None:
+def _nearest(model: Model, query: str, documents: list[str], options: SimilarityOptions, *, start: int) -> NearestTexts:
     """The texts nearest to the first, best first, with their numbers, counted from `start`."""
+    from glassformer.inspect.similarity import NearestTexts, NearText
+
     prompts = {"prompt": options.prompt, "prompt_name": options.prompt_name}
     given = {name: prompt for name, prompt in prompts.items() if prompt is not None}
     ranking = model.rank(query, documents, top_k=options.top, return_documents=True, **given)
-    nearest = [{"number": each["corpus_id"] + start, "score": each["score"], "text": each["text"]} for each in ranking]
-    if json:
-        print_json({"query": query, "texts": len(documents), "nearest": nearest})
-        return
-    console = terminal()
-    console.print(text_of(f"{len(documents):,} texts, nearest first, to: {visible(query)}"), end="\n\n")
-    rows = [[f"{each['score']:.4f}", f"{each['number']:,}", visible(each["text"])] for each in nearest]
-    console.print(rows_table([_scores_of(model), "no.", "text"], rows, left=3))
-
-
-def _scores_of(model: Model) -> str:
-    """What the numbers of a ranking are: a similarity of two vectors, or the score that a classifier gives a pair."""
-    return "score" if model.task == "text-classification" else model.similarity_fn_name
+    nearest = [NearText(number=x["corpus_id"] + start, score=x["score"], text=x["text"]) for x in ranking]
+    # a similarity of two vectors, or the score that a classifier gives a pair
+    measure = "score" if model.task == "text-classification" else model.similarity_fn_name
+    return NearestTexts(measure=measure, query=query, texts=len(documents), nearest=nearest)

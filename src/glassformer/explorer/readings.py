@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from glassformer.explorer.session_runs import Job, SessionGone, SessionRuns
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
 from glassformer.inspect.session import Progress, Session
+from glassformer.reports.report import plain
 
 TOP, ALL_LABELS = 10, 64
 """Outputs of each cell of the lens; of a head with few labels, all of them."""
@@ -145,8 +146,8 @@ def attribution_frame(result: Attribution) -> bytes:
         "attribution",
         {name: x.float().cpu() for name, x in arrays.items()},
         {
-            "target": result.target.to_dict(),
-            "parts": [asdict(part) for part in result.parts],
+            "target": plain(result.target),
+            "parts": plain(result.parts),
             "remainder": result.remainder,
             "baseline": result.baseline,
             "baseline_score": result.baseline_score,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import torch
 from torch import Tensor
@@ -38,14 +38,30 @@ bit the model's output."""
 NUMBERS_AT_ONCE = 1 << 22
 """Numbers of a temporary tensor: 17 MB, which memory that was just freed holds; larger ones are allocated again."""
 
-MAX_SHOWN_LAYERS = 12
-"""Columns of the table that a lens shows in a shell or a notebook."""
+SHOWN_CHARACTERS = 12
+"""Of an output in a cell of the table of a lens."""
 
 Progress = Callable[[int, int], None]
 
 
+@dataclass(frozen=True)
+class LensCell:
+    """What the head reads at a layer in a column.
+
+    top: the most likely outputs, with their probabilities
+    entropy_bits, kl_bits: of the distribution; from it to the model's own
+    rank, probability: of the column's target
+    """
+
+    top: list[tuple[str, float]]
+    entropy_bits: float
+    kl_bits: float
+    rank: int
+    probability: float
+
+
 @dataclass(frozen=True, repr=False)
-class Lens(Report):
+class Lens(Report, kind="lens", keys=("output_kind", "stream", "columns", "target_names", "rows", "cells")):
     """The logit lens of a pass: rows × columns, a row for the embedding and one for each layer.
 
     about: what columns and choices are
@@ -55,6 +71,7 @@ class Lens(Report):
     targets: the choice that each column is asked about; by default the model's own. [C]
     ranks, target_logprobs: of the target in each cell; rank 1 = the most likely. [L + 1, C]
     choices: how many there are
+    followed: the target that was asked for in all columns; None = the model's own in each
 
     Where choices do not exclude each other (several labels, a number), log-probabilities are each by itself (the log of
     a sigmoid), and entropy and KL divergence are the sums over choices.
@@ -70,6 +87,27 @@ class Lens(Report):
     ranks: Tensor
     target_logprobs: Tensor
     choices: int
+    followed: int | None = None
+
+    @property
+    def output_kind(self) -> str:
+        """What the choices are: entries of a vocabulary, labels, or positions."""
+        return self.about.kind
+
+    @property
+    def stream(self) -> str:
+        """The stream that the head reads."""
+        return self.about.stream
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self.about.column_names
+
+    @property
+    def target_names(self) -> list[str]:
+        """The name of each column's target."""
+        return [self.about.name(choice) for choice in self.targets.tolist()]
 
     @property
     def rows(self) -> list[str]:
@@ -86,46 +124,56 @@ class Lens(Report):
         same = self.ids[:, column, 0] == self.ids[-1, column, 0]
         return int((~same).nonzero().max()) + 1 if not bool(same.all()) else 0
 
-    def tables(self) -> list[Table]:
-        """A row for each column of the lens, with the most likely output after each layer; of many layers, some."""
-        last = len(self.rows) - 1
-        step = -(-last // MAX_SHOWN_LAYERS) if last else 1
-        layers = [*range(last % step, last + 1, step)]
-        rows, shades = [], []
-        for column, name in enumerate(self.about.column_names):
-            best = [self.top(layer, column)[0] for layer in layers]
-            rows.append([name, *(f"{text} {probability:.0%}" for text, probability in best)])
-            shades.append([probability for _, probability in best])
-        caption = "logit lens: the most likely output after each layer, and its probability"
+    @property
+    def cells(self) -> list[list[LensCell]]:
+        """What the head reads in each row, at each column."""
+        names = {choice: self.about.name(choice) for choice in set(self.ids.flatten().tolist())}
+        numbers = (self.ids, self.logprobs.exp(), self.entropy, self.kl, self.ranks, self.target_logprobs.exp())
         return [
-            Table(headings=["", *(self.rows[layer] for layer in layers)], rows=rows, caption=caption, shades=shades)
+            [
+                LensCell([(names[i], p) for i, p in zip(ids, shares, strict=True)], *others)
+                for ids, shares, *others in zip(*row, strict=True)
+            ]
+            for row in zip(*(x.tolist() for x in numbers), strict=True)
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON: every cell with its top-k, entropy, KL divergence, and its target's rank."""
-        columns = self.about.column_names
-        return {
-            "kind": self.about.kind,
-            "stream": self.about.stream,
-            "columns": columns,
-            "targets": [self.about.name(choice) for choice in self.targets.tolist()],
-            "rows": [
-                {
-                    "row": name,
-                    "cells": [
-                        {
-                            "top": [[text, p] for text, p in self.top(row, column)],
-                            "entropy_bits": float(self.entropy[row, column]),
-                            "kl_bits": float(self.kl[row, column]),
-                            "rank": int(self.ranks[row, column]),
-                            "probability": float(self.target_logprobs[row, column].exp()),
-                        }
-                        for column in range(len(columns))
-                    ],
-                }
-                for row, name in enumerate(self.rows)
-            ],
-        }
+    @property
+    def heading(self) -> str:
+        shown = "the most likely output" if self.followed is None else f"rank of {self.about.name(self.followed)}"
+        shown = "each label" if self.about.columns == "text" else shown
+        return f"logit lens: {shown} after each layer, and its probability; the last column is the model's output"
+
+    def tables(self) -> list[Table]:
+        """A row for each column of the lens, or for each label of one output; a column for each layer."""
+        first = {"tokens": "after" if self.about.causal else "at", "text": "label", "span": ""}[self.about.columns]
+        lines = self._label_rows() if self.about.columns == "text" else self._column_rows()
+        rows = [[name or "␣", *(text for text, _ in cells)] for name, cells in lines]
+        shades = [[share for _, share in cells] for _, cells in lines]
+        return [Table([first, *(row.removeprefix("layer ") for row in self.rows)], rows, shades=shades, evenly=True)]
+
+    def _column_rows(self) -> list[tuple[str, list[tuple[str, float]]]]:
+        """Of each column what its cells say: the best output or the target's rank, and its probability."""
+        cells = self.cells
+
+        def shown(cell: LensCell) -> tuple[str, float]:
+            name, share = cell.top[0] if self.followed is None else (f"{cell.rank:,}", cell.probability)
+            short = name if len(name) <= SHOWN_CHARACTERS else name[: SHOWN_CHARACTERS - 1] + "…"
+            return f"{short or '␣'} {share:.0%}", share
+
+        return [(name, [shown(row[column]) for row in cells]) for column, name in enumerate(self.columns)]
+
+    def _label_rows(self) -> list[tuple[str, list[tuple[str, float]]]]:
+        """Of each label its probability after each layer; of many labels those at the end, and where they are known."""
+        ids, shares = self.ids[:, 0].tolist(), self.logprobs[:, 0].exp().tolist()
+        known = [dict(zip(*row, strict=True)) for row in zip(ids, shares, strict=True)]
+        labels = ids[-1] if len(ids[-1]) < self.choices else range(self.choices)
+        return [
+            (
+                self.about.name(label),
+                [(f"{row[label]:.1%}", row[label]) if label in row else ("", 0.0) for row in known],
+            )
+            for label in labels
+        ]
 
 
 class LensOptions(TypedDict, total=False):
@@ -177,7 +225,7 @@ def read_lens(session: Session, options: LensOptions) -> Lens:
             parts.append({**stacked, "targets": wanted[None]})
     assert about is not None
     joined = {name: torch.cat([part[name] for part in parts], dim=1) for name in parts[0]}
-    return Lens(about=about, choices=count, **{**joined, "targets": joined["targets"][0]})
+    return Lens(about=about, choices=count, followed=followed, **{**joined, "targets": joined["targets"][0]})
 
 
 def _read(

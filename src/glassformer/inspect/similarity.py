@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -40,7 +39,7 @@ CONSTANT = Token("(constant)", "(constant)", -1, special=True)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SimilarityMap(Report):
+class SimilarityMap(Report, kind="similarity", keys=("measure", "similarity", "texts", "tokens", "cells", "notes")):
     """The similarity of two texts, distributed over pairs of their tokens.
 
         found = model.explain_similarity("a man plays guitar", "someone plays an instrument")
@@ -52,6 +51,7 @@ class SimilarityMap(Report):
 
     measure: "cosine" or "dot" · texts: both, as they were read · tokens: of each, special ones included
     notes: what was held fixed, cut, or left to a single token
+    listed: pairs that are shown in a table of their own
     """
 
     measure: str
@@ -59,6 +59,7 @@ class SimilarityMap(Report):
     tokens: tuple[tuple[Token, ...], tuple[Token, ...]]
     cells: np.ndarray
     notes: tuple[str, ...]
+    listed: int = 10
 
     @property
     def similarity(self) -> float:
@@ -83,29 +84,70 @@ class SimilarityMap(Report):
         first, second = (_joined(tokens, starts) for tokens, starts in zip(self.tokens, sides, strict=True))
         return replace(self, tokens=(first, second), cells=cells)
 
-    def tables(self) -> list[Table]:
-        """A cell for each pair of tokens; the notes."""
-        first, second = self.tokens
-        rows = [
-            [token.text, *(f"{cell:.3f}" for cell in cells)]
-            for token, cells in zip(first, self.cells.tolist(), strict=True)
-        ]
-        shades = self.cells / (float(np.abs(self.cells).max(initial=0.0)) or 1.0)
-        caption = f"{self.measure} {self.similarity:.4f}: the sum of all cells"
-        headings = ["", *(token.text for token in second)]
-        notes = [Table(headings=["notes"], rows=[[note] for note in self.notes])] if self.notes else []
-        return [Table(headings=headings, rows=rows, caption=caption, shades=shades.tolist()), *notes]
+    @property
+    def heading(self) -> str:
+        return f"{self.measure} {self.similarity:.4f}: the sum of all cells, {self.cells.size:,} pairs of tokens"
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON."""
-        return {
-            "measure": self.measure,
-            "similarity": self.similarity,
-            "texts": list(self.texts),
-            "tokens": [[asdict(token) for token in tokens] for tokens in self.tokens],
-            "cells": self.cells.tolist(),
-            "notes": list(self.notes),
-        }
+    def tables(self) -> list[Table]:
+        """A cell for each pair of tokens; what each token has of the sum; the largest pairs."""
+        names = [[token.text for token in tokens] for tokens in self.tokens]
+        shown = [_signed(["", *names[1]], names[0], self.cells, ".3f")]
+        for which, tokens, shares in zip(("first", "second"), names, self.shares, strict=True):
+            shown.append(_signed([f"{which} text", "share"], tokens, shares[:, None], "+z.4f"))
+        pairs = [[names[0][i], names[1][j], f"{number:+z.4f}"] for i, j, number in self.top(self.listed)]
+        return [*shown, Table(["first", "second", "of the sum"], pairs, left=2)]
+
+    def remarks(self) -> list[str]:
+        return [*self.notes, "a token's state has gathered its neighbours: cells say where the similarity lies"]
+
+
+def _signed(headings: list[str], names: list[str], values: np.ndarray, form: str) -> Table:
+    """A table of numbers on their colours."""
+    shades = values / (float(np.abs(values).max(initial=0.0)) or 1.0)
+    rows = [[name, *(f"{x:{form}}" for x in row)] for name, row in zip(names, values.tolist(), strict=True)]
+    return Table(headings, rows, shades=shades.tolist())
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SimilarityTable(Report, kind="similarities"):
+    """The similarity of each text to each. similarities: a row a text, in the order of the texts"""
+
+    measure: str
+    texts: list[str]
+    similarities: list[list[float]]
+
+    def tables(self) -> list[Table]:
+        numbers = [str(i) for i in range(1, len(self.texts) + 1)]
+        rows = [[i, *(f"{x:z.3f}" for x in row)] for i, row in zip(numbers, self.similarities, strict=True)]
+        texts = [[i, text] for i, text in zip(numbers, self.texts, strict=True)]
+        return [Table(["", "text"], texts, left=2), Table([self.measure, *numbers], rows)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearText:
+    """A text of a ranking. number: its line of the file, or its place among the texts, from 1"""
+
+    number: int
+    score: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NearestTexts(Report, kind="nearest-texts"):
+    """The texts nearest to a query, the best first. measure: what scores are · texts: how many were ranked"""
+
+    measure: str
+    query: str
+    texts: int
+    nearest: list[NearText]
+
+    @property
+    def heading(self) -> str:
+        return f"{self.texts:,} texts, nearest first, to: {self.query}"
+
+    def tables(self) -> list[Table]:
+        rows = [[f"{each.score:.4f}", f"{each.number:,}", each.text] for each in self.nearest]
+        return [Table([self.measure, "no.", "text"], rows, left=3)]
 
 
 def explain_similarity(

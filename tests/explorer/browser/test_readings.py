@@ -73,9 +73,9 @@ def test_words_and_heads_of_an_attribution(tab: Tabs, speech: Look, plays: Model
     page.wait_for_selector(".attr-word")
     found = plays.attribute(TEXT)
     words = page.locator(".attr-word").evaluate_all("(all) => all.map((each) => each.getAttribute('aria-label'))")
-    assert [label.rpartition(" ")[0] for label in words] == [word for word, _ in found.words()["text"]]
+    assert [label.rpartition(" ")[0] for label in words] == [word for word, _ in found.words["text"]]
     assert [float(label.rpartition(" ")[2].replace("−", "-")) for label in words] == pytest.approx(
-        [value for _, value in found.words()["text"]], rel=5e-3, abs=1e-3
+        [value for _, value in found.words["text"]], rel=5e-3, abs=1e-3
     )
     page.get_by_role("gridcell", name=re.compile("layer 2 head 1")).click()
     page.wait_for_selector(".pin")

@@ -114,13 +114,13 @@ def test_integrated_gradients_add_up_and_the_text_says_where_they_begin() -> Non
     found = model.attribute(STORY, target=" of")
     assert found.gap < 0.01 and found.steps == 16 and abs(found.remainder) < 1e-4
     assert found.target.title == "“of” after “s”"
-    assert [word for word, _ in found.words()["text"]][-2:] == ["the", "torches"]
+    assert [word for word, _ in found.words["text"]][-2:] == ["the", "torches"]
     assert any("completeness gap" in note for note in found.notes)
     change = found.target.score - found.baseline_score
     assert float(found.integrated["text"].sum()) == pytest.approx(change, rel=0.01)
     rough = model.attribute(STORY, target=" of", baseline="zero", steps=1)
     assert rough.gap > 0.01 and any("read them with care" in note for note in rough.notes)
-    assert abs(found.to_dict()["completeness_gap"]) < 0.01
+    assert abs(found.to_dict()["gap"]) < 0.01
 
 
 def test_gradient_by_input_is_the_derivative_along_the_input() -> None:

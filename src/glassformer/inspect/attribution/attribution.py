@@ -15,9 +15,10 @@ gradients: Sundararajan, Taly and Yan 2017, "Axiomatic attribution for deep netw
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from torch import Tensor
 
@@ -52,11 +53,17 @@ class Part:
         return where + (self.kind if self.head is None else f"{self.kind} {self.head}")
 
 
+ATTRIBUTION_KEYS = (
+    "target", "tokens", "integrated", "gradient_input", "words", "baseline", "baseline_score", "steps", "gap", "parts",
+    "remainder", "norms", "approximations", "seconds",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, repr=False)
-class Attribution(Report):
+class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     """What made an output: shares of its logit by input token, by part of the network, and by layer.
 
-        attribution.words()                     integrated gradients of each word
+        attribution.words                       integrated gradients of each word
         attribution.parts                       what each head and each feed-forward layer added to the logit
         attribution.gap                         how far integrated gradients are from adding up, as a share
 
@@ -108,10 +115,10 @@ class Attribution(Report):
                 of_kind[part.layer] = of_kind.get(part.layer, 0.0) + part.value
         return sums
 
-    def words(self, values: dict[str, Tensor] | None = None) -> dict[str, list[tuple[str, float]]]:
-        """Sums over the tokens of each word: stream → word and value; of integrated gradients by default."""
-        values = self.integrated if values is None else values
-        return {stream: _words(self.tokens[stream], x.tolist()) for stream, x in values.items()}
+    @property
+    def words(self) -> dict[str, list[tuple[str, float]]]:
+        """Integrated gradients, summed over the tokens of each word: stream → word and value."""
+        return {stream: _words(self.tokens[stream], x.tolist()) for stream, x in self.integrated.items()}
 
     @property
     def notes(self) -> list[str]:
@@ -123,44 +130,38 @@ class Attribution(Report):
             f"direct logit attribution: {'; '.join(self.approximations)}; what is left over: {self.remainder:+.1e}",
         ]
 
-    def tables(self) -> list[Table]:
-        """What each word has of the output, by integrated gradients; the parts that added most; what to know."""
-        target = f"{self.target.title}: logit {self.target.score:.3f}, probability {self.target.probability:.1%}"
-        shown = []
-        for stream, words in self.words().items():
-            largest = max((abs(value) for _, value in words), default=1.0) or 1.0
-            shown.append(
-                Table(
-                    headings=[stream, "integrated gradients"],
-                    rows=[[word, f"{value:+.3f}"] for word, value in words],
-                    caption=target,
-                    shades=[[value / largest] for _, value in words],
-                )
-            )
-        parts = [[part.name, f"{part.value:+.3f}"] for part in self.strongest()]
-        caption = f"direct logit attribution, the largest of {len(self.parts)} parts"
-        return [*shown, Table(["part", "added to the logit"], parts, caption)]
+    @property
+    def heading(self) -> str:
+        return f"{self.target.title}: logit {self.target.score:z.3f}, probability {self.target.probability:.1%}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "target": self.target.to_dict(),
-            "tokens": {stream: [token.text for token in tokens] for stream, tokens in self.tokens.items()},
-            "integrated_gradients": {stream: x.tolist() for stream, x in self.integrated.items()},
-            "gradient_input": {stream: x.tolist() for stream, x in self.gradient_input.items()},
-            "words": {stream: [list(word) for word in words] for stream, words in self.words().items()},
-            "baseline": self.baseline,
-            "baseline_score": self.baseline_score,
-            "steps": self.steps,
-            "completeness_gap": self.gap,
-            "parts": [
-                {"kind": part.kind, "layer": part.layer, "head": part.head, "value": part.value} for part in self.parts
-            ],
-            "remainder": self.remainder,
-            "norms": self.norms.tolist(),
-            "approximations": list(self.approximations),
-            "seconds": self.seconds,
-        }
+    def tables(self) -> list[Table]:
+        """What each word has of the output, by integrated gradients; the parts that added most; sums by layer."""
+        shown = [
+            _shaded([stream, "integrated gradients"], [(word, [value]) for word, value in words])
+            for stream, words in self.words.items()
+        ]
+        caption = f"direct logit attribution, the largest of {len(self.parts)} parts"
+        parts = _shaded(["part", "added to the logit"], [(part.name, [part.value]) for part in self.strongest()])
+        return [*shown, replace(parts, caption=caption), self._layer_table()]
+
+    def _layer_table(self) -> Table:
+        """What attention and feed-forward layers added, layer by layer, and the parts that have no layer."""
+        sums = self.by_layer()
+        kinds = [kind for kind in ("head", "cross head", "feed-forward", "convolution") if kind in sums]
+        for layer, value in sums.get("attention bias", {}).items():
+            sums["head"][layer] += value
+        layers = sorted({layer for kind in kinds for layer in sums[kind]})
+        names = [{"head": "attention", "cross head": "cross-attention"}.get(kind, kind) for kind in kinds]
+        rows = [(str(layer), [sums[kind].get(layer, 0.0) for kind in kinds]) for layer in layers]
+        whole = [(part.kind, [part.value, *[math.nan] * (len(kinds) - 1)]) for part in self.parts if part.layer is None]
+        return _shaded(["layer", *(names or ["sum"])], [*rows, *whole])
+
+
+def _shaded(headings: list[str], rows: Sequence[tuple[str, list[float]]]) -> Table:
+    """A table of signed numbers on their colours; NaN = an empty cell."""
+    largest = max((abs(value) for _, values in rows for value in values if value == value), default=0.0) or 1.0
+    cells = [[name, *(f"{value:+z.3f}" if value == value else "" for value in values)] for name, values in rows]
+    return Table(headings, cells, shades=[[value / largest for value in values] for _, values in rows])
 
 
 def _words(tokens: Sequence[Token], values: Sequence[float]) -> list[tuple[str, float]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,20 +13,21 @@ from glassformer.files import safe_repr
 from glassformer.inspect.outputs import OutputNames, OutputTable, check_logits, output_table
 from glassformer.inspect.tokens import Token, find_token
 from glassformer.models import Network
+from glassformer.reports.report import Record
 
 OUTSIDE = "O"
 """The label of a token that belongs to no entity."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Target(Record, keys=("name", "against", "title", "stream", "position", "score", "probability")):
     """An output whose making is asked for.
 
-    score = logit of `choice` in `column`, less that of `against` if there is one; of a span both start and end
+    score = logit of `choice` in `column`, less that of `against_choice` if there is one; of a span both start and end
 
     cells: column, counted from the end (-1 = the last), and choice
 
-    name: of the choice · position: of the token where it stands; None = the text as a whole
+    name, against: of the choices · position: of the token where it stands; None = the text as a whole
     score: its logit in this pass · probability: among the choices of its column
     """
 
@@ -38,13 +38,13 @@ class Target:
     where: str
     score: float
     probability: float
-    against: int | None = None
-    against_name: str | None = None
+    against_choice: int | None = None
+    against: str | None = None
 
     @property
     def title(self) -> str:
         """`anger`, `anger rather than joy`, `“Paris” after “is”`."""
-        rather = "" if self.against_name is None else f" rather than {self.against_name}"
+        rather = "" if self.against is None else f" rather than {self.against}"
         return f"{self.name}{rather}{self.where}"
 
     @property
@@ -55,19 +55,7 @@ class Target:
     def of(self, logits: Tensor) -> Tensor:
         """The score of each row. [B, columns, choices] → [B]"""
         total = torch.stack([logits[:, column, choice] for column, choice in self.cells]).sum(0)
-        return total if self.against is None else total - logits[:, self.cells[0][0], self.against]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "name": self.name,
-            "against": self.against_name,
-            "title": self.title,
-            "stream": self.stream,
-            "position": self.position,
-            "score": self.score,
-            "probability": self.probability,
-        }
+        return total if self.against_choice is None else total - logits[:, self.cells[0][0], self.against_choice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +93,8 @@ class TargetRequest:
             where=_where(table, column),
             score=float(row[choice] - (0 if against is None else row[against])),
             probability=float(probability),
-            against=against,
-            against_name=None if against is None else _quoted(table, against),
+            against_choice=against,
+            against=None if against is None else _quoted(table, against),
         )
 
     def _cell(self, table: OutputTable, logits: Tensor) -> tuple[int, int]:
