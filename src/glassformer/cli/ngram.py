@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli.options import Json, Options, columns_of, command, option
-from glassformer.cli.screen import print_facts, print_json, show_next, table_of, terminal
+from glassformer.cli.screen import show, show_next
 from glassformer.cli.tokenizer import Corpus, Files
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import check_output
 from glassformer.progress import progress_bar
-from glassformer.reports.amounts import byte_amount
 
 if TYPE_CHECKING:
-    from glassformer.ngram.model import NgramModel
+    from glassformer.ngram.store import NgramFile
 
 ngram = typer.Typer(name="ngram", no_args_is_help=True, add_completion=False, help="Train n-gram language models.")
 
@@ -107,8 +106,7 @@ def train(files: Files, *, options: NgramOptions, json: Json = False) -> None:
             memory_bytes=int(options.memory * 2**30),
             progress=progress,
         )
-    save_ngram(model, output)
-    _report(model, output, json)
+    _saved(save_ngram(model, output), json)
 
 
 @ngram.command()
@@ -122,18 +120,7 @@ def perplexity(model: ModelFile, files: Files, *, options: WordOptions, json: Js
     """
     from glassformer.ngram.store import load_ngram
 
-    measured = load_ngram(model).perplexity(Words(files, options))
-    if json:
-        print_json(asdict(measured))
-        return
-    print_facts(
-        {
-            "perplexity": f"{measured.perplexity:,.2f}",
-            "of known words": f"{measured.known:,.2f}",
-            "words": f"{measured.words:,} in {measured.texts:,} texts, ends of texts counted",
-            "unknown": f"{measured.unknown:,} ({measured.unknown / measured.words:.2%})",
-        }
-    )
+    show(load_ngram(model).perplexity(Words(files, options)), json)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +147,7 @@ def prune(model: ModelFile, *, options: PruneOptions, json: Json = False) -> Non
     if output.exists() and output.samefile(model):
         raise DataError(f"{output}: is the model itself; give another --output")
     smaller = pruned(load_ngram(model), options.threshold)
-    save_ngram(smaller, output)
-    _report(smaller, output, json)
+    _saved(save_ngram(smaller, output), json)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +180,7 @@ def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = Fals
     from glassformer.data.rows import read_rows
     from glassformer.model import load
     from glassformer.tasks.transcribe.task import Transcribe
-    from glassformer.tasks.transcribe.tuning import ALPHAS, BETAS, best_fusion, tune_fusion, weight_pairs
+    from glassformer.tasks.transcribe.tuning import ALPHAS, BETAS, FusionTuning, tune_fusion, weight_pairs
 
     rows = read_rows(options.data)
     model = load(options.model, task=Transcribe.HEAD, dtype="float32")
@@ -205,31 +191,11 @@ def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = Fals
     searches = 1 if options.rescore else len(weight_pairs(alphas, betas))
     with progress_bar("recordings", len(rows) * searches) as advance:
         scores = list(tune_fusion(task, rows, str(language_model), **search, progress=advance))
-    best = best_fusion(scores)
-    if json:
-        print_json({"alpha": best.alpha, "beta": best.beta, "scores": [asdict(score) for score in scores]})
-        return
-    table = [[f"{x.alpha:g}", f"{x.beta:g}", str(x.wer), str(x.cer), "←" if x is best else ""] for x in scores]
-    terminal().print(table_of(["alpha", "beta", "WER", "CER", ""], table, left=0))
-    helps = best is not scores[0]
-    how = "--rescore " * options.rescore
-    weights = f"{how}--alpha {best.alpha:g} --beta {best.beta:g}" if helps else "no language model: none of these helps"
-    print_facts({"best": weights, "recordings": f"{len(rows):,}"})
+    show(FusionTuning(scores, len(rows), options.rescore), json)
 
 
-def _report(model: NgramModel, output: Path, json: bool) -> None:
-    """What was written."""
-    sizes = {n: len(table) for n, table in enumerate(model.tables, 1)}
-    size = output.stat().st_size
-    if json:
-        report: dict[str, Any] = {"file": str(output), "bytes": size, "ngrams": sizes}
-        print_json(report)
-        return
-    print_facts(
-        {
-            "saved in": str(output),
-            "size": byte_amount(size),
-            **{f"{n}-grams": f"{count:,}" for n, count in sizes.items()},
-        }
-    )
-    show_next([f"glassformer ngram perplexity {shlex.quote(str(output))} FILE"])
+def _saved(saved: NgramFile, json: bool) -> None:
+    """Print what was written, and how to continue."""
+    show(saved, json)
+    if not json:
+        show_next([f"glassformer ngram perplexity {shlex.quote(saved.file)} FILE"])

@@ -21,7 +21,7 @@ import shlex
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,9 @@ from glassformer.files.atomic import atomic_file, disk_errors, write_json
 from glassformer.files.schema import parse
 from glassformer.hub.find import connections_off
 from glassformer.progress import progress_bar
+from glassformer.reports.amounts import byte_amount
+from glassformer.reports.report import Record, Report
+from glassformer.reports.table import Table
 
 CATALOGUE = Path(__file__).with_suffix(".yaml")
 DIGESTS = "digests.json"
@@ -60,8 +63,14 @@ class CatalogueFile:
         return f"{self.header}\n".encode() + content if self.header else content
 
 
+DATA_SET_KEYS = (
+    *("name", "about", "task", "rows", "licence", "base", "files", "published", "columns", "commercial"),
+    *("source", "size", "fetched"),
+)
+
+
 @dataclass(frozen=True, kw_only=True)
-class DataSet:
+class DataSet(Record, keys=DATA_SET_KEYS):
     """A data set of the catalogue, to download where it has files; the fields are explained in `data_sets.yaml`."""
 
     name: str
@@ -88,12 +97,48 @@ class DataSet:
         owner, repository, commit = self.base.split("/")[3:6]
         return f"github.com/{owner}/{repository} @ {commit[:7]}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "source": self.source, "size": self.size, "fetched": self.is_in(data_folder())}
+    @property
+    def fetched(self) -> bool:
+        """Whether it is on this machine."""
+        return self.is_in(data_folder())
+
+    @property
+    def terms(self) -> dict[str, str]:
+        """What is fetched, from where, and what its licence allows."""
+        return {
+            self.name: f"{self.about}; {byte_amount(self.size)}",
+            "licence": self.licence if self.commercial else f"{self.licence}: not for commercial use",
+            "source": self.source,
+        }
 
     def is_in(self, root: Path) -> bool:
         """Whether all its files are in the folder of data sets."""
         return bool(self.files) and all((root / self.name / name).is_file() for name in self.files)
+
+
+@dataclass(frozen=True, repr=False)
+class DataSetList(Report, kind="data-sets"):
+    """The data sets of the catalogue."""
+
+    data_sets: list[DataSet]
+
+    def tables(self) -> list[Table]:
+        """A row a data set; ✓ = on this machine."""
+        rows = [
+            [
+                each.name + " ✓" * each.fetched,
+                each.task,
+                f"{each.licence} · {each.source.removeprefix('github.com/')}",
+                f"{sum(each.rows.values()):,}" if each.rows else "–",
+                byte_amount(each.size) if each.files else "–",
+            ]
+            for each in self.data_sets
+        ]
+        return [Table(["data set", "task", "licence · source", "rows", "size"], rows, left=3, longest=300)]
+
+    def remarks(self) -> list[str]:
+        """How to get one."""
+        return ["glassformer data fetch NAME downloads one; it says first what its licence allows"]
 
 
 @cache

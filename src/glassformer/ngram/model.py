@@ -24,6 +24,8 @@ import numpy as np
 
 from glassformer.errors import DataError
 from glassformer.ngram.counts import BEGIN_ID, CHUNK, END_ID, UNKNOWN_ID, WORD_BITS, key_of
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,8 @@ class NgramState(NamedTuple):
     place: int
 
 
-@dataclass(frozen=True)
-class Perplexity:
+@dataclass(frozen=True, repr=False)
+class Perplexity(Report, kind="ngram-perplexity"):
     """How surprised a model is by texts.
 
     perplexity: exp of the mean -ln P of a word or an end of a text · known: the same without unknown words
@@ -84,6 +86,16 @@ class Perplexity:
     words: int
     unknown: int
     texts: int
+
+    def tables(self) -> list[Table]:
+        """The perplexities, and what was read."""
+        unknown = f"{self.unknown:,} ({self.unknown / max(self.words, 1):.2%})"
+        row = [f"{self.perplexity:,.2f}", f"{self.known:,.2f}", f"{self.words:,}", unknown, f"{self.texts:,}"]
+        return [Table(["perplexity", "of known words", "words", "unknown", "texts"], [row], left=0)]
+
+    def remarks(self) -> list[str]:
+        """What a word is."""
+        return ["words: ends of texts counted"]
 
 
 class NgramModel:

@@ -6,6 +6,7 @@ The compact form is a safetensors file: `words` (UTF-8, a line each), and of eac
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,9 @@ from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.ngram.arpa import MAX_ORDER, read_arpa, write_arpa
 from glassformer.ngram.counts import SPECIAL, WORD_BITS, check_word
 from glassformer.ngram.model import NgramModel, NgramTable
+from glassformer.reports.amounts import byte_amount
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.weights.read import open_file
 from glassformer.weights.write import write_tensors
 
@@ -23,12 +27,32 @@ ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".lm", ".lm.gz")
 DTYPES = {"keys": torch.int64, "log_probs": torch.float32, "backoffs": torch.float32, "suffixes": torch.int32}
 
 
-def save_ngram(model: NgramModel, path: str | Path) -> None:
+@dataclass(frozen=True, repr=False)
+class NgramFile(Report, kind="ngram-model"):
+    """An n-gram model that was saved. bytes: its size · ngrams: length of n-grams → how many of them it has"""
+
+    file: str
+    bytes: int
+    ngrams: dict[int, int]
+
+    def tables(self) -> list[Table]:
+        """Its size, and the number of n-grams of each length."""
+        names = [f"{n}-grams" for n in self.ngrams]
+        row = [self.file, byte_amount(self.bytes), *(f"{count:,}" for count in self.ngrams.values())]
+        return [Table(["saved in", "size", *names], [row], longest=1_000)]
+
+
+def save_ngram(model: NgramModel, path: str | Path) -> NgramFile:
     """Write a model: as ARPA text where the name ends in `.arpa`, else in the compact form. Raises: DataError."""
     path = Path(path)
     if path.name.endswith(ARPA_SUFFIXES):
         write_arpa(model, path)
-        return
+    else:
+        _write_compact(model, path)
+    return NgramFile(str(path), path.stat().st_size, {n: len(table) for n, table in enumerate(model.tables, 1)})
+
+
+def _write_compact(model: NgramModel, path: Path) -> None:
     tensors = {"words": torch.frombuffer(bytearray("\n".join(model.words).encode()), dtype=torch.uint8)}
     for n, table in enumerate(model.tables, 1):
         for field in DTYPES:

@@ -20,7 +20,7 @@ from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.metrics.speech import word_errors
 from glassformer.tasks.transcribe import tuning
 from glassformer.tasks.transcribe.task import Transcribe
-from glassformer.tasks.transcribe.tuning import FusionScore, best_fusion, tune_fusion, weight_pairs
+from glassformer.tasks.transcribe.tuning import FusionScore, FusionTuning, best_fusion, tune_fusion, weight_pairs
 from tests.tasks.transcribe.tones import WORDS, tokens_of, write_table
 
 
@@ -86,6 +86,12 @@ def test_equal_scores_take_the_smallest_weights() -> None:
     ]
     assert best_fusion(scores) is scores[3]
     assert best_fusion(scores[:1]) is scores[0]
+    tuned = FusionTuning(scores, 3, rescore=True)
+    values = tuned.to_dict()
+    assert (values["kind"], values["alpha"], values["beta"]) == ("fusion-tuning", scores[3].alpha, scores[3].beta)
+    assert f"best: --rescore --alpha {scores[3].alpha:g} --beta {scores[3].beta:g}" in str(tuned)
+    assert sum("←" in line for line in str(tuned).splitlines()) == 1
+    assert "no language model: none of these helps" in str(FusionTuning(scores[:1], 3, rescore=False))
 
 
 def test_command(letters: Path, words: Path, table: Path, tmp_path: Path) -> None:

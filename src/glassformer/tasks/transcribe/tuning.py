@@ -13,6 +13,8 @@ from itertools import product
 from typing import Any
 
 from glassformer.core.flow import Output
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.tasks.base import Dataset, Progress
 from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.metrics.speech import word_errors
@@ -30,6 +32,44 @@ class FusionScore:
     beta: float
     wer: Interval
     cer: Interval
+
+
+@dataclass(frozen=True, repr=False)
+class FusionTuning(Report, kind="fusion-tuning", keys=("alpha", "beta", "scores", "recordings", "rescore")):
+    """What `tune_fusion` computed. scores: the first without a language model · recordings: how many were read"""
+
+    scores: list[FusionScore]
+    recordings: int
+    rescore: bool
+
+    @property
+    def best(self) -> FusionScore:
+        """The pair of weights to take."""
+        return best_fusion(self.scores)
+
+    @property
+    def alpha(self) -> float:
+        """The weight of the language model to take."""
+        return self.best.alpha
+
+    @property
+    def beta(self) -> float:
+        """The bonus for a word to take."""
+        return self.best.beta
+
+    def tables(self) -> list[Table]:
+        """A row a pair of weights; an arrow marks the best."""
+        rows = [
+            [f"{x.alpha:g}", f"{x.beta:g}", str(x.wer), str(x.cer), "←" if x is self.best else ""] for x in self.scores
+        ]
+        return [Table(["alpha", "beta", "WER", "CER", ""], rows, left=0)]
+
+    def remarks(self) -> list[str]:
+        """The options that the best weights are given by."""
+        weights = f"{'--rescore ' * self.rescore}--alpha {self.alpha:g} --beta {self.beta:g}"
+        helps = self.best is not self.scores[0]
+        best = weights if helps else "no language model: none of these helps"
+        return [f"best: {best}", f"recordings: {self.recordings:,}"]
 
 
 def tune_fusion(
