@@ -11,10 +11,15 @@ from typing import Any
 import pytest
 
 import glassformer
+from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
+from glassformer.inspect.embeddings.occurrences import embed_words
+from glassformer.inspect.embeddings.semantic_change import semantic_change
+from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.model import Model, load
 from glassformer.reports.report import Report
 from tests.e2e.tiny_models import make_folder
 
+TEXTS = ["time flies like an arrow", "fruit flies like a banana", "fruit flies . time flies"]
 LEFT_OUT = ("glassformer.__main__", "glassformer.integrations")
 """A command that runs when it is imported, and bridges to libraries that may not be installed."""
 
@@ -46,20 +51,32 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
     decoder: Model = load(make_folder(folder / "decoder", "gpt2"))
     encoder: Model = load(make_folder(folder / "encoder", "bert", task="feature-extraction"))
     session = decoder.inspect("time flies like an arrow")
+    occurrences = embed_words(encoder, TEXTS, "flies")
     return {
         "lens": session.lens(),
         "attribution": session.attribute(),
         "similarity": encoder.explain_similarity("time flies", "fruit flies"),
+        "contextual-embeddings": occurrences,
+        "layer-curve": occurrences.layer_curve(),
+        "cosines": occurrences.cosine(),
+        "senses": occurrences.senses(2),
+        "word-study": WordStudy(occurrences),
+        "embedding-map": EmbeddingMap.of(occurrences),
+        "semantic-change": semantic_change(encoder, TEXTS, TEXTS[:2], "flies", resamples=2),
         "patch": session.patch("blocks.0.attn.z[0]"),
         "patch-map": session.sweep("heads"),
     }
 
 
-KINDS = ("lens", "attribution", "similarity", "patch", "patch-map")
+KINDS = (
+    "lens", "attribution", "similarity", "contextual-embeddings", "layer-curve", "cosines", "senses", "word-study",
+    "embedding-map",
+    "semantic-change", "patch", "patch-map",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_report_of_a_session_is_strict_json_with_kind_and_version(reports: dict[str, Any], kind: str) -> None:
     values = json.loads(json.dumps(reports[kind].to_dict(), allow_nan=False))
     assert (values["kind"], values["version"]) == (kind, 1)
-    assert len(values) > 3 and str(reports[kind])
+    assert len(values) > 2 and str(reports[kind])

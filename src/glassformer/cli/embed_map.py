@@ -12,7 +12,7 @@ import typer
 from glassformer.cli.embed_map_page import serve_page, write_page
 from glassformer.cli.inputs import NO_LIMIT, inputs
 from glassformer.cli.options import Json, Loading, ModelName, Serving, columns_of, command, option
-from glassformer.cli.screen import notes, print_json, print_lines, progress_of, rows_table, show, terminal, text_of
+from glassformer.cli.screen import notes, progress_of, say, show
 from glassformer.errors import ConfigError, DataError
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
@@ -121,22 +121,21 @@ def embed_map(
         loaded = load(model, **loading.given())
     with notes(repeats=False):
         if second is not None:
-            show_change(loaded, corpus, second, texts, options, json)
+            measure_change(loaded, corpus, second, texts, options, json)
             return
         study = make_study(loaded, corpus, labels, options)
-        report = {"model": model, **study.to_dict()}
+        written: dict[str, Any] = {"model": model}
         from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 
         embedding_map = EmbeddingMap.of(study.embeddings)
         if options.output is not None:
             vectors = study.embeddings.vectors(options.layer_choice())
-            report["files"] = [str(path) for path in embedding_map.save(options.output, vectors=vectors)]
+            written["files"] = [str(path) for path in embedding_map.export(options.output, vectors=vectors)]
         if options.html is not None:
-            report["page"] = write_page(loaded, embedding_map, study, options, projection)
-        if json:
-            print_json(report)
-        else:
-            show_study(study, report)
+            written["page"] = write_page(loaded, embedding_map, study, options, projection)
+        show(study, json, **written)
+        if not json:
+            say_saved(written)
         if options.serve:
             serve_page(loaded, embedding_map, study, options)
 
@@ -198,44 +197,18 @@ def make_study(model: Model, texts: list[str], labels: list[str] | None, options
     return WordStudy(embeddings, options.layer_choice(), options.senses, options.cluster, options.seed)
 
 
-def show_study(study: WordStudy, report: Mapping[str, Any]) -> None:
-    """Print the study: occurrences, similarities of all pairs, curve, results in words, and the files."""
-    console = terminal()
-    console.print(text_of(study.caption), end="\n\n")
-    if study.embeddings.word is not None:
-        headings, rows = study.occurrences_table()
-        console.print(rows_table(headings, rows, left=len(headings)))
-        if (more := len(study.embeddings) - len(rows)) > 0:
-            console.print(text_of(f"and {more:,} more; --json and --output have all", "dim"))
-        console.print()
-    if study.cosine is not None:
-        console.print(text_of("cosine similarity of all pairs of rows", "bold"))
-        numbers = range(len(study.embeddings))
-        lines = map(_cosine_line, numbers, study.cosine.values)
-        print_lines("\n".join(["    " + "".join(f"{i:4}" for i in numbers), *lines]))
-        console.print()
-    headings, rows = study.curve.table()
-    console.print(text_of(study.curve.caption, "bold"))
-    console.print(rows_table(headings, rows, left=1))
-    console.print()
-    for sentence in study.sentences():
-        console.print(text_of(sentence))
-    for path in report.get("files", ()):
-        console.print(text_of(f"saved in {path}"))
-    if page := report.get("page"):
-        console.print(text_of(f"saved in {page['out']}: {byte_amount(page['bytes'])}; open it in any browser"))
+def say_saved(written: Mapping[str, Any]) -> None:
+    """Print which files were written."""
+    for path in written.get("files", ()):
+        say(f"saved in {path}")
+    if page := written.get("page"):
+        say(f"saved in {page['out']}: {byte_amount(page['bytes'])}; open it in any browser")
 
 
-def _cosine_line(number: int, row: Sequence[float]) -> str:
-    """`  3  .83 .85 1.0`: of each similarity two decimals."""
-    cells = (f"{value:.2f}".replace("0.", ".", 1).replace("1.00", "1.0") for value in row)
-    return f"{number:3} " + "".join(f"{cell:>4}" for cell in cells)
-
-
-def show_change(
+def measure_change(
     model: Model, first: list[str], second: list[str], names: Sequence[str], options: EmbedMapOptions, json: bool
 ) -> None:
-    """Print the semantic change of a word between two corpora."""
+    """Measure and print the semantic change of a word between two corpora."""
     from glassformer.inspect.embeddings.semantic_change import semantic_change
 
     assert options.word is not None and options.against  # `check` has made sure

@@ -16,6 +16,7 @@ from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.projection import Check, Progress, ProjectionOptions
 from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.inspect.session import Session
+from glassformer.reports.report import plain
 
 MAX_POINTS = 200_000
 """A page draws this many points at most; of more, a random sample, and says so."""
@@ -88,7 +89,7 @@ class PageMap:
             "keys": [_key(i, row) for i, row in enumerate(each.rows)],
             "explained": each.explained.tolist(),
             "classes": {name: _classes(values) for name, values in classes.items()},
-            "study": None if self.study is None else self.study.results(),
+            "study": None if self.study is None else _numbers_of(self.study),
         }
 
     def places(self) -> bytes:
@@ -171,6 +172,19 @@ def session_map(session: Session, stream: str) -> PageMap:
         [(start, start + len(token.text)) for start, token in zip(starts, tokens, strict=False)],
     )
     return PageMap(embedding_map, "tokens", f"{len(tokens):,} tokens of the {stream}")
+
+
+def _numbers_of(study: WordStudy) -> Any:
+    """A study without its occurrences, as the page reads it."""
+    return plain(
+        {
+            "sentences": study.sentences,
+            "cosine": None if study.cosine is None else study.cosine.cosine,
+            "static_cosine_min": study.static_cosine_min,
+            "curve": study.curve.curves,
+            "senses": study.senses,
+        }
+    )
 
 
 def _snippet(text: str, span: tuple[int, int]) -> tuple[str, tuple[int, int]]:

@@ -77,7 +77,7 @@ def test_files_of_the_embedding_projector(points: EmbeddingMap, tmp_path: Path) 
     """As many rows in both; names of columns only where there are several; no tab or line break inside a cell."""
     import pyarrow.parquet
 
-    names = [path.name for path in points.save(tmp_path / "several")]
+    names = [path.name for path in points.export(tmp_path / "several")]
     assert names == ["embeddings.tsv", "metadata.tsv", "embeddings.parquet"]
     with (tmp_path / "several/embeddings.tsv").open(newline="") as file:
         rows = [[float(x) for x in row] for row in csv.reader(file, delimiter="\t")]
@@ -88,11 +88,11 @@ def test_files_of_the_embedding_projector(points: EmbeddingMap, tmp_path: Path) 
     table = pyarrow.parquet.read_table(tmp_path / "several/embeddings.parquet")
     assert table.column_names == ["sentence", "position", "form", "label", "text", "x", "y", "vector"]
     np.testing.assert_array_equal(np.stack(table["vector"].to_numpy()), points.states[-1])
-    EmbeddingMap.of_vectors(vectors(3), ["one", "two", "three"]).save(tmp_path / "one")
+    EmbeddingMap.of_vectors(vectors(3), ["one", "two", "three"]).export(tmp_path / "one")
     assert (tmp_path / "one/metadata.tsv").read_text() == "one\ntwo\nthree\n"
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="file"):
-        points.save(tmp_path / "file" / "folder")
+        points.export(tmp_path / "file" / "folder")
 
 
 def test_any_vectors() -> None:
@@ -127,7 +127,8 @@ def test_distances_are_those_of_all_pairs(model: glassformer.Model) -> None:
     cosine = means[0] @ means[1] / np.linalg.norm(means[0]) / np.linalg.norm(means[1])
     assert flies.prt.value == pytest.approx(1 - cosine, abs=1e-6)
     assert flies.prt.low <= flies.prt.high and flies.apd.low <= flies.apd.value <= flies.apd.high
-    headings, rows = change.table()
+    (shown,) = change.tables()
+    headings, rows = shown.headings, shown.rows
     assert headings[:3] == ["word", "early", "late"] and rows[0][1:3] == ["2", "3"]
     assert change.to_dict()["words"][0]["control"] is False and "<table>" in change._repr_html_()
 

@@ -200,7 +200,8 @@ def test_the_twenty_titles(adoption: ContextualEmbeddings) -> None:
         np.sort(table.values[np.triu_indices(15, 1)])[-1]
     )
     assert table.to_pandas().loc["3:3", "0:7"] == table.values[3, 0]
-    headings, rows = adoption.layer_curve().table()
+    (shown,) = adoption.layer_curve().tables()
+    headings, rows = shown.headings, shown.rows
     assert headings == ["level", "all pairs", "within", "between", "baseline", "beyond"] and len(rows) == 7
 
 
@@ -214,7 +215,7 @@ def test_the_layer_curve_is_the_mean_of_pairs(adoption: ContextualEmbeddings) ->
     assert (
         curve.within[6] > curve.between[6] > curve.baseline[6]
     )  # senses are apart, both more alike than any two words
-    assert curve.to_dict()["all pairs"][0] == pytest.approx(curve.all[0])
+    assert curve.to_dict()["curves"]["all pairs"][0] == pytest.approx(curve.all[0])
 
 
 @pytest.mark.parametrize("method", ["kmeans", "agglomerative"])

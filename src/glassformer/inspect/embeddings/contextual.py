@@ -11,7 +11,7 @@ section 5.3 (sums and concatenations of the last four layers); Rousseeuw 1987 (s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from glassformer.errors import ConfigError, DataError, import_optional
 from glassformer.files import safe_repr
 from glassformer.inspect.embeddings.senses import Senses, cluster_senses
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table, html_table
+from glassformer.reports.table import Table
 
 POOLINGS = ("word", "first", "mean")
 """Which tokens a vector is the mean of: the word's pieces, the first token alone, or all tokens of the text."""
@@ -28,6 +28,7 @@ COMBINATIONS = ("sum", "last", "concat", "mean")
 """Layers in one vector: the sum of the last four, the last, the last four side by side, their mean."""
 LAST = 4
 CONTEXT_CHARACTERS = 60
+SHOWN_ITEMS = 20
 MAX_PAIRS = 4_000
 """Largest number of vectors of which all pairs are compared at once."""
 
@@ -50,7 +51,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LayerCurve(Report):
+class LayerCurve(Report, kind="layer-curve", keys=("curves",)):
     """Mean cosine similarities at each level.
 
     all: of all pairs · within, between: of pairs with the same label, and with different ones; NaN where there are none
@@ -68,14 +69,8 @@ class LayerCurve(Report):
         baseline = "" if self.baseline is None else "; baseline: any two tokens of different texts (anisotropy)"
         return f"mean cosine similarity by level{baseline}"
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows."""
-        columns = self.columns()
-        return ["level", *columns], [
-            [str(i), *(_number(values[i]) for values in columns.values())] for i in range(len(self.all))
-        ]
-
-    def columns(self) -> dict[str, np.ndarray]:
+    @property
+    def curves(self) -> dict[str, np.ndarray]:
         """The curves by name; the last is what the pairs have beyond the baseline."""
         sides = {"within": self.within, "between": self.between}
         known = {name: values for name, values in sides.items() if values is not None}
@@ -83,16 +78,14 @@ class LayerCurve(Report):
             return {"all pairs": self.all, **known}
         return {"all pairs": self.all, **known, "baseline": self.baseline, "beyond": self.all - self.baseline}
 
-    def to_dict(self) -> dict[str, list[float | None]]:
-        return {name: [None if np.isnan(x) else float(x) for x in values] for name, values in self.columns().items()}
-
     def tables(self) -> list[Table]:
-        headings, rows = self.table()
-        return [Table(headings=headings, rows=rows, caption=self.caption)]
+        curves = self.curves
+        rows = [[str(i), *(_number(values[i]) for values in curves.values())] for i in range(len(self.all))]
+        return [Table(["level", *curves], rows)]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CosineTable(Report):
+class CosineTable(Report, kind="cosines", keys=("occurrences", "cosine")):
     """Cosine similarities of all pairs of occurrences [N, N]; row and column i are occurrence i."""
 
     values: np.ndarray
@@ -100,11 +93,17 @@ class CosineTable(Report):
     contexts: tuple[str, ...]
     labels: tuple[str, ...] | None = None
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows."""
-        names = [item.key for item in self.items]
-        rows = [[name, *(_number(x) for x in row)] for name, row in zip(names, self.values, strict=True)]
-        return ["occurrence", *names], rows
+    caption = "cosine similarity of each pair of occurrences (sentence:position)"
+
+    @property
+    def occurrences(self) -> list[str]:
+        """Each as sentence:position."""
+        return [item.key for item in self.items]
+
+    @property
+    def cosine(self) -> np.ndarray:
+        """The similarities, to six decimals."""
+        return self.values.round(6)
 
     def pairs(self) -> list[tuple[int, int, float]]:
         """All pairs of different occurrences with their similarity, the most similar first."""
@@ -114,20 +113,18 @@ class CosineTable(Report):
 
     def to_pandas(self) -> Any:
         """A DataFrame whose rows and columns are named sentence:position."""
-        names = [item.key for item in self.items]
-        return _pandas().DataFrame(self.values, index=names, columns=names)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"occurrences": [item.key for item in self.items], "cosine": self.values.round(6).tolist()}
+        return _pandas().DataFrame(self.values, index=self.occurrences, columns=self.occurrences)
 
     def tables(self) -> list[Table]:
-        headings, rows = self.table()
-        caption = "cosine similarity of each pair of occurrences (sentence:position)"
-        return [Table(headings=headings, rows=rows, caption=caption, shades=self.values.tolist())]
+        names = self.occurrences
+        rows = [[name, *(_number(x) for x in row)] for name, row in zip(names, self.values, strict=True)]
+        return [Table(["occurrence", *names], rows, shades=self.values.tolist())]
 
 
-@dataclass(frozen=True)
-class ContextualEmbeddings:
+@dataclass(frozen=True, repr=False)
+class ContextualEmbeddings(
+    Report, kind="contextual-embeddings", keys=("word", "pooling", "levels", "labels", "occurrences")
+):
     """Vectors of the occurrences of a word, or of texts (word = None), at every level of a model.
 
     items: what each row is · labels: its label, where there are labels · texts: all texts that were given
@@ -137,14 +134,14 @@ class ContextualEmbeddings:
     """
 
     word: str | None
-    texts: list[str] = field(repr=False)
-    items: list[Occurrence] = field(repr=False)
-    labels: list[str] | None = field(repr=False)
-    states: np.ndarray = field(repr=False)
-    static: np.ndarray = field(repr=False)
+    texts: list[str]
+    items: list[Occurrence]
+    labels: list[str] | None
+    states: np.ndarray
+    static: np.ndarray
     pooling: str
-    baseline: np.ndarray = field(repr=False)
-    baseline_texts: np.ndarray = field(repr=False)
+    baseline: np.ndarray
+    baseline_texts: np.ndarray
 
     def __len__(self) -> int:
         return len(self.items)
@@ -270,19 +267,25 @@ class ContextualEmbeddings:
             rows.append({**row, "text": self.texts[item.sentence]})
         return rows
 
-    def __repr__(self) -> str:
-        what = (
-            f"{len(self)} texts"
-            if self.word is None
-            else f"{len(self)} occurrences of {self.word!r} in {len(self.texts)} texts"
-        )
-        return f"ContextualEmbeddings({what}: {self.levels} levels × {self.states.shape[2]}, pooling {self.pooling!r})"
+    @property
+    def occurrences(self) -> list[Occurrence]:
+        """What each row is."""
+        return self.items
 
-    def _repr_html_(self) -> str:
-        rows = [
-            [item.key, self.labels[i] if self.labels else "", self.shown(i)] for i, item in enumerate(self.items[:20])
-        ]
-        return html_table(["sentence:position", "label", "context"], rows, caption=repr(self))
+    @property
+    def heading(self) -> str:
+        what = (
+            f"{len(self):,} texts"
+            if self.word is None
+            else f"{len(self):,} occurrences of {self.word!r} in {len(self.texts):,} texts"
+        )
+        return f"contextual embeddings of {what}: {self.levels} levels × {self.states.shape[2]}, pooling {self.pooling}"
+
+    def tables(self) -> list[Table]:
+        """The first occurrences in their contexts."""
+        items = self.items[:SHOWN_ITEMS]
+        rows = [[item.key, self.labels[i] if self.labels else "", self.shown(i)] for i, item in enumerate(items)]
+        return [Table(["sentence:position", "label", "context"], rows, left=3, longest=2 * CONTEXT_CHARACTERS + 40)]
 
 
 def unit_rows(vectors: np.ndarray) -> np.ndarray:

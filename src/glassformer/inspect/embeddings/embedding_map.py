@@ -3,7 +3,7 @@
     ContextualEmbeddings, or vectors [N, D] ──> EmbeddingMap ──┬─ pca           [levels, N, 2], explained variance
                                                               ├─ project       t-SNE, UMAP, in a worker process
                                                               ├─ neighbours    nearest vectors, not points
-                                                              └─ save          files of other projectors
+                                                              └─ export        files of other projectors
 
 Embedding Projector: https://projector.tensorflow.org reads embeddings.tsv and metadata.tsv (a header only where there
 are several columns) · embedding-atlas reads the Parquet file: one row a point, its vector, its place, its metadata.
@@ -12,7 +12,7 @@ are several columns) · embedding-atlas reads the Parquet file: one row a point,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,21 +31,22 @@ from glassformer.inspect.embeddings.projection import (
     procrustes,
     project,
 )
-from glassformer.reports.table import html_table
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 VECTORS, METADATA = "embeddings.tsv", "metadata.tsv"
 TEXT_CHARACTERS = 2_000
 """Longest text of a row in metadata: projectors show it beside a point."""
 
 
-@dataclass(frozen=True)
-class EmbeddingMap:
+@dataclass(frozen=True, repr=False)
+class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows", "labels", "pca", "explained")):
     """Vectors of N points at one or more levels, what each point is, and their places on a plane.
 
         embedding_map = EmbeddingMap.of(embed_words(model, titles, "adoption"))
         embedding_map.pca[-1], embedding_map.explained[-1]      places at the last level [N, 2]; shares of variance [2]
         embedding_map.project("tsne", perplexity=10)            places of the last level, by t-SNE [N, 2]
-        embedding_map.save("adoption/")                         files for other projectors
+        embedding_map.export("adoption/")                       files for other projectors
 
     levels: name of each level · states: vectors [levels, N, D] · rows: metadata of each point
     labels: the class of each point, where there are classes · spans: start and end of the word in its text
@@ -53,10 +54,10 @@ class EmbeddingMap:
     """
 
     levels: tuple[str, ...]
-    states: np.ndarray = field(repr=False)
-    rows: Sequence[dict[str, Any]] = field(repr=False)
-    labels: Sequence[str] | None = field(default=None, repr=False)
-    spans: Sequence[tuple[int, int]] | None = field(default=None, repr=False)
+    states: np.ndarray
+    rows: Sequence[dict[str, Any]]
+    labels: Sequence[str] | None = None
+    spans: Sequence[tuple[int, int]] | None = None
     word: str | None = None
 
     @classmethod
@@ -173,7 +174,7 @@ class EmbeddingMap:
         places = self.pca[self.level(level)]
         return pandas.DataFrame(list(self.rows)).assign(x=places[:, 0], y=places[:, 1])
 
-    def save(self, folder: str | Path, level: int = -1, *, vectors: np.ndarray | None = None) -> list[Path]:
+    def export(self, folder: str | Path, level: int = -1, *, vectors: np.ndarray | None = None) -> list[Path]:
         """Write embeddings.tsv, metadata.tsv and, where pyarrow is installed, embeddings.parquet into a folder.
 
         Args: level: whose vectors · vectors: others to write in their place, such as sums of layers [N, D]
@@ -219,17 +220,19 @@ class EmbeddingMap:
             parquet.write_table(table, stream)
         return path
 
-    def __repr__(self) -> str:
+    @property
+    def heading(self) -> str:
         what = f"occurrences of {self.word!r}" if self.word else "points"
-        return f"EmbeddingMap({len(self):,} {what}, {len(self.levels)} levels × {self.states.shape[2]})"
+        return f"map of {len(self):,} {what}, {len(self.levels)} levels × {self.states.shape[2]}"
 
-    def _repr_html_(self) -> str:
+    def tables(self) -> list[Table]:
+        """The first points, with their places at the last level, by PCA."""
         places, columns = self.pca[-1], list(self.rows[0])
         rows = [
             [str(i), *(str(row[name])[:120] for name in columns), f"{x:.3g}", f"{y:.3g}"]
             for i, (row, (x, y)) in enumerate(zip(self.rows[:10], places[:10], strict=True))
         ]
-        return html_table(["point", *columns, "x", "y"], rows, caption=repr(self))
+        return [Table(["point", *columns, "x", "y"], rows, left=1 + len(columns))]
 
 
 def _onto(points: np.ndarray, target: np.ndarray) -> np.ndarray:

@@ -53,25 +53,27 @@ class WordChange:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SemanticChange(Report):
-    """Semantic change of a word between two corpora, and of control words. names: of the corpora"""
+class SemanticChange(Report, kind="semantic-change"):
+    """Semantic change of a word between two corpora, and of control words. corpora: their names"""
 
     words: tuple[WordChange, ...]
-    names: tuple[str, str]
+    corpora: tuple[str, str]
     layers: int | str
 
     @property
     def caption(self) -> str:
-        return f"semantic change from {self.names[0]} to {self.names[1]}: cosine distances, 95% confidence intervals"
+        return (
+            f"semantic change from {self.corpora[0]} to {self.corpora[1]}: cosine distances, 95% confidence intervals"
+        )
 
     notes = (
         "PRT: distance of the mean vectors; APD: mean distance of all pairs; by chance: the same occurrences dealt at "
         "random to two corpora of these sizes",
     )
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: the word, then the control words."""
-        headings = ["word", *self.names, "PRT", "by chance", "APD", "by chance"]
+    def tables(self) -> list[Table]:
+        """The word, then the control words."""
+        headings = ["word", *self.corpora, "PRT", "by chance", "APD", "by chance"]
         rows = [
             [
                 f"{each.word} (control)" if each.control else each.word,
@@ -83,16 +85,7 @@ class SemanticChange(Report):
             ]
             for each in self.words
         ]
-        return headings, rows
-
-    def to_dict(self) -> dict[str, Any]:
-        from dataclasses import asdict
-
-        return {"corpora": list(self.names), "layers": self.layers, "words": [asdict(each) for each in self.words]}
-
-    def tables(self) -> list[Table]:
-        headings, rows = self.table()
-        return [Table(headings=headings, rows=rows, caption=self.caption)]
+        return [Table(headings, rows)]
 
 
 def semantic_change(

@@ -15,6 +15,8 @@ import numpy as np
 
 from glassformer.errors import ConfigError, DataError, import_optional
 from glassformer.files import safe_repr
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 METHODS = ("kmeans", "agglomerative")
 MAX_SENSES = 6
@@ -24,8 +26,8 @@ SILHOUETTE_SAMPLE = 5_000
 """At most this many points enter a silhouette, whose cost is quadratic."""
 
 
-@dataclass(frozen=True, slots=True)
-class Senses:
+@dataclass(frozen=True, slots=True, repr=False)
+class Senses(Report, kind="senses"):
     """Clusters of occurrences.
 
     clusters: the cluster of each, 0 the largest · silhouette: mean, -1 to 1; above 0 clusters are apart
@@ -41,9 +43,23 @@ class Senses:
     bag_of_words_purity: float | None = None
     majority: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        names = ("count", "method", "silhouette", "purity", "bag_of_words_purity", "majority")
-        return {**{name: getattr(self, name) for name in names}, "clusters": self.clusters.tolist()}
+    @property
+    def caption(self) -> str:
+        return f"{self.count} clusters ({self.method})"
+
+    def tables(self) -> list[Table]:
+        """Sizes of the clusters, and how far they are apart and follow the labels."""
+        numbers = {
+            "silhouette": self.silhouette,
+            "purity": self.purity,
+            "purity of a bag of words": self.bag_of_words_purity,
+            "purity of one cluster": self.majority,
+        }
+        sizes = Counter(self.clusters.tolist())
+        return [
+            Table(["cluster", "occurrences"], [[str(i), f"{sizes[i]:,}"] for i in sorted(sizes)]),
+            Table(["", ""], [[name, f"{x:.3f}"] for name, x in numbers.items() if x is not None]),
+        ]
 
 
 def cluster_senses(

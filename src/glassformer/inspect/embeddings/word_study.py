@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,15 +12,36 @@ from glassformer.errors import DataError
 from glassformer.files import counted
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, CosineTable, LayerCurve
 from glassformer.inspect.embeddings.senses import Senses
-from glassformer.reports.table import html_table
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 TABLE_ITEMS = 60
 """Of so many items at most, all pairs are listed."""
 NEAREST = 3
+CONTEXT = 140
+"""Characters of an occurrence in its context, in a table."""
+
+
+STUDY_KEYS = (
+    "word", "texts", "layers", "pooling", "occurrences", "sentences", "cosine", "static_cosine_min", "curve", "senses",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class WordStudy:
+class StudiedOccurrence:
+    """An occurrence in its context. nearest: its most similar others, with their cosine similarity"""
+
+    sentence: int
+    position: int
+    form: str
+    pieces: tuple[str, ...]
+    label: str | None
+    text: str
+    nearest: list[tuple[int, float]]
+
+
+@dataclass(frozen=True, repr=False)
+class WordStudy(Report, kind="word-study", keys=STUDY_KEYS):
     """The study of a word's occurrences, or of texts: similarities of all pairs, by layer, and clusters.
 
     layers: as `ContextualEmbeddings.vectors` · sense_count, method: as `ContextualEmbeddings.senses`
@@ -60,10 +81,42 @@ class WordStudy:
         return [self.embeddings.nearest(i, NEAREST, self.layers) for i in range(count)] if count <= TABLE_ITEMS else []
 
     @cached_property
-    def static(self) -> float | None:
+    def static_cosine_min(self) -> float | None:
         """Lowest cosine of two static embeddings: 1 where all occurrences have the same form."""
         count = len(self.embeddings)
         return float(self.embeddings.static_cosine().min()) if 1 < count <= TABLE_ITEMS else None
+
+    @property
+    def word(self) -> str | None:
+        """The word that is studied; None of whole texts."""
+        return self.embeddings.word
+
+    @property
+    def texts(self) -> int:
+        """How many texts were searched."""
+        return len(self.embeddings.texts)
+
+    @property
+    def pooling(self) -> str:
+        """Which tokens a vector is the mean of."""
+        return self.embeddings.pooling
+
+    @property
+    def occurrences(self) -> list[StudiedOccurrence]:
+        """All of them."""
+        each = self.embeddings
+        return [
+            StudiedOccurrence(
+                sentence=item.sentence,
+                position=item.position,
+                form=item.form,
+                pieces=item.pieces,
+                label=None if each.labels is None else each.labels[i],
+                text=each.shown(i),
+                nearest=[(j, round(cosine, 6)) for j, cosine in self.nearest[i]] if self.nearest else [],
+            )
+            for i, item in enumerate(each.items)
+        ]
 
     @property
     def caption(self) -> str:
@@ -75,7 +128,17 @@ class WordStudy:
         times = f"{counted(len(each), 'occurrence')}"
         return f"“{each.word}”: {times} in {holding:,} of {len(each.texts):,} texts · layers: {self.layers}"
 
-    def occurrences_table(self) -> tuple[list[str], list[list[str]]]:
+    def tables(self) -> list[Table]:
+        """Each occurrence in its context, the similarity of all pairs, and the curves."""
+        shown = [] if self.word is None else [self._occurrence_table()]
+        if self.cosine is not None:
+            numbers = [str(i) for i in range(len(self.embeddings))]
+            values = self.cosine.values.tolist()
+            rows = [[i, *map(_two_decimals, row)] for i, row in zip(numbers, values, strict=True)]
+            shown.append(Table(["row", *numbers], rows, "cosine similarity of all pairs of rows", shades=values))
+        return [*shown, *(replace(table, caption=self.curve.caption) for table in self.curve.tables())]
+
+    def _occurrence_table(self) -> Table:
         """Each item by its key (sentence:position), with its label, cluster, context and most similar other."""
         each, senses = self.embeddings, self.senses
         headings = [
@@ -93,16 +156,21 @@ class WordStudy:
             other = self.nearest[i][:1] if self.nearest else []
             near = f"{each.items[other[0][0]].key} ({other[0][1]:.3f})" if other else ""
             rows.append([str(i), item.key, *label, *cluster, near, each.shown(i, 40)])
-        return headings, rows
+        more = f"the first {TABLE_ITEMS} of {len(each):,} occurrences" if len(each) > TABLE_ITEMS else ""
+        return Table(headings, rows, more, left=len(headings), longest=CONTEXT)
 
+    def remarks(self) -> list[str]:
+        return self.sentences
+
+    @property
     def sentences(self) -> list[str]:
         """The results in words."""
         results: list[str] = []
         curve, senses = self.curve, self.senses
         if len(self.embeddings) == 1:
             return ["It occurs once, so there is no pair to compare; give more texts."]
-        if self.static is not None and curve.baseline is not None:
-            lowest = "1" if self.static > 0.9995 else f"{self.static:.3f} or more"
+        if self.static_cosine_min is not None and curve.baseline is not None:
+            lowest = "1" if self.static_cosine_min > 0.9995 else f"{self.static_cosine_min:.3f} or more"
             results.append(
                 f"Static embeddings: cosine {lowest} for all pairs. Contextual, last layer: "
                 f"{curve.all[-1]:.3f} on average, {curve.baseline[-1]:.3f} for any two tokens."
@@ -123,44 +191,7 @@ class WordStudy:
             results.append(f"{text}.")
         return results
 
-    def to_dict(self) -> dict[str, Any]:
-        """The whole study, for `--json` and for the page."""
-        each = self.embeddings
-        occurrences = [
-            {
-                "sentence": item.sentence,
-                "position": item.position,
-                "form": item.form,
-                "pieces": list(item.pieces),
-                **({} if each.labels is None else {"label": each.labels[i]}),
-                "text": each.shown(i),
-                **({"nearest": [[j, round(c, 6)] for j, c in self.nearest[i]]} if self.nearest else {}),
-            }
-            for i, item in enumerate(each.items)
-        ]
-        return {
-            "word": each.word,
-            "texts": len(each.texts),
-            "layers": self.layers,
-            "pooling": each.pooling,
-            "occurrences": occurrences,
-            **self.results(),
-        }
 
-    def results(self) -> dict[str, Any]:
-        """Its figures without the occurrences."""
-        return {
-            "sentences": self.sentences(),
-            "cosine": None if self.cosine is None else self.cosine.values.round(6).tolist(),
-            "static_cosine_min": self.static,
-            "curve": self.curve.to_dict(),
-            "senses": None if self.senses is None else self.senses.to_dict(),
-        }
-
-    def __repr__(self) -> str:
-        return f"WordStudy({self.caption})"
-
-    def _repr_html_(self) -> str:
-        parts = [html_table(*self.occurrences_table(), caption=self.caption)]
-        parts += [] if self.cosine is None else [self.cosine._repr_html_()]
-        return "".join([*parts, self.curve._repr_html_(), *(html_table([text], []) for text in self.sentences())])
+def _two_decimals(value: float) -> str:
+    """`.83`, `1.0`: a table of all pairs has narrow cells."""
+    return f"{value:.2f}".replace("0.", ".", 1).replace("1.00", "1.0")
