@@ -96,23 +96,23 @@ def test_standard_input(stories: str, model: Model, monkeypatch: Any, capsys: An
 
 
 def test_any_sampling_option_samples(stories: str, model: Model, capsys: Any) -> None:
-    for given in ({"top_p": 0.9}, {"min_p": 0.1}, {"typical_p": 0.9}, {"sample": True}):
+    for given in ({"top_p": 0.9}, {"min_p": 0.1}, {"typical_p": 0.9}, {"do_sample": True}):
         generate(stories, PROMPT, max_new_tokens=9, seed=5, **given)
-        options = {name: value for name, value in given.items() if name != "sample"}
+        options = {name: value for name, value in given.items() if name != "do_sample"}
         sampled = model.generate(PROMPT, max_new_tokens=9, do_sample=True, seed=5, **options)
         assert capsys.readouterr().out == sampled + "\n"
 
 
 def test_rules_and_stops(stories: str, capsys: Any) -> None:
-    generate(stories, PROMPT, max_new_tokens=40, stop=["She"], bad_word=["girl"], no_repeat_ngram_size=2)
+    generate(stories, PROMPT, max_new_tokens=40, stop_strings=["She"], bad_words=["girl"], no_repeat_ngram_size=2)
     out = capsys.readouterr().out
     assert "girl" not in out
-    generate(stories, PROMPT, max_new_tokens=40, stop=["little"])
+    generate(stories, PROMPT, max_new_tokens=40, stop_strings=["little"])
     assert capsys.readouterr().out.endswith("little\n")
 
 
 def test_several_answers(stories: str, capsys: Any) -> None:
-    generate(stories, PROMPT, max_new_tokens=6, beams=3, answers=2)
+    generate(stories, PROMPT, max_new_tokens=6, num_beams=3, num_return_sequences=2)
     out = capsys.readouterr().out
     assert "answer 1, score -" in out and "answer 2, score -" in out
 
@@ -140,7 +140,7 @@ def test_json(stories: str, model: Model, capsys: Any) -> None:
 
 
 def test_json_of_beams(stories: str, capsys: Any) -> None:
-    generate(stories, PROMPT, max_new_tokens=4, beams=2, answers=2, json=True)
+    generate(stories, PROMPT, max_new_tokens=4, num_beams=2, num_return_sequences=2, json=True)
     answers = json.loads(capsys.readouterr().out)["answers"]
     assert len(answers) == 2 and answers[0]["score"] >= answers[1]["score"]
     for answer in answers:
@@ -157,9 +157,9 @@ def test_constraints(stories: str, tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "schema.json").write_text(json.dumps(schema))
     for given in (str(tmp_path / "schema.json"), json.dumps(schema)):
         for beams in (1, 3):
-            generate(stories, PROMPT, json_schema=given, beams=beams)
+            generate(stories, PROMPT, json_schema=given, num_beams=beams)
             assert json.loads(capsys.readouterr().out)["age"] in (3, 7)
-    generate(stories, PROMPT, choice=["dog", "cat"])
+    generate(stories, PROMPT, choices=["dog", "cat"])
     assert capsys.readouterr().out in ("dog\n", "cat\n")
 
 
@@ -175,7 +175,7 @@ def test_a_schema_that_is_none(stories: str, tmp_path: Path) -> None:
 
 def test_a_prompt_that_is_too_long_is_cut(stories: str, model: Model, capsys: Any) -> None:
     long = f"{PROMPT} there was a dog. " * 60
-    generate(stories, long, max_new_tokens=9, truncate=True)
+    generate(stories, long, max_new_tokens=9, truncation=True)
     printed = capsys.readouterr()
     assert printed.err.startswith("note: 1 of 1 prompts, of up to ") and "cut on the left to 504" in printed.err
     with pytest.warns(UserWarning, match="cut on the left to 504"):
@@ -184,7 +184,7 @@ def test_a_prompt_that_is_too_long_is_cut(stories: str, model: Model, capsys: An
 
 def test_guesses_change_nothing_but_are_counted(stories: str, model: Model, capsys: Any) -> None:
     plain = model.generate(PROMPT, max_new_tokens=30)
-    for given in ({"lookup": 4}, {"draft": stories, "draft_tokens": 3}):
+    for given in ({"prompt_lookup_num_tokens": 4}, {"assistant_model": stories, "num_assistant_tokens": 3}):
         generate(stories, PROMPT, max_new_tokens=30, **given)
         assert capsys.readouterr().out == plain + "\n"
         generate(stories, PROMPT, max_new_tokens=30, json=True, **given)
@@ -204,7 +204,7 @@ def test_contrastive_search(stories: str, model: Model, capsys: Any, command: Co
 
 @pytest.mark.parametrize(("precision", "guessed"), [("fp16", False), ("fp16", True), ("int8", False)])
 def test_a_precision(stories: str, precision: str, guessed: bool, capsys: Any) -> None:
-    generate(stories, PROMPT, max_new_tokens=12, precision=precision, draft=stories if guessed else None)
+    generate(stories, PROMPT, max_new_tokens=12, precision=precision, assistant_model=stories if guessed else None)
     prepared = load(stories).prepare(precision)
     assert capsys.readouterr().out == prepared.generate(PROMPT, max_new_tokens=12) + "\n"
     with pytest.raises(ConfigError, match="precision is 'fp61'"):

@@ -211,12 +211,12 @@ def test_layers_that_are_none(option: str) -> None:
 def test_the_file_of_a_writing(tmp_path: Path, capsys: Any) -> None:
     folder = str(make_folder(tmp_path / "tiny", "llama"))
     html = tmp_path / "page.html"
-    look(folder, ["time flies"], html=html, view="generate", max_new_tokens=4, beams=2, temperature=0.9, seed=1)
+    look(folder, ["time flies"], html=html, view="generate", max_new_tokens=4, num_beams=2, temperature=0.9, seed=1)
     assert "saved in" in capsys.readouterr().out
     options = Reader(html.read_text("utf-8")).json("trace")["trace"]["options"]
     assert options["num_beams"] == 2 and options["do_sample"] and options["temperature"] == 0.9
     with pytest.raises(ConfigError, match="go with view='generate'"):
-        look(folder, ["time flies"], html=html, beams=2)
+        look(folder, ["time flies"], html=html, num_beams=2)
 
 
 def test_a_text_that_is_too_long_is_cut_on_request(folder: str, tmp_path: Path, capsys: Any) -> None:

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from glassformer.cli.options import (
+    NOT_ON_COMMAND_LINE,
+    Defaults,
     Loading,
     ModelName,
+    Only,
     Options,
-    SamplingOptions,
     Without,
     columns_of,
     command,
+    generation_keywords,
     option,
 )
 from glassformer.errors import ConfigError
+from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of
+from glassformer.generation.options import GenerationOptions
+from glassformer.speech.options import TranscriptionOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,15 +74,87 @@ def test_a_required_option_is_named() -> None:
     assert done.exit_code == 2 and "Missing option '--output'" in done.stderr
 
 
-def test_a_command_is_called_with_its_options_by_name() -> None:
-    @command
-    def draw(sampling: SamplingOptions) -> None:
-        """Draw."""
-        assert sampling.given() == {"do_sample": True, "seed": 0}
+@dataclass(frozen=True, kw_only=True)
+class DrawRequest(Schema):
+    """A class of the library."""
 
-    draw(seed=0)
-    assert "top_k" in inspect.signature(draw).parameters
-    assert SamplingOptions().given() == {}
+    num_beams: Annotated[Count, Doc("Beam width.", "Beam search")] = 1
+    top_k: Annotated[Annotated[int, at_least(0)] | None, Doc("Top-k sampling.")] = None
+    temperature: Annotated[float | Sequence[float], Doc("Temperature; repeatable.")] = (0.0, 0.5)
+    kind: Annotated[Literal["a", "b"], Doc("Kind.")] = "a"
+    voice_filter: Annotated[bool | None, Doc("Leave out what is not speech.")] = None
+    early: Annotated[bool, Doc("End early.")] = False
+    callback: Any = None
+
+
+def draw_command(*extras: Any) -> tuple[typer.Typer, list[DrawRequest]]:
+    seen: list[DrawRequest] = []
+
+    def draw(request: Any) -> None:
+        """Draw."""
+        seen[:] = [request]
+
+    draw.__annotations__["request"] = Annotated[(DrawRequest, *extras)] if extras else DrawRequest
+    app = typer.Typer()
+    app.command()(command(draw))
+    return app, seen
+
+
+def test_a_class_of_the_library_becomes_options_of_its_types() -> None:
+    app, seen = draw_command()
+    assert CliRunner().invoke(app, []).exit_code == 0 and seen == [DrawRequest()]
+    typed = ["--beams", "4", "--top-k", "0", "--temperature", "0", "--temperature", "1", "--kind", "b"]
+    assert CliRunner().invoke(app, [*typed, "--no-voice-filter", "--early"]).exit_code == 0
+    wanted = DrawRequest(num_beams=4, top_k=0, temperature=[0.0, 1.0], kind="b", voice_filter=False, early=True)
+    assert seen == [wanted] and list(given(seen[0])) == list(given(wanted))
+    text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+    assert "Beam search" in text and re.search(r"--beams .*Beam width\..*\[default: 1\]", text)
+    assert "--callback" not in text and "--no-early" not in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["--beams", "0"], "--beams is 0; it must be a whole number from 1"),
+        (["--top-k", "-1"], "--top-k is -1; it must be a whole number from 0 up"),
+        (["--kind", "c"], "--kind is 'c'; allowed: a, b"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_named_by_its_option(typed: list[str], words: str) -> None:
+    app, _ = draw_command()
+    error = CliRunner().invoke(app, typed).exception
+    assert isinstance(error, ConfigError) and words in str(error)
+
+
+def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
+    app, seen = draw_command(Only(["num_beams", "early"]), Defaults(num_beams=3))
+    assert CliRunner().invoke(app, ["--early"]).exit_code == 0 and seen == [DrawRequest(num_beams=3, early=True)]
+    assert CliRunner().invoke(app, ["--top-k", "1"]).exit_code == 2
+
+
+@pytest.mark.parametrize("group", [GenerationOptions, TranscriptionOptions])
+def test_every_field_of_a_request_has_an_option_or_is_named_as_having_none(group: type) -> None:
+    missing = NOT_ON_COMMAND_LINE[group.__name__]
+    documented = {name for name, hint in field_types(group).items() if metadata_of(hint, Doc) is not None}
+    assert documented == set(field_types(group)), "every field says what it is"
+    assert missing <= documented, "no field of this name"
+    parameters = inspect.signature(command(lambda_with(group))).parameters
+    assert set(parameters) == documented - missing
+
+
+def lambda_with(group: type) -> Any:
+    def run(options: Any) -> None:
+        """Run."""
+
+    run.__annotations__["options"] = group
+    return run
+
+
+def test_an_option_of_sampling_means_sampling() -> None:
+    assert generation_keywords(GenerationOptions(seed=0)) == {"seed": 0, "do_sample": True}
+    assert generation_keywords(GenerationOptions(num_beams=2)) == {"num_beams": 2}
+    contrastive = GenerationOptions(top_k=4, penalty_alpha=0.6)
+    assert generation_keywords(contrastive) == {"top_k": 4, "penalty_alpha": 0.6}
 
 
 def test_columns() -> None:

@@ -17,7 +17,7 @@ import soundfile
 from safetensors.torch import load_file, save_file
 
 from glassformer.audio import read_audio
-from glassformer.cli.transcribe import SpeechOptions
+from glassformer.cli.options import command as options_command
 from glassformer.cli.transcribe_screen import follow
 from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.ngram.store import save_ngram
@@ -269,8 +269,8 @@ def test_a_microphone_that_stops(
         (["a.wav", "b.wav", "--html", "page.html"], "--html is the page of one recording, and there are 2"),
         (["a.wav", "--json", "--html", "page.html"], "--html writes one page"),
         (["a.wav", "--html", "page.txt"], "page.txt"),
-        (["a.wav", "--alpha", "1"], "add --lm FILE"),
-        (["a.wav", "--rescore"], "add --lm FILE"),
+        (["a.wav", "--alpha", "1"], "add --lm"),
+        (["a.wav", "--rescore"], "add --lm"),
         (["a.wav", "--lm", "none.arpa"], "none.arpa"),
         (["nowhere.wav"], "nowhere.wav"),
         (["."], "holds no audio or video file"),
@@ -297,17 +297,18 @@ def test_the_language_is_said_where_it_was_detected(command: Command, tmp_path: 
     assert "the language is" not in command(*arguments, "--language", "uk").stderr
 
 
-def test_options_by_the_librarys_names() -> None:
-    options = SpeechOptions(voice_filter=False, no_speech_threshold=0.5, logprob_threshold=-0.8, batch_size=2).read()
-    assert options.voice_filter is False  # as said, and not the default of batches
-    assert (options.no_speech_threshold, options.logprob_threshold) == (0.5, -0.8)
-
-
 def test_a_language_model_of_a_file(command: Command, tmp_path: Path) -> None:
     words = tmp_path / "words.arpa"
     save_ngram(train_ngram([["my", "fellow"], ["my", "country"]], 2), words)
-    options = SpeechOptions(lm=words, rescore=True, alpha=0.3).read()
-    assert options.rescore and options.alpha == 0.3 and "fellow" in (options.language_model or ())
+    seen: list[TranscriptionOptions] = []
+
+    @options_command
+    def transcribe(options: TranscriptionOptions) -> None:
+        seen.append(options)
+
+    transcribe(language_model=str(words), rescore=True, alpha=0.3, voice_filter=False)
+    assert seen[0].rescore and seen[0].alpha == 0.3 and "fellow" in (seen[0].language_model or ())
+    assert seen[0].voice_filter is False  # as typed, and not the default of batches
     words.write_bytes(words.read_bytes()[:-20])
     done = command("transcribe", "no-model", "a.wav", "--lm", words)
     assert done.returncode == 2 and "words.arpa" in done.stderr and "no-model" not in done.stderr

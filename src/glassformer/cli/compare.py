@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli.options import (
-    BEAM_SEARCH,
-    GENERATION,
+    Defaults,
     Html,
     Json,
     Loading,
+    Only,
     Options,
     Without,
     columns_of,
@@ -24,14 +24,12 @@ from glassformer.cli.options import (
 from glassformer.cli.screen import notes, say, show
 from glassformer.errors import ConfigError
 from glassformer.files.atomic import check_output
+from glassformer.files.schema import given
+from glassformer.generation.options import GenerationOptions
 from glassformer.progress import progress_bar, spinner
 
 if TYPE_CHECKING:
     from glassformer.evaluation.compare.comparison import Comparison
-
-# Width in characters of the column in which intervals are drawn.
-MIN_WIDTH, MAX_WIDTH = 9, 41
-EXAMPLE_LENGTH = 600
 
 Systems = Annotated[
     list[str],
@@ -77,14 +75,15 @@ class Scoring(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generation(Options):
-    """How models generate."""
+class Prompt(Options):
+    """What is put before a text."""
 
-    max_new_tokens: int = option(60, "Maximum number of new tokens.", "--max-new-tokens", "-n", min=1, panel=GENERATION)
-    beams: int = option(1, "Beam width: number of beams of a beam search.", key="num_beams", min=1, panel=BEAM_SEARCH)
     prefix: str | None = option(
         None, "Prefix (prompt) put before each text. Default: that of the model's config.", show_default=False
     )
+
+
+Generation = Annotated[GenerationOptions, Only(["max_new_tokens", "num_beams"]), Defaults(max_new_tokens=60)]
 
 
 @command
@@ -95,6 +94,7 @@ def compare(
     source: Source,
     scoring: Scoring,
     generation: Generation,
+    prompt: Prompt,
     loading: Annotated[Loading, Without(["revision"])],
     html: Html = None,
     json: Json = False,
@@ -121,7 +121,7 @@ def compare(
     if data is None:
         _report(_compare_runs(systems, latency), html, json)
         return
-    result, rows = _compare_texts(systems, data, source, scoring, generation, loading)
+    result, rows = _compare_texts(systems, data, source, scoring, {**given(generation), **prompt.given()}, loading)
     _report(result, html, json)
     if result.interrupted:
         say(f"interrupted: {result.rows:,} of {rows:,} rows were evaluated", err=True)
@@ -145,7 +145,7 @@ def _compare_runs(folders: Sequence[str], latency: bool) -> Comparison:
 
 
 def _compare_texts(
-    names: list[str], data: Path, source: Source, scoring: Scoring, generation: Generation, loading: Loading
+    names: list[str], data: Path, source: Source, scoring: Scoring, generation: dict[str, Any], loading: Loading
 ) -> tuple[Comparison, int]:
     """Generate with each system for the rows of a file, and score the outputs; with the number of rows."""
     from glassformer.evaluation.compare.texts import compare, metrics_of, named_systems, read_rows
@@ -156,8 +156,7 @@ def _compare_texts(
     count = sum(1 for _ in read_rows(*read))
     metrics_of(task, stemming=scoring.stemming, language=language)
     with notes(repeats=False):
-        options = generation.given()
-        systems = named_systems(names, task, language=language, loading=loading.given(), **options)
+        systems = named_systems(names, task, language=language, loading=loading.given(), **generation)
         with progress_bar("evaluating", count) as advance:
             return compare(read_rows(*read), systems, progress=advance, **asdict(scoring)), count
 

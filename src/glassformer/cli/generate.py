@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,34 +13,25 @@ from rich.text import Text
 
 from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.options import (
-    BEAM_SEARCH,
-    GENERATION,
-    SAMPLING,
+    Defaults,
     Json,
-    LengthOptions,
     Loading,
     ModelName,
     Options,
     Precision,
-    SamplingOptions,
-    beam_width,
     command,
-    new_token_limit,
+    generation_keywords,
     option,
 )
 from glassformer.cli.screen import notes, plain_table, print_json, terminal, visible, visible_lines
 from glassformer.errors import ConfigError
+from glassformer.generation.options import GenerationOptions
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.generation.decoding import Generated
     from glassformer.model import Model
     from glassformer.text import Tokenizer
-
-CONTRASTIVE = "Contrastive search"
-SPECULATIVE = "Speculative decoding: the same text, faster"
-RULES = "Logits processors"
-CONSTRAINTS = "Constrained decoding"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,93 +42,12 @@ class ViewOptions(Options):
     watch: bool = option(False, "Show each step live: the token distribution and the chosen token.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class GenerateOptions(SamplingOptions, LengthOptions):
-    """Options of `Model.generate`."""
-
-    max_new_tokens: int = new_token_limit(40)
-    beams: int = beam_width(1)
-    stop: list[str] | None = option(
-        None, "Stop string: end when the text holds it; repeatable.", key="stop_strings", panel=GENERATION
-    )
-    min_p: float | None = option(
-        None,
-        "Min-p sampling: from tokens at least this fraction as likely as the most likely one.",
-        panel=SAMPLING,
-    )
-    typical_p: float | None = option(
-        None,
-        "Locally typical sampling: from tokens whose surprisal is closest to the entropy, up to mass p.",
-        panel=SAMPLING,
-    )
-    length_penalty: float | None = option(None, "Length penalty: above 0 favours long answers.", panel=BEAM_SEARCH)
-    early_stopping: bool = option(
-        False,
-        "Early stopping: end once there are as many finished beams as the beam width.",
-        panel=BEAM_SEARCH,
-    )
-    penalty_alpha: float | None = option(
-        None,
-        "Degeneration penalty, 0 to 1: how much to avoid similarity with the text so far; needs --top-k.",
-        panel=CONTRASTIVE,
-    )
-    lookup: int | None = option(
-        None,
-        "Prompt lookup decoding: propose this many tokens at a time, copied from the text so far.",
-        key="prompt_lookup_num_tokens",
-        panel=SPECULATIVE,
-    )
-    draft: str | None = option(
-        None, "Draft model: a smaller model that proposes tokens.", key="assistant_model", panel=SPECULATIVE
-    )
-    draft_tokens: int | None = option(
-        None, "Number of tokens the draft model proposes.", key="num_assistant_tokens", panel=SPECULATIVE
-    )
-    answers: int = option(
-        1,
-        "Number of returned sequences, of several beams or samples.",
-        key="num_return_sequences",
-        panel=GENERATION,
-    )
-    repetition_penalty: float | None = option(
-        None, "Repetition penalty: above 1 makes tokens of the text so far less likely.", panel=RULES
-    )
-    no_repeat_ngram_size: int | None = option(None, "N-gram blocking: never repeat n tokens in a row.", panel=RULES)
-    bad_word: list[str] | None = option(
-        None, "Bad word: a text never to generate; repeatable.", key="bad_words", panel=RULES
-    )
-    min_new_tokens: int | None = option(None, "Minimum number of new tokens: no end of text before.", panel=RULES)
-    regex: str | None = option(None, "Regular expression that the whole answer matches.", panel=CONSTRAINTS)
-    json_schema: str | None = option(
-        None, "JSON schema that the answer conforms to: a file, or {…}.", panel=CONSTRAINTS
-    )
-    choice: list[str] | None = option(
-        None, "One of the allowed answers; give it several times.", key="choices", panel=CONSTRAINTS
-    )
-    truncate: bool = option(
-        False, "Truncate a prompt that is too long, instead of an error.", key="truncation", panel=GENERATION
-    )
-
-    def given(self) -> dict[str, Any]:
-        """The options that were given, the schema read from its file."""
-        options = Options.given(self)
-        # Contrastive search takes top_k too, so there it is no sign that sampling is meant.
-        signs = {"temperature", "top_k", "top_p", "min_p", "typical_p", "seed"}
-        if self.penalty_alpha is None and signs & options.keys():
-            options["do_sample"] = True
-        if self.json_schema is not None and not self.json_schema.lstrip().startswith("{"):
-            from glassformer.files import read_json_object
-
-            options["json_schema"] = read_json_object(Path(self.json_schema), ConfigError)
-        return options
-
-
 @command
 def generate(
     model: ModelName,
     prompt: Annotated[str, typer.Argument(help="Prompt, in quotes, or a text file; - reads standard input.")],
     view: ViewOptions,
-    generation: GenerateOptions,
+    generation: Annotated[GenerationOptions, Defaults(max_new_tokens=40)],
     loading: Loading,
     precision: Precision,
     json: Json = False,
@@ -167,7 +76,7 @@ def generate(
 
     [cyan]glassformer generate MODEL 'Once upon a time' --draft SMALLER[/]  speculative decoding
     """
-    options = generation.given()
+    options = generation_keywords(generation)
     if view.watch and (json or view.top):
         raise ConfigError("--watch shows the most likely tokens itself; leave --top and --json out")
     check_texts([prompt], most=1)
@@ -179,7 +88,7 @@ def generate(
             from glassformer.cli.watch import watch as show_choices
 
             show_choices(loaded, text, options)
-        elif json or view.top or generation.beams > 1 or generation.answers > 1:
+        elif json or view.top or generation.num_beams > 1 or generation.num_return_sequences > 1:
             _print_all(loaded, text, options, top=view.top, json=json)
         else:
             _print_stream(loaded, text, options)

@@ -15,18 +15,19 @@ import typer
 from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.options import (
     Json,
-    LengthOptions,
     Loading,
     ModelName,
+    Only,
     RunRows,
-    SamplingOptions,
     Serving,
     Truncate,
     command,
+    generation_keywords,
     option,
 )
 from glassformer.cli.screen import notes, print_json, progress_of, say
 from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.generation.options import GenerationOptions
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path
@@ -86,6 +87,10 @@ class PageOptions(Serving):
         return layers
 
 
+VIEW_OPTIONS = ("max_new_tokens", "num_beams", "do_sample", "temperature", "top_k", "top_p", "seed")
+"""Options of the generation view."""
+
+
 @command
 def look(
     model: ModelName,
@@ -97,8 +102,7 @@ def look(
     ] = None,
     *,
     page: PageOptions,
-    decoding: LengthOptions,
-    sampling: SamplingOptions,
+    generation: Annotated[GenerationOptions, Only(VIEW_OPTIONS)],
     loading: Loading,
     truncate: Truncate = False,
     json: Json = False,
@@ -128,7 +132,7 @@ def look(
     exact_layers = page.exact_layers()
     from glassformer.explorer.look import InitialView
 
-    options = {**decoding.given(), **sampling.given()}
+    options = generation_keywords(generation)
     start = InitialView(view=page.view, layer=page.layer, heads=page.head, theme=page.theme, options=options or None)
     with spinner("loading the model"):
         from glassformer.cli.look_codes import look_at_codes, shows_sound

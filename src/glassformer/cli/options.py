@@ -1,31 +1,34 @@
-"""Command-line options: dataclasses whose fields become options, declared once for every command that has them.
+"""Command-line options, from dataclasses: those of the library whose fields have a `Doc`, and `Options` of commands.
 
-@dataclass(frozen=True, kw_only=True)
-class SamplingOptions(Options):
-    top_k: int | None = option(None, "Top-k sampling: sample from the k most likely tokens.", panel=SAMPLING)
+class GenerationOptions:                                                                    the library's
+    top_k: Annotated[int | None, Doc("Top-k sampling: …", "Sampling")] = None
 
 @command
-def generate(model: ModelName, sampling: SamplingOptions) -> None: ...        has the option --top-k
+def generate(model: ModelName, generation: GenerationOptions) -> None: ...                  has the option --top-k
+
+A field has the option of its name, or of `SPELLINGS`; its type, its help and its checks are the library's own.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
+import types
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 
 from glassformer.errors import ConfigError
+from glassformer.files import read_json_object
+from glassformer.files.schema import Doc, convert, field_types, given, metadata_of
 
 LOADING = "Loading"
 DATA = "Data"
-GENERATION = "Text generation"
-SAMPLING = "Sampling"
-BEAM_SEARCH = "Beam search"
 
 # ── options from dataclasses ─────────────────────────────────────────────────────────────────────────────
 
@@ -79,24 +82,33 @@ class Without(tuple[str, ...]):
     """Fields of a group that a command does not have: `Annotated[Loading, Without(["dtype"])]`."""
 
 
+class Only(tuple[str, ...]):
+    """The fields of a group that a command has: `Annotated[GenerationOptions, Only(["max_new_tokens"])]`."""
+
+
+class Defaults(dict[str, Any]):
+    """Defaults of a command in place of the library's: `Annotated[GenerationOptions, Defaults(max_new_tokens=40)]`."""
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters of type `Options` are replaced by one parameter for each of their fields."""
+    """A command whose parameters that are groups of options are replaced by one parameter for each of their fields."""
     hints = get_type_hints(function, include_extras=True)
-    groups: dict[str, tuple[type[Options], list[str]]] = {}
+    groups: dict[str, tuple[type, list[str]]] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(function).parameters.values():
         hint = hints[parameter.name]
         group, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        if not (isinstance(group, type) and issubclass(group, Options)):
+        if not (isinstance(group, type) and is_dataclass(group)):
             kind = inspect.Parameter.KEYWORD_ONLY if groups else parameter.kind
             parameters.append(parameter.replace(annotation=hint, kind=kind))
             continue
+        own = _parameters(group) if issubclass(group, Options) else _library_parameters(group)
         left_out = {name for extra in extras if isinstance(extra, Without) for name in extra}
-        chosen = [x for x in fields(group) if x.name not in left_out]
-        groups[parameter.name] = group, [x.name for x in chosen]
-        types = get_type_hints(group)
-        for x in chosen:
-            parameters.append(_parameter(group, x, types[x.name]))
+        chosen = next((extra for extra in extras if isinstance(extra, Only)), [x.name for x in own])
+        defaults = {name: value for extra in extras if isinstance(extra, Defaults) for name, value in extra.items()}
+        own = [x for x in own if x.name in chosen and x.name not in left_out]
+        groups[parameter.name] = group, [x.name for x in own]
+        parameters += [x.replace(default=defaults.get(x.name, x.default)) for x in own]
     signature = inspect.Signature(parameters)
 
     @functools.wraps(function)
@@ -105,7 +117,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         bound.apply_defaults()
         values = bound.arguments
         for name, (group, names) in groups.items():
-            values[name] = group(**{name: values.pop(name) for name in names})
+            values[name] = _group_of(group, {name: values.pop(name) for name in names})
         function(**values)
 
     run.__signature__ = signature  # type: ignore[attr-defined]
@@ -113,11 +125,142 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parameter(group: type[Options], x: Field[Any], hint: Any) -> inspect.Parameter:
-    """The parameter of a field."""
-    default = inspect.Parameter.empty if x.default is MISSING else x.default
-    annotation = Annotated[hint, group.typer_option(x.name)]
-    return inspect.Parameter(x.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def _parameters(group: type[Options]) -> list[inspect.Parameter]:
+    """The parameters of a command's own group."""
+    types = get_type_hints(group)
+    return [_keyword(x.name, Annotated[types[x.name], group.typer_option(x.name)], x.default) for x in fields(group)]
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+# ── options of the library's own classes ─────────────────────────────────────────────────────────────────
+
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "max_new_tokens": ("--max-new-tokens", "-n"),
+    "num_beams": ("--beams",),
+    "num_return_sequences": ("--answers",),
+    "do_sample": ("--sample",),
+    "stop_strings": ("--stop",),
+    "bad_words": ("--bad-word",),
+    "choices": ("--choice",),
+    "truncation": ("--truncate",),
+    "prompt_lookup_num_tokens": ("--lookup",),
+    "assistant_model": ("--draft",),
+    "num_assistant_tokens": ("--draft-tokens",),
+    "word_timestamps": ("--words",),
+    "condition_on_previous_text": ("--previous-text/--no-previous-text",),
+    "voice_filter": ("--voice-filter/--no-voice-filter",),
+    "language_model": ("--lm",),
+}
+"""Fields of library classes whose option is not called as they are."""
+
+NOT_ON_COMMAND_LINE: dict[str, frozenset[str]] = {
+    "GenerationOptions": frozenset(
+        # functions, token ids, and what the result holds; `language` and `task` are those of `transcribe`
+        """stopping_criteria logits_processor prefix_allowed_tokens_fn scorers eos_token_id pad_token_id bos_token_id
+        decoder_start_token_id forced_bos_token_id forced_eos_token_id bad_words_ids sequence_bias suppress_tokens
+        begin_suppress_tokens exponential_decay_length_penalty language task return_scores top use_cache
+        renormalize_logits max_length min_length max_matching_ngram_size""".split()
+    ),
+    "TranscriptionOptions": frozenset(["timestamps", "seed", "patience", "best_of", "compression_ratio_threshold"]),
+}
+"""Fields of library classes that have no option."""
+
+READERS: dict[str, str] = {
+    "language_model": "glassformer.ngram.store:load_ngram",
+    "json_schema": "glassformer.cli.options:read_schema",
+}
+"""Fields that a command line gives as text, and what reads it: they are files."""
+
+TEXTS = ("assistant_model",)
+"""Fields that a command line gives as text, and that the command loads."""
+
+
+def _library_parameters(group: type) -> list[inspect.Parameter]:
+    """The parameters of a class of the library: of each field that is documented."""
+    defaults = {x.name: x.default if x.default_factory is MISSING else x.default_factory() for x in fields(group)}
+    parameters = []
+    for name, hint in field_types(group).items():
+        if name in NOT_ON_COMMAND_LINE.get(group.__name__, ()) or (doc := metadata_of(hint, Doc)) is None:
+            continue
+        kind = str if name in (*READERS, *TEXTS) else option_type(hint)
+        default = defaults[name]
+        flag = (f"--{name.replace('_', '-')}",) if kind is bool else ()  # without --no-…
+        info = typer.Option(*SPELLINGS.get(name, flag), help=doc.text, rich_help_panel=doc.group)
+        if kind is bool and default is None:
+            default = None if "/" in "".join(SPELLINGS.get(name, ())) else False
+        several = get_origin(kind) is list
+        default = None if several else default  # its help names the defaults
+        annotation = kind if default is not None and default is not MISSING else kind | None
+        parameters.append(_keyword(name, Annotated[annotation, info], default))
+    return parameters
+
+
+def option_type(hint: Any) -> Any:
+    """The type of a field as a command line has it: a text, a number, a flag, a path, or a list of these."""
+    if get_origin(hint) is Annotated:
+        return option_type(get_args(hint)[0])
+    origin, inner = get_origin(hint), [each for each in get_args(hint) if each is not type(None)]
+    if origin in (Union, types.UnionType):
+        kinds = [option_type(each) for each in inner]
+        return next((x for x in kinds if get_origin(x) is list), bool if bool in kinds else kinds[0])
+    if origin in (list, tuple, Sequence):
+        return list[option_type(inner[0])]  # type: ignore[misc] # made at run time
+    if origin is Literal:
+        return type(inner[0])
+    return hint if hint in (int, float, bool, Path) else str
+
+
+def _group_of(group: Any, values: dict[str, Any]) -> Any:
+    """A group of options of what was typed. Raises: ConfigError: a value is not allowed, by the name of its option."""
+    if issubclass(group, Options):
+        return group(**values)
+    hints = field_types(group)
+    defaults = {x.name: x.default for x in fields(group)}
+    typed: dict[str, Any] = {}
+    for name, value in values.items():
+        if value is None or value == [] or (value is False and defaults[name] is None and name not in SIGNED):
+            continue
+        if name in READERS:
+            module, _, reader = READERS[name].partition(":")
+            value = getattr(import_module(module), reader)(value)
+        if name not in TEXTS:
+            value = convert(hints[name], value, spelling(name))
+        typed[name] = value
+    try:
+        return group(**typed)
+    except ConfigError as error:  # of fields that do not go together
+        names = "|".join(name for name in hints if name not in NOT_ON_COMMAND_LINE.get(group.__name__, ()))
+        raise type(error)(re.sub(rf"\b({names})\b", lambda name: spelling(name[0]), str(error))) from error
+
+
+SIGNED = frozenset(name for name, names in SPELLINGS.items() if any("/" in each for each in names))
+"""Flags that may be typed as no, which says more than nothing."""
+
+
+def spelling(name: str) -> str:
+    """The option of a field, as messages name it: `--beams` of num_beams."""
+    return next(iter(SPELLINGS.get(name, (f"--{name.replace('_', '-')}",)))).partition("/")[0]
+
+
+def read_schema(text: str) -> Any:
+    """A JSON schema: itself, or the file that holds it. Raises: ConfigError: a file that is no JSON object."""
+    return text if text.lstrip().startswith("{") else read_json_object(Path(text), ConfigError)
+
+
+SAMPLING_FIELDS = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff", "seed")
+
+
+def generation_keywords(options: Any) -> dict[str, Any]:
+    """The keywords of `generate` that were typed; an option of sampling means sampling."""
+    keywords = given(options)
+    # Contrastive search takes top_k too, so there it is no sign that sampling is meant.
+    if "penalty_alpha" not in keywords and keywords.keys() & set(SAMPLING_FIELDS):
+        keywords["do_sample"] = True
+    return keywords
 
 
 # ── output ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,55 +327,6 @@ class Precision(Options):
 
 
 Offline = Annotated[bool, Loading.typer_option("offline")]
-
-# ── generating text ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def new_token_limit(default: int | None) -> Any:
-    """The option --max-new-tokens."""
-    return option(default, "Maximum number of new tokens.", "--max-new-tokens", "-n", min=1, panel=GENERATION)
-
-
-def beam_width(default: int | None) -> Any:
-    """The option --beams."""
-    words = "Beam width: number of beams of a beam search."
-    return option(default, words, key="num_beams", min=1, panel=BEAM_SEARCH)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LengthOptions(Options):
-    """Length and beam width of generated text."""
-
-    max_new_tokens: int | None = new_token_limit(None)
-    beams: int | None = beam_width(None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SamplingOptions(Options):
-    """Sampling of tokens."""
-
-    sample: bool = option(
-        False,
-        "Sample tokens instead of greedy decoding; any sampling option implies it.",
-        key="do_sample",
-        panel=SAMPLING,
-    )
-    temperature: float | None = option(
-        None, "Sampling temperature: below 1 sharpens the distribution, above 1 flattens it.", panel=SAMPLING
-    )
-    top_k: int | None = option(None, "Top-k sampling: sample from the k most likely tokens.", panel=SAMPLING)
-    top_p: float | None = option(
-        None,
-        "Top-p (nucleus) sampling: from the most likely tokens whose probabilities sum to p.",
-        panel=SAMPLING,
-    )
-    seed: int | None = option(None, "Random seed: the same seed draws the same text.", panel=SAMPLING)
-
-    def given(self) -> dict[str, Any]:
-        """The options that were given; any of them means sampling."""
-        options = super().given()
-        return {**options, "do_sample": True} if options else {}
-
 
 # ── runs and their data ──────────────────────────────────────────────────────────────────────────────────
 

@@ -14,10 +14,9 @@ import typer
 
 from glassformer.cli.inputs import check_files, inputs, role_inputs
 from glassformer.cli.options import (
-    GENERATION,
-    LengthOptions,
     Loading,
     ModelName,
+    Only,
     Options,
     Precision,
     columns_of,
@@ -28,6 +27,8 @@ from glassformer.cli.options import (
 from glassformer.cli.screen import notes, say, visible, visible_lines
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import error_reason
+from glassformer.files.schema import given as given_options
+from glassformer.generation.options import LENGTH, GenerationOptions
 from glassformer.progress import spinner
 from glassformer.reports.table import bar
 
@@ -82,13 +83,13 @@ class FileOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions(LengthOptions):
+class PredictOptions(Options):
     """Options of the task."""
 
     batch_size: int | None = option(None, "Batch size, in texts.", min=1, panel=BATCH)
-    prefix: str | None = option(None, "Prefix (prompt) put before each text, such as 'summarize: '.", panel=GENERATION)
-    src_lang: str | None = option(None, "Source language code, such as de_DE.", panel=GENERATION)
-    tgt_lang: str | None = option(None, "Target language code.", panel=GENERATION)
+    prefix: str | None = option(None, "Prefix (prompt) put before each text, such as 'summarize: '.", panel=LENGTH)
+    src_lang: str | None = option(None, "Source language code, such as de_DE.", panel=LENGTH)
+    tgt_lang: str | None = option(None, "Target language code.", panel=LENGTH)
     set: list[str] | None = option(None, "Any other option of the task or of generation, as name=value; repeatable.")
     top_k: int | None = option(
         None, "Number of predictions per text or mask: the k most probable.", min=1, panel=CLASSIFICATION
@@ -134,6 +135,7 @@ def predict(
     input: Input,
     batch: FileOptions,
     prediction: PredictOptions,
+    generation: Annotated[GenerationOptions, Only(["max_new_tokens", "num_beams"])],
     loading: Loading,
     precision: Precision,
 ) -> None:
@@ -166,7 +168,7 @@ def predict(
         from glassformer.tasks import pipeline
 
     texts = _read(task, input, batch)
-    options = prediction.given()
+    options = {**prediction.given(), **given_options(generation)}
     if prediction.plot and (batch.json or batch.output is not None):
         raise ConfigError("--plot draws on the screen; leave it out beside --json and --output")
     done = 0 if batch.output is None else _count_done(batch.output, texts, batch)

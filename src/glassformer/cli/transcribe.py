@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.inputs import check_files
-from glassformer.cli.options import BEAM_SEARCH, Loading, ModelName, Options, Precision, beam_width, command, option
+from glassformer.cli.options import Loading, ModelName, Options, Precision, command, option
 from glassformer.cli.screen import note, notes, say, visible
 from glassformer.cli.transcribe_screen import follow, print_transcript, tell_language, write_page
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files.atomic import disk_errors
 from glassformer.progress import progress_bar, spinner
 from glassformer.reports.page import check_html_path
+from glassformer.speech.options import TranscriptionOptions
 
 if TYPE_CHECKING:
     from glassformer.model import Model
-    from glassformer.speech.options import TranscriptionOptions
     from glassformer.speech.subtitles import LineLimits
 
 SOUNDS = frozenset(
@@ -31,7 +31,6 @@ SOUNDS = frozenset(
 """What is transcribed of a folder."""
 FORMATS = ("txt", "srt", "vtt", "tsv", "json")
 OUT = "Output"
-SEARCH = "Decoding"
 
 Sounds = Annotated[
     list[str],
@@ -73,78 +72,12 @@ class OutputOptions(Options):
         return LineLimits(self.line_width, self.line_count or 2)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpeechOptions(Options):
-    """How recordings are transcribed; the names are those of `TranscriptionOptions`."""
-
-    language: str | None = option(None, "Language of the speech: a code or an English name. Default: detected.")
-    task: str | None = option(None, "Task: transcribe, or translate to English.")
-    words: bool = option(False, "Word timestamps.", key="word_timestamps")
-    batch_size: int | None = option(
-        None, "Batch size: decode this many windows at once, cut at silences; faster.", min=1, panel=SEARCH
-    )
-    voice_filter: bool | None = option(
-        None,
-        "Leave out what is not speech; music too, if silero-vad is installed. Default: with --batch-size.",
-        "--voice-filter/--no-voice-filter",
-        panel=SEARCH,
-    )
-    audio_context: str | None = option(
-        None, "Encoder context: window, or as long as the sound, for models that were fine-tuned so.", panel=SEARCH
-    )
-    like_openai: bool = option(
-        False, "Cut windows as openai-whisper does, also where a pause is digital silence.", panel=SEARCH
-    )
-    beams: int | None = beam_width(None)
-    temperature: list[float] | None = option(
-        None, "Temperature of sampling; repeatable: the next is tried where a text is poor.", panel=SEARCH
-    )
-    logprob_threshold: float | None = option(
-        None, "Log-probability threshold: a text below is tried again, or skipped. Default: -1.", panel=SEARCH
-    )
-    no_speech_threshold: float | None = option(
-        None, "No-speech threshold: from this probability on, an unlikely text is skipped. Default: 0.6.", panel=SEARCH
-    )
-    initial_prompt: str | None = option(None, "Text before the first window: names, style.", panel=SEARCH)
-    condition: bool = option(
-        True,
-        "Condition each window on the text before it, or not.",
-        "--previous-text/--no-previous-text",
-        panel=SEARCH,
-    )
-    lm: Path | None = option(
-        None, "N-gram language model (.arpa, .ngram) for shallow fusion, or --rescore.", panel=BEAM_SEARCH
-    )
-    alpha: float | None = option(None, "Weight of the language model. Default: 0.5.", min=0, panel=BEAM_SEARCH)
-    beta: float | None = option(None, "Bonus for each word, with a model of words.", panel=BEAM_SEARCH)
-    rescore: bool = option(
-        False, "Let the language model order the texts of the beam search, in the place of fusion.", panel=BEAM_SEARCH
-    )
-
-    def read(self) -> TranscriptionOptions:
-        """As the library has them. Raises: ConfigError: out of range, or --alpha or --rescore without --lm."""
-        from glassformer.speech.options import TranscriptionOptions
-
-        given = self.given()
-        given.pop("condition", None)
-        given["condition_on_previous_text"] = self.condition
-        if self.voice_filter is not None:  # False, too, is an answer
-            given["voice_filter"] = self.voice_filter
-        if (path := given.pop("lm", None)) is not None:
-            from glassformer.ngram.store import load_ngram
-
-            given["language_model"] = load_ngram(path)
-        elif {"alpha", "beta", "rescore"} & given.keys():
-            raise ConfigError("--alpha, --beta and --rescore are of a language model; add --lm FILE")
-        return TranscriptionOptions.read(given)
-
-
 @command
 def transcribe(
     model: ModelName,
     files: Sounds,
     *,
-    speech: SpeechOptions,
+    options: TranscriptionOptions,
     output: OutputOptions,
     loading: Loading,
     precision: Precision,
@@ -166,7 +99,6 @@ def transcribe(
     """
     formats = _formats(output)
     output.limits()  # an early error
-    options = speech.read()
     if output.follow != (list(files) == ["-"]):
         raise ConfigError("--follow transcribes standard input: glassformer transcribe MODEL - --follow")
     sounds = [] if output.follow else list(_sounds(files))

@@ -63,9 +63,14 @@ class Allowed:
 
 @dataclasses.dataclass(frozen=True)
 class Doc:
-    """The documentation of a field: the help of its option, and its description in the JSON schema."""
+    """The documentation of a field: the help of its option, and its description in the JSON schema.
+
+    text: a sentence that begins with the term that a search engine knows
+    group: heading of the option in `--help`
+    """
 
     text: str
+    group: str | None = None
 
 
 def at_least(low: float, high: float = math.inf, words: str | None = None) -> Allowed:
@@ -131,6 +136,16 @@ def field_types(cls: type) -> dict[str, Any]:
 def _field_types(cls: Any) -> dict[str, Any]:
     hints = get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def given(options: Any) -> dict[str, Any]:
+    """The fields of a dataclass that differ from their defaults, by name."""
+    defaults = {
+        field.name: field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        for field in dataclasses.fields(options)
+    }
+    values = {name: getattr(options, name) for name in defaults}
+    return {name: x for name, x in values.items() if type(x) is not type(defaults[name]) or x != defaults[name]}
 
 
 def metadata_of(hint: Any, kind: type[T]) -> T | None:

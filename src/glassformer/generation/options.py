@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from glassformer.errors import ConfigError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import safe_repr
-from glassformer.files.schema import Allowed, above, at_least, check, field_types
-from glassformer.models import Network
+from glassformer.files.schema import Allowed, Doc, above, at_least, check, field_types
 
 if TYPE_CHECKING:
     from glassformer.generation.defaults import GenerationDefaults
@@ -64,9 +63,15 @@ DraftModel = Annotated[
     Any,
     Allowed(
         "a smaller Model of the same vocabulary: glassformer.load(…)",
-        lambda x: isinstance(getattr(x, "network", None), Network),
+        lambda x: _is_network(getattr(x, "network", None)),
     ),
 ]
+
+
+def _is_network(value: Any) -> bool:
+    from glassformer.models import Network  # imported late: a command line reads these options without torch
+
+    return isinstance(value, Network)
 
 
 def tokens_in(name: str, value: Any) -> list[int]:
@@ -117,6 +122,16 @@ Scorers = Annotated[Sequence[Any], Allowed("a list of pairs (a scorer, its weigh
 
 # ── the options ───
 
+LENGTH = "Text generation"
+TOKENS = "Special tokens"
+PROCESSORS = "Logits processors"
+CONSTRAINED = "Constrained decoding"
+SAMPLED = "Sampling"
+BEAM_SEARCH = "Beam search"
+CONTRASTIVE = "Contrastive search"
+SPECULATIVE = "Speculative decoding: the same text, faster"
+RESULT = "Result"
+
 RULES = (
     *("repetition_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids"),
     "exponential_decay_length_penalty",
@@ -133,119 +148,219 @@ class GenerationOptions:
     The method is the caller's alone: greedy search unless options say otherwise, whatever generation_config.json
     recommends. Other values of that file (or config.json) hold where the caller gives none: lengths and rules always,
     sampling and beam options when sampling or beam search is on.
-
-    Length
-        max_new_tokens: maximum number of new tokens · max_length: the same, prompt or start token counted; default:
-            what generation_config.json says, else 20 new tokens
-        min_new_tokens, min_length: no end token before · max_time: time limit in seconds, after which all rows end
-        stop_strings: texts that end a row; they stay in it, and may be or hold special tokens
-        stopping_criteria: functions (ids [R, T], None) → ended: a bool, or one of each row [R]
-        truncation: truncate a prompt that is longer than the context, with a warning, on the "left" or the "right";
-            True: on the left where it is continued, on the right where it is an encoder input
-    Tokens, instead of the model's
-        eos_token_id: stop tokens · pad_token_id: fills a row after its end · bos_token_id: the prompt if there is none
-        decoder_start_token_id: start token of an answer · forced_bos_token_id: its first token, such as a language code
-        forced_eos_token_id: the last token of a row that max_new_tokens ends
-        language, task: what a speech model hears ("en" or "English"), and does: "transcribe" or "translate"
-    Rules
-        repetition_penalty: above 1, tokens in the row become less likely · no_repeat_ngram_size: no n-gram twice
-        encoder_no_repeat_ngram_size: no n-gram of the encoder input · bad_words_ids: banned words, as rows of token ids
-        encoder_repetition_penalty: above 1, tokens of the input become likelier · sequence_bias: biases of words' ids
-        renormalize_logits: log-probabilities are what is left at the end
-        bad_words: the same as texts, each encoded alone and after a space
-        suppress_tokens, begin_suppress_tokens: tokens that are banned always, or as the first of an answer
-        exponential_decay_length_penalty: (start, factor): after so many new tokens, the end gets likelier at each step
-        prefix_allowed_tokens_fn: a function (number of the prompt, ids [T]) → token ids that are allowed next
-        logits_processor: custom filters: functions (ids [R, T], logits [R, V]) → logits (`generation.filters`)
-        regex, json_schema, choices: constrained decoding: the text matches an expression, or a schema (a dict, or
-            JSON), or is one of these; it needs the package llguidance (`generation.constrain`)
-        scorers: shallow fusion: pairs (scorer, weight) (`generation.scorer`)
-    Sampling
-        do_sample: sample · temperature, top_k, top_p, min_p, typical_p, epsilon_cutoff, eta_cutoff: filters of the
-            distribution, in this order
-        seed: random seed; None = from torch's own generator
-    Beam search
-        num_beams: number of beams · length_penalty: above 0 favours long texts · early_stopping: True, False, "never"
-        num_beam_groups, diversity_penalty: diverse beam search (`generation.beam`)
-    Contrastive search
-        penalty_alpha: weight of similarity among the top_k candidates; from 0, which is greedy search, to 1
-            (`generation.contrastive`)
-    Speculative decoding: faster, with the same text (`generation.speculative`)
-        prompt_lookup_num_tokens: draft this many tokens from the text itself
-        max_matching_ngram_size: maximum n-gram size of the look-up, default 3
-        assistant_model: draft with a smaller Model of the same vocabulary · num_assistant_tokens: so many; default 5
-    Result
-        num_return_sequences: number of answers for each prompt, side by side
-        return_scores: return a `Generated` with log-probabilities and stop reasons · top: and the most likely tokens
-        use_cache: cache keys and values between steps; the same tokens either way, faster
     """
 
-    max_new_tokens: AtLeastZero | None = None
-    max_length: AtLeastOne | None = None
-    min_new_tokens: AtLeastZero | None = None
-    min_length: AtLeastZero | None = None
-    max_time: Annotated[float, above(0, words="a number of seconds above 0")] | None = None
-    eos_token_id: Tokens | None = None
-    stop_strings: Texts | None = None
-    truncation: Annotated[bool | Literal["left", "right"], Allowed("True, False, 'left' or 'right'")] | None = None
-    stopping_criteria: StoppingCriteria | None = None
+    max_new_tokens: Annotated[AtLeastZero | None, Doc("Maximum number of new tokens.", LENGTH)] = None
+    max_length: Annotated[
+        AtLeastOne | None,
+        Doc(
+            "Maximum length, prompt or start token counted. Default: that of generation_config.json, else "
+            "20 new tokens.",
+            LENGTH,
+        ),
+    ] = None
+    min_new_tokens: Annotated[
+        AtLeastZero | None,
+        Doc("Minimum number of new tokens: no end of text before.", LENGTH),
+    ] = None
+    min_length: Annotated[AtLeastZero | None, Doc("Minimum length, prompt counted.", LENGTH)] = None
+    max_time: Annotated[
+        Annotated[float, above(0, words="a number of seconds above 0")] | None,
+        Doc("Time limit in seconds, after which all rows end.", LENGTH),
+    ] = None
+    stop_strings: Annotated[
+        Texts | None,
+        Doc(
+            "Stop string: end when the text holds it; repeatable. It stays in the text, and may be or hold "
+            "special tokens.",
+            LENGTH,
+        ),
+    ] = None
+    truncation: Annotated[
+        Annotated[bool | Literal["left", "right"], Allowed("True, False, 'left' or 'right'")] | None,
+        Doc(
+            "Truncate a prompt that is too long, instead of an error: on the left where it is continued, on "
+            "the right where it is an encoder input.",
+            LENGTH,
+        ),
+    ] = None
+    stopping_criteria: Annotated[
+        StoppingCriteria | None,
+        Doc("Functions (ids [R, T], None) → ended: a bool, or one of each row [R].", LENGTH),
+    ] = None
+    num_return_sequences: Annotated[
+        AtLeastOne,
+        Doc("Number of returned sequences for each prompt, of several beams or samples.", LENGTH),
+    ] = 1
 
-    forced_bos_token_id: Token | None = None
-    forced_eos_token_id: Tokens | None = None
-    bos_token_id: Token | None = None
-    pad_token_id: Token | None = None
-    decoder_start_token_id: Token | None = None
-    language: Annotated[str, Allowed("a language's code or English name, such as 'en'", bool)] | None = None
-    task: Annotated[Literal["transcribe", "translate"], Allowed("'transcribe' or 'translate'")] | None = None
+    eos_token_id: Annotated[Tokens | None, Doc("Stop tokens.", TOKENS)] = None
+    pad_token_id: Annotated[Token | None, Doc("Padding token: fills a row after its end.", TOKENS)] = None
+    bos_token_id: Annotated[Token | None, Doc("Start token: the prompt if there is none.", TOKENS)] = None
+    decoder_start_token_id: Annotated[
+        Token | None,
+        Doc("Start token of the answer of an encoder-decoder.", TOKENS),
+    ] = None
+    forced_bos_token_id: Annotated[
+        Token | None,
+        Doc("First token of an answer, such as a language code.", TOKENS),
+    ] = None
+    forced_eos_token_id: Annotated[
+        Tokens | None,
+        Doc("Last token of a row that the maximum length ends.", TOKENS),
+    ] = None
+    language: Annotated[
+        Annotated[str, Allowed("a language's code or English name, such as 'en'", bool)] | None,
+        Doc("Language of the speech that is transcribed: en or English.", TOKENS),
+    ] = None
+    task: Annotated[
+        Annotated[Literal["transcribe", "translate"], Allowed("'transcribe' or 'translate'")] | None,
+        Doc("Task of a speech model: transcribe, or translate to English.", TOKENS),
+    ] = None
 
-    repetition_penalty: Penalty | None = None
-    no_repeat_ngram_size: AtLeastZero | None = None
-    encoder_no_repeat_ngram_size: AtLeastZero | None = None
-    bad_words_ids: Words | None = None
-    bad_words: Texts | None = None
-    encoder_repetition_penalty: Penalty | None = None
-    sequence_bias: Biases | None = None
-    renormalize_logits: bool = False
-    exponential_decay_length_penalty: Decay | None = None
-    suppress_tokens: TokenList | None = None
-    begin_suppress_tokens: TokenList | None = None
-    logits_processor: Filters | None = None
-    prefix_allowed_tokens_fn: AllowedTokens | None = None
+    repetition_penalty: Annotated[
+        Penalty | None,
+        Doc("Repetition penalty: above 1 makes tokens of the text so far less likely.", PROCESSORS),
+    ] = None
+    no_repeat_ngram_size: Annotated[
+        AtLeastZero | None,
+        Doc("N-gram blocking: never repeat n tokens in a row.", PROCESSORS),
+    ] = None
+    encoder_no_repeat_ngram_size: Annotated[
+        AtLeastZero | None,
+        Doc("N-gram blocking of the encoder input: never copy n tokens in a row.", PROCESSORS),
+    ] = None
+    bad_words_ids: Annotated[Words | None, Doc("Bad words as rows of token ids.", PROCESSORS)] = None
+    bad_words: Annotated[
+        Texts | None,
+        Doc("Bad word: a text never to generate; repeatable. It is encoded alone and after a space.", PROCESSORS),
+    ] = None
+    encoder_repetition_penalty: Annotated[
+        Penalty | None,
+        Doc("Encoder repetition penalty: above 1 makes tokens of the input more likely.", PROCESSORS),
+    ] = None
+    sequence_bias: Annotated[
+        Biases | None,
+        Doc("Sequence bias: numbers added to the logits of words, given as token ids.", PROCESSORS),
+    ] = None
+    renormalize_logits: Annotated[
+        bool,
+        Doc("Renormalise: log-probabilities of the tokens that the filters leave.", PROCESSORS),
+    ] = False
+    exponential_decay_length_penalty: Annotated[
+        Decay | None,
+        Doc(
+            "Exponential length penalty (start, factor): after start new tokens, the end gets likelier at each step.",
+            PROCESSORS,
+        ),
+    ] = None
+    suppress_tokens: Annotated[TokenList | None, Doc("Suppressed tokens: never generated.", PROCESSORS)] = None
+    begin_suppress_tokens: Annotated[
+        TokenList | None,
+        Doc("Tokens that are suppressed as the first of an answer.", PROCESSORS),
+    ] = None
+    logits_processor: Annotated[
+        Filters | None,
+        Doc("Custom filters: functions (ids [R, T], logits [R, V]) → logits (`generation.filters`).", PROCESSORS),
+    ] = None
+    prefix_allowed_tokens_fn: Annotated[
+        AllowedTokens | None,
+        Doc("Function (number of the prompt, ids [T]) → token ids that are allowed next.", PROCESSORS),
+    ] = None
 
-    regex: Annotated[str, Allowed("a regular expression")] | None = None
-    json_schema: Annotated[Mapping[Any, Any] | str, Allowed("a JSON schema: a dict, or JSON text")] | None = None
-    choices: Annotated[Sequence[Text], Allowed("a list of texts, none of them empty", len)] | None = None
-    scorers: Scorers | None = None
+    regex: Annotated[
+        Annotated[str, Allowed("a regular expression")] | None,
+        Doc("Regular expression that the whole answer matches.", CONSTRAINED),
+    ] = None
+    json_schema: Annotated[
+        Annotated[Mapping[Any, Any] | str, Allowed("a JSON schema: a dict, or JSON text")] | None,
+        Doc("JSON schema that the answer conforms to: a file, or {…}.", CONSTRAINED),
+    ] = None
+    choices: Annotated[
+        Annotated[Sequence[Text], Allowed("a list of texts, none of them empty", len)] | None,
+        Doc("One of the allowed answers; give it several times.", CONSTRAINED),
+    ] = None
+    scorers: Annotated[
+        Scorers | None,
+        Doc("Shallow fusion: pairs (scorer, weight) (`generation.scorer`).", CONSTRAINED),
+    ] = None
 
-    do_sample: bool = False
-    temperature: Temperature | None = None
-    top_k: Annotated[int, at_least(0, LARGEST, "a whole number from 1 up, or 0 to keep all tokens")] | None = None
-    top_p: Probability | None = None
-    min_p: Annotated[float, at_least(0.0, 1.0, "a number from 0 to 1; 0 keeps all tokens")] | None = None
-    typical_p: Probability | None = None
-    epsilon_cutoff: Cutoff | None = None
-    eta_cutoff: Cutoff | None = None
-    seed: Seed | None = None
+    do_sample: Annotated[
+        bool,
+        Doc("Sample tokens instead of greedy decoding; any sampling option implies it.", SAMPLED),
+    ] = False
+    temperature: Annotated[
+        Temperature | None,
+        Doc("Sampling temperature: below 1 sharpens the distribution, above 1 flattens it.", SAMPLED),
+    ] = None
+    top_k: Annotated[
+        Annotated[int, at_least(0, LARGEST, "a whole number from 1 up, or 0 to keep all tokens")] | None,
+        Doc("Top-k sampling: sample from the k most likely tokens.", SAMPLED),
+    ] = None
+    top_p: Annotated[
+        Probability | None,
+        Doc("Top-p (nucleus) sampling: from the most likely tokens whose probabilities sum to p.", SAMPLED),
+    ] = None
+    min_p: Annotated[
+        Annotated[float, at_least(0.0, 1.0, "a number from 0 to 1; 0 keeps all tokens")] | None,
+        Doc("Min-p sampling: from tokens at least this fraction as likely as the most likely one.", SAMPLED),
+    ] = None
+    typical_p: Annotated[
+        Probability | None,
+        Doc("Locally typical sampling: from tokens whose surprisal is closest to the entropy, up to mass p.", SAMPLED),
+    ] = None
+    epsilon_cutoff: Annotated[Cutoff | None, Doc("Epsilon sampling: from tokens at least this likely.", SAMPLED)] = None
+    eta_cutoff: Annotated[
+        Cutoff | None,
+        Doc("Eta sampling: as epsilon, lower where the entropy is high.", SAMPLED),
+    ] = None
+    seed: Annotated[Seed | None, Doc("Random seed: the same seed draws the same text.", SAMPLED)] = None
 
-    num_beams: AtLeastOne = 1
-    length_penalty: (
-        Annotated[float, at_least(-10.0, 10.0, "a number from -10 to 10; 0 compares sums of log-probabilities")] | None
-    ) = None
-    early_stopping: Annotated[bool | Literal["never"], Allowed("True, False or 'never'")] | None = None
-    num_beam_groups: AtLeastOne = 1
-    diversity_penalty: Annotated[float, at_least(0.0, 1e30, "a number from 0 up")] | None = None
+    num_beams: Annotated[AtLeastOne, Doc("Beam width: number of beams of a beam search.", BEAM_SEARCH)] = 1
+    length_penalty: Annotated[
+        Annotated[float, at_least(-10.0, 10.0, "a number from -10 to 10; 0 compares sums of log-probabilities")] | None,
+        Doc("Length penalty: above 0 favours long answers.", BEAM_SEARCH),
+    ] = None
+    early_stopping: Annotated[
+        Annotated[bool | Literal["never"], Allowed("True, False or 'never'")] | None,
+        Doc("Early stopping: end once there are as many finished beams as the beam width.", BEAM_SEARCH),
+    ] = None
+    num_beam_groups: Annotated[
+        AtLeastOne,
+        Doc("Diverse beam search: number of groups of beams (`generation.beam`).", BEAM_SEARCH),
+    ] = 1
+    diversity_penalty: Annotated[
+        Annotated[float, at_least(0.0, 1e30, "a number from 0 up")] | None,
+        Doc("Diversity penalty: how much a group avoids the tokens of the groups before it.", BEAM_SEARCH),
+    ] = None
 
-    penalty_alpha: Annotated[float, at_least(0.0, 1.0, "a number from 0 to 1; 0 is greedy search")] | None = None
+    penalty_alpha: Annotated[
+        Annotated[float, at_least(0.0, 1.0, "a number from 0 to 1; 0 is greedy search")] | None,
+        Doc(
+            "Degeneration penalty, 0 to 1: how much to avoid similarity with the text so far; needs top_k.",
+            CONTRASTIVE,
+        ),
+    ] = None
 
-    prompt_lookup_num_tokens: AtLeastOne | None = None
-    max_matching_ngram_size: AtLeastOne | None = None
-    assistant_model: DraftModel | None = None
-    num_assistant_tokens: AtLeastOne | None = None
+    prompt_lookup_num_tokens: Annotated[
+        AtLeastOne | None,
+        Doc("Prompt lookup decoding: propose this many tokens at a time, copied from the text so far.", SPECULATIVE),
+    ] = None
+    max_matching_ngram_size: Annotated[
+        AtLeastOne | None,
+        Doc("Maximum n-gram size of the prompt lookup. Default: 3.", SPECULATIVE),
+    ] = None
+    assistant_model: Annotated[
+        DraftModel | None,
+        Doc("Draft model: a smaller model of the same vocabulary that proposes tokens.", SPECULATIVE),
+    ] = None
+    num_assistant_tokens: Annotated[
+        AtLeastOne | None,
+        Doc("Number of tokens the draft model proposes. Default: 5.", SPECULATIVE),
+    ] = None
 
-    num_return_sequences: AtLeastOne = 1
-    return_scores: bool = False
-    top: AtLeastZero = 0
-    use_cache: bool = True
+    return_scores: Annotated[bool, Doc("Return a `Generated` with log-probabilities and stop reasons.", RESULT)] = False
+    top: Annotated[AtLeastZero, Doc("Number of most likely tokens to return at each step.", RESULT)] = 0
+    use_cache: Annotated[bool, Doc("Key-value cache between steps: the same tokens either way, faster.", RESULT)] = True
 
     @classmethod
     def resolve(cls, given: Mapping[str, Any], defaults: GenerationDefaults) -> GenerationOptions:

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
-from glassformer.files.schema import Allowed, Count, NonNegative, NonNegativeInt, Schema, Share, at_least
+from glassformer.files.schema import Allowed, Count, Doc, NonNegative, NonNegativeInt, Schema, Share, at_least
 
+DECODING, BEAM_SEARCH = "Decoding", "Beam search"
 CONTEXTS = ("window", "sound")
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 Temperature = Annotated[float, at_least(0.0, 10.0)]
@@ -25,54 +26,106 @@ LanguageModel = Annotated[Any, Allowed("an n-gram model, as load_ngram reads it"
 class TranscriptionOptions(Schema):
     """How a recording is transcribed.
 
-    language: of the speech, a code or an English name; None = detected in the first window · task: "transcribe", or
-        "translate" to English
-    num_beams, patience: of beam search, at temperature 0; 1 beam is greedy search
-    best_of: samples above temperature 0, of which the likeliest is taken
-    temperature: or several: the next is tried where the thresholds are not met (temperature fallback)
-    compression_ratio_threshold, logprob_threshold: a text that compresses better repeats itself; one whose mean
-        log-probability is lower is wrong
-    no_speech_threshold: a window is skipped where silence is likelier, and its text unlikely
-    condition_on_previous_text: each window sees the text before · initial_prompt: a text before the first window, for
-        names and style
-    timestamps: segments within windows · word_timestamps: times of words
-    audio_context: the encoder context: the whole "window", or as long as the "sound" in it, which is faster for short
-        recordings, and for models that were fine-tuned so
-    batch_size: windows decoded at once, cut at silences; None = one after another, where timestamps end
-    voice_filter: leave out what is not speech; None = where windows are batched
-    like_openai: cut windows as openai-whisper does, through long pauses of digital silence too; its texts and times may
-        be wrong there
-    seed: of sampling
-    language_model, alpha, beta: shallow fusion with an n-gram model, its weight, and a bonus for each word. It is one
-        of words, or, for a model with a decoder, of its tokenizer's tokens (without bonus)
-    rescore: the language model takes no part in the search, and orders the n best texts that it finds
     Source: Radford et al. 2022, section 4.5; the defaults are those of its released command.
     """
 
-    language: Annotated[str | None, Allowed("a language code, such as 'en', or an English name", bool)] = None
-    task: Literal["transcribe", "translate"] = "transcribe"
-    num_beams: Count = 5
-    patience: Annotated[float, at_least(0.1, 10.0)] = 1.0
-    best_of: Count = 5
-    temperature: Temperatures = TEMPERATURES
-    compression_ratio_threshold: NonNegative | None = 2.4
-    logprob_threshold: LogProbability | None = -1.0
-    no_speech_threshold: Share | None = 0.6
-    condition_on_previous_text: bool = True
-    initial_prompt: str | None = None
-    timestamps: bool = True
-    word_timestamps: bool = False
-    audio_context: Literal["window", "sound"] = "window"
-    batch_size: Count | None = None
-    voice_filter: bool | None = None
-    like_openai: bool = False
-    seed: NonNegativeInt = 0
-    language_model: LanguageModel | None = None
-    alpha: Annotated[float, at_least(0.0, 100.0)] = 0.5
-    beta: Annotated[float, at_least(-100.0, 100.0)] = 0.0
-    rescore: bool = False
+    language: Annotated[
+        Annotated[str | None, Allowed("a language code, such as 'en', or an English name", bool)],
+        Doc("Language of the speech: a code or an English name. Default: detected in the first window."),
+    ] = None
+    task: Annotated[
+        Literal["transcribe", "translate"],
+        Doc("Task: transcribe, or translate to English."),
+    ] = "transcribe"
+    num_beams: Annotated[Count, Doc("Beam width at temperature 0; 1 is greedy decoding.", BEAM_SEARCH)] = 5
+    patience: Annotated[
+        Annotated[float, at_least(0.1, 10.0)],
+        Doc("Patience of the beam search: times as many finished texts as beams.", BEAM_SEARCH),
+    ] = 1.0
+    best_of: Annotated[
+        Count,
+        Doc("Number of samples above temperature 0, of which the likeliest is taken.", DECODING),
+    ] = 5
+    temperature: Annotated[
+        Temperatures,
+        Doc(
+            "Temperature of sampling; repeatable: the next is tried where a text is poor (temperature "
+            "fallback). Default: 0, 0.2, … 1.",
+            DECODING,
+        ),
+    ] = TEMPERATURES
+    compression_ratio_threshold: Annotated[
+        NonNegative | None,
+        Doc("Compression ratio threshold: a text that compresses better repeats itself, and is tried again.", DECODING),
+    ] = 2.4
+    logprob_threshold: Annotated[
+        LogProbability | None,
+        Doc("Log-probability threshold: a text whose mean is below is tried again, or skipped.", DECODING),
+    ] = -1.0
+    no_speech_threshold: Annotated[
+        Share | None,
+        Doc("No-speech threshold: from this probability on, an unlikely text is skipped.", DECODING),
+    ] = 0.6
+    condition_on_previous_text: Annotated[
+        bool,
+        Doc("Condition each window on the text before it, or not.", DECODING),
+    ] = True
+    initial_prompt: Annotated[str | None, Doc("Text before the first window: names, style.", DECODING)] = None
+    timestamps: Annotated[bool, Doc("Segments within windows, with their times.", DECODING)] = True
+    word_timestamps: Annotated[bool, Doc("Word timestamps.")] = False
+    audio_context: Annotated[
+        Literal["window", "sound"],
+        Doc(
+            "Encoder context: window, or as long as the sound in it, which is faster for short recordings, "
+            "and for models that were fine-tuned so.",
+            DECODING,
+        ),
+    ] = "window"
+    batch_size: Annotated[
+        Count | None,
+        Doc(
+            "Batch size: decode this many windows at once, cut at silences; faster. Default: one after "
+            "another, cut where timestamps end.",
+            DECODING,
+        ),
+    ] = None
+    voice_filter: Annotated[
+        bool | None,
+        Doc(
+            "Leave out what is not speech; music too, if silero-vad is installed. Default: where windows are batched.",
+            DECODING,
+        ),
+    ] = None
+    like_openai: Annotated[
+        bool,
+        Doc(
+            "Cut windows as openai-whisper does, also where a pause is digital silence; texts and times may "
+            "be wrong there.",
+            DECODING,
+        ),
+    ] = False
+    seed: Annotated[NonNegativeInt, Doc("Random seed of sampling.", DECODING)] = 0
+    language_model: Annotated[
+        LanguageModel | None,
+        Doc(
+            "N-gram language model (.arpa, .ngram) for shallow fusion, or rescoring: of words or, for a "
+            "model with a decoder, of its tokens.",
+            BEAM_SEARCH,
+        ),
+    ] = None
+    alpha: Annotated[Annotated[float, at_least(0.0, 100.0)], Doc("Weight of the language model.", BEAM_SEARCH)] = 0.5
+    beta: Annotated[
+        Annotated[float, at_least(-100.0, 100.0)],
+        Doc("Bonus for each word, with a language model of words.", BEAM_SEARCH),
+    ] = 0.0
+    rescore: Annotated[
+        bool,
+        Doc("Let the language model order the texts of the beam search, in the place of fusion.", BEAM_SEARCH),
+    ] = False
 
     def validate(self) -> None:
+        if self.language_model is None and (self.alpha != 0.5 or self.beta or self.rescore):
+            raise ConfigError("alpha, beta and rescore belong to a language model; add language_model")
         if self.rescore and (self.language_model is None or self.num_beams == 1):
             raise ConfigError(
                 "rescore lets a language model choose among the texts of a beam search: give language_model, and "
