@@ -28,7 +28,7 @@ def test_a_codec_shows_what_it_decodes(codec: Model, tmp_path: Path) -> None:
     encoded = codec.encode_audio(file)
     assert np.array_equal(decoded.codes, encoded.codes) and recording.codes is None
     assert np.array_equal(decoded.samples, codec.decode_audio(encoded)) and len(recording.samples) == 1_600
-    assert dict(example.facts)["codes"] == "3 codebooks × 20 frames, 200 a second"
+    assert example.facts["codes"] == "3 codebooks × 20 frames, 200 a second"
 
 
 def test_attention_over_time_is_that_of_the_session(codec: Model, tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_attention_over_time_is_that_of_the_session(codec: Model, tmp_path: Path
     session = player.inspect(str(file), codec=codec)
     example = attention_example(session, codec.network)
     attention = example.sounds[1].attention
-    assert attention is not None and example.sounds[0].attention is None and example.facts == []
+    assert attention is not None and example.sounds[0].attention is None and example.facts == {}
     assert attention.frame_rate_hz == 200.0 and attention.probs.shape == (len(attention.heads), 22, 22)
     best = opening(session)
     assert best is not None and attention.heads[attention.opening] == f"layer {best.layer} · head {best.head}"
@@ -57,7 +57,7 @@ def test_long_sounds_are_pooled_and_heads_beyond_the_limit_counted(
     assert attention is not None and attention.probs.shape == (1, 11, 11) and attention.frame_rate_hz == 100.0
     probs = session.head(0, 0).probs()
     assert attention.probs[0][5, 2] == pytest.approx(float(probs[10:12, 4:6].max()))
-    assert [name for name, _ in example.facts] == ["heads"] and example.facts[0][1].startswith("1 of ")
+    assert list(example.facts) == ["heads"] and example.facts["heads"].startswith("1 of ")
 
 
 def test_an_encoder_decoder_shows_what_it_makes(codec: Model, tmp_path: Path) -> None:

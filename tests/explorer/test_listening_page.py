@@ -38,7 +38,7 @@ def test_what_a_page_holds(page_files: Path, tmp_path: Path) -> None:
         Sound(HOSTILE[1], tone(440), RATE, marks=marks),
         Sound("quiet", tone(440, level=0.05), RATE, codes=codes, frame_rate_hz=6.0, shades=shades),
     ]
-    page = ListeningPage([SoundExample("A4", sounds, "One note.", [("level", "−6 dB")])], "Notes", command="made so")
+    page = ListeningPage([SoundExample("A4", sounds, "One note.", {"level": "−6 dB"})], "Notes", command="made so")
     read, blocks = pieces(page)
     about = read.json("listening")
     assert (about["title"], about["command"], about["left_out"]) == ("Notes", "made so", [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -54,8 +55,14 @@ def test_json_has_all() -> None:
     document = json.loads(WRITERS["json"](TWO))
     assert document["language"] == "en"
     assert document["segments"][0]["words"][1] == {"word": " what?", "start": 0.4, "end": 1.25, "probability": 0.8}
-    assert "words" not in document["segments"][1]
-    assert "language_probability" not in document
+    assert (document["kind"], document["version"]) == ("transcription", 1)
+    assert document["segments"][1]["words"] is None and document["language_probability"] is None
+
+
+def test_in_a_notebook_a_transcription_is_its_segments_and_printed_its_text() -> None:
+    html = replace(TWO, language_probability=0.5)._repr_html_()
+    assert "language en (50%)" in html and html.count("<tr>") == 1 + len(TWO.segments)
+    assert str(TWO) == repr(TWO) == TWO.text
 
 
 def test_nothing_was_said() -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import io
 import re
 import wave
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from torch import Tensor
 from glassformer.errors import DataError
 from glassformer.files import error_reason, safe_repr
 from glassformer.files.atomic import atomic_file
+from glassformer.reports.report import Record
 
 RATES_HZ = (8_000, 96_000)
 """Sample rates that every browser plays."""
@@ -70,7 +71,7 @@ class AttentionOverTime:
 
 
 @dataclass(frozen=True, eq=False)
-class Sound:
+class Sound(Record, keys=("name", "seconds", "sample_rate_hz", "codes", "frame_rate_hz")):
     """A sound, with the notes and codes that are drawn next to it.
 
     name: short, such as "before" · samples: floats of full scale 1, more is clipped. [samples]
@@ -136,16 +137,9 @@ class Sound:
             file.writeframes((np.clip(self.samples, -1.0, 1.0) * FULL_SCALE).round().astype("<i2").tobytes())
         return stream.getvalue()
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON data, without samples."""
-        fields: dict[str, Any] = {"name": self.name, "seconds": self.seconds, "sample_rate_hz": self.sample_rate_hz}
-        if self.codes is not None:
-            fields |= {"codes": _array(self.codes).tolist(), "frame_rate_hz": self.frame_rate_hz}
-        return fields
-
 
 @dataclass(frozen=True, eq=False)
-class SoundExample:
+class SoundExample(Record, keys=("title", "facts", "sounds")):
     """Sounds on one axis of time, to be heard in turn: before and after, original and decoded.
 
     title · about: a sentence or two · facts: what was measured, or named; name → value as it is shown
@@ -154,19 +148,11 @@ class SoundExample:
     title: str
     sounds: Sequence[Sound]
     about: str = ""
-    facts: Sequence[tuple[str, str]] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.sounds:
             raise DataError(f"the example {self.title!r} has no sounds")
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON data, without samples."""
-        return {
-            "title": self.title,
-            "facts": dict(self.facts),
-            "sounds": [sound.to_dict() for sound in self.sounds],
-        }
 
 
 def write_sounds(examples: Iterable[SoundExample], folder: Path) -> Iterator[Path]:

@@ -141,11 +141,11 @@ class GuitarDemo:
         samples, rate = self.clip.sound
         named = PedalNames(self.models.pedals, "pedals")({"array": samples, "sampling_rate": rate})
         chain = [label.label for label in named]
-        facts = [
-            *([("notes", " ".join(mark.label for mark in notes))] if (notes := self._notes()) else []),
-            ("pedals named", " → ".join(chain) or "none"),
-            ("truly", " → ".join(self.clip.pedals) or "none"),
-        ]
+        facts = {
+            **({"notes": " ".join(mark.label for mark in notes)} if (notes := self._notes()) else {}),
+            "pedals named": " → ".join(chain) or "none",
+            "truly": " → ".join(self.clip.pedals) or "none",
+        }
         played = "A synthetic guitar plays it" if self.recordings is None else "It was recorded"
         about = f"{played}, and goes through pedals; a model names them from the sound alone."
         sounds = [self._sound("dry", self.dry, marks=self._notes()), self._sound("through its pedals", self.clip)]
@@ -161,11 +161,11 @@ class GuitarDemo:
         decoded = self._decoded("decoded", encoded.codes, about="from its codes alone")
         books, frames = encoded.codes.shape
         bits = encoded.frame_rate_hz * books * log2(self._entries)
-        facts = [
-            ("codes", f"{books} codebooks × {frames} frames, {encoded.frame_rate_hz:g} a second"),
-            ("bit rate", f"{bits / 1000:.3g} kbit/s, of {16 * rate / 1000:.0f} as 16-bit samples"),
-            ("mel distance", f"{_distance(decoded, self.dry):.1f} dB"),
-        ]
+        facts = {
+            "codes": f"{books} codebooks × {frames} frames, {encoded.frame_rate_hz:g} a second",
+            "bit rate": f"{bits / 1000:.3g} kbit/s, of {16 * rate / 1000:.0f} as 16-bit samples",
+            "mel distance": f"{_distance(decoded, self.dry):.1f} dB",
+        }
         about = "A neural audio codec writes sound as a few whole numbers a frame: the tokens that a transformer reads."
         sounds = [self._sound("original", self.dry, marks=self._notes()), decoded]
         return Section("Sound as codes", SoundExample("Sound as codes", sounds, about, facts))
@@ -183,13 +183,12 @@ class GuitarDemo:
             "by the model", codes, about="from the codes that the model makes of those of the dry sound"
         )
         dry, truth = self._sound("dry", self.chord), self._sound("by the pedal", self.driven)
-        facts = [
-            (
-                "from the truth",
-                f"{_distance(made, self.driven):.1f} dB, and the dry sound {_distance(dry, self.driven):.1f}",
+        facts = {
+            "from the truth": (
+                f"{_distance(made, self.driven):.1f} dB, and the dry sound {_distance(dry, self.driven):.1f}"
             ),
-            ("computed in", f"{took:.1f} s: {frames / encoded.frame_rate_hz / took:.2g} × real time"),
-        ]
+            "computed in": f"{took:.1f} s: {frames / encoded.frame_rate_hz / took:.2g} × real time",
+        }
         about = (
             "A model has learnt what an overdrive pedal does to the codes of a sound; the pedal itself is beside it."
         )
@@ -209,10 +208,10 @@ class GuitarDemo:
         made = frames / encoded.frame_rate_hz
         start = encoded.codes.shape[1] / encoded.frame_rate_hz
         here = [*self._notes(), SoundMark("continued from here", start)]
-        facts = [
-            ("from", f"{start:.1f} s"),
-            ("played on", f"{made:.1f} s, in {took:.1f} s of computing: {made / took:.2g} × real time"),
-        ]
+        facts = {
+            "from": f"{start:.1f} s",
+            "played on": f"{made:.1f} s, in {took:.1f} s of computing: {made / took:.2g} × real time",
+        }
         about = "A decoder predicts the next codes, frame by frame, as a language model does the next words."
         sounds = [self._sound("riff", self.dry, marks=self._notes()), self._decoded("played on", codes, marks=here)]
         return Section("Played on", SoundExample("Played on", sounds, about, facts))
@@ -267,7 +266,7 @@ def show(console: Console, section: Section) -> None:
     """Print a part: its heading, and its facts."""
     heading(console, section.title, section.example.about)
     table = plain_table(show_header=False, padding=(0, 2, 0, 0))
-    for name, value in section.example.facts:
+    for name, value in section.example.facts.items():
         table.add_row(text_of(name, "dim"), Text(visible(value), style="bold"))
     console.print(table)
 

@@ -108,7 +108,7 @@ def print_example(example: SoundExample) -> None:
     """Print what an example is, and its facts."""
     lengths = " · ".join(f"{sound.name} {sound.seconds:.2f} s" for sound in example.sounds)
     typer.echo(f"{visible(example.title)}: {lengths}")
-    for name, value in example.facts:
+    for name, value in example.facts.items():
         typer.echo(f"  {name}: {visible(value)}")
 
 

@@ -31,7 +31,7 @@ def write_page(model: Model, sound: Path, options: TranscriptionOptions, path: P
     page = TranscriptionPage(model, sound, replace(options, word_timestamps=True))
     for segment in (segment for step in steps_of(sound, page.recording) for segment in step.segments):
         if not json:
-            _show(replace(segment, words=None))
+            print_segment(replace(segment, words=None))
     if json:
         print_json({"out": str(path), "bytes": page.save(path)}, indent=None)
         return
@@ -61,7 +61,7 @@ def print_transcript(
         typer.echo(f"{visible(str(sound))}")
     for step in steps_of(sound, recording):
         for segment in step.segments:
-            _show(segment)
+            print_segment(segment)
     if not recording.transcription.segments:
         note(f"{sound}: no speech was heard")
 
@@ -81,7 +81,7 @@ def tell_language(sound: Path, recording: Recording | CTCTranscription) -> None:
         note(f"{sound}: the language is {recording.language} ({share:.0%}); --language names another")
 
 
-def _show(segment: Segment) -> None:
+def print_segment(segment: Segment) -> None:
     """One line of a segment, or of each of its words."""
     lines = [(word.start, word.end, f"{word.word}  {word.probability:.0%}") for word in segment.words or ()]
     for start, end, text in lines or [(segment.start, segment.end, segment.text)]:

@@ -32,10 +32,10 @@ def codec_example(codec: Network, file: str | Path) -> SoundExample:
     encoded = encode_audio(codec, file)
     books, frames = encoded.codes.shape
     bits = spec.frame_rate_hz * books * math.log2(spec.quantizer.entries)
-    facts = [
-        ("codes", f"{books} codebooks × {frames} frames, {encoded.frame_rate_hz:g} a second"),
-        ("bit rate", f"{bits / 1000:.3g} kbit/s, of {16 * spec.sample_rate_hz / 1000:.0f} as 16-bit samples"),
-    ]
+    facts = {
+        "codes": f"{books} codebooks × {frames} frames, {encoded.frame_rate_hz:g} a second",
+        "bit rate": f"{bits / 1000:.3g} kbit/s, of {16 * spec.sample_rate_hz / 1000:.0f} as 16-bit samples",
+    }
     sounds = [_recording(codec, file), decoded_sound(require_codec(codec), "decoded", encoded)]
     return SoundExample(Path(file).name, sounds, "A recording, and what its codes alone say of it.", facts)
 
@@ -49,7 +49,7 @@ def attention_example(session: Session, codec: Network) -> SoundExample:
     encoded = encode_recording(session.network, file, codec)
     attention = attention_over_time(session, encoded.frame_rate_hz)
     heads = sum(map(len, _heads_by_map(session)))
-    facts = [("heads", f"{len(attention.heads)} of {heads}")] if len(attention.heads) < heads else []
+    facts = {"heads": f"{len(attention.heads)} of {heads}"} if len(attention.heads) < heads else {}
     if "target" not in session.streams:
         sound = decoded_sound(require_codec(codec), "from its codes", encoded, attention=attention)
         return SoundExample(Path(file).name, [_recording(codec, file), sound], ABOUT, facts)

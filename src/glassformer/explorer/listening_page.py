@@ -107,7 +107,7 @@ def _entry(example: SoundExample) -> dict[str, Any]:
     return {
         "title": example.title,
         "about": example.about,
-        "facts": [list(fact) for fact in example.facts],
+        "facts": [list(fact) for fact in example.facts.items()],
         "sounds": [
             {
                 "name": sound.name,

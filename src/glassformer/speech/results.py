@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass
+
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,9 @@ class Window:
     skipped: bool = False
 
 
-@dataclass(frozen=True)
-class Transcription:
-    """The transcript of a recording.
+@dataclass(frozen=True, repr=False)
+class Transcription(Report, kind="transcription"):
+    """The transcript of a recording; printed, it is its text.
 
     language: code; None for models that do not know it · language_probability: where it was detected
     duration: of the recording, in seconds · windows: how each window was decoded
@@ -74,20 +76,23 @@ class Transcription:
     duration: float
     language: str | None = None
     language_probability: float | None = None
-    windows: tuple[Window, ...] = field(default=(), repr=False)
+    windows: tuple[Window, ...] = ()
 
     @property
     def words(self) -> Iterator[TimedWord]:
         """All words, where they were asked for."""
         return (word for segment in self.segments for word in segment.words or ())
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON objects and lists, without what is not known."""
-        document = asdict(self)
-        for segment in document["segments"]:
-            if segment["words"] is None:
-                del segment["words"]
-        return {key: value for key, value in document.items() if value is not None}
+    @property
+    def heading(self) -> str:
+        """How long the recording is, and its language."""
+        share = "" if self.language_probability is None else f" ({self.language_probability:.0%})"
+        return f"{self.duration:,.2f} s" + (f", language {self.language}{share}" if self.language else "")
+
+    def tables(self) -> list[Table]:
+        """The segments, with their times in seconds."""
+        rows = [[f"{each.start:.2f}", f"{each.end:.2f}", each.text.strip()] for each in self.segments]
+        return [Table(["start, s", "end, s", "text"], rows, longest=1_000)]
 
     def __str__(self) -> str:
         return self.text

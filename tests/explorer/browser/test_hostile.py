@@ -87,7 +87,7 @@ def study_html(folder: Path) -> Path:
 
 def sounds_page(folder: Path) -> Path:
     sound = Sound(EVIL, np.sin(np.arange(8_000) / 9), 8_000, marks=[SoundMark(EVIL, 0.0, 0.5, 45)], about=EVIL)
-    ListeningPage([SoundExample(EVIL, [sound], EVIL, [(EVIL, EVIL)])], EVIL, about=EVIL, command=EVIL).save(
+    ListeningPage([SoundExample(EVIL, [sound], EVIL, {EVIL: EVIL})], EVIL, about=EVIL, command=EVIL).save(
         folder / "page.html"
     )
     return folder / "page.html"

@@ -25,7 +25,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     codes = np.tile(np.arange(25), 3)[None].repeat(4, 0) * np.array([[1], [2], [3], [4]])
     notes = [SoundMark("A2", 0.0, 1.5, 45), SoundMark("E3", 1.5, 3.0, 52)]
     coded = Sound("decoded", high, RATE, codes=codes, frame_rate_hz=25.0, about="from 4 codes a frame")
-    first = SoundExample("A note", [Sound("original", low, RATE, marks=notes), coded], "It is A2.", [("pitch", "A2")])
+    first = SoundExample("A note", [Sound("original", low, RATE, marks=notes), coded], "It is A2.", {"pitch": "A2"})
     here = [SoundMark("continued from here", 1.0), SoundMark("new", 1.0, 3.0)]
     probs = np.stack([np.eye(30), np.tri(30) / np.arange(1, 31)[:, None]])
     attention = AttentionOverTime(["head 0", "head 1"], probs, 10.0, 1, "It looks at all alike.")

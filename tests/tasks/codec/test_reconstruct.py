@@ -164,4 +164,4 @@ def test_it_gives_original_and_decoded_to_listen_to() -> None:
     encoded = model.encode_audio(rows.clip(0).sound[0], sample_rate_hz=16_000)
     assert np.array_equal(decoded.codes, encoded.codes) and decoded.frame_rate_hz == encoded.frame_rate_hz
     assert np.array_equal(decoded.samples, model.decode_audio(encoded))
-    assert dict(first.facts)["bit rate"] == "2 kbit/s, of 256 as 16-bit samples"
+    assert first.facts["bit rate"] == "2 kbit/s, of 256 as 16-bit samples"

@@ -228,12 +228,12 @@ def test_it_names_pedals_of_what_is_listened_to() -> None:
     waves = [torch.from_numpy(rows.clip(index).sound[0]) for index in range(2)]
     named = names_of(write_chains(task.model, torch.stack([task.windows.features(wave) for wave in waves]), [1, 1]))
     for example, row, chain in zip(shown, rows, named, strict=True):
-        assert dict(example.facts) == {
+        assert example.facts == {
             "pedals named": " → ".join(chain) or "none",
             "truly": " → ".join(row["pedals"]) or "none",
             "exact": "yes" if chain == row["pedals"] else "no",
         }
     bare = read_rows([{"file": row["file"]} for row in rows])
-    assert [fact[0] for example in task.listen(bare) for fact in example.facts] == ["pedals named"] * 2
+    assert [name for example in task.listen(bare) for name in example.facts] == ["pedals named"] * 2
     (silent,) = task.listen(read_rows([{"file": {"array": np.zeros(8_000), "sampling_rate": 16_000}}]))
-    assert silent.facts == [("pedals named", "none can be heard: it is silent")]
+    assert silent.facts == {"pedals named": "none can be heard: it is silent"}

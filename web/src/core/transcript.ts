@@ -15,7 +15,7 @@ export interface Segment {
   end: number;
   text: string;
   temperature: number;
-  words?: Word[];
+  words: Word[] | null;
 }
 
 export interface Attempt {
@@ -54,8 +54,8 @@ export interface Transcript {
   name: string;
   text: string;
   duration: number;
-  language?: string;
-  language_probability?: number;
+  language: string | null;
+  language_probability: number | null;
   segments: Segment[];
   windows: Window[];
   /** Was it decoded window by window? A model of letters reads it in one go. */

@@ -137,10 +137,10 @@ class AudioToAudio(CodesTask):
             return
         for index, source, target in self._pairs(rows):
             before, made = self._converted(source, index)
-            distances = [
-                (sound.name, f"{self._distance(torch.as_tensor(sound.samples), target):.2f} dB from the truth")
+            distances = {
+                sound.name: f"{self._distance(torch.as_tensor(sound.samples), target):.2f} dB from the truth"
                 for sound in (made, before)
-            ]
+            }
             truth = Sound("truth", target, self.rate_hz, marks=note_marks(rows[index]))
             title = sound_title(rows, index, self.columns["source"])
             yield SoundExample(title, [before, made, truth], facts=distances)

@@ -123,11 +123,11 @@ class Reconstruct(RowTask):
             about = f"from {spec.quantizer.books} codes a frame"
             decoded = decoded_sound(self.codec, "decoded", encoded, about=about)
             scores = self._scores(torch.as_tensor(decoded.samples), samples)
-            facts = [
-                ("mel distance", f"{scores['mel_distance']:.2f} dB"),
-                ("SI-SNR", f"{scores['si_snr_db']:.1f} dB"),
-                ("bit rate", f"{bits / 1000:.3g} kbit/s, of {16 * self.rate_hz / 1000:.0f} as 16-bit samples"),
-            ]
+            facts = {
+                "mel distance": f"{scores['mel_distance']:.2f} dB",
+                "SI-SNR": f"{scores['si_snr_db']:.1f} dB",
+                "bit rate": f"{bits / 1000:.3g} kbit/s, of {16 * self.rate_hz / 1000:.0f} as 16-bit samples",
+            }
             yield SoundExample(sound_title(rows, index), [original, decoded], facts=facts)
 
     # ------------------------------------------------------------------------------------------ evaluation

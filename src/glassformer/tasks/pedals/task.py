@@ -202,9 +202,9 @@ class NamePedals(RowTask):
             named = [name for name, _ in chain]
             silent = float(np.abs(samples).max(initial=0.0)) < QUIETEST
             sound = Sound("recording", samples, self.windows.extractor.sample_rate_hz, marks=note_marks(row))
-            facts = [("pedals named", "none can be heard: it is silent" if silent else chain_text(named))]
+            facts = {"pedals named": "none can be heard: it is silent" if silent else chain_text(named)}
             if true is not None:
-                facts += [("truly", chain_text(true)), ("exact", "yes" if named == true else "no")]
+                facts |= {"truly": chain_text(true), "exact": "yes" if named == true else "no"}
             yield SoundExample(sound_title(rows, index), [sound], facts=facts)
 
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:

@@ -25,7 +25,7 @@ export function Panels({ player }: { player: Player }) {
 /** The recording in short; of the model, what the rest of the page does not say. */
 export function Facts({ transcript, model }: { transcript: Transcript; model: boolean }) {
   const { duration, language, language_probability: share, words, windowed, windows, model: { name, parameters } } = transcript;
-  const spoken = language && `language ${language}${share === undefined ? "" : ` (${percent(share)})`}`;
+  const spoken = language && `language ${language}${share === null ? "" : ` (${percent(share)})`}`;
   const facts = [clock(duration), spoken, plural(words.length, "word"), windowed && windows.length > 1 && plural(windows.length, "window"), model && name, model && `${count(parameters)} parameters`];
   return <p class="facts">{facts.filter(Boolean).map((fact) => <span key={fact}>{fact}</span>)}</p>;
 }
