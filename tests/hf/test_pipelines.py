@@ -13,13 +13,21 @@ import tokenizers
 import torch
 import transformers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
+from transformers.pipelines import SUPPORTED_TASKS
 
 from glassformer import ConfigError, DataError, hf
 from glassformer.hf import pipeline
+from glassformer.hf.pipelines import USUAL
 from glassformer.model import Model
 from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import WORDS, make_folder
 from tests.hf.test_lines import _complete
+
+
+def test_the_usual_models_are_those_of_the_reference() -> None:
+    for task, about in SUPPORTED_TASKS.items():
+        if task in USUAL and task != "text-generation":  # SmolLM3, which is no family here
+            assert USUAL[task] == about["default"]["model"][0], task
 
 
 def test_of_labels_that_may_hold_together_the_likeliest_is_answered(minilm: object) -> None:

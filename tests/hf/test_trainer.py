@@ -68,12 +68,34 @@ def test_a_module_of_ones_own_resumes_to_the_bit(tmp_path: Path) -> None:
     assert Path(get_last_checkpoint(tmp_path / "cut") or "").name == "checkpoint-7"
 
 
+@pytest.mark.parametrize("stop", [1, 3, 4])
+def test_what_a_collator_draws_resumes_to_the_bit(tmp_path: Path, stop: int) -> None:
+    """Behind skipped batches, whose examples are drawn once more, and in an order of another seed than the options'."""
+
+    def noisy(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+        x = torch.tensor([row["x"] for row in rows])
+        return {"x": x + torch.randn(x.shape), "labels": torch.tensor([row["labels"] for row in rows])}
+
+    def trainer(folder: str, **options: Any) -> hf.Trainer:
+        own = arguments(tmp_path / folder, max_steps=7, logging_steps=1, learning_rate=0.1, **options)
+        return hf.Trainer(Small(), own, data_collator=noisy, train_dataset=ROWS, eval_dataset=ROWS[:2])
+
+    whole = trainer("whole", save_steps=stop)
+    torch.manual_seed(5)
+    whole.train()
+    again = trainer("again", save_strategy="no")
+    again.train(resume_from_checkpoint=str(tmp_path / "whole" / f"checkpoint-{stop}"))
+    assert losses(again) == losses(whole)
+    for name, tensor in again.model.state_dict().items():
+        assert tensor.equal(whole.model.state_dict()[name]), name
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_mixed_precision_is_near_single(tmp_path: Path, precision: str) -> None:
     options = {"max_steps": 6, "logging_steps": 1, "save_strategy": "no", "learning_rate": 1e-3}
     single = hf.Trainer(Small(), arguments(tmp_path, **options), train_dataset=ROWS)
-    narrow = hf.Trainer(Small(), arguments(tmp_path, **options, **{precision: True}), train_dataset=ROWS)
     single.train()
+    narrow = hf.Trainer(Small(), arguments(tmp_path, **options, **{precision: True}), train_dataset=ROWS)
     narrow.train()
     np.testing.assert_allclose(losses(narrow), losses(single), rtol=0.05)
 

@@ -76,6 +76,36 @@ def test_losses_of_causal_models_are_those_of_the_reference(
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("between", ["nothing", "another seed", "a random evaluation"])
+@pytest.mark.parametrize("data_seed", [None, 3])
+def test_order_and_masks_follow_the_generators(between: str, data_seed: int | None, tmp_path: Path) -> None:
+    """The order is by the generators' seed when training begins, and what a collator draws continues from there."""
+    folder = causal_folder(tmp_path, "llama")
+
+    def hidden(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+        batch = filled(rows)
+        return {**batch, "labels": batch["labels"].masked_fill(torch.rand(batch["labels"].shape) < 0.3, -100)}
+
+    logs = []
+    for library in (hf, transformers):
+        model = library.AutoModelForCausalLM.from_pretrained(folder)
+        args = library.TrainingArguments(
+            str(tmp_path / library.__name__), use_cpu=True, per_device_train_batch_size=2, logging_steps=1,
+            num_train_epochs=2, save_strategy="no", report_to="none", disable_tqdm=True, data_seed=data_seed,
+        )  # fmt: skip
+        trainer = library.Trainer(
+            model, args, data_collator=hidden, train_dataset=examples(), eval_dataset=examples()[:2]
+        )
+        if between == "another seed":
+            torch.manual_seed(5)
+        elif between == "a random evaluation":
+            trainer.evaluate()
+        with contextlib.redirect_stdout(io.StringIO()):
+            trainer.train()
+        logs.append([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
+    np.testing.assert_allclose(*logs, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("family", ["gpt2", "llama", "mistral", "gemma2"])
 def test_flattened_texts_do_not_see_each_other(family: str, tmp_path: Path) -> None:
     folder = causal_folder(tmp_path, family)

@@ -71,7 +71,7 @@ STEPS = ("preprocess", "forward", "_forward", "postprocess", "_sanitize_paramete
 
 def get_supported_tasks() -> list[str]:
     """The names of the tasks that `pipeline` takes."""
-    return sorted(EXAMPLES)
+    return sorted(USUAL)
 
 
 def __getattr__(name: str) -> Any:
@@ -86,13 +86,22 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"glassformer.hf.pipelines has no {name!r}")
 
 
+USUAL = {
+    **EXAMPLES,
+    "token-classification": "dbmdz/bert-large-cased-finetuned-conll03-english",
+    "feature-extraction": "distilbert/distilbert-base-cased",
+    "automatic-speech-recognition": "facebook/wav2vec2-base-960h",
+}
+"""Tasks → the model of a pipeline without one, which is that of the reference library where its family is here."""
+
+
 def check_task(task: str) -> tuple[str, dict[str, Any], Any]:
     """The name of a task, its usual model, and nothing more.
 
     Raises: UnsupportedError: there is no such task.
     """
     name = canonical_task(task)
-    return name, {"default": {"model": {"pt": (EXAMPLES[name], None)}}}, None
+    return name, {"default": {"model": {"pt": (USUAL[name], None)}}}, None
 
 
 def pipeline(
@@ -115,7 +124,7 @@ def pipeline(
 
     Args:
         task: by its name there, also of those that newer releases have dropped; None = the task of the model's head.
-        model: a folder, a name on the Hub, or a loaded model; None = the task's usual one (`EXAMPLES`), which is not
+        model: a folder, a name on the Hub, or a loaded model; None = the task's usual one (`USUAL`), which is not
             downloaded without asking.
         tokenizer: instead of the model's own · device: -1 = the CPU, 0 = the first GPU, or a name
         options: of the task, of loading (`revision`, …), and of `generate`.
@@ -340,7 +349,7 @@ def _task_of_head(model: Any) -> str:
 
 def _usual_model(name: str) -> str | Path | None:
     """The task's usual checkpoint: from the cache, or downloaded where the user agrees; else None."""
-    usual = EXAMPLES[name]
+    usual = USUAL[name]
     try:
         return resolve(usual, offline=True)
     except GlassformerError:

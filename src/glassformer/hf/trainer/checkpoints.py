@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from glassformer.errors import DataError, WeightsError
 from glassformer.files.atomic import atomic_file, disk_errors, flush_folder, remove_folder, removed_on_failure
@@ -130,8 +130,10 @@ def newest_checkpoint(output_dir: str | Path) -> Path:
     )
 
 
-def load_checkpoint(folder: Path, model: nn.Module, optimizer: Any, schedule: Any) -> TrainerState:
-    """Restore what `save_checkpoint` wrote; the state of the training."""
+def load_checkpoint(
+    folder: Path, model: nn.Module, optimizer: Any, schedule: Any
+) -> tuple[TrainerState, dict[str, Tensor]]:
+    """Restore what `save_checkpoint` wrote; the state of the training, and those of the random generators."""
     load_weights(model, folder)
     tensors, values = read_state(folder, name="optimizer")
     restore_optimiser(optimizer, model.named_parameters(), tensors, values["optimizer"])
@@ -141,8 +143,9 @@ def load_checkpoint(folder: Path, model: nn.Module, optimizer: Any, schedule: An
     ]
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         group["lr"] = rate
-    restore_rng({name.removeprefix(RANDOM): x for name, x in tensors.items() if name.startswith(RANDOM)})
-    return TrainerState.load_from_json(folder / STATE)
+    generators = {name.removeprefix(RANDOM): x for name, x in tensors.items() if name.startswith(RANDOM)}
+    restore_rng(generators)
+    return TrainerState.load_from_json(folder / STATE), generators
 
 
 def saved_checkpoints(output_dir: str | Path) -> list[Path]:

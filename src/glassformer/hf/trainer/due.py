@@ -27,6 +27,7 @@ class Checkpointing(EvaluationLoop):
     """The part of a `Trainer` that logs, validates and saves."""
 
     _log_losses: list[Tensor]
+    _generators: dict[str, Tensor]
     _grad_norm: float
     _rate: float
 
@@ -98,5 +99,5 @@ class Checkpointing(EvaluationLoop):
             folder = Path(str(checkpoint))
             check_checkpoint(folder)
         planned = self.state
-        self.state = load_checkpoint(folder, self.model, self.optimizer, self.lr_scheduler)
+        self.state, self._generators = load_checkpoint(folder, self.model, self.optimizer, self.lr_scheduler)
         self.state.max_steps, self.state.num_train_epochs = planned.max_steps, planned.num_train_epochs

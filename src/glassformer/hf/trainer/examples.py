@@ -67,11 +67,7 @@ def data_loader(
         return collate([{name: x for name, x in example.items() if name in columns} for example in batch])
 
     sampler = None if seed is None or streamed else ShuffledByEpoch(len(examples), seed)
-    # With a generator of its own a loader draws no seed from the one of dropout, which a resumed run continues.
-    own = torch.Generator().manual_seed(seed or 0)
-    return DataLoader(
-        examples, batch_size, sampler=sampler, collate_fn=collate_read, drop_last=drop_last, generator=own
-    )
+    return DataLoader(examples, batch_size, sampler=sampler, collate_fn=collate_read, drop_last=drop_last)
 
 
 def batches_per_epoch(loader: Any) -> int | None:

@@ -50,7 +50,7 @@ from glassformer.model import Model
 from glassformer.progress import progress_bar
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.gradients import warn_of_emulation
-from glassformer.training.state import seed_all
+from glassformer.training.state import restore_rng, seed_all
 
 
 class TrainOutput(NamedTuple):
@@ -119,6 +119,7 @@ class CompatibleTrainer(Checkpointing):
         if not any(isinstance(x, PrinterCallback) for x in self.callbacks):
             self.callbacks.append(PrinterCallback())
         self._log_losses: list[Tensor] = []
+        self._generators: dict[str, Tensor] = {}
         # Gradients in 16 bits underflow unless the loss is scaled up.
         self._scaler = torch.amp.GradScaler(self.args.device.type, enabled=self.args.fp16)
         self._notify("on_init_end")
@@ -141,8 +142,8 @@ class CompatibleTrainer(Checkpointing):
         """
         if self.train_dataset is None:
             raise DataError("Trainer has no train_dataset; give one")
-        seed_all(self.args.seed)
         if self.model_init is not None:
+            seed_all(self.args.seed)
             self.model, self.optimizer, self.lr_scheduler = self._initial_model(), None, None
         self.model.to(self.args.device)
         warn_of_emulation("bf16" if self.args.bf16 else "fp16" if self.args.fp16 else "fp32", self.args.device)
@@ -162,6 +163,8 @@ class CompatibleTrainer(Checkpointing):
         resume = resume_from_checkpoint if resume_from_checkpoint is not None else self.args.resume_from_checkpoint
         if resume:
             self._resume(resume)
+            if isinstance(sampler := getattr(loader, "sampler", None), ShuffledByEpoch) and self.args.data_seed is None:
+                sampler.seed = torch.initial_seed()  # that of the run which saved the checkpoint
         return self._train(loader, per_epoch or total, streamed=batches is None)
 
     def hyperparameter_search(
@@ -230,9 +233,13 @@ class CompatibleTrainer(Checkpointing):
         state, losses = self.state, 0.0
         self._notify("on_epoch_begin", train_dataloader=loader)
         self.control.should_epoch_stop = False
+        if not skipped:
+            self._continue_generators()
         for number, batches in enumerate(self._accumulated(loader, epoch), 1):
             if skipped:
                 skipped -= 1
+                if not skipped:
+                    self._continue_generators()
                 continue
             losses += float(self._update([self._prepare_inputs(batch) for batch in batches]))
             state.global_step += 1
@@ -245,6 +252,12 @@ class CompatibleTrainer(Checkpointing):
         self._notify("on_epoch_end", train_dataloader=loader)
         self._do_what_is_due()
         return losses, skipped
+
+    def _continue_generators(self) -> None:
+        """Once, behind the batches that a resumed run skips: the random generators as its checkpoint has them."""
+        if self._generators:
+            restore_rng(self._generators)
+            self._generators = {}
 
     def _accumulated(self, loader: Any, epoch: int) -> Iterator[list[Any]]:
         """The batches of each update of an epoch."""
@@ -391,8 +404,8 @@ class CompatibleTrainer(Checkpointing):
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Shuffled batches of the training data."""
-        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        """Shuffled batches of the training data; without `data_seed` in the order of the generator's seed."""
+        seed = torch.initial_seed() if self.args.data_seed is None else self.args.data_seed
         drop_last = self.args.dataloader_drop_last
         loader: DataLoader[Any] = self._loader(self.train_dataset, self.args.train_batch_size, seed, drop_last)
         return loader
