@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,15 @@ def test_only_the_table_is_rewritten() -> None:
 )
 def test_what_a_family_is_made_of(family: str, column: str, expected: str) -> None:
     assert getattr(LINES[family], column) == expected
+
+
+def test_the_page_explains_each_word_of_its_table() -> None:
+    explained = set(re.findall(r"`([^`]+)`", PAGE.read_text("utf-8").split("How to read it:")[1].split("```")[0]))
+    for line in LINES.values():
+        assert {*re.findall(r"\b[a-z]+-(?=LayerNorm|RMSNorm)", line.norms)} <= explained, line.family
+        for cell in (line.positions, line.attention):
+            words = {word.split(": ")[-1] for word in re.split(r", | / |; ", cell)}
+            assert words <= explained | {"none"}, line.family
 
 
 @pytest.mark.parametrize("family", FAMILIES)
