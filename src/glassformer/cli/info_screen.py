@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from glassformer.cli.screen import plain_table, visible
+from glassformer.cli.screen import plain_table, table_of, visible
 from glassformer.reports.amounts import amount, byte_amount, flops_amount
 
 if TYPE_CHECKING:
@@ -55,22 +55,9 @@ def show_head(
 
 def show_report(console: Console, report: LoadReport) -> None:
     """New and unused tensors, grouped by the beginning of their names."""
-    from glassformer.weights.report import MAX_LINES, MEANINGS, omitted_line, printable
-
-    for kind, style in (("new", "yellow"), ("unused", "dim")):
-        groups = report.groups(kind)
-        if not groups:
-            continue
-        table = plain_table(header_style=style, padding=(0, 2, 0, 0))
-        table.add_column(kind, overflow="fold")
-        table.add_column("tensors", justify="right")
-        table.add_column("shapes", overflow="fold")
-        for group in groups[:MAX_LINES]:
-            table.add_row(Text(printable(group.name)), f"{group.tensors:,}", group.shape)
+    for table in report.tables():
         console.print()
-        console.print(table)
-        for line in (*omitted_line(groups), f"{kind}: {MEANINGS[kind]}"):
-            console.print(Text(line, style="dim"))
+        console.print(table_of(table.headings, table.rows, left=table.left, title=table.caption))
 
 
 def show_memory(console: Console, estimate: RamEstimate) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from html import escape
+
+from glassformer.files import counted
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 MAX_LINES = 20  # a kind: a file may hold a million names
 MAX_SHAPES = 3  # a line
@@ -37,14 +40,12 @@ class TensorGroup:
 
 
 @dataclass(repr=False)
-class LoadReport:
+class LoadReport(Report, kind="load"):
     """Which parameters were loaded from a checkpoint, which are new, and which tensors are unused.
 
     loaded: parameters read from the file · new: parameters initialised, since only the requested task has them
     unused: tensors of the file that this network has no use for · warnings: unused config keys, and the like
     shapes: of the new and the unused ones
-
-    Printed, it is a table; notebooks show it as HTML.
     """
 
     loaded: list[str] = field(default_factory=list)
@@ -57,35 +58,26 @@ class LoadReport:
         """The tensors that are "new" or "unused", grouped by name prefix."""
         return group_by_prefix(self.new if kind == "new" else self.unused, self.shapes)
 
-    def __repr__(self) -> str:
-        return (
-            f"LoadReport(loaded={len(self.loaded)}, new={len(self.new)}, unused={len(self.unused)}, "
-            f"warnings={len(self.warnings)})"
-        )
+    @property
+    def heading(self) -> str:
+        """How many parameters were read from the file."""
+        return f"loaded: {counted(len(self.loaded), 'tensor')}"
 
-    def __str__(self) -> str:
-        lines = [f"loaded   {len(self.loaded):>5} tensors"]
-        for kind, meaning in MEANINGS.items():
-            groups = self.groups(kind)
-            if not groups:
-                continue
-            lines.append(f"{kind:<8} {sum(g.tensors for g in groups):>5} tensors  {meaning}")
-            rows = [(printable(g.name), f"{g.tensors:,}", printable(g.shape)) for g in groups[:MAX_LINES]]
-            first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
-            lines += [f"  {name:<{first}}  {count:>{second}}  {shape}".rstrip() for name, count, shape in rows]
-            lines += [f"  {line}" for line in omitted_line(groups)]
-        return "\n".join(lines + [f"warning  {printable(warning)}" for warning in self.warnings])
+    def tables(self) -> list[Table]:
+        """The new and the unused tensors, grouped by the beginning of their names."""
+        return [self._table(kind, groups) for kind in MEANINGS if (groups := self.groups(kind))]
 
-    def _repr_html_(self) -> str:
-        rows = [_html_row("loaded", "", len(self.loaded), "", "")]
-        for kind, meaning in MEANINGS.items():
-            groups = self.groups(kind)
-            for i, group in enumerate(groups[:MAX_LINES]):
-                rows.append(_html_row("" if i else kind, group.name, group.tensors, group.shape, "" if i else meaning))
-            rows += [_html_row("", line, None, "", "") for line in omitted_line(groups)]
-        rows += [_html_row("warning", warning, None, "", "") for warning in self.warnings]
-        head = "".join(f"<th>{name}</th>" for name in ("", "name", "tensors", "shapes", ""))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    def _table(self, kind: str, groups: list[TensorGroup]) -> Table:
+        rows = [[printable(group.name), printable(group.shape), f"{group.tensors:,}"] for group in groups[:MAX_LINES]]
+        if rest := groups[MAX_LINES:]:
+            rows.append([f"… and {counted(len(rest), 'group')} more", "", f"{sum(g.tensors for g in rest):,}"])
+        number = counted(sum(group.tensors for group in groups), "tensor")
+        caption = f"{kind}: {number} {MEANINGS[kind]}"
+        return Table([kind, "shapes", "tensors"], rows, caption, left=2, longest=MAX_NAME_CHARS)
+
+    def remarks(self) -> list[str]:
+        """The warnings."""
+        return [f"warning: {printable(warning)}" for warning in self.warnings]
 
 
 def group_by_prefix(names: Iterable[str], shapes: dict[str, tuple[int, ...]]) -> list[TensorGroup]:
@@ -130,18 +122,7 @@ def _range(numbers: set[str]) -> str:
     return "-".join(dict.fromkeys(ends))
 
 
-def omitted_line(groups: list[TensorGroup]) -> list[str]:
-    """A line that counts the tensors left out of the table, if there are any."""
-    rest = groups[MAX_LINES:]
-    return [f"… and {sum(g.tensors for g in rest):,} tensors more"] if rest else []
-
-
 def printable(text: str) -> str:
     """Sanitise text with names from a file in it: printable, and not endless."""
     text = text if text.isprintable() else repr(text)[1:-1]
     return text if len(text) <= MAX_NAME_CHARS else f"{text[: MAX_NAME_CHARS - 20]}…"
-
-
-def _html_row(kind: str, name: str, count: int | None, shape: str, meaning: str) -> str:
-    cells = (kind, printable(name), "" if count is None else f"{count:,}", shape, meaning)
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
