@@ -8,7 +8,7 @@ import { UserError, type Session, type TraceLine, type Token } from "../src/core
 const T = 6;
 const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 0, segment, special: segment === null, continues: false, span: null });
 const session: Session = {
-  id: "s", texts: ["a b", "c"], text_hash: "t", fields: ["text"], nbytes: 0, seconds: 0, command: "glassformer look m 'a b' c --html page.html", look: "glassformer look m 'a b' c",
+  id: "s", texts: ["a b", "c"], text_hash: "t", fields: ["text"], lookups: ["text"], nbytes: 0, seconds: 0, command: "glassformer look m 'a b' c --html page.html", look: "glassformer look m 'a b' c",
   views: ["model", "head", "matrix", "neuron", "embedding"],
   model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, can_transcribe: false, predicts: null, reads: false, can_compare: false, mask_token: null, corpus: null, is_encoder_decoder: false },
   streams: { text: [token("[CLS]", null), token("a", 0), token("b", 0), token("[SEP]", null), token("c", 1), token("[SEP]", null)] },
@@ -192,4 +192,16 @@ test("what was said is on a page of its own, whose command is told", async () =>
   const sound = { ...session, look: "glassformer look m clip.wav" };
   await assert.rejects(page().transcribe(sound), refused("absent", /glassformer transcribe m clip\.wav --html page\.html$/));
   await assert.rejects(page().recording(), refused("absent", /no sound/));
+});
+
+test("a look-up is that of the token's id; of a token that the page lacks it is refused with the command", async () => {
+  const stored = { text: [{ id: 0, vocabulary: 9, width: 2, rows: { 0: [0.5, 1], 1: [2, 3] }, equal: true, equal_gradients: true }] };
+  const holding = (blocks: object) => {
+    const holder = documentOf({}, session);
+    const own = { textContent: deflateSync(Buffer.from(JSON.stringify(blocks))).toString("base64") };
+    return new InlineTransport({ ...holder, getElementById: (id: string) => (id === "lookups" ? own : holder.getElementById(id)) } as unknown as Document);
+  };
+  assert.deepEqual(await holding(stored).lookup(session, "text", 2), stored.text[0]);
+  await assert.rejects(holding({ text: [] }).lookup(session, "text", 2), refused("absent", /glassformer look m 'a b' c --view head$/));
+  await assert.rejects(page().lookup(session, "text", 2), refused("absent", /no look-up of this token/));
 });

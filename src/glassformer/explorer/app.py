@@ -9,7 +9,7 @@ POST /api/stop    {"w"}
 POST /api/patch, /api/sweep                            activation patching (patches.py)
 POST /api/lens, /api/attribution                       logit lens and attribution (readings.py)
 GET  /api/distribution?w=TRACE&node=N                  a frame
-GET  /api/similarity, /api/contexts                      of similarity.py and contexts.py
+GET  /api/similarity, /api/contexts, /api/lookup         of similarity.py, contexts.py and lookup.py
 GET  /api/page?s=SESSION or ?w=TRACE&node=N            the session, or the generation trace, as one HTML file
 """
 
@@ -33,6 +33,7 @@ from glassformer.explorer import http, views
 from glassformer.explorer.contexts import contexts_block, contexts_routes, read_query
 from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Endpoint, Guard, Lines, Query, json_errors
+from glassformer.explorer.lookup import lookup_routes
 from glassformer.explorer.patches import patch_routes
 from glassformer.explorer.readings import reading_routes
 from glassformer.explorer.session_runs import SessionRun, SessionRuns
@@ -105,6 +106,7 @@ def build(
         *similarity_routes(runs),
         *contexts_routes(runs),
         *reading_routes(runs),
+        *lookup_routes(runs),
         *extra_routes,
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: http.http_error}), token)

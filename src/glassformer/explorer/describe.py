@@ -15,6 +15,7 @@ from glassformer.engine.pooling import PoolingSettings
 from glassformer.errors import UnsupportedError
 from glassformer.hub.find import packaged_name
 from glassformer.inspect.attention_map import AttentionMap
+from glassformer.inspect.lookup import streams_with_table
 from glassformer.inspect.opening import opening
 from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.patching.readout import predicts
@@ -154,6 +155,7 @@ def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str 
         "streams": {name: [asdict(token) for token in tokens] for name, tokens in session.streams.items()},
         "maps": [_map(session, attention_map) for attention_map in session.maps.values()],
         "opening": _opening(session, facts, texts),
+        "lookups": streams_with_table(session),
         "nbytes": session.nbytes,
         "seconds": session.seconds,
         "look": command(facts, texts),

@@ -28,6 +28,7 @@ from glassformer.explorer import views
 from glassformer.explorer.describe import ModelFacts, describe, session_id, without_places
 from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
+from glassformer.explorer.lookup import stored_lookups
 from glassformer.explorer.patches import quick_sweeps
 from glassformer.explorer.readings import FIELDS, Reading, quick_readings
 from glassformer.explorer.session_runs import SessionRuns
@@ -173,6 +174,8 @@ class StandalonePage:
             view = dict(parse_qsl(self.start)).get("view")
             self.readings = quick_readings(self.session, wanted=view if view in FIELDS else None)
         yield json_block("session", self._description())
+        if lookups := stored_lookups(self.session):
+            yield json_block("lookups", lookups)
         for reading in self.readings or ():
             yield frame_block(f"reading/{reading.key}", reading.frame)
         if self.sweeps is None:

@@ -5,6 +5,7 @@ import type { PatchEffect, PatchRequest, Sweep, SweepRequest } from "./patching"
 import { type Contexts, type ContextsQuery, parametersOf } from "./contexts";
 import { type Similarity, similarityOf } from "./similarity";
 import { type EmbeddingDescription, embeddingOf, type EmbeddingSource, placesOf } from "./embedding";
+import type { Lookup } from "./lookup";
 import { LRUCache } from "./lru-cache";
 import { type Attribution, attributionOf, type AttributionRequest, type Lens, lensOf, type LensRequest } from "./readings";
 import { type Description, type Transcript, transcriptOf } from "./transcript";
@@ -112,6 +113,11 @@ export class HttpTransport implements Transport {
     const sweep = await this.pass<Sweep>("/api/sweep", { s: session.id, ...request }, progress, signal);
     this.sweeps.set(key, sweep);
     return sweep;
+  }
+
+  async lookup(session: Session, stream: string, token: number, signal?: AbortSignal): Promise<Lookup> {
+    const answer = await this.call(`/api/lookup?${new URLSearchParams({ s: session.id, stream, token: String(token) })}`, { signal });
+    return (await answer.json().catch(unreachable)) as Lookup;
   }
 
   async similarity(session: Session, signal?: AbortSignal): Promise<Similarity> {

@@ -11,6 +11,7 @@ import { type Floats, type Layer, TILE, biasOf, quantize, kvHead, weightedValues
 import { distributionOf, type BinaryFrame, type FrameKind, overviewOf, readFrame } from "./binary-frame";
 import { type Contexts, type ContextsQuery, sameQuery } from "./contexts";
 import { type EmbeddingSource, inlineEmbeddings } from "./embedding";
+import type { Lookup, StoredLookups } from "./lookup";
 import { LRUCache } from "./lru-cache";
 import { maskOf } from "./mask";
 import { type Attribution, attributionOf, type AttributionRequest, type Lens, lensOf, type LensRequest } from "./readings";
@@ -214,6 +215,14 @@ export class InlineTransport implements Transport {
       const block = this.holder.getElementById("sweeps");
       return block ? (JSON.parse(new TextDecoder().decode(await decompress(block))) as { sweeps: StoredSweep[] }).sweeps : [];
     })());
+  }
+
+  async lookup(session: Session, stream: string, token: number): Promise<Lookup> {
+    const block = this.holder.getElementById("lookups");
+    const stored = block ? (JSON.parse(new TextDecoder().decode(await decompress(block))) as StoredLookups) : {};
+    const lookup = stored[stream]?.find(({ id }) => id === session.streams[stream][token].id);
+    if (lookup) return lookup;
+    throw new UserError(`This page holds no look-up of this token. To see it: ${session.look} --view head`, "absent");
   }
 
   async similarity(session: Session): Promise<Similarity> {

@@ -8,6 +8,7 @@ import type { Similarity, SimilarityState } from "./similarity";
 import type { EmbeddingSource } from "./embedding";
 import type { EmbeddingState } from "./embedding-state";
 import type { Attribution, AttributionRequest, Lens, LensRequest, ReadingState, StoredReading } from "./readings";
+import type { Lookup } from "./lookup";
 import type { Transcript } from "./transcript";
 
 /** A token of the input. */
@@ -97,6 +98,8 @@ export interface Session {
   streams: Record<string, Token[]>;
   maps: AttentionMap[];
   opening: Opening;
+  /** The streams whose tokens are looked up in one table. */
+  lookups: string[];
   /** RAM that the session takes in Python, in bytes. */
   nbytes: number;
   /** Duration of the forward pass. */
@@ -364,6 +367,8 @@ export interface Transport {
   patch(session: Session, request: PatchRequest, signal?: AbortSignal): Promise<PatchEffect>;
   /** Patch every component of a kind, one after another; progress counts patched passes. */
   sweep(session: Session, request: SweepRequest, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Sweep>;
+  /** The look-up of a token of a stream in the embedding table. */
+  lookup(session: Session, stream: string, token: number, signal?: AbortSignal): Promise<Lookup>;
   /** The similarity of the session's two texts, as a sum over pairs of tokens. */
   similarity(session: Session, signal?: AbortSignal): Promise<Similarity>;
   /** Where in the corpus a layer, a head or a neuron does the same. */

@@ -8,6 +8,7 @@ const PATHS = {
   previous: "M10 3L5 8l5 5",
   next: "M6 3l5 5-5 5",
   close: "M4 4l8 8M12 4l-8 8",
+  check: "M3 8.5l3.5 3.5L13 4.5",
   run: "M5 3l8 5-8 5z",
   stop: "M4 4h8v8H4z",
   save: "M8 2v8M5 7.5L8 10.3l3-2.8M3 13.3h10",

@@ -1,6 +1,7 @@
 /** Details panel of the head view: exact probabilities of the selected token, or a summary of each head. */
 
 import { Ablation } from "./ablation";
+import { EmbeddingLookup } from "./embedding-lookup";
 import { number, percent, plural, rank, visible } from "../../core/format";
 import type { Link } from "./links";
 import { type HeadController, visibleScores } from "./head-controller";
@@ -14,6 +15,7 @@ export function Details({ controller }: { controller: HeadController }) {
     <aside class="head-details" aria-label="Numbers">
       {query !== null && key !== null && <Pair controller={controller} query={query} of={key} />}
       {query !== null ? <From controller={controller} query={query} /> : key !== null ? <To controller={controller} token={key} /> : <Chosen controller={controller} />}
+      <EmbeddingLookup controller={controller} />
       <Ablation controller={controller} />
     </aside>
   );
