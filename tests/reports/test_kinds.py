@@ -15,6 +15,7 @@ from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.occurrences import embed_words
 from glassformer.inspect.embeddings.semantic_change import semantic_change
 from glassformer.inspect.embeddings.word_study import WordStudy
+from glassformer.lessons.walkthrough import masks
 from glassformer.model import Model, load
 from glassformer.reports.report import Report
 from tests.e2e.tiny_models import make_folder
@@ -51,9 +52,16 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
     decoder: Model = load(make_folder(folder / "decoder", "gpt2"))
     encoder: Model = load(make_folder(folder / "encoder", "bert", task="feature-extraction"))
     session = decoder.inspect("time flies like an arrow")
+    writing = decoder.writing("time flies")
+    written = writing.write(max_new_tokens=3)
     occurrences = embed_words(encoder, TEXTS, "flies")
     return {
         "lens": session.lens(),
+        "overview": session.overview(0),
+        "trace": session.trace(),
+        "generated-texts": written,
+        "generation-trace": writing,
+        "lesson-step": masks(5),
         "attribution": session.attribute(),
         "similarity": encoder.explain_similarity("time flies", "fruit flies"),
         "contextual-embeddings": occurrences,
@@ -69,6 +77,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
 
 
 KINDS = (
+    "overview", "trace", "generated-texts", "generation-trace", "lesson-step",
     "lens", "attribution", "similarity", "contextual-embeddings", "layer-curve", "cosines", "senses", "word-study",
     "embedding-map",
     "semantic-change", "patch", "patch-map",

@@ -22,6 +22,8 @@ from glassformer.reports.table import IntervalCell, colours
 from glassformer.reports.table import Table as ReportTable
 
 INTERVAL = re.compile(r" \[[^\]\n]*\]")
+FOLDED = 16
+"""Characters to which a column of texts is folded before columns of numbers are left out."""
 MIN_WHISKER, MAX_WHISKER = 9, 41
 """Characters of a drawn interval."""
 
@@ -157,7 +159,7 @@ def show(result: Any, json: bool = False, *, indent: int | None = 2, **keys: Any
 
     Args: keys: that a command adds to the JSON of a report, such as the texts that it is about
     """
-    several = isinstance(result, list)
+    several = type(result) is list
     if json:
         print_json([each.to_dict() for each in result] if several else {**result.to_dict(), **keys}, indent)
         return
@@ -173,38 +175,52 @@ def show_tables(tables: Iterable[ReportTable], remarks: Iterable[str] = ()) -> N
     for i, table in enumerate(tables):
         if i:
             console.print()
-        if table.shades is None:
-            console.print(table_of(table.headings, table.rows, left=table.left, title=table.caption))
-        else:
-            if table.caption:
-                console.print(text_of(table.caption))
-            console.print(_map_of(table, console.width))
+        if table.caption:
+            console.print(text_of(table.caption))
+        console.print(_fitted(table, console.width))
     for i, remark in enumerate(remarks):
         if i == 0:
             console.print()
         console.print(text_of(remark, "dim"))
 
 
-def _map_of(table: ReportTable, width: int) -> Table:
-    """A table with shades: cells on their colour, and as many columns as a terminal has room for."""
+def _fitted(table: ReportTable, width: int) -> Table:
+    """A table of a report, with as many columns as a terminal has room for; cells with shades on their colour."""
+    room, gap = _room(table, width)
+    some = table.of(table.columns(room))
+    shown = table_of(some.headings, some.rows, left=table.left, gap=gap) if some.shades is None else _map_of(some, gap)
+    if room < len(table.headings):
+        left_out = f"{room - 1} of {len(table.headings) - 1} columns: the terminal is narrow; --json has all"
+        shown.caption = "; ".join(filter(None, [str(shown.caption or ""), left_out]))
+        shown.caption_justify = "left"
+    return shown
+
+
+def _room(table: ReportTable, width: int) -> tuple[int, int]:
+    """How many columns fit, without intervals, and where the first ones fold their cells; and spaces between them."""
     from rich.cells import cell_len
 
-    table = table.on_lines()
-    widths = [max(map(cell_len, cells)) for cells in zip(table.headings, *table.rows, strict=True)]
-    room = len(widths)
-    while room > 2 and sum(widths[i] + 2 for i in table.columns(room)) - 2 > width:
-        room -= 1
-    fitted, shown = table.of(table.columns(room)), plain_table()
-    for i, heading in enumerate(fitted.headings):
+    def narrow(cell: str) -> int:
+        return max(map(cell_len, INTERVAL.sub("", cell).replace(" ± ", "\n± ").split("\n")))
+
+    widths = [max(map(narrow, map(visible_lines, cells))) for cells in zip(table.headings, *table.rows, strict=True)]
+    widths = [min(x, FOLDED) if i < table.left else x for i, x in enumerate(widths)]
+    room, gap = len(widths), 2
+    while room > table.left + 1 and sum(widths[i] + gap for i in table.columns(room)) - gap > width:
+        room, gap = room - gap % 2, 1  # first closer together
+    return room, gap
+
+
+def _map_of(table: ReportTable, gap: int) -> Table:
+    """A table with shades."""
+    table, shown = table.on_lines(), plain_table(padding=(0, 1, 0, gap - 1))
+    for i, heading in enumerate(table.headings):
         shown.add_column(text_of(heading), justify="left" if i < table.left else "right", overflow="fold")
-    assert fitted.shades is not None
-    below, above = colours(fitted.shades)
-    for row, shades in zip(fitted.rows, fitted.shades, strict=True):
+    assert table.shades is not None
+    below, above = colours(table.shades)
+    for row, shades in zip(table.rows, table.shades, strict=True):
         styles = ["", *(_on_colour(above if shade > 0 else below, abs(shade)) for shade in shades)]
         shown.add_row(*(text_of(cell, style) for cell, style in zip(row, styles, strict=True)))
-    if room < len(widths):
-        shown.caption = f"{room - 1} of {len(widths) - 1} columns: the terminal is narrow; --json has all"
-        shown.caption_justify = "left"
     return shown
 
 
@@ -217,7 +233,9 @@ def _on_colour(colour: tuple[int, int, int], share: float) -> str:
     return f"{'white' if strength > 0.55 else 'black'} on rgb({ground})"
 
 
-def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int, title: str = "") -> Table:
+def table_of(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int, title: str = "", gap: int = 2
+) -> Table:
     """A table of strings, fitted to the terminal: the first `left` columns are left-justified.
 
     Where there is room, intervals are drawn in front of their values. In a narrow terminal they go below their values;
@@ -225,7 +243,8 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: in
     """
 
     def build(headings: Sequence[str], rows: Sequence[Sequence[str]], fold: bool = False) -> Table:
-        table = plain_table(title=Text(visible(title)) if title else None, title_justify="left")
+        title_of = {"title": Text(visible(title)) if title else None, "title_justify": "left"}
+        table = plain_table(padding=(0, 1, 0, gap - 1), **title_of)
         for i, heading in enumerate(headings):
             table.add_column(
                 visible_lines(heading),

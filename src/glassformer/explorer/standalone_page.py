@@ -38,6 +38,7 @@ from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TreeStep
 from glassformer.reports.page import check_html_path, content_security_policy, escape_script, shown_path
+from glassformer.reports.report import plain
 
 FOLDER = Path(__file__).parent / "static"
 MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
@@ -342,7 +343,7 @@ def _trace_parts(stored: StoredTrace, node: int, command: str) -> Iterator[str]:
         "trace",
         {
             "trace": stored.description,
-            "steps": [step.to_dict()],
+            "steps": [plain(step)],
             "ready": None if stored.result is None else result_summary(stored.trace, stored.result),
             "node": node,
             "command": command,

@@ -23,6 +23,7 @@ from glassformer.generation.options import GenerationOptions
 from glassformer.inspect.generation_trace import GenerationTrace, TraceResult
 from glassformer.inspect.token_tree import TreeStep
 from glassformer.inspect.trace_recorder import StopTrace
+from glassformer.reports.report import plain
 
 MAX_STORED = 8
 MAX_RUNNING = 4
@@ -91,7 +92,7 @@ class TraceJob(Job[dict[str, Any]]):
 
     def on_step(self, step: TreeStep) -> None:
         """Callback of each decoding step, in the thread that generates."""
-        self._lines.put({"step": step.to_dict()})
+        self._lines.put({"step": plain(step)})
         self.check_stopped()
 
     def check_stopped(self) -> None:

@@ -51,7 +51,7 @@ class TracedText:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TraceResult(Report):
+class TraceResult(Report, kind="generated-texts"):
     """The result of one call of `GenerationTrace.write`.
 
     answers: what `generate` returns · ended: of a beam search, also finished hypotheses that were not among the best
@@ -66,14 +66,14 @@ class TraceResult(Report):
         rows = [
             [each.text, "–" if each.score is None else f"{each.score:.3f}", str(each.reason)] for each in self.answers
         ]
-        return [Table(headings=["text", "score", "ended by"], rows=rows, caption=f"generated in {self.seconds:.2f} s")]
+        return [Table(["text", "score", "ended by"], rows, f"generated in {self.seconds:.2f} s")]
 
 
 def _probability(logprob: float | None) -> str:
     return "–" if logprob is None else f"{math.exp(logprob):.1%}"
 
 
-class GenerationTrace(Report):
+class GenerationTrace(Report, kind="generation-trace", keys=("prompt", "nodes")):
     """A prompt, and a tree of the tokens generated from it, which grows with every call of `write`.
 
     Args:

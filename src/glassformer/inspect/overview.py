@@ -33,7 +33,7 @@ PATTERNS = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Overview(Report):
+class Overview(Report, kind="overview"):
     """Thumbnails and statistics of the attention heads of a layer.
 
     thumbnails: max-pooled attention maps. [H, ≤ 64, ≤ 64]

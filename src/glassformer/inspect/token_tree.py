@@ -7,10 +7,10 @@ Once upon a time ─┬─ , ─ there ─ was ─ a          node 0 is the prom
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import inf, isfinite, log
 from threading import Lock
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -130,13 +130,6 @@ class TreeStep:
     choices: tuple[Choice, ...]
     live: tuple[Leaf, ...]
     ended: tuple[Leaf, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON data, as the explorer's page reads it."""
-        # The page knows `remaining` as `kept`.
-        names = {"remaining": "kept"}
-        choices = [{names.get(key, key): value for key, value in asdict(x).items()} for x in self.choices]
-        return {**asdict(self), "choices": choices}
 
 
 class TokenTree:

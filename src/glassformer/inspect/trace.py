@@ -16,6 +16,7 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.models import Network, eval_mode
+from glassformer.reports.amounts import byte_amount
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
@@ -125,24 +126,73 @@ class TracedLayer:
         return self.stack and f"{self.stack}.{self.first}{last}"
 
 
-class Trace(Report, list[TapRow]):
-    """Statistics of the tensor at each tap, in the order of computation: a list that shows itself as a table."""
+class Trace(Report, list[TapRow], kind="trace", keys=("taps",)):
+    """Statistics of the tensor at each tap, in the order of computation: a list that shows itself as a table.
+
+    Args:
+        complete: scores and probs were left out only because nothing asked for them
+        folded: the table has the first of consecutive layers with equal shapes
+    """
+
+    def __init__(self, rows: Iterable[TapRow], *, complete: bool = True, folded: bool = True) -> None:
+        super().__init__(rows)
+        self.complete, self.folded = complete, folded
+
+    @property
+    def taps(self) -> list[TapRow]:
+        """The rows."""
+        return list(self)
+
+    def unfolded(self) -> Trace:
+        """The same, with a table of every layer."""
+        return Trace(self, complete=self.complete, folded=False)
+
+    @property
+    def heading(self) -> str:
+        kinds = ", ".join(dict.fromkeys(row.dtype for row in self))
+        return f"{len(self)} tensors, {byte_amount(sum(row.bytes for row in self))} as {kinds}"
 
     def tables(self) -> list[Table]:
-        """A row for each tap; of consecutive layers with equal shapes, the first."""
-        rows = [
-            [
-                f"{layer.path}.{name}".lstrip("."),
-                " ".join(f"{a}{size}" for a, size in zip(row.axes, row.shape, strict=True)),
-            ]
-            + ["–" if x is None else f"{x:.3g}" for x in (row.mean, row.deviation, row.smallest, row.largest)]
-            for layer in fold_layers(self)
-            for name, row in layer.rows.items()
-        ]
+        """A row for each tap, below the name of its layer."""
+        mixed = len({row.dtype for row in self}) > 1
+        layers = fold_layers(self, separate=not self.folded)
+        special = any(_special_values(row) for layer in layers for row in layer.rows.values())
+        rows = []
+        for layer in layers:
+            if layer.path:
+                repeats = f"×{layer.repeats}, the first:" if layer.repeats > 1 else ""
+                rows.append([layer.path, repeats, *[""] * (5 + mixed + special)])
+            for name, row in layer.rows.items():
+                numbers = (row.mean, row.deviation, row.smallest, row.largest)
+                rows.append(
+                    [
+                        ("  " if layer.path else "") + name,
+                        " ".join(f"{letter}{size}" for letter, size in zip(row.axes, row.shape, strict=True)),
+                        *[row.dtype] * mixed,
+                        *[_special_values(row)] * special,
+                        *("–" if value is None else f"{value:.3g}" for value in numbers),
+                        byte_amount(row.bytes),
+                    ]
+                )
+        texts = ["tensor", "shape", *["dtype"] * mixed, *["of these"] * special]
+        return [Table([*texts, "mean", "std", "min", "max", "size"], rows, left=len(texts))]
+
+    def remarks(self) -> list[str]:
+        """The legend of the axes, and which tensors were left out."""
         used = {letter for row in self for letter in row.axes}
-        legend = ", ".join(f"{letter} {meaning}" for letter, meaning in LETTERS.items() if letter in used)
-        caption = f"{len(self)} tensors, of layers with equal shapes those of the first; {legend}"
-        return [Table(headings=["tensor", "shape", "mean", "std", "min", "max"], rows=rows, caption=caption)]
+        legend = " · ".join(f"{letter} {meaning}" for letter, meaning in LETTERS.items() if letter in used)
+        rest = ["scores and probs are computed only on request: --taps attn.probs"] if self.complete else []
+        return [legend, *rest]
+
+
+def _special_values(row: TapRow) -> str:
+    """Shares of zeros, NaN and infinities: `31% zero, 46% inf`."""
+    shares = {"zero": row.zeros, "NaN": row.nans, "inf": row.infinities}
+    return ", ".join(f"{_percent(share)} {name}" for name, share in shares.items() if share)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
 def trace(network: Network, batch: Batch, *patterns: str) -> Trace:
@@ -156,7 +206,7 @@ def trace(network: Network, batch: Batch, *patterns: str) -> Trace:
     tape = _MeasuringTape(network, patterns).attach(network)
     with torch.no_grad(), eval_mode(network):
         network(batch, Flow(tape=tape))
-    return Trace(tape.rows)
+    return Trace(tape.rows, complete=not patterns)
 
 
 class _MeasuringTape(Tape):

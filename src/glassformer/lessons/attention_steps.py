@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from textwrap import fill, wrap
+from textwrap import wrap
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ MAX_SIDE = 32
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LessonStep(Report):
+class LessonStep(Report, kind="lesson-step"):
     """One step of the way: what is computed, the tensors it makes, and what to notice in them."""
 
     name: str
@@ -36,6 +36,10 @@ class LessonStep(Report):
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 
+    @property
+    def heading(self) -> str:
+        return f"{self.name}: {self.formula}"
+
     def tables(self) -> list[Table]:
         """The tensors with their shapes, and those that are small enough as matrices."""
         shapes = [[name, str(list(tensor.shape))] for name, tensor in self.tensors.items()]
@@ -44,18 +48,10 @@ class LessonStep(Report):
             for name, tensor in self.tensors.items()
             if tensor.dim() > 1 and max(tensor.shape[-2:]) <= MAX_SIDE and tensor.numel() <= MAX_SIDE**2
         ]
-        about = Table(headings=["tensor", "shape"], rows=shapes, caption=f"{self.name}: {self.formula}")
-        return [about, *matrices, Table(headings=["notice"], rows=[[line] for line in wrap(self.notice, 78)])]
+        return [Table(["tensor", "shape"], shapes), *matrices]
 
-    def __str__(self) -> str:
-        rows = [f"{self.name}:   {self.formula}"]
-        for name, tensor in self.tensors.items():
-            rows.append(f"    {name:<22} {list(tensor.shape)}")
-            small = tensor.dim() > 1 and max(tensor.shape[-2:]) <= 8 and tensor.numel() <= 64
-            if small:  # enough to be read
-                number = "{:7.3f}" if tensor.is_floating_point() else "{:7d}"
-                rows += ["        " + " ".join(map(number.format, row)) for row in tensor.flatten(0, -2).tolist()]
-        return "\n".join([*rows, fill(self.notice, 100, initial_indent="    → ", subsequent_indent="      ")])
+    def remarks(self) -> list[str]:
+        return wrap(self.notice, 98)
 
 
 def _matrix_table(name: str, matrix: Tensor) -> Table:

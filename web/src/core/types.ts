@@ -271,7 +271,7 @@ export interface Choice {
   at: number;
   /** Entropy of the model's own distribution, in bits. */
   entropy: number;
-  kept: number;
+  remaining: number;
   /** Most probable first. */
   top: Candidate[];
 }
