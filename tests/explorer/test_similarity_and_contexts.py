@@ -75,7 +75,7 @@ def test_contexts_are_those_of_the_function(client: Client, encoder: Model, corp
     ):
         told = client.get("contexts", s=session["id"], **asked).json
         wanted = expected.to_dict()
-        assert [match["tokens"] for match in told["matches"]] == [match["tokens"] for match in wanted["matches"]]
+        assert [match["texts"] for match in told["matches"]] == [match["texts"] for match in wanted["matches"]]
         np.testing.assert_allclose(
             [match["score"] for match in told["matches"]], [match["score"] for match in wanted["matches"]], atol=1e-6
         )

@@ -262,7 +262,7 @@ def test_contexts_have_attention_and_counts(stories: Model, index: CorpusIndex) 
     assert set(result.counts) == {"token", "next", "attended"}
     attended = max((w, -i) for i, w in enumerate(first.attention) if not first.tokens[i].special)
     assert first.attended is first.tokens[-attended[1]]
-    assert json.loads(json.dumps(result.to_dict()))["matches"][0]["tokens"][first.position] == "f"
+    assert json.loads(json.dumps(result.to_dict()))["matches"][0]["texts"][first.position] == "f"
     alone = corpus.search("time flies", token=1, layer=LAYER, count=1)
     assert alone.matches[0].attention is None
     assert "attended" not in alone.counts

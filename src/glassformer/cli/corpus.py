@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,8 +20,8 @@ from glassformer.cli.screen import (
     print_facts,
     print_json,
     progress_of,
-    rows_table,
     say,
+    show,
     show_next,
     terminal,
     text_of,
@@ -32,7 +32,7 @@ from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:
-    from glassformer.inspect.corpus import Contexts, CorpusIndex, CorpusSearch, Match
+    from glassformer.inspect.corpus import CorpusIndex, CorpusSearch
 
 corpus = typer.Typer(
     name="corpus",
@@ -43,8 +43,6 @@ corpus = typer.Typer(
 
 Pair = tuple[int, int]
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index, as written by corpus index.")]
-AROUND = 8
-"""Tokens shown on each side of a match."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +144,7 @@ def _report(made: CorpusIndex, folder: Path, seconds: float, json: bool) -> None
     settings, done = made.settings, made.progress
     if json:
         counts = {"rows": done.rows, "windows": done.windows, "tokens": done.tokens, "bytes": made.nbytes}
-        print_json({"index": str(folder), **counts, "seconds": seconds, "settings": settings.to_dict()})
+        print_json({"index": str(folder), **counts, "seconds": seconds, "settings": asdict(settings)})
         return
     print_facts(
         {
@@ -205,10 +203,12 @@ def search(
             _write_page(searched, str(text), token, options, head, asked.get("attention", head or (0, 0)))
             return
         result = searched.search(str(text), token=token, layer=options.layer, head=head, **asked)
+    show(result, json, indent=None)
     if json:
-        print_json(result.to_dict(), indent=None)
-    else:
-        _show(result, searched.index, perf_counter() - start)
+        return
+    if not result.matches:
+        note("the index has no such context")
+    terminal().print(text_of(f"{len(searched.index):,} tokens searched in {perf_counter() - start:.2f} s", "dim"))
 
 
 def _write_page(
@@ -226,42 +226,6 @@ def _write_page(
     page = contexts_page(searched, session, query)
     size = page.save(options.html)
     say(f"saved in {options.html}: {byte_amount(size)}; open it in any browser, no network needed")
-
-
-def _show(result: Contexts, searched: CorpusIndex, seconds: float) -> None:
-    console = terminal()
-    score = "activation" if result.by == "neuron" else "cosine"
-    looks = result.attention is not None
-    rows = [
-        [f"{match.score:.3f}", str(match.row), _context(match), *([_attended(match)] if looks else [])]
-        for match in result.matches
-    ]
-    console.print(rows_table([score, "row", "context", *["looks at"] * looks], rows, left=4))
-    for kind, name in (("token", "matched tokens"), ("next", "next tokens"), ("attended", "looked at")):
-        if kind in result.counts:
-            listed = ", ".join(f"{text} {count}" for text, count in result.counts[kind][:10])
-            console.print(text_of(f"{name}: {listed}", "dim"))
-    if not result.matches:
-        note("the index has no such context")
-    console.print(text_of(f"{len(searched):,} tokens searched in {seconds:.2f} s", "dim"))
-
-
-def _context(match: Match) -> str:
-    """The tokens around a match, which is in brackets."""
-    first = max(0, match.position - AROUND)
-    parts: list[str] = []
-    for i, token in enumerate(match.tokens[first : match.position + AROUND + 1], first):
-        if not token.special or i == match.position:
-            text = f"[{token.text}]" if i == match.position else token.text
-            parts += [text] if token.continues or not parts else [" ", text]
-    return "".join(parts)
-
-
-def _attended(match: Match) -> str:
-    if match.attended is None or match.attention is None:
-        return "–"
-    weight = max(w for w, token in zip(match.attention, match.tokens, strict=True) if not token.special)
-    return f"{match.attended.text} {weight:.0%}"
 
 
 def layer_numbers(text: str) -> list[int]:

@@ -37,7 +37,8 @@ export interface Match {
   score: number;
   row: number;
   position: number;
-  tokens: string[];
+  /** The characters of each token. */
+  texts: string[];
   /** Which tokens are special, and which continue a word. */
   special: number[];
   continues: number[];

@@ -81,12 +81,9 @@ class IndexSettings:
         """Of the columns with an entry for each token."""
         return 13 + 2 * (len(self.layers) * self.width + len(self.heads) * self.head_width)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "layers": list(self.layers), "heads": [list(head) for head in self.heads]}
-
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
-        """Raises: KeyError, TypeError, ValueError: something else than `to_dict` gives."""
+        """Raises: KeyError, TypeError, ValueError: something else than the fields in JSON."""
         given = {x.name: values[x.name] for x in fields(cls)}
         for name in ("layers", "neurons"):
             given[name] = tuple(_count(name, number) for number in given[name])
@@ -301,7 +298,7 @@ class IndexWriter:
         return size + len(content), zlib.crc32(content, crc)
 
     def _record(self, progress: IndexProgress) -> None:
-        values = {"format": FORMAT, "version": VERSION, "settings": self.settings.to_dict()}
+        values = {"format": FORMAT, "version": VERSION, "settings": asdict(self.settings)}
         with atomic_file(self.folder / METADATA) as stream:
             stream.write(json.dumps({**values, "progress": asdict(progress)}, indent=2).encode())
         self.progress = progress

@@ -20,12 +20,16 @@ from glassformer.inspect.inputs import SessionInput, open_inputs
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
 from glassformer.pretrained import PretrainedModel
+from glassformer.reports.report import Record, Report
+from glassformer.reports.table import Table
 
 MAX_COUNT = 200
+AROUND = 8
+"""Tokens on each side of a match in a table."""
 
 
 @dataclass(frozen=True, eq=False)
-class Match:
+class Match(Record, keys=("score", "row", "position", "texts", "special", "continues", "attention")):
     """A token of the corpus in its context.
 
     score: cosine, or the activation of a neuron · row: of the file, from 0 · tokens: of the window
@@ -44,30 +48,45 @@ class Match:
         weights = [(0.0 if t.special else w) for t, w in zip(self.tokens, self.attention or (), strict=False)]
         return self.tokens[weights.index(max(weights))] if any(weights) else None
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "score": self.score,
-            "row": self.row,
-            "position": self.position,
-            "tokens": [token.text for token in self.tokens],
-            "special": [i for i, token in enumerate(self.tokens) if token.special],
-            "continues": [i for i, token in enumerate(self.tokens) if token.continues],
-            "attention": None if self.attention is None else [float(f"{weight:.5g}") for weight in self.attention],
-        }
+    @property
+    def texts(self) -> list[str]:
+        """The characters of each token."""
+        return [token.text for token in self.tokens]
+
+    @property
+    def special(self) -> list[int]:
+        """Which tokens are special."""
+        return [i for i, token in enumerate(self.tokens) if token.special]
+
+    @property
+    def continues(self) -> list[int]:
+        """Which tokens continue a word."""
+        return [i for i, token in enumerate(self.tokens) if token.continues]
+
+    @property
+    def context(self) -> str:
+        """The tokens around the match, which is in brackets."""
+        first = max(0, self.position - AROUND)
+        parts: list[str] = []
+        for i, token in enumerate(self.tokens[first : self.position + AROUND + 1], first):
+            if not token.special or i == self.position:
+                text = f"[{token.text}]" if i == self.position else token.text
+                parts += [text] if token.continues or not parts else [" ", text]
+        return "".join(parts)
 
 
-@dataclass(frozen=True, eq=False)
-class Contexts:
+@dataclass(frozen=True, eq=False, repr=False)
+class Contexts(Report, kind="contexts", keys=("by", "layer", "number", "query", "attention", "matches", "counts")):
     """What a search has brought: matches, the best first, and how often they share a token.
 
     by: "layer", "head" or "neuron" · layer, number: which; a layer has no number · attention: the head that was asked
-    query: the token that was searched by; None of a neuron
+    query: characters of the token that was searched by; None of a neuron
     """
 
     by: str
     layer: int
     number: int | None
-    query: Token | None
+    query: str | None
     attention: Head | None
     matches: Sequence[Match]
 
@@ -83,17 +102,29 @@ class Contexts:
                 kinds.setdefault("attended", Counter())[attended.text] += 1
         return {kind: counter.most_common() for kind, counter in kinds.items()}
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON."""
-        return {
-            "by": self.by,
-            "layer": self.layer,
-            "number": self.number,
-            "query": None if self.query is None else self.query.text,
-            "attention": None if self.attention is None else list(self.attention),
-            "matches": [match.to_dict() for match in self.matches],
-            "counts": self.counts,
-        }
+    def tables(self) -> list[Table]:
+        """The matches in their contexts, with the token that the head looks at."""
+        rows = []
+        for match in self.matches:
+            cells = [f"{match.score:.3f}", str(match.row), match.context]
+            if self.attention is not None:
+                weight = max(
+                    (w for w, t in zip(match.attention or (), match.tokens, strict=False) if not t.special), default=0
+                )
+                cells.append("–" if match.attended is None else f"{match.attended.text} {weight:.0%}")
+            rows.append(cells)
+        score = "activation" if self.by == "neuron" else "cosine"
+        looks = ["looks at"] * (self.attention is not None)
+        return [Table([score, "row", "context", *looks], rows, left=4, longest=200)]
+
+    def remarks(self) -> list[str]:
+        """The tokens that most matches share."""
+        counts, names = self.counts, {"token": "matched tokens", "next": "next tokens", "attended": "looked at"}
+        return [
+            f"{name}: {', '.join(f'{text} {count}' for text, count in counts[kind][:10])}"
+            for kind, name in names.items()
+            if kind in counts
+        ]
 
 
 class CorpusSearch:
@@ -148,7 +179,7 @@ class CorpusSearch:
         best = self.index.nearest(vector, layer=layer, head=head, count=_check_count(count))
         by, (at, number) = ("layer", (layer, None)) if head is None else ("head", head)
         shown = attention or head
-        return Contexts(by, int(at or 0), number, tokens[token], shown, self._matches(best, shown))
+        return Contexts(by, int(at or 0), number, tokens[token].text, shown, self._matches(best, shown))
 
     def neuron(self, layer: int, neuron: int, *, attention: Head | None = None, count: int = 20) -> Contexts:
         """The contexts in which a neuron is most active. Raises: DataError: it is not in the index."""
@@ -167,7 +198,7 @@ class CorpusSearch:
             position = token - window.first
             attention = None
             if session is not None and head is not None:
-                attention = session.head(*head).probs(position)[0].float().tolist()
+                attention = [float(f"{x:.7g}") for x in session.head(*head).probs(position)[0].float().tolist()]
             matches.append(Match(score, window.row, window.tokens, position, attention))
         return matches
 

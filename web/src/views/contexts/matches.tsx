@@ -35,7 +35,7 @@ function Context({ match, special, dark }: { match: Match; special: boolean; dar
   return (
     <>
       {first > 0 && "… "}
-      {match.tokens.slice(first, end).map((text, index) => {
+      {match.texts.slice(first, end).map((text, index) => {
         const at = first + index;
         if (hidden.has(at)) return null;
         const weight = match.attention?.[at] ?? 0;
@@ -44,12 +44,12 @@ function Context({ match, special, dark }: { match: Match; special: boolean; dar
           : <span class={match.special.includes(at) ? "special" : undefined} style={{ background: weight / most > 0.01 ? shade(weight / most, HUE, dark) : undefined }} title={match.attention ? `${percent(weight)} of the attention` : undefined}>{visible(text)}</span>;
         return <Fragment key={at}>{index > 0 && !match.continues.includes(at) && " "}{body}</Fragment>;
       })}
-      {end < match.tokens.length && " …"}
+      {end < match.texts.length && " …"}
     </>
   );
 }
 
-const around = ({ position, tokens }: Match): [number, number] => [Math.max(0, position - AROUND), Math.min(tokens.length, position + AROUND + 1)];
+const around = ({ position, texts }: Match): [number, number] => [Math.max(0, position - AROUND), Math.min(texts.length, position + AROUND + 1)];
 
 export function Counts({ counts, of }: { counts: Contexts["counts"]; of: number }) {
   return (
@@ -70,12 +70,12 @@ export function Counts({ counts, of }: { counts: Contexts["counts"]; of: number 
 }
 
 /** The token, special ones aside, that a match attends to most. */
-function attended({ attention, tokens, special }: Match): [string, number] | null {
+function attended({ attention, texts, special }: Match): [string, number] | null {
   let best = -1;
   attention?.forEach((weight, at) => {
     if (!special.includes(at) && (best < 0 || weight > attention[best])) best = at;
   });
-  return best < 0 ? null : [tokens[best], attention![best]];
+  return best < 0 ? null : [texts[best], attention![best]];
 }
 
 function rowsOf(matches: Match[]): (string | number)[][] {
@@ -84,13 +84,13 @@ function rowsOf(matches: Match[]): (string | number)[][] {
     ...matches.map((match, at) => {
       const [first, end] = around(match);
       const [text, weight] = attended(match) ?? ["", ""];
-      return [at + 1, match.score, match.row, match.tokens[match.position], match.tokens[match.position + 1] ?? "", text, weight, plain(match, first, end)];
+      return [at + 1, match.score, match.row, match.texts[match.position], match.texts[match.position + 1] ?? "", text, weight, plain(match, first, end)];
     }),
   ];
 }
 
 const plain = (match: Match, first: number, end: number): string =>
-  match.tokens.slice(first, end).reduce((text, token, index) => {
+  match.texts.slice(first, end).reduce((text, token, index) => {
     const at = first + index;
     return text + (index > 0 && !match.continues.includes(at) ? " " : "") + (at === match.position ? `[${token}]` : token);
   }, "");
