@@ -33,10 +33,11 @@ def test_both_ways() -> None:
 
 def test_in_a_notebook() -> None:
     html = Results([Filling(0.123456, 3, "<b>", "a <b>\nb")])._repr_html_()
-    assert "<th>score</th>" in html and "0.1235" in html and "&lt;b&gt;<br>b" in html and "<b>\n" not in html
+    assert ">score</th>" in html and "0.1235 █▌" in html and "&lt;b&gt;<br>b" in html and "<b>\n" not in html
     both = Results([Results([Summary("a")]), Results([Summary("b")])])._repr_html_()
     assert both.count("<table>") == 2
     chat = GeneratedText([{"role": "user", "content": "<i>"}])
-    assert "<b>user</b> &lt;i&gt;" in Results([chat])._repr_html_()
+    assert "user: &lt;i&gt;" in Results([chat])._repr_html_()
     assert Results([])._repr_html_() == "<p>no results</p>" and Results(["<"])._repr_html_() == "<p>&lt;</p>"
-    assert Results([1, 2]) == [1, 2]
+    assert Results([1, 2]) == [1, 2] and repr(Results([1, 2])) == str(Results([1, 2])) == "[1, 2]"
+    assert pickle.loads(pickle.dumps(Results([Summary("a")]))) == [{"summary_text": "a"}]

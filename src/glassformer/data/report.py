@@ -146,7 +146,7 @@ class DataReport(Report, kind="data"):
         return [
             Table(["file", "columns", "rows"], columns, left=2, longest=1_000),
             *([self._class_table()] if self.classes else []),
-            Table(["lengths", *LENGTH_NAMES], lengths),
+            Table(["lengths", *LENGTH_NAMES], lengths, longest=300),
         ]
 
     def _class_table(self) -> Table:
@@ -163,7 +163,7 @@ class DataReport(Report, kind="data"):
         ]
         more = f"the {MAX_CLASSES} most frequent of {len(names):,} classes; the JSON and the page have all"
         caption = more if len(names) > MAX_CLASSES else ""
-        return Table(["class", "", *(file.name for file in self.files)], rows, caption, left=2)
+        return Table(["class", "", *(file.name for file in self.files)], rows, caption, left=2, longest=300)
 
     def remarks(self) -> Iterator[str]:
         """The findings, each with the first of its locations."""

@@ -75,7 +75,7 @@ class Table:
 
     def html(self) -> str:
         """The table as HTML, the first rows and columns of a large one."""
-        short = self._first(HTML_ROWS, HTML_COLUMNS)
+        short = self._first(HTML_ROWS, HTML_COLUMNS, line_break="\n")
         return html_table(short.headings, short.rows, shown_text(short.caption), short.shades)
 
     def columns(self, room: int) -> list[int]:
@@ -94,22 +94,22 @@ class Table:
             shades=None if self.shades is None else [[row[i - 1] for i in columns[1:]] for row in self.shades],
         )
 
-    def _first(self, rows: int, columns: int) -> Table:
+    def _first(self, rows: int, columns: int, line_break: str = "\\n") -> Table:
         """The first rows, and columns that there is room for; the caption says how many there are."""
         larger = len(self.rows) > rows or len(self.headings) > columns
         which = "some" if self.evenly else "the first"
         whole = f" ({which} of {len(self.rows):,} rows × {len(self.headings) - 1:,} columns)" if larger else ""
         short = replace(self, rows=self.rows[:rows], shades=self.shades and self.shades[:rows])
         short = short.of(self.columns(columns))
-        return replace(short.on_lines(), caption=self.caption + whole)
+        return replace(short.on_lines(line_break), caption=self.caption + whole)
 
-    def on_lines(self) -> Table:
-        """The table with every cell on one line, cut where there are several in a row."""
+    def on_lines(self, line_break: str = "\\n") -> Table:
+        """The table with every cell on one line, cut where there are several in a row. line_break: instead of one"""
         most = self.longest if len(self.headings) > 1 else None
         return replace(
             self,
-            headings=[_line(heading, most) for heading in self.headings],
-            rows=[[_line(cell, most) for cell in row] for row in self.rows],
+            headings=[_line(heading, most, line_break) for heading in self.headings],
+            rows=[[_line(cell, most, line_break) for cell in row] for row in self.rows],
         )
 
 
@@ -184,11 +184,11 @@ def _cell(text: str) -> str:
     return f"<b>{shown}</b>" if isinstance(text, IntervalCell) and text.significant else shown
 
 
-def _line(text: str, most: int | None) -> str:
+def _line(text: str, most: int | None, line_break: str) -> str:
     """A cell on one line."""
     if isinstance(text, IntervalCell):
         return text
-    shown = shown_text(text).replace("\n", "\\n")
+    shown = shown_text(text).replace("\n", line_break)
     return shown if most is None or len(shown) <= most else shown[: most - 1] + "…"
 
 

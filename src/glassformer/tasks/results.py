@@ -8,8 +8,15 @@ summary["summary_text"]     the same; json.dumps(summary) works, as of any dict
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, ClassVar, TypeVar
+
+from glassformer.reports.report import Display
+from glassformer.reports.table import Table, bar
+
+BAR = 12
+"""Characters of a bar for a probability of 1."""
+MAX_TEXT = 4_000
+"""Characters of a text in a notebook."""
 
 
 @dataclass(eq=False)
@@ -17,7 +24,7 @@ class Result(dict[str, Any]):
     """One answer: a dict whose keys are the fields of its class.
 
     ANSWER: the field that is the answer in words
-    SHARES: the fields that are probabilities, which a notebook shows with a bar
+    SHARES: the fields that are probabilities, which a notebook shows with bars
     """
 
     ANSWER: ClassVar[str]
@@ -239,40 +246,28 @@ class RankedLabels(Result):
 Item = TypeVar("Item")
 
 
-class Results(list[Item]):
-    """A list of results, which a notebook shows as a table."""
+class Results(list[Item], Display):
+    """A list of results, which a notebook shows as a table; one of lists shows a table of each."""
 
-    def _repr_html_(self) -> str:
-        if not all(isinstance(item, Result) for item in self):
-            return "".join(
-                item._repr_html_() if isinstance(item, Results) else f"<p>{escape(str(item))}</p>" for item in self
-            )
+    def tables(self) -> list[Table]:
+        """A row a result, a column a key, with bars for probabilities."""
+        rows = [item for item in self if isinstance(item, Result)]
+        lists = [table for item in self if isinstance(item, Results) for table in item.tables()]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        cells = [[_cell(row.get(name, ""), name in row.SHARES) for name in names] for row in rows]
+        return [*([Table(names, cells, longest=MAX_TEXT)] if rows else []), *lists]
+
+    def remarks(self) -> list[str]:
+        """What is no result, such as the texts alone."""
         if not self:
-            return "<p>no results</p>"
-        names = list(dict.fromkeys(name for item in self if isinstance(item, Result) for name in item))
-        head = "".join(f"<th>{escape(name)}</th>" for name in names)
-        rows = "".join(
-            "<tr>"
-            + "".join(f'<td style="text-align: left">{_cell(item[name], name in item.SHARES)}</td>' for name in names)
-            + "</tr>"
-            for item in self
-            if isinstance(item, Result)
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def _bar(share: float) -> str:
-    """A bar as long as a probability, in the colour of the page's writing, light or dark."""
-    return (
-        '<span aria-hidden="true" style="display: inline-block; width: 6em; margin-right: .6em">'
-        '<span style="display: block; height: .6em; background: currentColor; opacity: .45; '
-        f'width: {100 * share:.1f}%"></span></span>'
-    )
+            return ["no results"]
+        others = [item for item in self if not isinstance(item, Result)]
+        return [text for item in others for text in (item.remarks() if isinstance(item, Results) else [str(item)])]
 
 
 def _cell(value: Any, share: bool) -> str:
     if isinstance(value, float):
-        return f'<span style="white-space: nowrap">{_bar(value)}{value:.4f}</span>' if share else f"{value:.4f}"
-    if isinstance(value, list):  # a conversation
-        return "<br>".join(f"<b>{escape(str(m['role']))}</b> {escape(str(m['content']))}" for m in value)
-    return escape(str(value)).replace("\n", "<br>")
+        return f"{value:.4f} {bar(value, BAR)}".rstrip() if share else f"{value:.4f}"
+    if isinstance(value, list) and all(isinstance(message, dict) for message in value):  # a conversation
+        return "\n".join(f"{message.get('role')}: {message.get('content')}" for message in value)
+    return str(value)

@@ -189,7 +189,7 @@ class TokenizerReport(Report, kind="tokenizer-comparison"):
         for name, words in self.word_lists.items():
             rows[f"{name}: in pieces"] = [f"{len(each.split[name])} of {len(words)}" for each in self.tokenizers]
         names = [each.name for each in self.tokenizers]
-        return [Table(["", *names], [[name, *cells] for name, cells in rows.items()])]
+        return [Table(["", *names], [[name, *cells] for name, cells in rows.items()], longest=300)]
 
     def remarks(self) -> Iterator[str]:
         """Words in pieces, and vocabularies of words."""

@@ -12,6 +12,7 @@ import torch
 
 import glassformer
 from glassformer import ConfigError, DataError, UnsupportedError, WeightsError
+from glassformer.reports.table import bar
 from glassformer.tasks.results import Estimate, Label
 from tests.e2e.tiny_models import make_folder
 
@@ -89,7 +90,8 @@ def test_what_comes_back(place: Callable[..., Path]) -> None:
     assert scores == sorted(scores, reverse=True) and everything[0] == one[0] and len(scores) == 4
     assert classify.texts(TEXTS) == [answer[0].label for answer in classify(TEXTS)]
     html = everything._repr_html_()
-    assert html.count("currentColor") == 4 and "&lt;b&gt;" in html and f"width: {100 * scores[0]:.1f}%" in html
+    assert html.count("<td>0.") == 4 and "&lt;b&gt;" in html
+    assert f"{scores[0]:.4f} {bar(scores[0], 12).strip()}<" in html
     # pairs in all their forms; only within a list are two texts a pair
     pair, alone = classify({"text": "a", "text_pair": "fruit"}, top_k=None), classify("a", top_k=None)
     found = classify([("a", "fruit"), ["a", "fruit"], {"text": "a"}, {"text": "a", "text_pair": None}], top_k=None)
@@ -124,7 +126,7 @@ def test_a_number(place: Callable[..., Path]) -> None:
     found = rate(TEXTS)
     assert all(isinstance(one, Estimate) and one.label == "stars" for (one,) in found)
     assert [one.score for (one,) in found] == pytest.approx([one["score"] for one in theirs(TEXTS)], abs=1e-5)
-    assert rate("a", top_k=None) == rate("a") and "currentColor" not in rate("a")._repr_html_()
+    assert rate("a", top_k=None) == rate("a") and "█" not in rate("a")._repr_html_()
     assert float(rate.texts(["a"])[0]) == pytest.approx(found[1][0].score, abs=1e-5)
 
 

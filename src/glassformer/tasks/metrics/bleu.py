@@ -49,7 +49,7 @@ class Score(Report, kind="chrf"):
 
     def tables(self) -> list[Table]:
         """The score, and how it is computed."""
-        score = [self.name, self.score.written(2)]
+        score = [self.name, self.score.cell(2)]
         rows = [score, *self._parts(), ["rows", f"{self.rows:,}"], ["method", self.signature]]
         return [Table(["metric", "value"], rows, left=2, longest=300)]
 

@@ -71,7 +71,8 @@ class Rouge(Report, kind="rouge"):
 
     def tables(self) -> list[Table]:
         """A row a kind of ROUGE."""
-        rows = [[kind, *(str(getattr(getattr(self, field), part)) for part in PARTS)] for kind, field in KINDS.items()]
+        kinds = {kind: getattr(self, field) for kind, field in KINDS.items()}
+        rows = [[kind, *(getattr(overlap, part).cell() for part in PARTS)] for kind, overlap in kinds.items()]
         return [Table(["", *PARTS], rows)]
 
     @property

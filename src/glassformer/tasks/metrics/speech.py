@@ -88,8 +88,8 @@ class WordErrors(Report, kind="word-errors"):
     def tables(self) -> list[Table]:
         """Rates, counts of errors, and how they are computed."""
         rows = [
-            ["WER", str(self.wer)],
-            ["CER", str(self.cer)],
+            ["WER", self.wer.cell()],
+            ["CER", self.cer.cell()],
             ["substitutions", f"{self.substitutions:,}"],
             ["deletions", f"{self.deletions:,}"],
             ["insertions", f"{self.insertions:,}"],

@@ -60,7 +60,7 @@ class FusionTuning(Report, kind="fusion-tuning", keys=("alpha", "beta", "scores"
     def tables(self) -> list[Table]:
         """A row a pair of weights; an arrow marks the best."""
         rows = [
-            [f"{x.alpha:g}", f"{x.beta:g}", str(x.wer), str(x.cer), "←" if x is self.best else ""] for x in self.scores
+            [f"{x.alpha:g}", f"{x.beta:g}", x.wer.cell(), x.cer.cell(), "←" * (x is self.best)] for x in self.scores
         ]
         return [Table(["alpha", "beta", "WER", "CER", ""], rows, left=0)]
 
