@@ -47,6 +47,7 @@ COMMANDS = (
     "transcribe",
     "listen",
     "export",
+    "push",
     "compare",
     "train",
     "search",

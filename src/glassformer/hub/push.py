@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import DataError
-from glassformer.files import safe_repr
-from glassformer.hub.find import connections_off
+from glassformer.files import check_link, safe_repr
+from glassformer.hub.find import CONFIG, connections_off, resolve
+
+LOG_IN = "log in with a token that may write: hf auth login"
+UNREACHABLE = frozenset(["ConnectionError", "TransportError"])
+"""Base classes of errors of the connection, by name: which HTTP library the client uses depends on its version."""
 
 
 def push_folder(
@@ -20,18 +25,59 @@ def push_folder(
     token: str | bool | None = None,
     message: str = "Upload model",
     revision: str | None = None,
+    files: list[str] | None = None,
+    here: str = "save_pretrained(folder) writes it here",
 ) -> str:
     """Upload the files of a model's folder to a repository, which is made where it does not exist.
 
-    Args: name: `org/name` · private: of a new repository · token: None = the one that `hf auth login` has stored
+    Args:
+        name: `org/name` · private: of a new repository · token: None = the one that `hf auth login` has stored
+        files: those to upload; None = all · here: where the model is without a connection, for the error
     Returns: the address of the commit.
     Raises: DataError: connections are off, or the Hub refused, and what to do.
     """
-    with _uploading(name, "save_pretrained(folder) writes it here"):
+    chosen = None if files is None else [glob.escape(file) for file in files]  # the client takes patterns
+    with _uploading(name, here):
         api = _api(token)
         api.create_repo(name, private=private, exist_ok=True)
-        commit = api.upload_folder(repo_id=name, folder_path=folder, commit_message=message, revision=revision)
+        about = {"commit_message": message, "revision": revision, "allow_patterns": chosen}
+        commit = api.upload_folder(repo_id=name, folder_path=folder, **about)
     return str(getattr(commit, "commit_url", commit))
+
+
+def files_to_push(folder: str | Path) -> dict[str, int]:
+    """The files of a model's folder, or of a run's model, that an upload would send, and their sizes in bytes.
+
+    Hidden files, and folders that begin with a dot or hold checkpoints of a training, are none of the model's.
+
+    Args: folder: on this machine
+    Raises: DataError: no such folder, no model with weights in safetensors, or a link that leads out of it.
+    """
+    if not Path(folder).is_dir():
+        raise DataError(f"{folder}: no such folder; give the folder of a model, or of a run")
+    folder = resolve(folder)
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = [(path, path.relative_to(folder)) for path in paths]
+    sizes = {}
+    for path, name in names:
+        if not any(part.startswith((".", "checkpoint")) for part in name.parts):
+            check_link(folder, path, DataError)
+            sizes[name.as_posix()] = path.stat().st_size
+    if CONFIG not in sizes or not any(name.endswith(".safetensors") for name in sizes):
+        raise DataError(
+            f"{folder}: holds no {CONFIG} with weights in safetensors; model.save_pretrained(…) writes both"
+        )
+    return sizes
+
+
+def push_model(folder: str | Path, name: str, *, private: bool | None = None, revision: str | None = None) -> str:
+    """Upload a model's folder, or a run's model: card, config, tokenizer, weights and metrics, nothing else.
+
+    Returns: the address of the commit. Raises: DataError: as `files_to_push` and `push_folder`.
+    """
+    files = list(files_to_push(folder))
+    folder = resolve(folder)
+    return push_folder(folder, name, private=private, revision=revision, files=files, here=f"{folder} holds it")
 
 
 def push_data_set(folder: Path, name: str, *, version: str, private: bool | None = None) -> str:
@@ -61,7 +107,8 @@ def _uploading(name: str, here: str) -> Iterator[None]:
         yield
     except Exception as problem:  # of the client, of the network, of the Hub: all are errors of the upload
         detail = " ".join(str(problem).split())[:200] or "no reason given"
+        kinds = {kind.__name__ for kind in type(problem).__mro__}
+        cure = LOG_IN if UNREACHABLE.isdisjoint(kinds) else f"the Hub was not reached: {here}, so try again later"
         raise DataError(
-            f"{safe_repr(name)} could not be uploaded to the Hub ({type(problem).__name__}: {detail}); log in with a "
-            "token that may write: hf auth login"
+            f"{safe_repr(name)} could not be uploaded to the Hub ({type(problem).__name__}: {detail}); {cure}"
         ) from problem
