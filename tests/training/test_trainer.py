@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import os
+import re
+import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +20,10 @@ import glassformer
 from glassformer import Model
 from glassformer.core import processor
 from glassformer.errors import ConfigError, WeightsError
+from glassformer.evaluation.compare.costs import read_cost
 from glassformer.runs.event_log import read_event_log
-from glassformer.training.callbacks import Callback, TrainingStopped
+from glassformer.runs.history import read_run
+from glassformer.training.callbacks import Callback, Progress, TrainingStopped
 from glassformer.training.gradients import Diverged
 from glassformer.training.run_identity import model_identity
 from tests.training.tiny import (
@@ -252,6 +259,36 @@ def test_asked_to_stop_it_finishes_the_step_and_saves(tmp_path: Path) -> None:
     straight.train()
     resumed.train()
     assert digest(straight) == digest(resumed)
+
+
+def test_a_clock_that_is_set_back_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the clock is a day earlier, before 1970 at last, and so are the times of all files."""
+    days, shown = count(5 * 86_400, -86_400), io.StringIO()
+    monkeypatch.setattr(time, "time", lambda: float(next(days)))
+
+    class Stop(Callback):
+        def on_step(self, trainer: Any, report: Any) -> None:
+            if report.step == 5:
+                raise KeyboardInterrupt
+
+    trainer = trainer_of(tmp_path, validation=some(9), save_every=2, callbacks=[Stop()])
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    for age, path in enumerate(sorted(tmp_path.rglob("*"))):
+        os.utime(path, (-age, -age))
+    resumed = trainer_of(tmp_path, validation=some(9), save_every=2, callbacks=[Progress(file=shown, seconds=0)])
+    resumed.train()
+    straight = trainer_of(validation=some(9))
+    straight.train()
+    assert digest(straight) == digest(resumed)
+    times = [event["time"] for event in read_event_log(tmp_path / "journal.jsonl")]
+    assert min(times) < 0 and sorted(times, reverse=True) == times
+    assert re.search(r"step 12/12 .* \d:\d\d left .* tokens/s", shown.getvalue())
+    assert not re.search(r"\s-\d", shown.getvalue()), "a negative time"
+    history = read_run(tmp_path)
+    assert history.ended and history.last == 12 and 0 < history.seconds < 60
+    cost = read_cost(tmp_path)
+    assert cost.seconds is not None and 0 < cost.seconds < 60
 
 
 def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
