@@ -78,6 +78,7 @@ def test_values_of_all_types() -> None:
         ({"name": "n", "inner": {"rate": "fast"}}, "inner.rate is 'fast'; it must be a number"),
         ({"name": "n", "inner": 3}, "inner: expected names and values, got 3"),
         ([], r"expected names and values, got \[\]"),
+        ({"name": "r\udcff.csv"}, r"name is 'r\\udcff.csv', which is not valid Unicode; if it names a file"),
     ],
 )
 def test_invalid_values_are_refused(values: Any, message: str) -> None:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import file_sha256, read_json_object, read_lines, safe_repr
-from glassformer.files.atomic import disk_errors, remove_folder, removed_on_failure, write_json
+from glassformer.files import file_sha256, read_json_object, read_lines, readable_path, safe_repr
+from glassformer.files.atomic import disk_errors, remove_folder, removed_on_failure, write_json, write_text
 from glassformer.files.schema import parse
 
 CARD, FACTS, SUMS = "README.md", "version.json", "SHA256SUMS"
@@ -55,6 +55,8 @@ def write_version(root: Path, version: str, rows: Mapping[Path, int], card: str)
     names = [file.name for file in rows]
     if taken := [name for name in names if names.count(name) > 1 or name in (CARD, FACTS, SUMS)]:
         raise DataError(f"two files of a version would be called {taken[0]!r}; rename one")
+    if unwritable := [name for name in names if name != readable_path(name)]:
+        raise DataError(f"{unwritable[0]!r} is no UTF-8, so no list of files can name it; rename the file")
     folder, unfinished = root / version, root / f".{version}.unfinished"
     if folder.exists():
         raise DataError(f"{folder}: exists already, and a version never changes; give the new one another number")
@@ -67,7 +69,7 @@ def write_version(root: Path, version: str, rows: Mapping[Path, int], card: str)
                 shutil.copyfile(file, unfinished / file.name)
                 copied = unfinished / file.name
                 facts[file.name] = {"rows": count, "bytes": copied.stat().st_size, "sha256": file_sha256(copied)}
-            (unfinished / CARD).write_text(card, encoding="utf-8")
+            write_text(unfinished / CARD, card)
             write_json(unfinished / FACTS, {"version": version, "files": facts}, DataError)
             lines = "".join(f"{file_sha256(unfinished / name)}  {name}\n" for name in (*facts, CARD, FACTS))
             (unfinished / SUMS).write_text(lines, encoding="utf-8")

@@ -19,7 +19,7 @@ from glassformer.data.rows import RowSequence
 from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.groups import MetricsByGroup, group_names, metrics_by_group
 from glassformer.evaluation.remarks import beaten_by, distinct_metrics, equal_metrics
-from glassformer.files import safe_repr
+from glassformer.files import readable_path, safe_repr
 from glassformer.files.atomic import disk_errors
 from glassformer.progress import with_bar
 from glassformer.reports.page import shown_label
@@ -296,7 +296,7 @@ class EvaluationReport(Report, kind="evaluation"):
 
 def file_names(rows: RowSequence) -> list[str]:
     """The names of the files of rows."""
-    return [Path(name).name for name in dict.fromkeys(map(rows.file, range(len(rows))))]
+    return [readable_path(Path(name).name) for name in dict.fromkeys(map(rows.file, range(len(rows))))]
 
 
 def _written(x: Interval | None, *, signed: bool = False) -> str:

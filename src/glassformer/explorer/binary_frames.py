@@ -64,7 +64,8 @@ def encode(kind: str, arrays: Mapping[str, Tensor | np.ndarray], fields: Mapping
         entries.append({"name": name, "dtype": _NAMES[array.dtype], "shape": list(array.shape)})
         body.append(_padded(array.tobytes()))
     header_fields = {"arrays": entries, **fields}
-    header = json.dumps(header_fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    text = json.dumps(header_fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    header = text.encode("utf-8", "backslashreplace")  # half of a surrogate pair as JSON escapes it
     prefix = _PREFIX.pack(MAGIC, VERSION, KINDS[kind], len(header), sum(map(len, body)))
     return b"".join([_padded(prefix + header), *body])
 

@@ -68,7 +68,7 @@ class PageMap:
     def id(self) -> str:
         """A hash of what is shown."""
         places = np.ascontiguousarray(self.embedding_map.pca, dtype=np.float32)
-        return hashlib.sha256(places.tobytes() + self.title.encode()).hexdigest()[:16]
+        return hashlib.sha256(places.tobytes() + self.title.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     def description(self) -> dict[str, Any]:
         """What the points are, as declared in web/src/core/embedding.ts."""

@@ -34,10 +34,9 @@ from glassformer.explorer.readings import FIELDS, Reading, quick_readings
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.traces import StoredTrace, command_line_options, result_summary
 from glassformer.explorer.views import distribution
-from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TreeStep
-from glassformer.reports.page import check_html_path, content_security_policy, escape_script, shown_path
+from glassformer.reports.page import content_security_policy, escape_script, shown_path, write_page_parts
 from glassformer.reports.report import plain
 
 FOLDER = Path(__file__).parent / "static"
@@ -195,12 +194,7 @@ class StandalonePage:
         Returns: its size in bytes.
         Raises: DataError: the path cannot be written to.
         """
-        path = check_html_path(path)
-        target = path.resolve()  # through a symbolic link: the link stays, its file is replaced
-        with disk_errors(path, DataError):
-            with atomic_file(target) as stream:
-                stream.writelines(part.encode() for part in self.parts(progress))
-            return target.stat().st_size
+        return write_page_parts(path, self.parts(progress))
 
     def _embeddings(self) -> Iterator[str]:
         """The map of the embeddings view: of texts, or of the tokens of each stream, where these are not too many."""
@@ -374,7 +368,8 @@ def _compressed(content: bytes) -> str:
 
 def json_block(id: str, fields: dict[str, Any]) -> str:
     """JSON of a standalone page, by its id."""
-    content = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    text = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    content = text.encode("utf-8", "backslashreplace")  # half of a surrogate pair as JSON escapes it
     return f'<script type="application/json" id="{id}">{_compressed(content)}</script>\n'
 
 

@@ -45,6 +45,11 @@ def safe_repr(text: object) -> str:
     return quoted if len(quoted) <= 120 else quoted[:100] + f"… ({len(quoted)} characters)"
 
 
+def readable_path(path: str | Path) -> str:
+    """A path as text that every file can hold: a byte of it that is no UTF-8 as `\\xff`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def counted(number: int, noun: str) -> str:
     """A number with its noun, for messages: `1 row`, `1,200 rows`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

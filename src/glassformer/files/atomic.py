@@ -103,9 +103,12 @@ def removed_on_failure(folder: Path) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text in UTF-8, atomically. Raises: OSError: as the system refuses; `path` is as it was then."""
+    """Write a text in UTF-8, atomically; half of a surrogate pair, as in names that are no UTF-8, as `\\udcff`.
+
+    Raises: OSError: as the system refuses; `path` is as it was then.
+    """
     with atomic_file(path) as stream:
-        stream.write(text.encode("utf-8"))
+        stream.write(text.encode("utf-8", "backslashreplace"))
 
 
 def flush_folder(folder: Path) -> None:

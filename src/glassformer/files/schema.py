@@ -225,8 +225,14 @@ def convert(hint: Any, value: Any, path: str, *, strict: bool = False) -> Any:
     """Convert a value of YAML or JSON to an annotated type, and check that it is allowed.
 
     Args: strict: no 3.0 for 3, and no "5e-5" for a number, which files may write
-    Raises: ConfigError: a value of another type, or one that is not allowed.
+    Raises: ConfigError: a value of another type, or one that is not allowed; a text that no file can hold.
     """
+    if not strict and isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            remedy = "if it names a file or a folder, rename it"
+            raise ConfigError(f"{path} is {safe_repr(value)}, which is not valid Unicode; {remedy}") from None
     if get_origin(hint) is Annotated:
         allowed = metadata_of(hint, Allowed)
         try:

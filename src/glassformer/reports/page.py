@@ -15,6 +15,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from glassformer.errors import DataError
+from glassformer.files import readable_path
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
 
 MAX_ARGUMENT_CHARACTERS = 300
@@ -97,7 +98,7 @@ _WORDS: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", de
 @contextmanager
 def made_by(words: Sequence[str]) -> Iterator[None]:
     """Within the block, these are the words of the command that makes pages."""
-    token = _WORDS.set(tuple(words))
+    token = _WORDS.set(tuple(map(readable_path, words)))
     try:
         yield
     finally:

@@ -19,7 +19,7 @@ from typing import Any
 
 from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import DataError
-from glassformer.files import open_regular_file, read_json_object, safe_repr
+from glassformer.files import open_regular_file, read_json_object, readable_path, safe_repr
 from glassformer.files.atomic import disk_errors, write_json, write_text
 from glassformer.ngram.model import NgramModel
 from glassformer.pretrained import PretrainedModel
@@ -62,7 +62,7 @@ class TranscriptionJob:
         self.model, self.sound, self.options = model, sound, options
         self.limits, self.overwrite = limits, overwrite
         self._key = _key(model, sound, options, model_name)
-        recording = str(sound.resolve())
+        recording = readable_path(sound.resolve())
         self._record = _claim(folder / RECORDS, recording, sound.stem, reserved)
         document = _read(self._record)
         self._made: dict[str, Any] = document["outputs"]
@@ -147,7 +147,7 @@ class TranscriptionJob:
         self._write_record()
 
     def _write_record(self) -> None:
-        _write(self._record, str(self.sound.resolve()), self._made, self._unfinished)
+        _write(self._record, readable_path(self.sound.resolve()), self._made, self._unfinished)
 
     def _resume(self, recording: Recording, on_step: Callable[[Any, Step], None]) -> None:
         """Take over what a stopped transcription has done."""

@@ -22,7 +22,7 @@ from glassformer.engine.batching import plan_batches
 from glassformer.engine.encoder import BATCH_TOKENS, check_one_stack
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
-from glassformer.files import safe_repr
+from glassformer.files import readable_path, safe_repr
 from glassformer.files.schema import at_least, check
 from glassformer.inspect.corpus.files import (
     CONTINUES,
@@ -97,7 +97,7 @@ def index_corpus(
     settings = IndexSettings(
         fingerprint=model.network.fingerprint(dtypes=False),
         model=model.family.model_type,
-        source=Path(source).name,
+        source=readable_path(Path(source).name),
         rows=len(rows),
         rows_fingerprint=rows.fingerprint,
         layers=passes.layers,
