@@ -49,7 +49,9 @@ def test_the_command_prints_the_same_as_data(folder: Path, tmp_path: Path) -> No
     mine.write_text("time flies\nlike an arrow\n")
     done = CliRunner().invoke(app, ["bench", str(folder), "--data", str(mine), "--repeats", "1", "--json"])
     assert done.exit_code == 0, done.output
-    assert [row["precision"] for row in json.loads(done.stdout)] == ["plain", "fp32", "fp16", "bf16", "int8"]
+    (report,) = json.loads(done.stdout)
+    assert (report["kind"], report["version"], report["sentences"]) == ("encoding-bench", 1, 2)
+    assert [row["precision"] for row in report["rows"]] == ["plain", "fp32", "fp16", "bf16", "int8"]
     noted = "note: this processor has no instructions for bf16 products" in done.stderr
     assert noted != is_fast(torch.bfloat16) and done.stderr.count("\n") <= noted
     done = CliRunner().invoke(app, ["bench", str(folder), "--data", str(mine), "--repeats", "1", "--precision", "fp32"])

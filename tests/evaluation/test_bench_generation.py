@@ -79,7 +79,9 @@ def test_the_command_prints_the_same_as_data(folder: Path, tmp_path: Path) -> No
     command = ["bench", str(folder), "--data", str(mine), "--repeats", "1", "--count", "9", "--precision", "fp32,int8"]
     done = CliRunner().invoke(app, [*command, "--json"])
     assert done.exit_code == 0 and not done.stderr, done.output
-    rows = json.loads(done.stdout)
+    (report,) = json.loads(done.stdout)
+    rows = report["rows"]
+    assert (report["kind"], report["version"]) == ("generation-bench", 1)
     assert [(row["precision"], row["steps"]) for row in rows] == [("plain", 9), ("fp32", 9), ("int8", 9)]
     assert rows[1]["largest_error"] < 1e-5 and rows[1]["equal_tokens"] == 1
     done = CliRunner().invoke(app, command)

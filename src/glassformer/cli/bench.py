@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glassformer.cli.inputs import check_files
 from glassformer.cli.options import Json, Options, command, option, pairs_of
-from glassformer.cli.screen import notes, print_json, table_of, terminal
+from glassformer.cli.screen import notes, show
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.progress import progress_bar, spinner
 from glassformer.reports.amounts import amount
 
 if TYPE_CHECKING:
+    from glassformer.evaluation.bench import EncodingBench
+    from glassformer.evaluation.bench_generation import GenerationBench
     from glassformer.model import Model
 
 
@@ -85,10 +87,10 @@ def _bench_tasks(models: list[str], options: BenchOptions, json: bool) -> None:
     with spinner("loading the models"):
         from glassformer.evaluation.compare.costs import (
             WARM_UP,
+            ModelCosts,
             compare_variants,
             load_compared_model,
             shared_rows,
-            variants_table,
         )
         from glassformer.runs.data import sample_rows
 
@@ -102,21 +104,7 @@ def _bench_tasks(models: list[str], options: BenchOptions, json: bool) -> None:
                 contenders, rows, options.precisions(), runs=options.runs, seed=options.seed, progress=advance
             )
         )
-    if json:
-        print_json([variant.to_dict() for variant in variants])
-        return
-    headings, lines = variants_table(variants)
-    _print(f"{variants[0].rows:,} rows, {options.runs} of them timed one by one", headings, lines, left=2)
-    _print_note("disk: size of the files; weights: bytes in this precision; in brackets: 95 % confidence intervals.")
-
-
-ENCODING = ["precision", "sentences/s", "tokens/s", "speed", "largest difference", "smallest cosine"]
-GENERATING = ["precision", "tokens/s", "speed", "largest error", "same tokens", "perplexity", "change"]
-NOTES = {
-    "encode": "plain: one text at a time, the network as loaded; differences are from its vectors.",
-    "generate": "plain: the network as loaded. Each step reads a token of one text; errors of its logits beside "
-    "plain's, as a part of the largest; same tokens: where the most likely one is the same.",
-}
+    show(ModelCosts(timed=options.runs, variants=variants), json)
 
 
 def _bench_models(models: list[str], options: BenchOptions, json: bool) -> None:
@@ -126,37 +114,24 @@ def _bench_models(models: list[str], options: BenchOptions, json: bool) -> None:
         from glassformer.model import load
 
     texts = _sentences(options)
-    results: list[dict[str, Any]] = []
-    notes_of_tables: dict[str, str] = {}
+    reports: list[EncodingBench | GenerationBench] = []
     for model in models:
         with spinner("loading the model"):
             loaded = load(model)
-        generates = loaded.task in GENERATING_TASKS
-        what, headings, rows, lines = (_steps if generates else _encoding)(loaded, texts, options)
-        results += [{**({"model": model} if len(models) > 1 else {}), **row.to_dict()} for row in rows]
-        if not json:
-            _print(f"{_described(model, loaded)}: {what}", headings, lines, left=1)
-            kind = "generate" if generates else "encode"
-            notes_of_tables[kind] = NOTES[kind]
-    if json:
-        print_json(results)
-    for note in notes_of_tables.values():
-        _print_note(note)
+        measure = _steps if loaded.task in GENERATING_TASKS else _encoding
+        reports.append(measure(model, loaded, texts, options))
+    show(reports, json)
 
 
-Table = tuple[str, list[str], list[Any], list[list[str]]]
-"""What was measured, headings, rows as data, and as lines of text."""
-
-
-def _described(name: str, model: Model) -> str:
-    """`all-MiniLM-L6-v2 (bert, 22.7M parameters, float32 on cpu)`"""
+def _about(model: Model) -> str:
+    """`bert, 22.7M parameters, float32 on cpu`"""
     count, dtype = sum(parameter.numel() for parameter in model.parameters()), str(model.dtype).removeprefix("torch.")
-    return f"{name} ({model.family.model_type}, {amount(count)} parameters, {dtype} on {model.device})"
+    return f"{model.family.model_type}, {amount(count)} parameters, {dtype} on {model.device}"
 
 
-def _encoding(model: Model, sentences: list[str], options: BenchOptions) -> Table:
+def _encoding(name: str, model: Model, sentences: list[str], options: BenchOptions) -> EncodingBench:
     """Throughput of `encode`, and the largest error of its vectors."""
-    from glassformer.evaluation.bench import compare_precisions
+    from glassformer.evaluation.bench import EncodingBench, compare_precisions
 
     with progress_bar("encoding, rounds", (len(options.precisions()) + 1) * (options.repeats + 1)) as advance:
         rows = compare_precisions(
@@ -168,42 +143,19 @@ def _encoding(model: Model, sentences: list[str], options: BenchOptions) -> Tabl
             repeats=options.repeats,
             progress=advance,
         )
-    lines = [
-        [
-            row.precision,
-            f"{row.sentences_per_second:,.0f}",
-            f"{row.tokens_per_second:,.0f}",
-            f"{row.speedup:.1f} ×",
-            f"{row.largest_difference:.1e}",
-            f"{row.smallest_cosine:.6f}",
-        ]
-        for row in rows
-    ]
-    return f"{len(sentences):,} sentences", ENCODING, rows, lines
+    return EncodingBench(model=name, about=_about(model), sentences=len(sentences), rows=rows)
 
 
-def _steps(model: Model, texts: list[str], options: BenchOptions) -> Table:
+def _steps(name: str, model: Model, texts: list[str], options: BenchOptions) -> GenerationBench:
     """Speed of one row's steps of generation, and the error of their logits."""
-    from glassformer.evaluation.bench_generation import compare_steps, passages_of
+    from glassformer.evaluation.bench_generation import GenerationBench, compare_steps, passages_of
 
     with spinner("reading the texts"):
         passages = passages_of(model, texts, options.count)
     names = options.precisions()
     with progress_bar("generating, passages", len(passages) * (len(names) + 1) * options.repeats) as advance:
         rows = compare_steps(model.network, passages, precisions=names, repeats=options.repeats, progress=advance)
-    lines = [
-        [
-            row.precision,
-            f"{row.tokens_per_second:,.0f}",
-            f"{row.speedup:.1f} ×",
-            f"{row.largest_error:.1e}",
-            f"{row.equal_tokens:.1%}",
-            f"{row.perplexity:.2f}",
-            f"{row.perplexity_change:+z.2%}",
-        ]
-        for row in rows
-    ]
-    return f"{rows[0].steps:,} steps of one row", GENERATING, rows, lines
+    return GenerationBench(model=name, about=_about(model), rows=rows)
 
 
 def _sentences(options: BenchOptions) -> list[str]:
@@ -225,11 +177,3 @@ def _sentences(options: BenchOptions) -> list[str]:
     if wrong := [value for value in sentences if not isinstance(value, str)]:
         raise DataError(f"{rows.file(0)}: {column!r} holds {safe_repr(wrong[0])}; it must be a text")
     return sentences
-
-
-def _print(title: str, headings: list[str], lines: list[list[str]], *, left: int) -> None:
-    terminal().print(table_of(headings, lines, left=left, title=title))
-
-
-def _print_note(line: str) -> None:
-    terminal().print(line, style="dim", markup=False)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from glassformer.engine.encoder import BatchTokenizer, encode
 from glassformer.engine.prepare import PRECISIONS, prepare, unprepare
 from glassformer.models import Network
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 PLAIN_TEXTS = 64  # of the slow plain network, one at a time; its time is scaled up to all texts
 
@@ -56,8 +57,40 @@ class PrecisionRow:
     largest_difference: float
     smallest_cosine: float
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class EncodingBench(Report, kind="encoding-bench"):
+    """Throughput of `encode` in each precision.
+
+    model, about: as it was named; its family, size and device
+    sentences: how many were encoded · rows: the plain network's first
+    """
+
+    model: str
+    about: str
+    sentences: int
+    rows: list[PrecisionRow]
+
+    notes = ("plain: one text at a time, the network as loaded; differences are from its vectors.",)
+
+    @property
+    def caption(self) -> str:
+        return f"{self.model} ({self.about}): {self.sentences:,} sentences"
+
+    def tables(self) -> list[Table]:
+        headings = ["precision", "sentences/s", "tokens/s", "speed", "largest difference", "smallest cosine"]
+        rows = [
+            [
+                row.precision,
+                f"{row.sentences_per_second:,.0f}",
+                f"{row.tokens_per_second:,.0f}",
+                f"{row.speedup:.1f} ×",
+                f"{row.largest_difference:.1e}",
+                f"{row.smallest_cosine:.6f}",
+            ]
+            for row in self.rows
+        ]
+        return [Table(headings, rows)]
 
 
 def sample_texts(count: int) -> list[str]:

@@ -12,9 +12,8 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,6 +26,8 @@ from glassformer.errors import DataError
 from glassformer.generation.decoding import invalid_logits_error
 from glassformer.models import Network, eval_mode
 from glassformer.pretrained import PretrainedModel
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 GENERATING_TASKS = ("text-generation", "translation")
 PROMPT = 16  # tokens read before the first step, where a text goes on
@@ -50,8 +51,42 @@ class StepRow:
     perplexity: float
     perplexity_change: float
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GenerationBench(Report, kind="generation-bench"):
+    """Speed of one row's steps of generation in each precision.
+
+    model, about: as it was named; its family, size and device · rows: the plain network's first
+    """
+
+    model: str
+    about: str
+    rows: list[StepRow]
+
+    notes = (
+        "plain: the network as loaded. Each step reads a token of one text; errors of its logits beside plain's, as a "
+        "part of the largest; same tokens: where the most likely one is the same.",
+    )
+
+    @property
+    def caption(self) -> str:
+        return f"{self.model} ({self.about}): {self.rows[0].steps:,} steps of one row"
+
+    def tables(self) -> list[Table]:
+        headings = ["precision", "tokens/s", "speed", "largest error", "same tokens", "perplexity", "change"]
+        rows = [
+            [
+                row.precision,
+                f"{row.tokens_per_second:,.0f}",
+                f"{row.speedup:.1f} ×",
+                f"{row.largest_error:.1e}",
+                f"{row.equal_tokens:.1%}",
+                f"{row.perplexity:.2f}",
+                f"{row.perplexity_change:+z.2%}",
+            ]
+            for row in self.rows
+        ]
+        return [Table(headings, rows)]
 
 
 @dataclass(frozen=True)

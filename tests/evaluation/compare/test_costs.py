@@ -13,10 +13,10 @@ from glassformer.cli.app import main
 from glassformer.engine.prepare import prepare, prepared_precision
 from glassformer.evaluation.compare.costs import (
     LatencySummary,
+    ModelCosts,
     compare_variants,
     load_compared_model,
     shared_rows,
-    variants_table,
     weight_bytes,
 )
 from tests.e2e.tiny_models import word_tokenizer
@@ -96,8 +96,11 @@ def test_a_row_for_each_model_and_precision(run: Path, monkeypatch: pytest.Monke
     assert same.difference is not None and same.difference.value == 0
     assert first.disk == (run / "model" / "model.safetensors").stat().st_size and first.weights < first.disk
     assert prepared_precision(mine.task.model.network) is None
-    headings, lines = variants_table(found)
-    assert len(lines) == 4 and all(len(line) == len(headings) for line in lines)
+    costs = ModelCosts(timed=5, variants=found)
+    (table,) = costs.tables()
+    assert len(table.rows) == 4 and all(len(row) == len(table.headings) for row in table.rows)
+    written = json.loads(json.dumps(costs.to_dict(), allow_nan=False))
+    assert (written["kind"], written["variants"][0]["difference"]) == ("model-costs", None)
 
 
 def test_narrow_weights_are_counted_where_they_are_packed(run: Path) -> None:
@@ -112,7 +115,7 @@ def test_narrow_weights_are_counted_where_they_are_packed(run: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
 def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = typed(capsys, run, "--precision", "fp32", "--runs", 3, "--limit", 9, "--json")
-    (row,) = json.loads(out)
+    (row,) = json.loads(out)["variants"]
     assert code == 0 and row["rows"] == 9 and row["latency"]["runs"] == 3 and 0 <= row["value"]["value"] <= 1
     data = ("--data", run.parent / "rows.csv", "--column", "label=mood")
     code, out, err = typed(capsys, run / "model", "--task", "classify", *data, "--precision", "fp32", "--runs", 2)

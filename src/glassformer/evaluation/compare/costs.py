@@ -11,7 +11,7 @@ ones, so the median and the 95th percentile are reported too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -25,8 +25,9 @@ from glassformer.engine.prepare import prepare, unprepare
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.runs import TrainedRun, load_trained_model, open_run
 from glassformer.files import read_json_object
-from glassformer.files.json_values import json_value
 from glassformer.files.schema import parse
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.runs.data import sample_rows
 from glassformer.runs.event_log import event_log_path
 from glassformer.runs.folder import CONFIG, METRICS, MODEL, run_name
@@ -150,10 +151,38 @@ class Variant:
     value: Interval
     difference: Interval | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON."""
-        values: dict[str, Any] = json_value(asdict(self))
-        return values
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ModelCosts(Report, kind="model-costs"):
+    """Latency, size and metric of models in several precisions. timed: rows that were timed one by one, of each"""
+
+    timed: int
+    variants: list[Variant]
+
+    notes = ("disk: size of the files; weights: bytes in this precision; in brackets: 95 % confidence intervals.",)
+
+    @property
+    def caption(self) -> str:
+        return f"{self.variants[0].rows:,} rows, {self.timed} of them timed one by one"
+
+    def tables(self) -> list[Table]:
+        """A variant a row."""
+        headings = ["model", "precision", "ms", "p50", "p95", "disk, MB", "weights, MB", self.variants[0].metric]
+        rows = [
+            [
+                one.model,
+                one.precision,
+                f"{one.latency.mean:.1f} ± {one.latency.std:.1f}",
+                f"{one.latency.p50:.1f}",
+                f"{one.latency.p95:.1f}",
+                f"{one.disk / 1e6:.1f}",
+                f"{one.weights / 1e6:.1f}",
+                one.value.cell(3),
+                "" if one.difference is None else one.difference.cell(3, signed=True),
+            ]
+            for one in self.variants
+        ]
+        return [Table([*headings, "above the first"], rows, left=2)]
 
 
 @dataclass(frozen=True)
@@ -258,20 +287,3 @@ def weight_bytes(network: nn.Module) -> int:
         if isinstance(module, PackedLinear) and module.fast
     }
     return sum(x.numel() * narrow.get(id(x), x.element_size()) for x in network.parameters())
-
-
-def variants_table(variants: Sequence[Variant]) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of a table: a variant a row."""
-    headings = ["model", "precision", "ms\n(p50, p95)", "MB\n(weights)"]
-    rows = [
-        [
-            one.model,
-            one.precision,
-            f"{(x := one.latency).mean:.1f} ±{x.std:.1f}\n({x.p50:.1f}, {x.p95:.1f})",
-            f"{one.disk / 1e6:.1f}\n({one.weights / 1e6:.1f})",
-            one.value.written(3),
-            "" if one.difference is None else one.difference.written(3, signed=True),
-        ]
-        for one in variants
-    ]
-    return [*headings, variants[0].metric if variants else "", "above the first"], rows
