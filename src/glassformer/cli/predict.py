@@ -24,13 +24,12 @@ from glassformer.cli.options import (
     option,
     pairs_of,
 )
-from glassformer.cli.screen import notes, say, visible, visible_lines
+from glassformer.cli.screen import notes, say, show_tables, visible
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import error_reason
 from glassformer.files.schema import given as given_options
 from glassformer.generation.options import LENGTH, GenerationOptions
 from glassformer.progress import spinner
-from glassformer.reports.table import bar
 
 if TYPE_CHECKING:
     from glassformer.tasks import Pipeline
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 FILL_MASK = "Masked language models"
 CLASSIFICATION = "Classification and tagging"
 BATCH = "Batch inference"
-WIDTH = 24
-"""Width of a bar, in characters."""
 MAX_TEXT = 200
 """Characters of a text next to its label."""
 
@@ -226,10 +223,10 @@ def _print_predictions(pipe: Pipeline, texts: list[Any], *, charts: bool) -> Non
         if len(texts) == 1 and pipe.EMPTY and not prediction:
             typer.echo(pipe.EMPTY)
         elif len(texts) == 1:
-            _show_prediction(prediction)
+            _print_prediction(prediction)
         elif charts:
             typer.echo(visible(_in_a_line(text)))
-            _show_prediction(prediction)
+            _print_prediction(prediction)
             typer.echo()
         elif not pipe.EMPTY and (labels := _labels_in(prediction)):  # a chain of pedals is one answer
             cells = ", ".join(f"{visible(label.label):{width}}{label.score:8.2%}" for label in labels)
@@ -305,40 +302,19 @@ def _json_line(text: Any, prediction: Any) -> str:
     return json_format.dumps({"text": text, "results": plain(prediction)}, ensure_ascii=False)
 
 
-def _show_prediction(prediction: Any) -> None:
-    """Print all predictions for one text, a line each; a generated text keeps its line breaks."""
-    from glassformer.tasks.results import Entity, ExtractedAnswer, Filling, Label, RankedLabels, Result, TaggedToken
+def _print_prediction(prediction: Any) -> None:
+    """Print all predictions for one text: a table where they have probabilities; a text keeps its line breaks."""
+    from glassformer.tasks.results import Label, RankedLabels, Result, Results
 
     if hasattr(prediction, "shape"):
         say(f"{' × '.join(map(str, prediction.shape))} numbers; --json or --output gives them")
         return
     if isinstance(prediction, RankedLabels):
         prediction = [Label(*pair) for pair in zip(prediction.labels, prediction.scores, strict=True)]
-    elif isinstance(prediction, Result):
-        prediction = [prediction]
-    if not prediction:
+    results = Results(prediction if isinstance(prediction, list) else [prediction])
+    if not results:
         typer.echo("no prediction", err=True)
-    if all(isinstance(result, Label) for result in prediction):
-        _show_labels(prediction)
-        return
-    for result in prediction:
-        if isinstance(result, list):  # one of several masks
-            _show_prediction(result)
-            typer.echo()
-        elif isinstance(result, Filling):
-            typer.echo(f"{result.score:7.2%}  {visible(result.token_str):12}  {visible(result.sequence)}")
-        elif isinstance(result, (Entity, TaggedToken)):
-            name = result.entity_group if isinstance(result, Entity) else result.entity
-            typer.echo(f"{visible(name):8}{result.score:7.2%}  {visible(result.word)}  {result.start}-{result.end}")
-        elif isinstance(result, ExtractedAnswer):
-            typer.echo(f"{result.score:7.2%}  {visible(result.text) or '(no answer)'}  {result.start}-{result.end}")
-        elif isinstance(result, Result):
-            typer.echo(visible_lines(result.text))
-
-
-def _show_labels(labels: Sequence[Any]) -> None:
-    """A bar for each label, where there are several."""
-    width = max((len(visible(label.label)) for label in labels), default=0)
-    for label in labels:
-        chart = "  " + bar(label.score, WIDTH) if len(labels) > 1 else ""
-        typer.echo(f"{visible(label.label):{width}}{label.score:8.2%}{chart}".rstrip())
+    elif all(isinstance(result, Results) or result.SHARES for result in results):  # of several masks a list each
+        show_tables(results.tables())
+    else:
+        say("\n".join(result.text for result in results if isinstance(result, Result)))

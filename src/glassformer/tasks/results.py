@@ -24,11 +24,13 @@ class Result(dict[str, Any]):
     """One answer: a dict whose keys are the fields of its class.
 
     ANSWER: the field that is the answer in words
-    SHARES: the fields that are probabilities, which a notebook shows with bars
+    SHARES: the fields that are probabilities, which a table shows with bars
+    EMPTY: what a table shows for an empty text
     """
 
     ANSWER: ClassVar[str]
     SHARES: ClassVar[tuple[str, ...]] = ()
+    EMPTY: ClassVar[str] = ""
 
     # The fields are kept in the dict alone, so that both ways always say the same.
     def __setattr__(self, name: str, value: Any) -> None:
@@ -179,7 +181,7 @@ class TimedTranscript(Transcript):
 class ExtractedAnswer(Result):
     """Of "question-answering": context[start:end], and how likely it is."""
 
-    ANSWER, SHARES = "answer", ("score",)
+    ANSWER, SHARES, EMPTY = "answer", ("score",), "(no answer)"
 
     score: float
     start: int
@@ -254,8 +256,8 @@ class Results(list[Item], Display):
         rows = [item for item in self if isinstance(item, Result)]
         lists = [table for item in self if isinstance(item, Results) for table in item.tables()]
         names = list(dict.fromkeys(name for row in rows for name in row))
-        cells = [[_cell(row.get(name, ""), name in row.SHARES) for name in names] for row in rows]
-        return [*([Table(names, cells, longest=MAX_TEXT)] if rows else []), *lists]
+        cells = [[_cell(row.get(name, ""), name in row.SHARES) or row.EMPTY for name in names] for row in rows]
+        return [*([Table(names, cells, left=len(names), longest=MAX_TEXT)] if rows else []), *lists]
 
     def remarks(self) -> list[str]:
         """What is no result, such as the texts alone."""
