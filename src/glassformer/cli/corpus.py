@@ -55,7 +55,7 @@ class IndexOptions(Options):
     )
     heads: str | None = option(None, "Heads whose outputs are kept, layer.head: 4.9,5.11; of all heads of a layer: 4.*")
     neurons: bool = option(True, "Keep the top activations of each neuron.", "--neurons/--no-neurons")
-    top: int = option(20, "How many top activations are kept of each neuron.", min=1, max=1_000)
+    top: int = option(20, "Number of top activations to keep of each neuron.", min=1, max=1_000)
     max_tokens: int | None = option(None, "Longer texts are cut into windows of this many tokens. Default: 256.", min=1)
     column: list[str] | None = option(None, "Column mapping of a table, role=column: text=body.", "--column", "-c")
 
@@ -69,7 +69,7 @@ class CorpusSearchOptions(Options):
     head: str | None = option(None, "By the output of this head, layer.head: 4.9")
     neuron: str | None = option(None, "The top activations of this neuron, layer.neuron: 3.17; takes no TEXT.")
     attention: str | None = option(None, "Show where this head looks from each match, layer.head. Default: --head")
-    count: int = option(10, "How many contexts.", "--count", "-n", min=1, max=200)
+    count: int = option(10, "Number of contexts to list.", "--count", "-n", min=1, max=200)
     html: Path | None = option(None, "Write the explorer's page of the search to this HTML file (self-contained).")
     verify: bool = option(False, "Check the checksums of the whole index first.")
 

@@ -40,7 +40,7 @@ def curves(
     html: Html = None,
     json: Json = False,
 ) -> None:
-    """Plot training curves of one run, or of several side by side; also while a run is still going on.
+    """Plot training curves of one run, or of several side by side; also while a run is still training.
 
     Examples:
 

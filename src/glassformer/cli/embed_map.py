@@ -38,7 +38,7 @@ class EmbedMapOptions(Serving):
     against: list[str] | None = option(
         None, "Texts of a second corpus: measure the word's semantic change; repeatable.", panel=WORDS
     )
-    control: list[str] | None = option(None, "Control word beside it, with --against; repeatable.", panel=WORDS)
+    control: list[str] | None = option(None, "Control word to compare with, with --against; repeatable.", panel=WORDS)
     column: list[str] | None = option(
         None,
         "Column mapping of tables, role=column: text=title, label=sense; repeatable.",

@@ -41,10 +41,15 @@ class TargetOptions(Options):
     target: str | None = option(
         None, "Output to explain: a token, a label, or its number; start or end of a span. Default: the model's own."
     )
-    at: str | None = option(None, "Token where it stands: its number, or a word. Default: the last, the gap, …")
+    at: str | None = option(
+        None,
+        "Token whose prediction is explained: its position, or a word. Default: the last, the gap, …",
+    )
     against: str | None = option(None, "Explain the target rather than this output: the difference of their logits.")
     baseline: str | None = option(None, "Where integrated gradients begin: zero. Default: mask or padding tokens.")
-    steps: int | None = option(None, "Gradients from baseline to input. Default: until they add up to 1 %.", min=1)
+    steps: int | None = option(
+        None, "Number of gradients between baseline and input. Default: doubled until their sum is within 1 %.", min=1
+    )
 
 
 @command
@@ -54,7 +59,7 @@ def lens(
     target: Annotated[
         str | None, typer.Option(help="Output to follow through the layers: a token, a label, or its number.")
     ] = None,
-    top: Annotated[int, typer.Option(help="How many outputs of each cell, in --json.", min=1)] = 5,
+    top: Annotated[int, typer.Option(help="Number of outputs per cell, in --json.", min=1)] = 5,
     html: Html = None,
     task: HeadTask = None,
     *,

@@ -62,9 +62,9 @@ def listen(
     options: ListeningOptions,
     json: Json = False,
 ) -> None:
-    """Listen to a model of sound: its recordings and what it makes of them, on a page with everything seen in step.
+    """Listen to an audio model: play recordings and what the model makes of them, on a page.
 
-    Waveform, spectrogram, notes and the codec's codes stand on one axis of time; keys switch between sounds.
+    Waveform, spectrogram, notes and the codec's codes share one time axis; keys switch between sounds.
 
     Examples:
 

@@ -55,7 +55,7 @@ def study(
 ) -> None:
     """Train a model on several training sets, evaluate each on several test sets: a table, and a learning curve.
 
-    Of a speech recogniser: an ablation, as it came or fine-tuned, without or with an n-gram language model.
+    For a speech recogniser, an ablation: pretrained or fine-tuned, without or with an n-gram language model.
 
     In the configuration file, beside the keys of `glassformer train` except `data.train`:
 

@@ -44,7 +44,7 @@ Sounds = Annotated[
 class OutputOptions(Options):
     """Where transcripts go."""
 
-    output: Path | None = option(None, "Output folder: one file a recording and format.", "--output", "-o", panel=OUT)
+    output: Path | None = option(None, "Output folder: one file per recording and format.", "--output", "-o", panel=OUT)
     format: list[str] | None = option(
         None, f"Format: {', '.join(FORMATS)}; repeatable. Default: lines with their times.", "--format", "-f", panel=OUT
     )

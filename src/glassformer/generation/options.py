@@ -318,7 +318,10 @@ class GenerationOptions:
     num_beams: Annotated[AtLeastOne, Doc("Beam width: number of beams of a beam search.", BEAM_SEARCH)] = 1
     length_penalty: Annotated[
         Annotated[float, at_least(-10.0, 10.0, "a number from -10 to 10; 0 compares sums of log-probabilities")] | None,
-        Doc("Length penalty: above 0 favours long answers.", BEAM_SEARCH),
+        Doc(
+            "Length penalty: scores are divided by the length to this power (1 by default); larger favours long texts.",
+            BEAM_SEARCH,
+        ),
     ] = None
     early_stopping: Annotated[
         Annotated[bool | Literal["never"], Allowed("True, False or 'never'")] | None,
@@ -326,7 +329,7 @@ class GenerationOptions:
     ] = None
     num_beam_groups: Annotated[
         AtLeastOne,
-        Doc("Diverse beam search: number of groups of beams (`generation.beam`).", BEAM_SEARCH),
+        Doc("Diverse beam search: number of groups of beams.", BEAM_SEARCH),
     ] = 1
     diversity_penalty: Annotated[
         Annotated[float, at_least(0.0, 1e30, "a number from 0 up")] | None,

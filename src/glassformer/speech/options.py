@@ -49,7 +49,7 @@ class TranscriptionOptions(Schema):
     temperature: Annotated[
         Temperatures,
         Doc(
-            "Temperature of sampling; repeatable: the next is tried where a text is poor (temperature "
+            "Sampling temperature; repeatable: the next one is tried if a text is repetitive or unlikely (temperature "
             "fallback). Default: 0, 0.2, … 1.",
             DECODING,
         ),
@@ -72,7 +72,7 @@ class TranscriptionOptions(Schema):
     ] = True
     initial_prompt: Annotated[str | None, Doc("Text before the first window: names, style.", DECODING)] = None
     timestamps: Annotated[bool, Doc("Segments within windows, with their times.", DECODING)] = True
-    word_timestamps: Annotated[bool, Doc("Word timestamps.")] = False
+    word_timestamps: Annotated[bool, Doc("Word timestamps: in JSON, and for the line breaks of subtitles.")] = False
     audio_context: Annotated[
         Literal["window", "sound"],
         Doc(
@@ -120,7 +120,7 @@ class TranscriptionOptions(Schema):
     ] = 0.0
     rescore: Annotated[
         bool,
-        Doc("Let the language model order the texts of the beam search, in the place of fusion.", BEAM_SEARCH),
+        Doc("Let the language model order the texts of the beam search, instead of fusion.", BEAM_SEARCH),
     ] = False
 
     def validate(self) -> None:

@@ -202,7 +202,7 @@ def test_the_twenty_titles(adoption: ContextualEmbeddings) -> None:
     assert table.to_pandas().loc["3:3", "0:7"] == table.values[3, 0]
     (shown,) = adoption.layer_curve().tables()
     headings, rows = shown.headings, shown.rows
-    assert headings == ["level", "all pairs", "within", "between", "baseline", "beyond"] and len(rows) == 7
+    assert headings == ["level", "all pairs", "within", "between", "baseline", "above baseline"] and len(rows) == 7
 
 
 def test_the_layer_curve_is_the_mean_of_pairs(adoption: ContextualEmbeddings) -> None:

@@ -5,16 +5,16 @@ import type { ViewName } from "../core/types";
 import { VIEW_NAMES } from "./topbar";
 
 const SENTENCES: Record<ViewName, string> = {
-  model: "Each square is one attention head: row = the word that looks, column = where to; stronger = more. Click one.",
-  head: "Each line goes from a word that looks, on the left, to a word it looks at, on the right; stronger = more. Point at a word; click to pin it.",
-  matrix: "Each row is a word that looks, each column a word it looks at; stronger = more. Point for the exact value, click to pin it.",
-  neuron: "How one word's attention comes about: its query meets every key, and the scores become shares. Choose a word, then a cell.",
+  model: "Each square is one attention head: row = the token that attends, column = the token it attends to; a stronger colour is more attention. Click one.",
+  head: "Each line goes from a token that attends, on the left, to one that it attends to, on the right; a stronger line is more attention. Point at a word; click to pin it.",
+  matrix: "Each row is a token that attends, each column one that it attends to; a stronger colour is more attention. Point for the exact value, click to pin it.",
+  neuron: "How one token's attention is computed: its query times every key gives scores, and the softmax turns them into weights. Choose a word, then a cell.",
   patch: "What the prediction becomes when one part of the pass is replaced: blue = less, orange = more. Point at a cell; click to pin it.",
-  embedding: "Each dot is a vector; near ones are alike. Move from layer to layer, point at a dot for its text, click it for its nearest neighbours.",
-  lens: "Each row is a layer, each column a word: what the model would say there if it ended after that layer. Click one to follow it through all layers.",
-  attribution: "Which words, and which heads and layers, made the output: orange = for it, blue = against. Click a head: through which words it spoke.",
-  generate: "Token by token as the model writes; stronger shade = less likely. Point at one for what else could have come; choose that to branch off.",
-  similarity: "What each pair of words adds to the similarity of the two texts: orange adds, blue takes away, and all cells sum to it. Point for the exact number.",
+  embedding: "Each dot is a vector; nearby dots are similar. Move from layer to layer, point at a dot for its text, click it for its nearest neighbours.",
+  lens: "Each row is a layer, each column a word: the prediction there if the model ended after that layer. Click one to follow it through all layers.",
+  attribution: "Which words, and which heads and layers, made the output: orange = for it, blue = against. Click a head for the words that it read.",
+  generate: "Token by token as the model generates; a stronger shade is a lower probability. Point at one for the alternatives; choose one to branch off.",
+  similarity: "What each pair of words adds to the similarity of the two texts: orange adds, blue subtracts, and all cells sum to it. Point for the exact number.",
   contexts: "Where else in the corpus a layer, a head or a neuron does the same: the nearest places first, shaded by where the head looks from there.",
   sound: "Words, sound and attention on one axis of time. Click a word to hear it, a cell of the attention to look into a head.",
 };

@@ -71,12 +71,12 @@ class LayerCurve(Report, kind="layer-curve", keys=("curves",)):
 
     @property
     def curves(self) -> dict[str, np.ndarray]:
-        """The curves by name; the last is what the pairs have beyond the baseline."""
+        """The curves by name; the last is how far the pairs are above the baseline."""
         sides = {"within": self.within, "between": self.between}
         known = {name: values for name, values in sides.items() if values is not None}
         if self.baseline is None:
             return {"all pairs": self.all, **known}
-        return {"all pairs": self.all, **known, "baseline": self.baseline, "beyond": self.all - self.baseline}
+        return {"all pairs": self.all, **known, "baseline": self.baseline, "above baseline": self.all - self.baseline}
 
     def tables(self) -> list[Table]:
         curves = self.curves

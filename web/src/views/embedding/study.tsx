@@ -28,7 +28,7 @@ const DASHES = ["", "7 4", "2 4", "10 3 2 3", ""];
 
 function Curve({ controller, curve }: { controller: EmbeddingController; curve: Record<string, (number | null)[]> }) {
   const dark = controller.props.dark.value;
-  const names = Object.keys(curve).filter((name) => name !== "beyond");
+  const names = Object.keys(curve).filter((name) => name !== "above baseline");
   const levels = curve["all pairs"].length;
   const low = Math.min(0, ...names.flatMap((name) => curve[name].filter((x) => x !== null)));
   const x = (level: number) => LEFT + (level / Math.max(levels - 1, 1)) * (WIDTH - LEFT - 12);
@@ -95,7 +95,7 @@ function Hexbins({ controller }: { controller: EmbeddingController }) {
   const shown = names.slice(0, 12);
   return (
     <figure class="map-panel map-wide">
-      <figcaption>Where each class lies: hex-bins, darker = a larger share of the class{names.length > shown.length ? ` (the ${shown.length} largest of ${names.length})` : ""}</figcaption>
+      <figcaption>Where each class is: hex-bins, a stronger colour is a larger share of the class{names.length > shown.length ? ` (the ${shown.length} largest of ${names.length})` : ""}</figcaption>
       <div class="map-hexes">{shown.map((name, at) => <Hexes key={name} controller={controller} group={at} name={name} />)}</div>
     </figure>
   );

@@ -42,7 +42,7 @@ export function AttentionLanes({ attention, name, stretch, time, seek }: {
           seek(rowAt(event) / rate);
         }}
       >
-        <Lane stretch={stretch} height={height} label="A row is a moment, from the top, a column where it looks; stronger = more" of={[map]} draw={(stage) => drawAttention(stage, map, rate, 0, map.height)} />
+        <Lane stretch={stretch} height={height} label="A row is a moment, from the top, a column one that it attends to; a stronger colour is more attention" of={[map]} draw={(stage) => drawAttention(stage, map, rate, 0, map.height)} />
         <i style={{ top: `${((row + 0.5) / map.height) * height}px` }} />
       </div>
     </div>

@@ -49,7 +49,7 @@ export function Strip({ player }: { player: Player }) {
             <button class="quiet" aria-label="Next window (])" disabled={at === stretches.length - 1} onClick={() => player.turn(at + 1)}><Icon name="next" /></button>
           </div>
         )}
-        <p class="hint">Log-mel spectrogram: stronger = louder, over 80 dB; low tones at the bottom. Click to go there.</p>
+        <p class="hint">Log-mel spectrogram: a stronger colour is louder (range 80 dB); low frequencies at the bottom. Click to go there.</p>
       </div>
       <div class="sound-strip" ref={room} tabIndex={0} role="region" aria-label="Spectrogram, words and attention; scrolls sideways">
         <div class="sound-sheet" style={{ width: `${width}px` }} onClick={seek}>
@@ -75,7 +75,7 @@ function Caption({ player, alignment }: { player: Player; alignment: Alignment }
   const head = Math.min(player.head.value, alignment.heads.length - 1);
   return (
     <p class="hint sound-caption">
-      Cross-attention of {head ? headName(pairs[head - 1]) : `${plural(pairs.length, "alignment head")}, their mean`}: a row is a word, stronger = more attention to that sound, as the alignment
+      Cross-attention of {head ? headName(pairs[head - 1]) : `${plural(pairs.length, "alignment head")}, their mean`}: a row is a word, a stronger colour more attention to that sound, as the alignment
       sees it (normalised over words, smoothed over time). <span class="sound-line-key" /> The path gives each word its beginning{!head && alignment.heads.length > 1 && <>; <span class="sound-line-key dashed" /> the path of each head by itself</>}.
     </p>
   );
