@@ -61,3 +61,9 @@ def test_words_for_speech(minilm: Path) -> None:
     assert {"the", "cat", "it", "said", "semi", "dry"} <= set(load_ngram("m.ngram").words)
     with pytest.raises(ConfigError, match="give one of the two"):
         run("train", "p.txt", "--for-speech", "--tokenizer", str(minilm), "--output", "m.ngram")
+    with pytest.raises(ConfigError, match="--for-speech makes words, and --tokenizer tokens"):
+        run("perplexity", "m.ngram", "p.txt", "--for-speech", "--tokenizer", str(minilm))
+    with pytest.raises(ConfigError, match="--column is 'body'; it must be text"):
+        run("train", "t.csv", "--column", "body=said", "--output", "m.ngram")
+    with pytest.raises(ConfigError, match="--order is 0; it must be a whole number from 1 to 20"):
+        run("train", "p.txt", "--order", "0", "--output", "m.ngram")

@@ -29,7 +29,9 @@ from glassformer.cli.options import (
 from glassformer.errors import ConfigError
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of
 from glassformer.generation.options import GenerationOptions
+from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
 from glassformer.speech.options import TranscriptionOptions
+from glassformer.text.options import CheckOptions, TokenizerOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,9 +134,21 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
     assert CliRunner().invoke(app, ["--top-k", "1"]).exit_code == 2
 
 
-@pytest.mark.parametrize("group", [GenerationOptions, TranscriptionOptions])
+@pytest.mark.parametrize(
+    "group",
+    [
+        GenerationOptions,
+        TranscriptionOptions,
+        WordOptions,
+        NgramOptions,
+        PruneOptions,
+        TuningOptions,
+        TokenizerOptions,
+        CheckOptions,
+    ],
+)
 def test_every_field_of_a_request_has_an_option_or_is_named_as_having_none(group: type) -> None:
-    missing = NOT_ON_COMMAND_LINE[group.__name__]
+    missing = NOT_ON_COMMAND_LINE.get(group.__name__, frozenset())
     documented = {name for name, hint in field_types(group).items() if metadata_of(hint, Doc) is not None}
     assert documented == set(field_types(group)), "every field says what it is"
     assert missing <= documented, "no field of this name"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import DATA, Columns, Json, command, option, pairs_of
+from glassformer.cli.options import DATA, Columns, Json, command, option, pairs_of, value_of
 from glassformer.cli.screen import notes, say, show, show_next, visible
 from glassformer.cli.train_screen import first_words
 from glassformer.errors import ConfigError, DataError
@@ -58,8 +58,6 @@ class EvaluationRequest(Columns):
 
     def settings(self, kind: str) -> dict[str, Any]:
         """The options of --set of a kind: task_options or evaluation."""
-        from glassformer.cli.train import value_of
-
         values = pairs_of(self.set, "--set")
         if wrong := [path for path in values if path.partition(".")[0] not in ("task_options", "evaluation")]:
             raise ConfigError(f"--set is {wrong[0]!r}; use task_options.NAME=VALUE or evaluation.NAME=VALUE")
@@ -68,8 +66,6 @@ class EvaluationRequest(Columns):
 
     def reading(self) -> dict[str, Any] | None:
         """How the files are read, where it is given."""
-        from glassformer.cli.train import value_of
-
         if self.format is None:
             return None
         return {key: value_of(text) for key, text in pairs_of(self.format, "--format").items()}

@@ -167,6 +167,6 @@ def _audio_rows(task: Task, options: ListeningOptions) -> RowSequence | None:
 
 
 def _reading(texts: Sequence[str]) -> dict[str, Any]:
-    from glassformer.cli.train import value_of
+    from glassformer.cli.options import value_of
 
     return {key: value_of(text) for key, text in pairs_of(texts, "--format").items()}

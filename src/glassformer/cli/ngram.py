@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Json, Options, columns_of, command, option
-from glassformer.cli.screen import show, show_next
-from glassformer.cli.tokenizer import Corpus, Files
-from glassformer.errors import ConfigError, DataError
-from glassformer.files.atomic import check_output
+from glassformer.cli.inputs import naming_columns
+from glassformer.cli.options import Json, command
+from glassformer.cli.screen import progress_of, show, show_next
+from glassformer.cli.tokenizer import Files
+from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
 from glassformer.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -22,60 +20,7 @@ if TYPE_CHECKING:
 
 ngram = typer.Typer(name="ngram", no_args_is_help=True, add_completion=False, help="Train n-gram language models.")
 
-SUFFIXES = (".arpa", ".ngram")
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="N-gram model: .arpa, .arpa.gz or .ngram.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class WordOptions(Options):
-    """What the words of a text are."""
-
-    column: list[str] | None = option(
-        None, "Column mapping of files with columns, role=column: text=body.", "--column", "-c"
-    )
-    lower: bool = option(False, "Lowercase the texts.")
-    for_speech: bool = option(
-        False, "Words in lower case without punctuation, as speech recognition looks them up.", "--for-speech"
-    )
-    tokenizer: str | None = option(
-        None, "Model whose tokenizer splits the texts; for fusion with this model. Default: white space splits."
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class NgramOptions(WordOptions):
-    """What n-gram model is trained."""
-
-    output: Path = option(..., "Output file: .arpa (text) or .ngram (compact).", "--output", "-o")
-    order: int = option(3, "Words of the longest n-grams.", "--order", "-n", min=1, max=20)
-    min_count: int = option(1, "Words that are rarer become <unk>.", min=1)
-    max_words: int | None = option(None, "Vocabulary size: the most frequent words stay.", min=1)
-    memory: float = option(1.0, "Memory for counting, in GiB; what does not fit is sorted on disk.", min=0.01)
-
-
-class Words:
-    """The words of each text of several files, streamed from disk at each iteration."""
-
-    def __init__(self, files: Sequence[Path], options: WordOptions) -> None:
-        self._texts = Corpus(files, options.column)
-        self._lower = options.lower
-        self._split: Callable[[str], list[str]] = str.split
-        if options.for_speech and options.tokenizer is not None:
-            raise ConfigError("--for-speech makes words, and --tokenizer tokens; give one of the two")
-        if options.for_speech:
-            from glassformer.speech.word_fusion import words_of
-
-            self._split = words_of
-        if options.tokenizer is not None:
-            from glassformer.hub import resolve
-            from glassformer.text import Tokenizer
-
-            self._split = Tokenizer.from_folder(resolve(options.tokenizer)).tokenize
-
-    def __iter__(self) -> Iterator[list[str]]:
-        for text in self._texts:
-            if words := self._split(text.lower() if self._lower else text):
-                yield words
 
 
 @ngram.command()
@@ -93,20 +38,11 @@ def train(files: Files, *, options: NgramOptions, json: Json = False) -> None:
 
     [cyan]glassformer ngram train talks.txt --tokenizer whisper-tiny --order 5 --output tokens.ngram[/]
     """
-    from glassformer.ngram.kneser_ney import train_ngram
-    from glassformer.ngram.store import save_ngram
+    from glassformer.ngram.corpus import train_on_files
 
-    output = check_output(options.output, "the n-gram model", *SUFFIXES)
-    with progress_bar("counting words", None, delay=1.0) as progress:
-        model = train_ngram(
-            Words(files, options),
-            options.order,
-            min_count=options.min_count,
-            max_words=options.max_words,
-            memory_bytes=int(options.memory * 2**30),
-            progress=progress,
-        )
-    _saved(save_ngram(model, output), json)
+    with naming_columns({"text": "text", **options.columns}), progress_bar("counting words", None, delay=1.0) as bar:
+        saved = train_on_files(files, options, bar)
+    _show(saved, json)
 
 
 @ngram.command()
@@ -118,17 +54,10 @@ def perplexity(model: ModelFile, files: Files, *, options: WordOptions, json: Js
 
     [cyan]glassformer ngram perplexity talks.arpa unseen.txt[/]
     """
-    from glassformer.ngram.store import load_ngram
+    from glassformer.ngram.corpus import perplexity_of_files
 
-    show(load_ngram(model).perplexity(Words(files, options)), json)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PruneOptions(Options):
-    """How much is pruned."""
-
-    output: Path = option(..., "Output file: .arpa (text) or .ngram (compact).", "--output", "-o")
-    threshold: float = option(1e-7, "n-grams that raise the perplexity by a smaller share are left out.", min=0)
+    with naming_columns({"text": "text", **options.columns}):
+        show(perplexity_of_files(model, files, options), json)
 
 
 @ngram.command()
@@ -140,29 +69,9 @@ def prune(model: ModelFile, *, options: PruneOptions, json: Json = False) -> Non
 
     [cyan]glassformer ngram prune talks.arpa --threshold 1e-7 --output small.ngram[/]
     """
-    from glassformer.ngram.prune import pruned
-    from glassformer.ngram.store import load_ngram, save_ngram
+    from glassformer.ngram.corpus import prune_file
 
-    output = check_output(options.output, "the n-gram model", *SUFFIXES)
-    if output.exists() and output.samefile(model):
-        raise DataError(f"{output}: is the model itself; give another --output")
-    smaller = pruned(load_ngram(model), options.threshold)
-    _saved(save_ngram(smaller, output), json)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuningOptions(Options):
-    """What is searched for weights of the language model."""
-
-    model: str = option(..., "Speech recognition model: folder, or name on the Hub.", "--model", "-m")
-    data: Path = option(..., "Table of validation recordings and their transcripts, or its folder.", "--data", "-d")
-    column: list[str] | None = option(None, "Column mapping, role=column: audio=path, text=sentence.", "--column", "-c")
-    folder: str | None = option(None, "Folder of the recordings. Default: that of the table.")
-    language: str | None = option(None, "Language of the recordings, for a multilingual model.")
-    alpha: list[float] | None = option(None, "Weight to try; repeatable. Default: 0.1, 0.3, 0.6, 1.")
-    beta: list[float] | None = option(None, "Bonus for a word to try; repeatable. Default: 0, 0.5, 1.")
-    beams: int = option(5, "Beam width.", min=1)
-    rescore: bool = option(False, "Rescore the texts of the beam search, in the place of shallow fusion.")
+    _show(prune_file(model, options), json)
 
 
 @ngram.command()
@@ -177,24 +86,14 @@ def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = Fals
 
     [cyan]glassformer ngram tune words.ngram --model openai/whisper-tiny.en --data validation.csv --column audio=file[/]
     """
-    from glassformer.data.rows import read_rows
-    from glassformer.model import load
-    from glassformer.tasks.transcribe.task import Transcribe
-    from glassformer.tasks.transcribe.tuning import ALPHAS, BETAS, FusionTuning, tune_fusion, weight_pairs
+    from glassformer.tasks.transcribe.tuning import tune_on_recordings
 
-    rows = read_rows(options.data)
-    model = load(options.model, task=Transcribe.HEAD, dtype="float32")
-    columns = columns_of(options.column, list(Transcribe.COLUMNS))
-    task = Transcribe(model, columns=columns, language=options.language, folder=options.folder)
-    alphas, betas = tuple(options.alpha or ALPHAS), tuple(options.beta or BETAS)
-    search: dict[str, Any] = {"alphas": alphas, "betas": betas, "beams": options.beams, "rescore": options.rescore}
-    searches = 1 if options.rescore else len(weight_pairs(alphas, betas))
-    with progress_bar("recordings", len(rows) * searches) as advance:
-        scores = list(tune_fusion(task, rows, str(language_model), **search, progress=advance))
-    show(FusionTuning(scores, len(rows), options.rescore), json)
+    with progress_of("recordings") as update:
+        tuned = tune_on_recordings(language_model, options, update)
+    show(tuned, json)
 
 
-def _saved(saved: NgramFile, json: bool) -> None:
+def _show(saved: NgramFile, json: bool) -> None:
     """Print what was written, and how to continue."""
     show(saved, json)
     if not json:

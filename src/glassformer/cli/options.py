@@ -15,18 +15,19 @@ import functools
 import inspect
 import re
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import typer
 
 from glassformer.errors import ConfigError
-from glassformer.files import read_json_object
+from glassformer.files import read_json_object, safe_repr
 from glassformer.files.schema import Doc, convert, field_types, given, metadata_of
 
+T = TypeVar("T")
 LOADING = "Loading"
 DATA = "Data"
 
@@ -139,6 +140,13 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 # ── options of the library's own classes ─────────────────────────────────────────────────────────────────
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
+    "output": ("--output", "-o"),
+    "data": ("--data", "-d"),
+    "columns": ("--column", "-c"),
+    "task": ("--task", "-t"),
+    "NgramOptions.order": ("--order", "-n"),
+    "TuningOptions.model": ("--model", "-m"),
+    "TokenizerOptions.family": ("--for",),
     "max_new_tokens": ("--max-new-tokens", "-n"),
     "num_beams": ("--beams",),
     "num_return_sequences": ("--answers",),
@@ -155,7 +163,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "voice_filter": ("--voice-filter/--no-voice-filter",),
     "language_model": ("--lm",),
 }
-"""Fields of library classes whose option is not called as they are."""
+"""Fields of library classes whose option is not called as they are; those of one class as `Class.field`."""
 
 NOT_ON_COMMAND_LINE: dict[str, frozenset[str]] = {
     "GenerationOptions": frozenset(
@@ -170,13 +178,30 @@ NOT_ON_COMMAND_LINE: dict[str, frozenset[str]] = {
 """Fields of library classes that have no option."""
 
 READERS: dict[str, str] = {
+    "TokenizerOptions.like": "glassformer.hub:resolve",
+    "WordOptions.tokenizer": "glassformer.hub:resolve",
     "language_model": "glassformer.ngram.store:load_ngram",
     "json_schema": "glassformer.cli.options:read_schema",
 }
-"""Fields that a command line gives as text, and what reads it: they are files."""
+"""Fields that a command line gives as text, and what reads it, such as files."""
 
 TEXTS = ("assistant_model",)
 """Fields that a command line gives as text, and that the command loads."""
+
+
+def _of_field(table: Mapping[str, T], group: type, name: str) -> T | None:
+    """What a table has for a field: by `Class.field` of its class or one that this is based on, else by its name."""
+    keys = [f"{base.__name__}.{name}" for base in group.__mro__] + [name]
+    return next((table[key] for key in keys if key in table), None)
+
+
+def _spellings(group: type, name: str) -> tuple[str, ...]:
+    return _of_field(SPELLINGS, group, name) or ()
+
+
+def _without_option(group: type) -> set[str]:
+    """The fields of a class, and of those that it is based on, that have no option."""
+    return {name for base in group.__mro__ for name in NOT_ON_COMMAND_LINE.get(base.__name__, ())}
 
 
 def _library_parameters(group: type) -> list[inspect.Parameter]:
@@ -184,17 +209,18 @@ def _library_parameters(group: type) -> list[inspect.Parameter]:
     defaults = {x.name: x.default if x.default_factory is MISSING else x.default_factory() for x in fields(group)}
     parameters = []
     for name, hint in field_types(group).items():
-        if name in NOT_ON_COMMAND_LINE.get(group.__name__, ()) or (doc := metadata_of(hint, Doc)) is None:
+        if name in _without_option(group) or (doc := metadata_of(hint, Doc)) is None:
             continue
-        kind = str if name in (*READERS, *TEXTS) else option_type(hint)
-        default = defaults[name]
+        kind = str if _of_field(READERS, group, name) or name in TEXTS else option_type(hint)
+        default, spellings = defaults[name], _spellings(group, name)
+        signed = "/" in "".join(spellings)
         flag = (f"--{name.replace('_', '-')}",) if kind is bool else ()  # without --no-…
-        info = typer.Option(*SPELLINGS.get(name, flag), help=doc.text, rich_help_panel=doc.group)
+        info = typer.Option(*(spellings or flag), help=doc.text, rich_help_panel=doc.group)
         if kind is bool and default is None:
-            default = None if "/" in "".join(SPELLINGS.get(name, ())) else False
-        several = get_origin(kind) is list
+            default = None if signed else False
+        several = get_origin(kind) is list and default is not MISSING
         default = None if several else default  # its help names the defaults
-        annotation = kind if default is not None and default is not MISSING else kind | None
+        annotation = kind if default is not None else kind | None
         parameters.append(_keyword(name, Annotated[annotation, info], default))
     return parameters
 
@@ -207,6 +233,8 @@ def option_type(hint: Any) -> Any:
     if origin in (Union, types.UnionType):
         kinds = [option_type(each) for each in inner]
         return next((x for x in kinds if get_origin(x) is list), bool if bool in kinds else kinds[0])
+    if origin in (dict, Mapping):
+        return list[str]  # of name=value
     if origin in (list, tuple, Sequence):
         return list[option_type(inner[0])]  # type: ignore[misc] # made at run time
     if origin is Literal:
@@ -222,28 +250,49 @@ def _group_of(group: Any, values: dict[str, Any]) -> Any:
     defaults = {x.name: x.default for x in fields(group)}
     typed: dict[str, Any] = {}
     for name, value in values.items():
-        if value is None or value == [] or (value is False and defaults[name] is None and name not in SIGNED):
+        signed = "/" in "".join(_spellings(group, name))
+        if value is None or value == [] or (value is False and defaults[name] is None and not signed):
             continue
-        if name in READERS:
-            module, _, reader = READERS[name].partition(":")
-            value = getattr(import_module(module), reader)(value)
         if name not in TEXTS:
-            value = convert(hints[name], value, spelling(name))
+            value = _read(group, name, value, hints[name])
         typed[name] = value
     try:
         return group(**typed)
     except ConfigError as error:  # of fields that do not go together
-        names = "|".join(name for name in hints if name not in NOT_ON_COMMAND_LINE.get(group.__name__, ()))
-        raise type(error)(re.sub(rf"\b({names})\b", lambda name: spelling(name[0]), str(error))) from error
+        names = "|".join(name for name in hints if name not in _without_option(group))
+        raise type(error)(re.sub(rf"\b({names})\b", lambda name: spelling(name[0], group), str(error))) from error
 
 
-SIGNED = frozenset(name for name, names in SPELLINGS.items() if any("/" in each for each in names))
-"""Flags that may be typed as no, which says more than nothing."""
+def _read(group: type, name: str, value: Any, hint: Any) -> Any:
+    """The value of a field of what was typed. Raises: ConfigError: it is not allowed, by the name of its option."""
+    if (read := _of_field(READERS, group, name)) is not None:
+        module, _, reader = read.partition(":")
+        value = getattr(import_module(module), reader)(value)
+    elif isinstance(value, list) and (pair := _mapping_in(hint)) is not None:
+        value = pairs_of(value, spelling(name, group))
+        if pair[1] is Any:
+            value = {key: value_of(text) for key, text in value.items()}
+    return convert(hint, value, spelling(name, group))
 
 
-def spelling(name: str) -> str:
+def _mapping_in(hint: Any) -> tuple[Any, ...] | None:
+    """The types of names and values, where a field is a mapping of them."""
+    if get_origin(hint) in (dict, Mapping):
+        return get_args(hint)
+    inner = get_args(hint)[:1] if get_origin(hint) is Annotated else get_args(hint)
+    return next((types_ for each in inner if (types_ := _mapping_in(each)) is not None), None)
+
+
+def spelling(name: str, group: type = object) -> str:
     """The option of a field, as messages name it: `--beams` of num_beams."""
-    return next(iter(SPELLINGS.get(name, (f"--{name.replace('_', '-')}",)))).partition("/")[0]
+    return next(iter(_spellings(group, name) or (f"--{name.replace('_', '-')}",))).partition("/")[0]
+
+
+def value_of(text: str) -> Any:
+    """Parse a YAML value: 3, 1e-4, true, [a, b]. Raises: ConfigError: invalid YAML."""
+    from glassformer.files.yaml_text import parse_yaml
+
+    return parse_yaml(text, safe_repr(text))
 
 
 def read_schema(text: str) -> Any:

@@ -114,7 +114,7 @@ class PredictOptions(Options):
 
     def given(self) -> dict[str, Any]:
         """The options that were given. Raises: ConfigError: options that contradict each other."""
-        from glassformer.cli.train import value_of
+        from glassformer.cli.options import value_of
 
         if self.all_scores and self.top_k is not None:
             raise ConfigError(f"--all-scores and --top-k {self.top_k} were both given; give one of them")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import DATA, Columns, Options, command, option, pair_of
+from glassformer.cli.options import DATA, Columns, Options, command, option, pair_of, value_of
 from glassformer.cli.screen import note, notes, print_facts, print_json
 from glassformer.cli.train_screen import few_steps_note, next_commands, show_end, summary
 from glassformer.cli.train_several import run_facts, train_runs, train_seeds
@@ -303,13 +303,6 @@ def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:
         what = "could not be evaluated" if report is None else "its evaluation could not be saved"
         note(f"the model is trained, but {what}: {error}")
     return report
-
-
-def value_of(text: str) -> Any:
-    """Parse a YAML value: 3, 1e-4, true, [a, b]. Raises: ConfigError: invalid YAML."""
-    from glassformer.files.yaml_text import parse_yaml
-
-    return parse_yaml(text, safe_repr(text))
 
 
 def put(values: dict[str, Any], path: str, value: Any) -> None:

@@ -35,6 +35,7 @@ from glassformer.files.schema import (
     parse,
 )
 from glassformer.tasks.base import Task, task_class, task_name
+from glassformer.text.options import TokenizerTraining
 
 ScheduleName = Literal["constant", "linear", "cosine", "inverse-sqrt", "noam"]
 HeldOutShare = Annotated[float, above(0, 1, "a share between 0 and 1, or a file")]
@@ -227,18 +228,6 @@ class DataConfig(Schema):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenizerConfig(Schema):
-    """A tokenizer to train on the training rows, before the model: see `train_tokenizer`."""
-
-    size: int = 8_000
-    kind: Literal["byte-bpe", "wordpiece", "unigram", "words", "characters"] = "byte-bpe"
-    family: str | None = None
-    lower: bool = False
-    strip_accents: bool = False
-    min_frequency: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunConfig(Schema):
     """The whole configuration of a run.
 
@@ -257,7 +246,7 @@ class RunConfig(Schema):
     data: DataConfig
     model: str | None = None
     scratch: str | dict[str, Any] | None = None
-    tokenizer: str | TokenizerConfig | None = None
+    tokenizer: str | TokenizerTraining | None = None
     overrides: dict[str, Any] = field(default_factory=dict)
     task_options: dict[str, Any] = field(default_factory=dict)
     training: TrainingOptions = field(default_factory=TrainingOptions)

@@ -9,7 +9,6 @@ Source: Hannun et al. 2014, section 2.2; Chorowski and Jaitly 2017, section 2.
 
 from __future__ import annotations
 
-import string
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -19,11 +18,7 @@ from torch import Tensor
 
 from glassformer.generation.filters import PrefixStates
 from glassformer.ngram.model import NgramModel, NgramState
-
-MARKS = string.punctuation + "“”‘’«»„…–—¿¡。，、？！"
-"""Punctuation around words, which models of words do not know."""
-BREAKS = frozenset(MARKS) - frozenset("'’")
-"""Marks that end a word as a space does. Else "7.9.9.9" would be one word, which never ends and so costs nothing."""
+from glassformer.ngram.words import BREAKS, MARKS
 
 
 class TextScore(NamedTuple):
@@ -151,9 +146,3 @@ def _ends_word(piece: bytes) -> bool:
 def _spelled(word: bytes) -> str:
     """A word without the punctuation around it."""
     return word.decode("utf-8", "ignore").strip().strip(MARKS)
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text as fusion looks them up: in lower case, without punctuation but apostrophes within."""
-    parts = "".join(" " if letter in BREAKS else letter for letter in text.lower()).split()
-    return [spelled for part in parts if (spelled := part.strip(MARKS))]

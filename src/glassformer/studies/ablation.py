@@ -32,11 +32,11 @@ from glassformer.files.atomic import atomic_file, write_json
 from glassformer.files.schema import parse
 from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.ngram.store import save_ngram
+from glassformer.ngram.words import speech_words
 from glassformer.runs.config import RunConfig
 from glassformer.runs.data import read_splits, sample_rows
 from glassformer.runs.folder import seed_folder
 from glassformer.runs.several import refuse_runs
-from glassformer.speech.word_fusion import words_of
 from glassformer.studies.ablation_plan import AblationPlan
 from glassformer.studies.ablation_results import (
     FINE_TUNED,
@@ -231,7 +231,7 @@ class AblationRunner:
         if (self.folder / NGRAM).is_file() and note.is_file() and read_json_object(note, ConfigError) == made_of:
             return
         column = self.study.columns["text"]
-        texts = (words_of(str(row[column] or "")) for row in iter(rows))
+        texts = (speech_words(str(row[column] or "")) for row in iter(rows))
         save_ngram(train_ngram(filter(None, texts), options.order, min_count=options.min_count), self.folder / NGRAM)
         write_json(note, made_of)
 

@@ -18,6 +18,7 @@ Read in this order:
     long_text.py             texts beyond a million characters, in chunks with the same result
     chat.py                  chat templates; sandbox.py runs them
     stages.py                tokenization step by step, for inspection
+    options.py               options of training and of checking; corpus.py: both on files
     train.py                 trains tokenizers; untrained.py: pipelines without vocabulary, unigram.py: Unigram models
     token_bytes.py           the bytes of each token
     sentences.py             sentence splitting
@@ -25,8 +26,27 @@ Read in this order:
 
 from __future__ import annotations
 
-from glassformer.text.encoding import Encoding
-from glassformer.text.stages import Stages
-from glassformer.text.tokenizer import Tokenizer
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glassformer.text.encoding import Encoding
+    from glassformer.text.stages import Stages
+    from glassformer.text.tokenizer import Tokenizer
 
 __all__ = ["Encoding", "Stages", "Tokenizer"]
+
+_LAZY = {
+    "Encoding": "glassformer.text.encoding",
+    "Stages": "glassformer.text.stages",
+    "Tokenizer": "glassformer.text.tokenizer",
+}
+"""Imported when used: a command line reads `options` without the engine."""
+
+
+if not TYPE_CHECKING:  # a type checker sees the imports above
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'glassformer.text' has no attribute {name!r}")
+        return getattr(import_module(_LAZY[name]), name)

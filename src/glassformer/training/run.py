@@ -25,11 +25,12 @@ from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file
 from glassformer.model import Model, load
 from glassformer.models.presets import PRESETS
-from glassformer.runs.config import RunConfig, TokenizerConfig, config_yaml, parse_task_options
+from glassformer.runs.config import RunConfig, config_yaml, parse_task_options
 from glassformer.runs.data import check_unused_columns, read_splits
 from glassformer.runs.folder import CONFIG
 from glassformer.tasks.base import Task, task_class
 from glassformer.text import characters
+from glassformer.text.options import TokenizerTraining
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
 from glassformer.training.callbacks import Callback
@@ -153,7 +154,7 @@ def _new_vocabulary(config: RunConfig, kind: type[Task], rows: RowSequence) -> T
 def _tokenizer(config: RunConfig, kind: type[Task], rows: RowSequence, model_type: str) -> Tokenizer:
     """The tokenizer of a folder, or one that is trained on all texts of the rows."""
     assert config.tokenizer is not None  # checked by RunConfig
-    if isinstance(config.tokenizer, TokenizerConfig):
+    if isinstance(config.tokenizer, TokenizerTraining):
         options = asdict(config.tokenizer)
         if config.tokenizer.kind == "characters" and model_type in characters.FAMILIES:
             options["family"] = options["family"] or model_type  # letters for CTC

@@ -7,12 +7,16 @@ WER     9 %   8 %   7 %   11 %           the lowest wins; of equal ones the smal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from glassformer.core.flow import Output
+from glassformer.data.rows import read_rows
+from glassformer.model import load
+from glassformer.ngram.options import ALPHAS, BETAS, TuningOptions
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.tasks.base import Dataset, Progress
@@ -20,8 +24,6 @@ from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.metrics.speech import word_errors
 from glassformer.tasks.microbatch import MicroBatch
 from glassformer.tasks.transcribe.task import Transcribe
-
-ALPHAS, BETAS = (0.1, 0.3, 0.6, 1.0), (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,38 @@ class FusionTuning(Report, kind="fusion-tuning", keys=("alpha", "beta", "scores"
         helps = self.best is not self.scores[0]
         best = weights if helps else "no language model: none of these helps"
         return [f"best: {best}", f"recordings: {self.recordings:,}"]
+
+
+def tune_on_recordings(
+    language_model: Path, options: TuningOptions, progress: Callable[[int, int], None] = lambda done, of: None
+) -> FusionTuning:
+    """Tune the weights of a language model's file on the recordings of a table.
+
+    Args: progress: called with how many recordings are read, and of how many in all searches
+    Raises: see `tune_fusion`, `read_rows` and `load`.
+    """
+    rows = read_rows(options.data)
+    model = load(options.model, task=Transcribe.HEAD, dtype="float32")
+    task = Transcribe(model, columns=options.columns, language=options.language, folder=options.folder)
+    searches = 1 if options.rescore else len(weight_pairs(options.alpha, options.beta))
+    read = 0
+
+    def advance(more: int) -> None:
+        nonlocal read
+        read += more
+        progress(read, len(rows) * searches)
+
+    scores = tune_fusion(
+        task,
+        rows,
+        str(language_model),
+        alphas=options.alpha,
+        betas=options.beta,
+        beams=options.beams,
+        rescore=options.rescore,
+        progress=advance,
+    )
+    return FusionTuning(list(scores), len(rows), options.rescore)
 
 
 def tune_fusion(
