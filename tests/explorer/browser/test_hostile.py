@@ -73,7 +73,7 @@ def data_page(folder: Path) -> Path:
 def study_html(folder: Path) -> Path:
     results = StudyResults(
         task="tag", metric="f1", higher=True, method=EVIL, test_sets={EVIL: {"files": [EVIL], "rows": 5}},
-        models=[
+        trainings=[
             TrainedModel(
                 name=f"{EVIL}-{n}", of=EVIL, size=n, seed=0, rows=9, steps=1, tokens=1, seconds=1.0, folder=EVIL,
                 metrics={EVIL: Interval(0.5, 0.4, 0.6)},
