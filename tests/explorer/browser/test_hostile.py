@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 
 import glassformer
 from glassformer.audio.listening import Sound, SoundExample, SoundMark
@@ -17,18 +20,33 @@ from glassformer.data.sequence import InMemoryRows
 from glassformer.evaluation.compare.comparison import comparison_page
 from glassformer.evaluation.compare.texts import Row, System, compare
 from glassformer.evaluation.error_analysis.page import ErrorsPage
+from glassformer.explorer.codes_page import codec_example
+from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.listening_page import ListeningPage
-from glassformer.explorer.look import Look
+from glassformer.explorer.look import InitialView, Look
+from glassformer.explorer.session_runs import SessionRuns
+from glassformer.inspect.corpus import index_corpus
+from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
+from glassformer.inspect.embeddings.occurrences import embed_words
+from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.model import Model
 from glassformer.reports.page import write_page
 from glassformer.runs import curves
 from glassformer.runs.event_log import EventLog, event_log_path
+from glassformer.speech.options import TranscriptionOptions
+from glassformer.speech.results import Segment, TimedWord, Transcription
+from glassformer.speech.sound_page import TranscriptionPage
+from glassformer.studies.ablation_results import AblationResults, ErrorCounts, TunedFusion
+from glassformer.studies.overlap import PartOverlap
 from glassformer.studies.page import study_page
 from glassformer.studies.results import CurveOptions, StudyResults, TrainedModel
 from glassformer.tasks.metrics.metric import Interval
 from glassformer.training.trials import SearchResult, Trial, trials_page
 from tests.evaluation.judged_run import classified, report
+from tests.explorer.browser.samples import shaped, words
 from tests.explorer.browser.tab import Tab
+from tests.inspect.test_codes_input import CODEC, made, riff
+from tests.tasks.transcribe.tones import RATE_HZ, WORDS, letters_folder, spoken
 from tests.training.a_run import write_run
 
 Tabs = Callable[..., Tab]
@@ -93,7 +111,54 @@ def sounds_page(folder: Path) -> Path:
     return folder / "page.html"
 
 
+def ablation_html(folder: Path) -> Path:
+    systems = [(f"{name} {EVIL}", fused) for name in ("pretrained", "fine-tuned") for fused in (False, True)]
+    counts = [
+        ErrorCounts(name, fused, 0, EVIL, np.array([[i, 2, i, 4]] * 3), [EVIL, f"{EVIL} {i}", EVIL])
+        for i, (name, fused) in enumerate(systems)
+    ]
+    results = AblationResults(
+        counts=counts, tuned=[TunedFusion(EVIL, 0, 0.5, 0.0, 3)], overlap=[PartOverlap("texts", "train", EVIL, 1, 3)],
+        test_sets={EVIL: {"files": [EVIL], "rows": 3}}, references={EVIL: [EVIL] * 3}, normaliser=EVIL, beams=5,
+        order=3, training_rows=9, planned=1, seconds=1.0,
+    )  # fmt: skip
+    results.write(folder)
+    return folder / "study.html"
+
+
+def codes_page(folder: Path) -> Path:
+    codec = made(CODEC)
+    file = folder / f"{MARKUP}\u202egnp.wav"
+    riff(folder, 0.1).rename(file)
+    ListeningPage([codec_example(codec.network, file)], file.name, command=str(file)).save(folder / "page.html")
+    return folder / "page.html"
+
+
+class Heard(TranscriptionPage):
+    """As if the recogniser had heard markup."""
+
+    @property
+    def transcription(self) -> Transcription:
+        words = tuple(TimedWord(f" {EVIL}", at / 10, at / 10 + 0.1, 0.5) for at in range(4))
+        segment = Segment(0.0, 0.4, f" {EVIL}", words=words)
+        return replace(super().transcription, segments=(segment,))
+
+
+def transcript_page(folder: Path) -> Path:
+    file = folder / f"{MARKUP}\u202egnp.wav"
+    soundfile.write(file, spoken(WORDS[0], np.random.default_rng(0)), RATE_HZ)
+    page = Heard(glassformer.load(letters_folder(folder / "model")), file, TranscriptionOptions(word_timestamps=True))
+    list(page)
+    page.save(folder / "page.html")
+    return folder / "page.html"
+
+
+MARKUP = "<img src=x onerror=alert(1)>"  # a dialog fails the test, too
+
 PAGES: dict[str, Callable[[Path], Path]] = {
+    "ablation": ablation_html,
+    "codes": codes_page,
+    "transcript": transcript_page,
     "errors": errors_page,
     "curves": curves_page,
     "search": search_page,
@@ -123,7 +188,6 @@ def test_on_a_page(tab: Tabs, tmp_path: Path, kind: str) -> None:
     check_nothing_ran(page)
 
 
-MARKUP = "<img src=x onerror=alert(1)>"  # a dialog fails the test, too
 VIEWS = {"lens": ".lens-grid", "attribution": ".attr-word", "patch": ".patch-aside", "generate": ".gen-facts"}
 
 
@@ -140,3 +204,83 @@ def test_in_the_explorer(tab: Tabs, hostile: Look, view: str) -> None:
     page.wait_for_selector(VIEWS[view])
     assert page.locator(".texts textarea").first.input_value() == MARKUP
     check_nothing_ran(page)
+
+
+# ── markup that is one token, in the views of similarity, contexts and embeddings ────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """An encoder whose word "banana" is markup."""
+    folder = tmp_path_factory.mktemp("marked")
+    shaped(folder)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    number = tokenizer["model"]["vocab"].pop("banana")
+    tokenizer["model"]["vocab"][EVIL] = number
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    tokenizer["added_tokens"] = [*tokenizer["added_tokens"], {"id": number, "content": EVIL, **flags}]
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    kinds = {"": "sentence_transformers.models.Transformer", "1_Pooling": "sentence_transformers.models.Pooling"}
+    modules = [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(kinds.items())]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    pooling = {"word_embedding_dimension": 64, "pooling_mode_mean_tokens": True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    model = glassformer.load(folder)
+    assert EVIL in [token.text for token in model.inspect(f"fruit {EVIL} flies").streams["text"]]
+    return model
+
+
+@pytest.fixture(scope="module")
+def similar(marked: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
+    """Two texts, and a corpus to search."""
+    folder = tmp_path_factory.mktemp("corpus")
+    texts = [f"{words(3, seed)} {EVIL} {words(2, seed + 50)}" for seed in range(8)]
+    (folder / "corpus.txt").write_text("\n".join(texts) + "\n")
+    index_corpus(marked, folder / "corpus.txt", folder / "index", layers=[1], heads=[(0, 1)])
+    with marked.look(texts[:2], browser=False, block=False, corpus=folder / "index") as look:
+        yield look
+
+
+@pytest.mark.parametrize("view", ["similarity", "contexts"])
+def test_a_token_that_is_markup(tab: Tabs, similar: Look, view: str) -> None:
+    """Also in the table, in the explanation, and where a token is pinned."""
+    one = tab(reduced_motion="reduce")
+    page = one.open(similar, view=view, l=0, h=1, q=4, sr=4, sc=4, **({"cl": 1} if view == "contexts" else {}))
+    one.wait_for_view(view)
+    page.locator("#view").get_by_role("button", name="data table").click()
+    page.get_by_text("How to read this").click()
+    page.wait_for_selector("#view table")
+    check_nothing_ran(page)
+    assert "<img src=x onerror" in page.evaluate("document.querySelector('#view').innerText")
+
+
+def test_a_map_whose_texts_and_labels_are_markup(tab: Tabs, marked: Model, tmp_path: Path) -> None:
+    texts = [f"{words(3, seed)} flies {EVIL}" for seed in range(8)]
+    embeddings = embed_words(marked, texts, "flies", labels=[EVIL if i % 3 else "b" for i in range(8)])
+    study = WordStudy(embeddings)
+    corpus = PageMap.of(EmbeddingMap.of(embeddings), EVIL, study=study)
+    start = InitialView(view="embedding")
+    look = Look(SessionRuns(marked.session_factory()), texts[:1], start, corpus=corpus)
+    look.save(tmp_path / "page.html")
+    look.close()
+    one = tab(reduced_motion="reduce")
+    page = one.goto(tmp_path / "page.html")
+    one.wait_for_view("embedding")
+    page.get_by_role("application").focus()
+    for key in ("ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    page.locator("#view").get_by_role("button", name="data table").click()
+    page.wait_for_selector("#view table")
+    check_nothing_ran(page)
+    assert "<img src=x onerror" in page.evaluate("document.querySelector('#view').innerText")
+
+
+@pytest.mark.parametrize("kind", sorted({*PAGES} - {"ablation", "codes", "transcript"}))
+def test_half_of_a_surrogate_pair(tab: Tabs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """As in the name of a file that is no UTF-8: the page is written, and shows a sign in its place."""
+    monkeypatch.setitem(globals(), "EVIL", f"\udcff{EVIL}\ud83d")
+    page = tab().goto(PAGES[kind](tmp_path))
+    page.wait_for_load_state()
+    check_nothing_ran(page)
+    assert "<img src=x onerror" in page.evaluate("document.body.innerText")
