@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +196,13 @@ def test_the_page_and_the_table() -> None:
     assert [text for text, _ in results.differing("test", 20)] == ["a b", "a b"]
     assert len(results.differing("test", 1)) == 1
     assert "no transcript of test is in train" in str(results)
+
+
+def test_error_rates_that_are_no_numbers_are_said_and_not_drawn() -> None:
+    """Of recordings without a word."""
+    results = results_of([2, 1, 0], [[0, 1, 0]], [2, 1, 0])
+    for counts in results.counts:
+        counts.errors[:, 1] = counts.errors[:, 3] = 0
+    with np.errstate(all="ignore"):
+        page = ablation_page(replace(results, seconds=math.nan))
+    assert "nan%" not in page and "inf%" not in page and "trainings in –" in page

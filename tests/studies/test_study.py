@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -321,3 +323,26 @@ def test_the_plan_of_the_example_is_read(shared: Path) -> None:
         ["wikiann/de.train.conll.gz", "wikineural/fr.train.conll.gz"],
         [5000, 2000],
     )
+
+
+@pytest.mark.parametrize("level", [0.5, math.nan, math.inf])
+def test_metrics_that_are_no_numbers_are_said_and_not_drawn(level: float) -> None:
+    """A correlation of constant predictions is NaN, and a perplexity may be infinite."""
+    found = found_of({250: math.nan, 500: math.inf, 1000: 0.7, 2000: 0.8}, level)
+    page = study_page(found)
+    assert "nan%" not in page and "inf%" not in page and not re.search(r'[dxy]="[^"]*(nan|inf)', page)
+    assert page.count('<circle class="c1 dot"') == 2 and ('class="c0 dashed"' in page) == math.isfinite(level)
+    assert "nan" in str(found)
+
+
+def test_the_crossing_beside_what_is_no_number() -> None:
+    nan, inf = math.nan, math.inf
+    assert crossing_point({250: nan, 1000: 0.7}, 0.5, True) == 1000
+    assert crossing_point({250: 0.3, 1000: nan}, 0.5, True) is None
+    assert crossing_point({250: inf, 1000: 3.0}, 5.0, False) == 1000
+    assert crossing_point({250: 3.0, 1000: 2.0}, inf, False) == 250
+    assert found_of({250: 0.3, 1000: nan}, 0.5).sentences == [
+        "With none of the numbers tried, up to 1,000 rows of fr, training on fr alone beats de-None alone on <fr>."
+    ]
+    assert found_of({250: 0.3, 1000: 0.7}, nan).sentences == []
+    assert found_of({250: nan, 1000: 0.7}, 0.5).sentences[0].endswith("with 250 not yet, with 1,000 it does.")

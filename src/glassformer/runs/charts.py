@@ -117,7 +117,9 @@ def scores(metrics: Mapping[str, float], main: str | None = None) -> list[str]:
 
 
 def clock(seconds: float) -> str:
-    """A duration as text: `0:42`, `1:02:03`."""
+    """A duration as text: `0:42`, `1:02:03`; one that is not known (NaN) as `–`."""
+    if not math.isfinite(seconds):
+        return "–"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

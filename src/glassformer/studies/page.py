@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-from glassformer.evaluation.compare.comparison import interval_range
+from glassformer.evaluation.compare.comparison import drawable, interval_range
 from glassformer.reports.page import scroll_region, shown_path
 from glassformer.reports.table import html_table
 from glassformer.runs.charts import COLOURS, SIZE, clock, y_axis
@@ -84,7 +84,7 @@ def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
             shown.append(n)
     x_labels = "".join(f'<text x="{across(n):.2f}%" y="100%" dy="18">{n:,}</text>' for n in shown)
     shapes, legend = [], []
-    if level is not None:
+    if level is not None and drawable(level):
         label = escape(f"{curve.zero_shot}, without a row of {curve.over}")
         shapes.append(_zero_shot_line(level, down, label))
         legend.append(f'<li class="c0 flat"><span class="swatch"></span>{label} <b>{level}</b></li>')
@@ -118,8 +118,9 @@ def _zero_shot_line(level: Interval, down: _Scale, label: str) -> str:
 
 def _curve_svg(line: LearningCurve, colour: str, across: _Scale, down: _Scale, metric: str) -> str:
     """A curve: its line in coordinates that are stretched to the page; whiskers and dots in percent, which are not."""
-    points = sorted(line.points.items())
-    path = "M" + "L".join(f"{across(n) * SIZE / 100:.1f} {down(x.value) * SIZE / 100:.1f}" for n, x in points)
+    points = [(n, x) for n, value in sorted(line.points.items()) if (x := drawable(value))]
+    places = (f"{across(n) * SIZE / 100:.1f} {down(x.value) * SIZE / 100:.1f}" for n, x in points)
+    path = f"M{'L'.join(places)}" if points else ""
     kind = "points" if line.baseline else "smooth"
     marks = []
     for n, x in points:

@@ -173,7 +173,7 @@ class StudyResults(Report, kind="study", keys=STUDY_KEYS):
     def sentences(self) -> list[str]:
         """For each learning curve, from how many rows on it beats the zero-shot metric, in a sentence."""
         level = self.zero_shot
-        if level is None or self.curve is None:
+        if level is None or self.curve is None or math.isnan(level.value):
             return []
         return [
             self._crossing_sentence(line, level.value)
@@ -225,15 +225,17 @@ def crossing_point(values: dict[int, float], level: float, higher: bool) -> floa
     """From how many rows on values are better than a level, and stay so.
 
     Interpolated linearly over the logarithm of the rows, between two sizes; the smallest size where all are better,
-    None where that of the largest is not.
+    None where that of the largest is not. After NaN or infinity, the next size.
     """
     sign = 1.0 if higher else -1.0
     points = sorted((n, sign * (value - level)) for n, value in values.items())
-    if not points or points[-1][1] <= 0:
+    if not points or not points[-1][1] > 0:  # NaN is not better than anything
         return None
-    worse = [i for i, (_, gap) in enumerate(points) if gap <= 0]
+    worse = [i for i, (_, gap) in enumerate(points) if not gap > 0]
     if not worse:
         return float(points[0][0])
     (n, below), (m, above) = points[worse[-1]], points[worse[-1] + 1]
+    if not math.isfinite(above - below):
+        return float(m)
     share = -below / (above - below)
     return math.exp(math.log(n) + share * (math.log(m) - math.log(n)))

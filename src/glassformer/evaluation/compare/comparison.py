@@ -9,6 +9,7 @@ cancels out of their difference (`tasks/metrics/metric.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from html import escape
@@ -161,10 +162,17 @@ def interval_range(
 
     Args: room: the margin, a share of their range · flat: of the value where all are one · least: where that is 0
     """
-    ends = [end for x in values for end in (x.low, x.value, x.high) if end is not None]
+    ends = [end for x in map(drawable, values) if x for end in (x.low, x.value, x.high) if end is not None] or [0.0]
     low, high = min(ends), max(ends)
     margin = (high - low) * room or abs(high) * flat or least
     return low - margin, high + margin
+
+
+def drawable(x: Interval) -> Interval | None:
+    """An interval as a chart draws it: one end that is NaN or infinite leaves out both; None = such a value."""
+    if not math.isfinite(x.value):
+        return None
+    return x if all(end is None or math.isfinite(end) for end in (x.low, x.high)) else Interval(x.value)
 
 
 def _formatted(value: float | None, form: str) -> str:
@@ -240,19 +248,20 @@ def metric_chart(name: str, comparison: Comparison) -> str:
 
     marks = [(across(tick), number(tick)) for tick in ticks(low, high, TICKS)]
     grid = "".join(f'<line class="grid" x1="{x}" x2="{x}" y1="0" y2="100%"/>' for x, _ in marks)
-    first = across(systems[0].metrics[name].value)
-    grid += f'<line class="first" x1="{first}" x2="{first}" y1="0" y2="100%"/>'
+    if reference := drawable(systems[0].metrics[name]):
+        first = across(reference.value)
+        grid += f'<line class="first" x1="{first}" x2="{first}" y1="0" y2="100%"/>'
     rows = []
     for one in systems:
-        x = one.metrics[name]
-        start, end = (across(x.value if end is None else end) for end in (x.low, x.high))
+        written, dot = one.metrics[name].written(comparison.shown[name]), ""
+        if x := drawable(one.metrics[name]):
+            start, end = (across(x.value if end is None else end) for end in (x.low, x.high))
+            dot = f'<line x1="{start}" x2="{end}" y1="50%" y2="50%"/><circle cx="{across(x.value)}" cy="50%" r="5"/>'
         # A colour for each run, grey for baselines.
         colour = f"c{comparison.systems.index(one) % COLOURS}" if one.seeds else "plain"
         rows.append(
             f'<li class="{colour}"><span class="who">{escape(one.name)}</span>'
-            f'<svg aria-hidden="true">{grid}<line x1="{start}" x2="{end}" y1="50%" y2="50%"/>'
-            f'<circle cx="{across(x.value)}" cy="50%" r="5"/></svg>'
-            f'<span class="said">{escape(x.written(comparison.shown[name]))}</span></li>'
+            f'<svg aria-hidden="true">{grid}{dot}</svg><span class="said">{escape(written)}</span></li>'
         )
     axis = "".join(f'<text x="{x}" y="12">{text}</text>' for x, text in marks)
     wide = " wide" if name == comparison.metric else ""
