@@ -120,6 +120,8 @@ def test_what_to_add_where_the_task_or_the_data_is_missing(command: Command) -> 
         (["--model", "some", "--data", "rows.csv"], "add --task classify, or name a configuration file"),
         (["--task", "tag", "--model", "some"], "add --data rows.csv, or"),
         ([], "add --task classify and --data rows.csv, or"),
+        (["rows.csv"], "rows.csv: is a data file, and a configuration was expected; give rows with --data rows.csv"),
+        (["--task", "tag", "--data", "rows.csv"], "give either a model to fine-tune (--model NAME; `model` in"),
     ):
         done = command("train", *arguments)
         assert done.returncode == 2 and message in done.stderr

@@ -392,7 +392,7 @@ def test_a_decoder_is_refused_and_told_why(tmp_path: Path) -> None:
 
 def test_a_body_without_a_head_is_refused(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "bert", "bert", task="feature-extraction")
-    with pytest.raises(WeightsError, match="holds no head for 'fill-mask', so its answers would be drawn at random"):
+    with pytest.raises(WeightsError, match="holds no head for 'fill-mask', so its predictions would be random"):
         glassformer.pipeline("fill-mask", folder)
 
 

@@ -260,7 +260,10 @@ class RunConfig(Schema):
     def validate(self) -> None:
         kind = task_class(self.task)  # there is such a task
         if (self.model is None) == (self.scratch is None):
-            raise ConfigError("give either model, for its weights, or scratch, for random ones")
+            raise ConfigError(
+                "give either a model to fine-tune (--model NAME; `model` in a configuration) or `scratch`, the shape "
+                f"of one with random weights; got {'neither' if self.model is None else 'both'}"
+            )
         if self.scratch is not None and self.tokenizer is None and kind.READS_TEXT:
             raise ConfigError(
                 "a model from scratch needs a tokenizer: the folder of one (glassformer tokenizer train), or "

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from glassformer.runs.config import RunConfig
 
 CHECKPOINTS, MODEL, CONFIG, CARD, METRICS = "checkpoints", "model", "config.yaml", "README.md", "metrics.json"
+DATA_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".conll", ".conllu", ".txt", ".gz"}
 
 
 def seed_folder(folder: str | Path, seed: int) -> Path:
@@ -285,8 +286,10 @@ def no_run(folder: str | Path, problem: str) -> str:
 def read_config(path: Path, error: type[GlassformerError] = ConfigError) -> dict[str, Any]:
     """Read a YAML or JSON file.
 
-    Raises: ConfigError, or another `error`: no such file, invalid YAML, or not a mapping.
+    Raises: ConfigError, or another `error`: no such file, a data file, invalid YAML, or not a mapping.
     """
+    if path.suffix.lower() in DATA_SUFFIXES:  # whose first line YAML would call a wrong mapping
+        raise error(f"{path}: is a data file, and a configuration was expected; give rows with --data {path}")
     from glassformer.files.yaml_text import MAX_BYTES, parse_yaml  # imported late: few read YAML
 
     values = parse_yaml(read_bytes(path, error, MAX_BYTES), str(path), error)

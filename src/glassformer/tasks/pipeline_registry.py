@@ -179,7 +179,7 @@ def _loaded(kind: type[Pipeline], name: str, model: str | Path, loading: dict[st
     if kind.BODY or not new:
         return loaded
     raise WeightsError(
-        f"{folder}: holds no head for {name!r}, so its answers would be drawn at random ({name_list(new)}); name a "
+        f"{folder}: holds no head for {name!r}, so its predictions would be random ({name_list(new)}); name a "
         f"checkpoint that was trained for this task, such as {EXAMPLES[name]}"
     )
 

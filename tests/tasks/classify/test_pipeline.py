@@ -203,10 +203,12 @@ def test_a_text_without_a_token(tmp_path: Path) -> None:
 
 def test_models_without_the_head(folder_of: Folders, tmp_path: Path) -> None:
     body = folder_of("bert", "BertModel")
-    with pytest.raises(WeightsError, match="holds no head for 'text-classification', so its answers would be drawn"):
+    with pytest.raises(
+        WeightsError, match="holds no head for 'text-classification', so its predictions would be random"
+    ):
         glassformer.pipeline("classify", body)
     # A tagger's head has the names and, here, the shape of a classifier's.
-    with pytest.raises(WeightsError, match=r"drawn at random .*head\.classifier\.weight"):
+    with pytest.raises(WeightsError, match=r"predictions would be random .*head\.classifier\.weight"):
         glassformer.pipeline("classify", folder_of("bert", "BertForTokenClassification"))
     with pytest.raises(UnsupportedError, match="loaded for 'token-classification'; for 'text-classification' load it"):
         glassformer.pipeline("classify", glassformer.load(folder_of("bert", "BertForTokenClassification")))
