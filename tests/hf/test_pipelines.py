@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -128,8 +129,12 @@ def test_entities_are_named_by_their_tokens(tmp_path: Path) -> None:
     engine.decoder = decoders.WordPiece()
     engine.save(str(folder / "tokenizer.json"))
     _complete(folder / "tokenizer.json", mask=False)
-    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
-    texts = ["Time FLIES like flap", "TIME flapies"]
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    texts = ["Time FLIES like flap", "TIME flapies", "Zebra, FLIES"]
+    plain = [library.pipeline("ner", str(folder), ignore_labels=[])(texts) for library in (hf, transformers)]
+    places = [[[(x["word"], x["start"], x["index"]) for x in row] for row in rows] for rows in plain]
+    assert places[0] == places[1] and places[0][2][0][0] == "Zebra"
     for strategy in ("simple", "first", "average", "max"):
         own = hf.pipeline("ner", str(folder), aggregation_strategy=strategy, ignore_labels=[])(texts)
         theirs = transformers.pipeline("ner", str(folder), aggregation_strategy=strategy, ignore_labels=[])(texts)
@@ -156,3 +161,81 @@ def test_the_names_that_pipelines_go_with(tmp_path: Path) -> None:
     fill = pipeline("fill-mask", str(_bert(tmp_path / "fill", "fill-mask")))
     with pytest.raises(pipelines.PipelineException, match="mask"):
         fill("no mask in it")
+
+
+def test_a_pipeline_is_of_the_class_of_its_task(tmp_path: Path) -> None:
+    pipe = hf.pipeline("sentiment-analysis", make_folder(tmp_path, "bert", task="text-classification"))
+    assert type(pipe) is hf.TextClassificationPipeline and type(pipe).__name__ == "TextClassificationPipeline"
+    assert isinstance(pipe, hf.Pipeline) and not isinstance(pipe, hf.FillMaskPipeline)
+    assert pipe.predict(["time"]) == pipe.transform(["time"]) == pipe(["time"])
+    assert pickle.loads(pickle.dumps(type(pipe))) is type(pipe)
+    assert pickle.loads(pickle.dumps(pipe))("time") == pipe("time")
+    again = hf.TextClassificationPipeline(model=pipe.model, tokenizer=pipe.tokenizer, top_k=None)
+    assert again("time") == [pipe("time", top_k=None)]  # as there
+    assert pipe.image_processor is None and hf.Text2TextGenerationPipeline.__name__ == "Text2TextGenerationPipeline"
+
+
+ENDED: list[dict[str, Any]] = [
+    {"generation_config": {"max_new_tokens": 3}},
+    {"streamer": None},
+    {"max_length": 5, "max_new_tokens": 2},
+    {"return_text": True},
+    {"return_full_text": True},
+]
+
+
+@pytest.mark.filterwarnings("ignore:max_new_tokens and max_length were both given")
+@pytest.mark.parametrize("options", ENDED, ids=str)
+@pytest.mark.parametrize("prompt", ["time", ["time flies", "a"], ""])
+def test_options_of_text_generation(options: dict[str, Any], prompt: Any, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "llama", task="text-generation")
+    _complete(folder / "tokenizer.json", mask=False)
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "[CLS]", "unk_token": "[UNK]"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    answers = []
+    for library in (hf, transformers):
+        given = dict(options)
+        if "generation_config" in given:
+            given["generation_config"] = library.GenerationConfig(**given["generation_config"])
+        own = {"max_new_tokens": 7} if not {"max_new_tokens", "generation_config"} & options.keys() else {}
+        pipe = library.pipeline("text-generation", str(folder))
+        answers.append(str(pipe(prompt, do_sample=False, **own, **given)).replace(" ", ""))  # which the two set apart
+    assert answers[0] == answers[1]
+    pipe = hf.pipeline("text-generation", str(folder), do_sample=False, max_new_tokens=9)
+    for ends in ("a", ["like", "an"]):
+        assert pipe(prompt, stop_sequence=ends) == pipe(prompt, stop_strings=ends) != pipe(prompt)
+
+
+def test_a_prompt_beyond_the_context_is_shortened_where_the_caller_says_so(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "gpt2", task="text-generation")
+    pipe = hf.pipeline("text-generation", folder, do_sample=False, max_new_tokens=4, return_full_text=False)
+    positions, long = pipe.model.network.max_tokens, "time flies " * 200
+    with pytest.raises(DataError, match="truncation=True shortens"):
+        pipe(long)
+    with pytest.warns(UserWarning, match="cut on the left"):
+        shortened = pipe(long, handle_long_generation="hole")
+    ids = pipe.tokenizer(long)["input_ids"][-(positions + 1 - 4) :]
+    expected = pipe.model.generate(torch.tensor([ids]), max_new_tokens=4)[0, len(ids) :]
+    assert len(expected) and shortened[0]["generated_text"].split() == pipe.tokenizer.decode(expected).split()
+    with pytest.raises(ConfigError, match="must be 'hole'"):
+        pipe(long, handle_long_generation="cut")
+    with pytest.raises(ConfigError, match="return_text and return_full_text"):
+        pipe("time", return_text=True, return_full_text=True)
+
+
+def test_zero_shot_labels_by_name(tmp_path: Path) -> None:
+    labels = {"id2label": {0: "contradiction", 1: "neutral", 2: "entailment"}}
+    folder = make_folder(tmp_path, "bert", task="text-classification", **labels)
+    pipe = hf.pipeline("zero-shot-classification", folder)
+    assert pipe(sequences="time flies", candidate_labels=["a", "time"]) == pipe("time flies", ["a", "time"])
+    assert pipe.entailment_id == 2
+    with pytest.raises(ValueError, match="empty text"):
+        pipe("", candidate_labels=["a"])
+
+
+def test_words_of_letters_have_no_space_before_them(tmp_path: Path) -> None:
+    task = "automatic-speech-recognition"
+    pipe = hf.pipeline(task, make_folder(tmp_path, "wav2vec2", task=task, vocab_size=len(WORDS)))
+    noise = np.random.default_rng(0).normal(size=16_000).astype("f4")
+    spoken = pipe({"raw": noise, "sampling_rate": 16_000}, return_timestamps="word")
+    assert spoken["chunks"] and all(chunk["text"] == chunk["text"].strip() for chunk in spoken["chunks"])

@@ -75,7 +75,7 @@ class GenerateArguments:
         _check_cache(given.pop("past_key_values", None))
         _check_token_types(given.pop("token_type_ids", None))
         decoder_ids, rate = given.pop("decoder_input_ids", None), given.pop("sample_rate_hz", None)
-        options = _with_config(given.pop("generation_config", None), given)
+        options = with_config(given.pop("generation_config", None), given)
         options.pop("cache_implementation", None)  # there is one kind, which gives what each of them would
         streamer = options.pop("streamer", None)
         if streamer is not None and not all(callable(getattr(streamer, name, None)) for name in ("put", "end")):
@@ -164,7 +164,7 @@ def _check_cache(cache: Any) -> None:
         )
 
 
-def _with_config(config: Any, given: dict[str, Any]) -> dict[str, Any]:
+def with_config(config: Any, given: dict[str, Any]) -> dict[str, Any]:
     """The options of a generation_config, over which those of the call stand.
 
     Args: config: a dict, an object with to_dict, as `transformers.GenerationConfig`, or `GenerationOptions`

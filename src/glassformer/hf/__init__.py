@@ -173,7 +173,7 @@ sys.meta_path.append(_Sources())  # appended last, so that regular finders take 
 
 sys.modules[__name__].__class__ = Package
 
-REFERENCE_VERSION = "5.0.0"
+REFERENCE_VERSION = "5.23.0"
 """`__version__`: the release whose names these are, for code that compares it."""
 
 if not TYPE_CHECKING:

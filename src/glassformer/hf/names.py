@@ -16,7 +16,7 @@ from glassformer.hf import utils
 from glassformer.hf.auto import AUTO_TASKS, AutoModel, family_class
 from glassformer.hf.configs import AutoConfig, config_class
 from glassformer.hf.custom_models import AnyModel, CustomModel
-from glassformer.hf.pipelines import pipeline
+from glassformer.hf.pipelines import named_class
 from glassformer.hf.processors import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 from glassformer.hf.rules import READY, OwnLogitsProcessor, OwnStoppingCriterion, RuleList
 from glassformer.hf.tokenizers import AutoTokenizer, new_tokenizer
@@ -178,15 +178,11 @@ def _multiple_choice(name: str) -> Any:
     return MultipleChoice if prefix == "AutoModel" else multiple_choice_class(_prefixes()[prefix])
 
 
-@cache
 def _pipeline_class(name: str) -> type:
     """`TextClassificationPipeline(model=…)` for `pipeline("text-classification", …)`."""
-    task = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name.removesuffix("Pipeline").replace("2Text", "2text")).lower()
-
-    def make(cls: type, model: Any = None, tokenizer: Any = None, **options: Any) -> Any:
-        return pipeline(task, model, tokenizer=tokenizer, **options)
-
-    return type(name, (), {**PLACE, "__new__": make, "__doc__": f"pipeline({task!r}, …)"})
+    return named_class(
+        re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name.removesuffix("Pipeline").replace("2Text", "2text")).lower()
+    )
 
 
 @cache

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ import torch
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.files import check_count, safe_repr
+from glassformer.generation.arguments import with_config
 from glassformer.hf.auto import as_reference
 from glassformer.hf.tokenizers import AutoTokenizer
 from glassformer.hub import resolve
 from glassformer.model import Model, load
+from glassformer.tasks.classify.zero_shot import ZeroShotClassification
+from glassformer.tasks.generate.pipeline import TextGeneration
 from glassformer.tasks.generate.settings import split_task
 from glassformer.tasks.pipeline_registry import EXAMPLES, LOADING, canonical_task
 from glassformer.tasks.pipeline_registry import pipeline as plain_pipeline
@@ -36,10 +40,10 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {"token-classification": {"aggregati
 
 WITHOUT_EFFECT = frozenset(
     "framework use_fast num_workers padding clean_up_tokenization_spaces feature_extractor image_processor processor "
-    "use_auth_token pin_memory tokenizer_kwargs binary_output chunk_length_s stride_length_s".split()
+    "use_auth_token pin_memory tokenizer_kwargs binary_output chunk_length_s stride_length_s timeout".split()
 )
-"""Arguments that change nothing here: texts are never padded, a model comes with its processor, and long sounds are
-read in windows of its own."""
+"""Arguments that change nothing here: texts are never padded, a model comes with its processor, long sounds are read in
+windows of its own, and no picture is fetched from an address."""
 
 BY_NAME = ("question", "context", "word_boxes", "image")
 """Inputs that are given by name."""
@@ -154,13 +158,22 @@ def pipeline(
         task = f"translation_{source}_to_{target}"
     inner = plain_pipeline(task, model, **{**DEFAULTS.get(name, {}), **loading, **_renamed(name, options)})
     inner.model = inner.model if isinstance(model, Model) else as_reference(inner.model)
-    if isinstance(inner, TokenClassification):
-        inner.by_tokens = True
+    _answer_as_there(inner)
     if tokenizer is not None:
         inner.model = copy(inner.model)  # the caller's own model keeps its tokenizer
         chosen = AutoTokenizer.from_pretrained(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
         inner.model._tokenizer = chosen.tokenizer if isinstance(chosen, TableTokenizer) else chosen
-    return CompatiblePipeline(inner, name, options, model)
+    made: CompatiblePipeline = object.__new__(named_class(name))
+    CompatiblePipeline.__init__(made, inner, name, options, model)
+    return made
+
+
+def _answer_as_there(inner: Pipeline) -> None:
+    """Set what a pipeline of a task does otherwise than there."""
+    if isinstance(inner, TokenClassification):
+        inner.by_tokens = True
+    if isinstance(inner, TextGeneration):
+        inner.from_start = True
 
 
 def _place_and_kind(place: Any, kind: Any) -> dict[str, Any]:
@@ -181,7 +194,14 @@ def named_device(place: Any) -> Any:
     return "cpu" if accelerator is None else f"{accelerator.type}:{place}"
 
 
-class CompatiblePipeline:
+class _ByTask(type):
+    """A class of pipelines of one task, which is called as `pipeline` is: `TextClassificationPipeline(model=…)`."""
+
+    def __call__(cls, model: Any = None, tokenizer: Any = None, **options: Any) -> Any:
+        return pipeline(cls.TASK, model, tokenizer=tokenizer, **options)  # type: ignore[attr-defined] # of `named_class`
+
+
+class CompatiblePipeline(metaclass=_ByTask):
     """A pipeline whose answers are nested as those of transformers.
 
     inner: the pipeline that answers · model, tokenizer, task, device: as there
@@ -191,6 +211,15 @@ class CompatiblePipeline:
         self.inner, self.task, self._name = inner, inner.task, name
         self._options = dict(options)
         self.model = model if isinstance(model, Model) else inner.model
+        if isinstance(inner, ZeroShotClassification):
+            self.entailment_id = inner.entailment
+
+    @property
+    def image_processor(self) -> Any:
+        """What prepares pictures or sounds, None where the model reads texts alone; `feature_extractor` is the same."""
+        return self.inner.model._processor
+
+    feature_extractor = image_processor
 
     @property
     def tokenizer(self) -> Any:
@@ -202,6 +231,10 @@ class CompatiblePipeline:
 
     def __call__(self, inputs: Any = None, *further: Any, **options: Any) -> Any:
         """Answer one input, a list, or a stream of them."""
+        if self._name == "zero-shot-classification":
+            inputs = options.pop("sequences", inputs)
+            if isinstance(inputs, str) and not inputs:
+                raise DataError("the input is an empty text; give at least one word to classify")
         if isinstance(inputs, Sequence) and not isinstance(inputs, (str, bytes, list, tuple)):
             inputs = list(inputs)  # a column of a data set
         if self._name == "document-question-answering":
@@ -235,6 +268,8 @@ class CompatiblePipeline:
         all_scores = bool(options.get("return_all_scores"))
         return self._shaped(answer, given, alone=isinstance(inputs, str), all_scores=all_scores, tensors=tensors)
 
+    predict = transform = __call__
+
     def _sampling(self, named: Collection[str]) -> dict[str, Any]:
         """Text generation samples, as there, where neither the caller nor the model says how tokens are chosen."""
         named_method = self.model.generation_config.get("do_sample") is not None or not METHODS.isdisjoint(named)
@@ -260,6 +295,9 @@ class CompatiblePipeline:
         if self._name in ("feature-extraction", "image-feature-extraction"):
             states = np.asarray(answer)[None]
             return torch.from_numpy(states) if tensors else states.tolist()
+        if self._name == "automatic-speech-recognition" and not self.model.is_encoder_decoder:
+            for chunk in answer.get("chunks", ()):
+                chunk["text"] = chunk["text"].strip()  # words of letters, without the space before them
         return answer
 
     def __getattr__(self, name: str) -> Any:
@@ -330,6 +368,8 @@ def _renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if name == "token-classification":
         unused.add("stride")  # long texts are read in windows of its own
     renamed = {"top_k" if key == "topk" else key: value for key, value in options.items() if key not in unused}
+    if name == "text-generation":
+        renamed = _of_generation(renamed)
     if renamed.pop("return_all_scores", False):
         renamed["top_k"] = None
     if renamed.pop("grouped_entities", False):
@@ -337,6 +377,35 @@ def _renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if "truncation" in renamed:
         renamed["truncation"] = renamed["truncation"] not in (False, "do_not_truncate")
     return renamed
+
+
+def _of_generation(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of text generation, without those that only a pipeline there has.
+
+    Raises: ConfigError: two that exclude each other, or a way to shorten a prompt that there is not.
+    """
+    options = with_config(options.pop("generation_config", None), options)
+    if options.pop("return_text", None) and "return_full_text" in options:
+        raise ConfigError("return_text and return_full_text were both given; give one of them")
+    if options.get("streamer", "") is None:
+        del options["streamer"]
+    if (ends := options.pop("stop_sequence", None)) is not None:
+        options["stop_strings"] = [ends] if isinstance(ends, str) else ends
+    if (shortening := options.pop("handle_long_generation", None)) is not None:
+        if shortening != "hole":
+            raise ConfigError(f"handle_long_generation is {safe_repr(shortening)}; it must be 'hole', or left out")
+        options["truncation"] = True
+    if options.get("max_new_tokens") is not None and options.pop("max_length", None) is not None:
+        warnings.warn("max_new_tokens and max_length were both given; max_new_tokens counts", stacklevel=4)
+    return options
+
+
+@cache
+def named_class(task: str) -> type:
+    """The class of a task's pipelines: `TextClassificationPipeline`."""
+    name = "".join(part[:1].upper() + part[1:] for part in task.replace("2text", "2Text").split("-")) + "Pipeline"
+    about = {"__module__": "glassformer.hf", "TASK": task, "__doc__": f"pipeline({task!r}, …)"}
+    return _ByTask(name, (CompatiblePipeline,), about)
 
 
 def _task_of_head(model: Any) -> str:

@@ -153,6 +153,7 @@ class TextGeneration(Writing):
     """Continue a text, or answer in a conversation.
 
     return_full_text: with the prompt (the default), or the new part alone; of a conversation, with its messages or not
+    from_start: whether an empty text is one that begins with the start token, or an error
     """
 
     HEAD = "text-generation"
@@ -161,6 +162,7 @@ class TextGeneration(Writing):
         "'fill-mask'"
     )
     OWN = (*Writing.OWN, "return_full_text")
+    from_start = False
 
     def is_one(self, given: Any) -> bool:
         return isinstance(given, str) or is_chat(given)
@@ -202,7 +204,8 @@ class TextGeneration(Writing):
         tokenizer = self.model.tokenizer
         if is_chat(text):
             return list(tokenizer.encode(as_prompt(tokenizer, text), add_special_tokens=False))
-        return list(tokenizer.encode(settings.get("prefix", "") + text))
+        ids = list(tokenizer.encode(settings.get("prefix", "") + text))
+        return [tokenizer.bos_token_id] if not ids and self.from_start and tokenizer.bos_token_id is not None else ids
 
     def _continued(
         self, prompts: list[list[int]], answers: list[bool], generate_kwargs: Mapping[str, Any]
@@ -214,9 +217,12 @@ class TextGeneration(Writing):
             raise DataError("the text is empty, and nothing can be continued; give at least one word")
         ids = torch.tensor([[0] * (width - len(row)) + row for row in prompts])  # any id: the mask hides it
         mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in prompts])
-        texts_written = self.model.generate(
-            ids.to(self.model.device), attention_mask=mask.to(self.model.device), **generate_kwargs
-        )[:, width:].tolist()
+        # With its scores comes how long the prompts are, once they are truncated.
+        known = {"return_scores": True} if generate_kwargs.get("truncation") else {}
+        generated = self.model.generate(
+            ids.to(self.model.device), attention_mask=mask.to(self.model.device), **generate_kwargs, **known
+        )
+        texts_written = (generated.new_ids if known else generated[:, width:]).tolist()
         each = len(texts_written) // len(prompts)
         continuations = []
         for number, prompt in enumerate(prompts):

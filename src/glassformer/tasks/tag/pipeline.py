@@ -87,8 +87,8 @@ class TokenClassification(PackedPipeline):
 
     A text may come as its words, {"tokens": [...]}; then places are numbers of words.
 
-    by_tokens: whether the words of an entity are the text of its tokens (in lower case where the tokenizer's are), as
-        in the reference library, or stand as they do in what was given
+    by_tokens: whether the words of an entity are the text of its tokens (in lower case where the tokenizer's are, and
+        of an unknown token what was given), as in the reference library, or stand as they do in what was given
     """
 
     HEAD = "token-classification"
@@ -179,8 +179,17 @@ class TokenClassification(PackedPipeline):
         if not self.by_tokens:
             return text.text[start:end]
         inside = [i for i, (first, last) in enumerate(text.offsets) if first < end and last > start]
+        pieces = self._pieces(text)
+        return self.model.tokenizer.convert_tokens_to_string([pieces[i] for i in inside])
+
+    def _pieces(self, text: Tokens) -> list[str]:
+        """The tokens of a text, as written in the vocabulary."""
         tokenizer = self.model.tokenizer
-        return tokenizer.convert_tokens_to_string([tokenizer.convert_ids_to_tokens(text.ids[i]) for i in inside])
+        pieces: list[str] = tokenizer.convert_ids_to_tokens(text.ids)
+        if not self.by_tokens:
+            return pieces
+        places = zip(text.ids, pieces, text.offsets, strict=True)
+        return [text.text[start:end] if id == tokenizer.unk_token_id else piece for id, piece, (start, end) in places]
 
     def _spans(self, tags: np.ndarray) -> Iterator[tuple[str, int, int]]:
         """What the tags of words make: a name, the first word and the last."""
@@ -194,7 +203,7 @@ class TokenClassification(PackedPipeline):
 
     def _tokens(self, text: Tokens, scores: Tensor) -> Iterator[TaggedToken]:
         """scores: [tokens, tags]"""
-        pieces = self.model.tokenizer.convert_ids_to_tokens(text.ids)
+        pieces = self._pieces(text)
         special = len(self.model.tokenizer.prefix_and_suffix[0])
         best = scores.max(-1)
         for i, (tag, share) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True)):
