@@ -10,6 +10,7 @@ import pytest
 from glassformer.errors import ConfigError, DataError
 from glassformer.text import Tokenizer
 from glassformer.text.coverage import (
+    TokenizerReport,
     check_tokenizers,
     coverage,
     longest_run,
@@ -67,5 +68,6 @@ def test_tokenizers_side_by_side(minilm: Path) -> None:
     known = {"100": 1.0, "1000": 1.0, "5000": 1.0, "20000": 1.0}
     assert report.to_dict()["vocabularies"]["words"] == {"different": 8, "known": known}
     assert "8 different words" in str(report)
+    assert TokenizerReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     with pytest.raises(DataError, match="no text"):
         check_tokenizers({"own": own}, ["", " "])

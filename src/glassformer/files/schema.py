@@ -195,6 +195,8 @@ def parse(cls: type[T], values: object, path: str = "") -> T:
     hints = field_types(cls)
     arguments: dict[str, Any] = {}
     for name, value in values.items():
+        if name not in hints and name in getattr(cls, "KEYS", ()):
+            continue  # written by a record, and computed again from its fields
         if name not in hints:
             inner = [f"{key}.{name}" for key, hint in hints.items() if name in _fields_of(hint)]
             meant = f"; it may be {' or '.join(inner)}" if inner else nearest(str(name), hints)
@@ -273,7 +275,9 @@ def convert(hint: Any, value: Any, path: str, *, strict: bool = False) -> Any:
             )
     if origin in (dict, Mapping) and isinstance(value, Mapping):
         return {
-            convert(inner[0], k, path, strict=strict): convert(inner[1], v, f"{path}.{_shown(k)}", strict=strict)
+            convert(inner[0], _key(inner[0], k, strict), path, strict=strict): convert(
+                inner[1], v, f"{path}.{_shown(k)}", strict=strict
+            )
             for k, v in value.items()
         }
     if hint in (int, float):
@@ -284,6 +288,12 @@ def convert(hint: Any, value: Any, path: str, *, strict: bool = False) -> Any:
         return value
     expected = "True or False" if strict and hint is bool else _KINDS.get(hint) or _KINDS.get(origin) or str(hint)
     raise ConfigError(f"{path} is {safe_repr(value)}; it must be {expected}")
+
+
+def _key(kind: Any, key: Any, strict: bool) -> Any:
+    """A key of JSON, which is always a text, as the whole number that it may stand for."""
+    written = kind is int and not strict and isinstance(key, str) and key.isdecimal() and len(key) < 20
+    return int(key) if written else key
 
 
 def _number(kind: type, value: Any, strict: bool) -> int | float | None:

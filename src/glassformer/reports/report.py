@@ -108,9 +108,7 @@ class Report(Record, Display):
         from glassformer.files.schema import parse
 
         check_kind(values, cls)
-        fields = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type] # every report is one
-        computed = set(cls.KEYS) - fields
-        written = {name: value for name, value in values.items() if name not in computed | {"kind", "version"}}
+        written = {name: value for name, value in values.items() if name not in ("kind", "version")}
         report = parse(cls, nan_from_null(written))
         report.validate()
         return report
