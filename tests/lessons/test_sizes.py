@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from glassformer.lessons.sizes import CLAIMS, CheckedClaim, check
@@ -35,4 +33,4 @@ def test_every_claim_is_tested_above_and_every_line_teaches(checked: dict[str, C
     assert len(computed) == 7
     for words in ("405B was pre-trained", "C4", "GPT-1"):
         assert any(words in line and line not in computed for line in checked)
-    assert all(line.lesson and json.dumps(line.to_dict()) for line in checked.values())
+    assert all(line.lesson for line in checked.values())

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 import glassformer
+from glassformer.inspect import ram, sizes
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.occurrences import embed_words
 from glassformer.inspect.embeddings.semantic_change import semantic_change
 from glassformer.inspect.embeddings.word_study import WordStudy
+from glassformer.inspect.families import family_table
 from glassformer.lessons.walkthrough import masks
 from glassformer.model import Model, load
+from glassformer.models import FAMILIES
 from glassformer.reports.report import Report
 from tests.e2e.tiny_models import make_folder
 
@@ -56,6 +59,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
     written = writing.write(max_new_tokens=3)
     occurrences = embed_words(encoder, TEXTS, "flies")
     return {
+        "model-sizes": sizes(["gpt2"]),
+        "model-families": family_table([FAMILIES["gpt2"]]),
+        "memory": ram(decoder.network),
         "lens": session.lens(),
         "overview": session.overview(0),
         "trace": session.trace(),
@@ -77,6 +83,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
 
 
 KINDS = (
+    "model-sizes", "model-families", "memory",
     "overview", "trace", "generated-texts", "generation-trace", "lesson-step",
     "lens", "attribution", "similarity", "contextual-embeddings", "layer-curve", "cosines", "senses", "word-study",
     "embedding-map",

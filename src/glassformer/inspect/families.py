@@ -16,7 +16,8 @@ from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.core.norms import LayerNormSpec, NormSpec
 from glassformer.core.stack import StackSpec
 from glassformer.models import FAMILIES, ConfigReader, Family, Network
-from glassformer.reports.table import markdown_table
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table, markdown_table
 
 MARKS = (
     "<!-- families: python -m glassformer.inspect.families writes what stands below -->",
@@ -42,9 +43,33 @@ class FamilyRow:
     tasks: tuple[str, ...]
 
 
-def family_table(families: Iterable[Family] = FAMILIES.values()) -> list[FamilyRow]:
+class FamilyTable(Report, list[FamilyRow], kind="model-families", keys=("families",)):
+    """Model families: a list that shows itself as tables, one a family."""
+
+    @property
+    def families(self) -> list[FamilyRow]:
+        """The rows."""
+        return list(self)
+
+    def tables(self) -> list[Table]:
+        shown = []
+        for row in self:
+            parts = {
+                "norms": row.norms,
+                "positions": row.positions,
+                "attention": row.attention,
+                "feed-forward": row.feed_forward,
+                "its own": row.distinction,
+                "heads": ", ".join(row.tasks),
+            }
+            lines = [[name, description] for name, description in parts.items() if description]
+            shown.append(Table([row.family, f"reads {row.reads}"], lines, left=2, longest=400))
+        return shown
+
+
+def family_table(families: Iterable[Family] = FAMILIES.values()) -> FamilyTable:
     """The rows of the table, derived from the networks of the families' smallest configs."""
-    return [_family_row(family) for family in families]
+    return FamilyTable(_family_row(family) for family in families)
 
 
 def as_markdown(table: Sequence[FamilyRow]) -> str:

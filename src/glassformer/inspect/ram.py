@@ -12,9 +12,9 @@ Nothing is run, so a network on the meta device will do.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from torch import nn
 
@@ -29,13 +29,16 @@ from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
 from glassformer.inspect.summary import ONCE_A_TEXT, input_ratio
+from glassformer.reports.amounts import byte_amount
+from glassformer.reports.report import Record, Report
+from glassformer.reports.table import Table
 
 WIDE = 4  # bytes of a float32
 NARROW = 2  # bytes of a float16 or bfloat16
 
 
 @dataclass(frozen=True, slots=True)
-class RamUsage:
+class RamUsage(Record, keys=("weights", "gradients", "optimiser", "activations", "cache", "peak")):
     """RAM in bytes, by purpose.
 
     weights · gradients · optimiser: AdamW state · activations: saved for the backward pass · cache: key/value cache
@@ -54,8 +57,8 @@ class RamUsage:
         return self.weights + self.optimiser + self.cache + max(self.gradients, self.activations)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RamEstimate:
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class RamEstimate(Report, kind="memory"):
     """RAM estimate for a batch of `batch` texts of `tokens` tokens.
 
     training: in float32 · mixed: mixed precision, with 16-bit weights and a float32 copy
@@ -72,14 +75,22 @@ class RamEstimate:
     recomputed: RamUsage
     offloaded: RamUsage
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dicts, for JSON."""
-        uses = {name: getattr(self, name) for name in ("training", "mixed", "inference", "recomputed", "offloaded")}
-        return {
-            "batch": self.batch,
-            "tokens": self.tokens,
-            **{name: {**asdict(use), "peak": use.peak} for name, use in uses.items()},
-        }
+    def tables(self) -> list[Table]:
+        """Bytes by purpose, of training and of inference."""
+        columns = {"training, fp32": self.training, "training, mixed": self.mixed, "inference": self.inference}
+        purposes = ("weights", "gradients", "optimiser", "activations", "cache", "peak")
+        rows = [[name, *(byte_amount(getattr(use, name)) for use in columns.values())] for name in purposes]
+        return [Table([f"memory, {self.batch:,} × {self.tokens:,} tokens", *columns], rows)]
+
+    def remarks(self) -> list[str]:
+        return [
+            f"Peak of training in fp32 with gradient checkpointing: {byte_amount(self.recomputed.peak)}; "
+            f"with activations offloaded to the CPU: {byte_amount(self.offloaded.peak)}.",
+            "Optimiser: AdamW's two moments in fp32, and for 16-bit weights an fp32 master copy. "
+            "Activations: what autograd saves in the forward pass, without dropout; in inference those of one block. "
+            "Cache: keys and values of every token. Peak: activations are freed as gradients are computed, so the "
+            "larger of the two counts.",
+        ]
 
 
 def ram(network: Node, *, batch: int = 1, tokens: int = 128) -> RamEstimate:

@@ -6,9 +6,8 @@ sizes() → Size(name="gpt2-xl", context=1024, parameters=1_557_611_200, layers=
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from glassformer.core.embeddings import Embedding
 from glassformer.core.positions import LearnedPositionsSpec
@@ -16,10 +15,18 @@ from glassformer.core.stack import Stack
 from glassformer.inspect.summary import active_parameters
 from glassformer.models import FAMILIES, ConfigReader
 from glassformer.models.presets import PRESETS
+from glassformer.reports.amounts import amount, byte_amount
+from glassformer.reports.report import Record, Report
+from glassformer.reports.table import Table
+
+SIZE_KEYS = (
+    "name", "context", "parameters", "active", "vocabulary", "width", "layers", "heads", "trained_on", "source",
+    "fp32_bytes", "int8_bytes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Size:
+class Size(Record, keys=SIZE_KEYS):
     """Sizes of a published model.
 
     context: context length in tokens; None where there is no text, or positions are unlimited
@@ -50,14 +57,44 @@ class Size:
         """Weights in int8, 1 byte each; quantization scales are not counted."""
         return self.parameters
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON data."""
-        return {**asdict(self), "fp32_bytes": self.fp32_bytes, "int8_bytes": self.int8_bytes}
+
+class Sizes(Report, list[Size], kind="model-sizes", keys=("models",)):
+    """Sizes of published models: a list that shows itself as a table."""
+
+    notes = (
+        "Parameters: tied ones count once; active: used per token (mixture of experts). fp32: 4 bytes per parameter; "
+        "int8: 1. Trained on: tokens, where the paper states them. --json has all columns, and the sources; "
+        "glassformer info NAME shows the modules.",
+    )
+
+    @property
+    def models(self) -> list[Size]:
+        """The sizes."""
+        return list(self)
+
+    def tables(self) -> list[Table]:
+        """A row a model; what not every terminal has room for last."""
+        headings = ["model", "parameters", "fp32", "int8", "context", "vocabulary", "width", "layers", "heads"]
+        rows = [
+            [
+                one.name,
+                amount(one.parameters),
+                byte_amount(one.fp32_bytes),
+                byte_amount(one.int8_bytes),
+                *("" if number is None else f"{number:,}" for number in (one.context, one.vocabulary, one.width)),
+                " + ".join(map(str, one.layers)),
+                str(one.heads),
+                "" if one.active == one.parameters else amount(one.active),
+                "" if one.trained_on is None else amount(one.trained_on),
+            ]
+            for one in self
+        ]
+        return [Table([*headings, "active", "trained on"], rows)]
 
 
-def sizes(names: Iterable[str] = tuple(PRESETS)) -> list[Size]:
+def sizes(names: Iterable[str] = tuple(PRESETS)) -> Sizes:
     """Sizes of presets, in their order; by default of all of them."""
-    return [_size(name) for name in names]
+    return Sizes(_size(name) for name in names)
 
 
 @cache

@@ -9,10 +9,11 @@ Sizes are computed from the network; what a network cannot tell, such as its tra
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from glassformer.inspect import Size, sizes
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 
 ROUNDING_TOLERANCE = 0.02  # relative; for numbers that are given in two or three digits
 
@@ -38,9 +39,18 @@ class CheckedClaim:
     correct: bool
     lesson: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON."""
-        return asdict(self)
+
+class CheckedClaims(Report, list[CheckedClaim], kind="size-claims", keys=("claims",)):
+    """Claims beside computed sizes: a list that shows itself as a table."""
+
+    @property
+    def claims(self) -> list[CheckedClaim]:
+        """The claims."""
+        return list(self)
+
+    def tables(self) -> list[Table]:
+        rows = [[x.statement, "right" if x.correct else "wrong", x.actual, x.lesson] for x in self]
+        return [Table(["claim in the notes", "", "computed", "explanation"], rows, left=4, longest=400)]
 
 
 CLAIMS = (
@@ -119,10 +129,11 @@ FALSE_TRAINING_CLAIMS = (
 """Claims about training, which no network can tell: what its paper says instead, and where."""
 
 
-def check() -> list[CheckedClaim]:
+def check() -> CheckedClaims:
     """Check every claim."""
     computed = {size.name: size for size in sizes()}
-    return [*(_check_claim(claim, claim.compute(computed)) for claim in CLAIMS), *FALSE_TRAINING_CLAIMS]
+    checked = (_check_claim(claim, claim.compute(computed)) for claim in CLAIMS)
+    return CheckedClaims([*checked, *FALSE_TRAINING_CLAIMS])
 
 
 def _check_claim(claim: Claim, actual: float | None) -> CheckedClaim:
