@@ -157,9 +157,9 @@ def test_names_of_theirs_and_json() -> None:
     result = summary(build("bert", "fill-mask"), tokens=4, theirs=lambda name: [name.upper()])
     assert result.tensors[0].theirs == ("EMBED.TOKENS.WEIGHT",)
     data = json.loads(json.dumps(result.to_dict()))
-    assert data["parameters"] == data["tree"]["parameters"] == result.parameters
+    assert data["parameters"] == data["root"]["parameters"] == result.parameters
     assert data["flops_per_token"] == result.flops / 4
-    assert data["tree"]["parts"][0]["path"] == "embed"
+    assert data["root"]["children"][0]["name"] == "embed"
 
 
 def test_half_precision_takes_half_the_bytes() -> None:

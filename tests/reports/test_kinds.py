@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import glassformer
-from glassformer.inspect import ram, sizes
+from glassformer.inspect import ram, sizes, summary
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.occurrences import embed_words
 from glassformer.inspect.embeddings.semantic_change import semantic_change
@@ -62,6 +62,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
         "model-sizes": sizes(["gpt2"]),
         "model-families": family_table([FAMILIES["gpt2"]]),
         "memory": ram(decoder.network),
+        "model-summary": summary(decoder.network),
         "lens": session.lens(),
         "overview": session.overview(0),
         "trace": session.trace(),
@@ -83,7 +84,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
 
 
 KINDS = (
-    "model-sizes", "model-families", "memory",
+    "model-sizes", "model-families", "memory", "model-summary",
     "overview", "trace", "generated-texts", "generation-trace", "lesson-step",
     "lens", "attribution", "similarity", "contextual-embeddings", "layer-curve", "cosines", "senses", "word-study",
     "embedding-map",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import HeadTask, Json, Loading, Options, Without, command, option
-from glassformer.cli.screen import print_json, terminal
+from glassformer.cli.screen import show, show_tables, terminal
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.progress import spinner
 
@@ -62,19 +62,21 @@ def info(
     result = summary(loaded.network, tokens=shown.tokens, theirs=theirs)
     estimate = estimate_memory(loaded.network, batch=shown.batch, tokens=shown.tokens)
     if json:
-        print_json({**_as_data(loaded, result, origin), "memory": estimate.to_dict()})
+        show(result, json, **_facts(loaded, result, origin), memory=estimate.to_dict())
         return
     from glassformer.cli import info_screen
 
     console = terminal()
     info_screen.show_head(console, loaded, _tokenizer_of(loaded), result, origin)
     info_screen.show_report(console, loaded.report)
-    info_screen.show_tree(console, result)
+    console.print()
+    show_tables(result.tables(), result.remarks())
+    console.print()
     if shown.memory:
-        info_screen.show_memory(console, estimate)
-    if shown.names:
-        info_screen.show_names(console, result)
-    info_screen.show_taps(console, result, folded=not shown.taps)
+        show(estimate)
+        console.print()
+    tensors = [result.tensor_table()] if shown.names else []
+    show_tables([*tensors, result.tap_table(folded=not shown.taps)])
 
 
 def _load(name: str, task: str | None, loading: Loading) -> tuple[Model, str | None]:
@@ -138,7 +140,7 @@ def _their_names(model: Model, weights: bool, allow_pickle: bool) -> Callable[[s
     )
 
 
-def _as_data(model: Model, result: ModelSummary, origin: str | None) -> dict[str, Any]:
+def _facts(model: Model, result: ModelSummary, origin: str | None) -> dict[str, Any]:
     report = model.report
     return {
         "model_type": model.family.model_type,
@@ -155,7 +157,6 @@ def _as_data(model: Model, result: ModelSummary, origin: str | None) -> dict[str
             "warnings": report.warnings,
         },
         "tokenizer": _tokenizer_data(_tokenizer_of(model)),
-        **result.to_dict(),
     }
 
 

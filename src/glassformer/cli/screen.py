@@ -22,8 +22,8 @@ from glassformer.reports.table import IntervalCell, colours
 from glassformer.reports.table import Table as ReportTable
 
 INTERVAL = re.compile(r" \[[^\]\n]*\]")
-FOLDED = 16
-"""Characters to which a column of texts is folded before columns of numbers are left out."""
+TEXTS_SHARE = 0.6
+"""Part of a narrow terminal for the columns of texts, which are folded, before columns of numbers are left out."""
 MIN_WHISKER, MAX_WHISKER = 9, 41
 """Characters of a drawn interval."""
 
@@ -204,9 +204,12 @@ def _room(table: ReportTable, width: int) -> tuple[int, int]:
         return max(map(cell_len, INTERVAL.sub("", cell).replace(" ± ", "\n± ").split("\n")))
 
     widths = [max(map(narrow, map(visible_lines, cells))) for cells in zip(table.headings, *table.rows, strict=True)]
-    widths = [min(x, FOLDED) if i < table.left else x for i, x in enumerate(widths)]
-    room, gap = len(widths), 2
-    while room > table.left + 1 and sum(widths[i] + gap for i in table.columns(room)) - gap > width:
+    room, gap, texts = len(widths), 2, min(sum(widths[: table.left]), round(TEXTS_SHARE * width))
+
+    def needed() -> int:
+        return texts + sum(widths[i] for i in table.columns(room)[table.left :]) + gap * (room - 1)
+
+    while room > table.left + 1 and needed() > width:
         room, gap = room - gap % 2, 1  # first closer together
     return room, gap
 

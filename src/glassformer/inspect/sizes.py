@@ -74,7 +74,7 @@ class Sizes(Report, list[Size], kind="model-sizes", keys=("models",)):
 
     def tables(self) -> list[Table]:
         """A row a model; what not every terminal has room for last."""
-        headings = ["model", "parameters", "fp32", "int8", "context", "vocabulary", "width", "layers", "heads"]
+        headings = ["model", "params", "fp32", "int8", "context", "vocab", "width", "layers", "heads"]
         rows = [
             [
                 one.name,

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -27,6 +27,9 @@ from glassformer.core.heads import Pooler
 from glassformer.core.language_heads import NextSentenceHead
 from glassformer.core.masks import AttentionPattern
 from glassformer.errors import ConfigError
+from glassformer.reports.amounts import byte_amount, flops_amount
+from glassformer.reports.report import Record, Report
+from glassformer.reports.table import Table
 
 ONCE_A_TEXT = (Pooler, NextSentenceHead, SequenceClassifier)
 """Heads that read one token of a text, so that their FLOPs do not depend on its length."""
@@ -52,8 +55,14 @@ class Weight:
     tied_to: str | None = None
 
 
+NODE_KEYS = (
+    "name", "kind", "repeats", "note", "mask", "parameters", "bytes", "flops", "own_flops", "formula", "weights",
+    "taps", "children",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ModuleNode:
+class ModuleNode(Record, keys=NODE_KEYS):
     """A module with its submodules. Equal siblings are folded into one node with `repeats` above 1.
 
     name: "attn"; of folded modules all names: "0-5" · kind: the class
@@ -103,8 +112,13 @@ class TensorRow:
     dtype: str
 
 
+SUMMARY_KEYS = (
+    "parameters", "active", "bytes", "tokens", "flops", "flops_per_token", "uncounted", "root", "tensors", "taps",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class ModelSummary:
+class ModelSummary(Report, kind="model-summary", keys=SUMMARY_KEYS):
     """Result of `summary`.
 
     root: the tree of modules, repeats folded · tokens: length of the text that FLOPs are counted for
@@ -134,6 +148,11 @@ class ModelSummary:
         return self.root.flops
 
     @property
+    def flops_per_token(self) -> float:
+        """Their mean over the tokens of the text."""
+        return self.flops / self.tokens
+
+    @property
     def dtypes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(row.dtype for row in self.tensors))
 
@@ -141,26 +160,52 @@ class ModelSummary:
         """(path, taps) of each module with taps, repeats folded: ("blocks.0-5.attn", ("q", "k", …))."""
         return [(path, node.taps) for path, node in self.root.walk() if node.taps]
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON data."""
-        return {
-            "parameters": self.parameters,
-            "active": self.active,
-            "bytes": self.bytes,
-            "tokens": self.tokens,
-            "flops": self.flops,
-            "flops_per_token": self.flops / self.tokens,
-            "uncounted": list(self.uncounted),
-            "tree": _to_dict(self.root, ""),
-            "tensors": [asdict(row) for row in self.tensors],
-            "taps": list(self.taps),
-        }
-
-    def __repr__(self) -> str:
+    @property
+    def heading(self) -> str:
         return (
-            f"Summary({self.root.kind}, {self.parameters:,} parameters, {self.bytes:,} bytes, "
-            f"{self.flops / self.tokens:,.0f} FLOPs a token in a text of {self.tokens})"
+            f"{self.root.kind}: {self.parameters:,} parameters, {byte_amount(self.bytes)} as {', '.join(self.dtypes)}, "
+            f"{self.flops_per_token:,.0f} FLOPs per token in a text of {self.tokens}"
         )
+
+    def tables(self) -> list[Table]:
+        """The tree of modules, a line each; of equal ones the first, with its numbers."""
+        rows = [
+            [
+                line.label,
+                line.shape,
+                f"{line.parameters:,}" if line.parameters else "",
+                byte_amount(line.bytes) if line.bytes else "",
+                flops_amount(line.flops / self.tokens),
+                line.kind,
+            ]
+            for line in _tree_lines(self.root)
+        ]
+        return [Table(["module", "shape", "parameters", "bytes", "FLOPs", "class"], rows, left=2)]
+
+    def remarks(self) -> list[str]:
+        """How FLOPs are counted."""
+        words = (
+            f"FLOPs: per token, of one forward pass over {self.tokens} tokens (--tokens), averaged over them; 2 per "
+            "multiply-add. Counted: linear layers (2 · rows · columns) and attention (4 · heads · head width · keys "
+            "that a query sees, on average). Embedding look-ups, norms, softmax, activations and sums count 0; a head "
+            "that reads one token counts once per text. Shapes are outputs×inputs + bias."
+        )
+        if self.uncounted:
+            words += f" Not counted, being of an unknown kind: {', '.join(self.uncounted)}."
+        return [words]
+
+    def tensor_table(self) -> Table:
+        """The tensors with their names in the checkpoint; names that differ in the layer alone are folded."""
+        rows = [[ours, _joined(theirs) if theirs else "(new)"] for ours, theirs in _folded_names(self)]
+        return Table(["tensor", "in the checkpoint"], rows, left=2, longest=400)
+
+    def tap_table(self, *, folded: bool = True) -> Table:
+        """The taps. Args: folded: those of equal modules once"""
+        heading = f"{len(self.taps):,} taps: tensors that a Tape can listen to or replace"
+        if not folded:
+            return Table(["tap"], [[tap] for tap in self.taps], heading)
+        rows = [[path and f"{path}.", "  ".join(taps)] for path, taps in self.folded_taps()]
+        return Table(["module", "taps"], rows, f"{heading}  (--taps lists each)", left=2, longest=400)
 
 
 def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[str]] | None = None) -> ModelSummary:
@@ -327,23 +372,91 @@ def _ranges(names: list[str]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _to_dict(node: ModuleNode, path: str) -> dict[str, Any]:
-    return {
-        "path": path,
-        "kind": node.kind,
-        "repeats": node.repeats,
-        "note": node.note,
-        "mask": node.mask,
-        "parameters": node.parameters,
-        "bytes": node.bytes,
-        "flops": node.flops,
-        "own_flops": node.own_flops,
-        "formula": node.formula,
-        "weights": [asdict(weight) for weight in node.weights],
-        "taps": list(node.taps),
-        "parts": [_to_dict(child, f"{path}.{child.name}" if path else child.name) for child in node.children],
-    }
-
-
 def _dtype(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
+
+
+# ── tables ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class TreeLine(NamedTuple):
+    """A line of the module tree; numbers are those of one of the repeated modules."""
+
+    label: str
+    shape: str
+    parameters: int
+    bytes: int
+    flops: int
+    kind: str = ""
+
+
+def _tree_lines(root: ModuleNode) -> Iterator[TreeLine]:
+    """The lines of the module tree, from the root down."""
+    yield _line("", root.kind, root)
+    yield from _lines_below(root, "", "")
+
+
+def _lines_below(part: ModuleNode, path: str, guide: str) -> Iterator[TreeLine]:
+    own = part.own_flops if part.children else 0  # of attention scores, beside the linear layers
+    for i, child in enumerate(part.children):
+        last = i == len(part.children) - 1 and not own
+        full = f"{path}.{child.name}" if path else child.name
+        label = full if child.repeats > 1 else child.name
+        while _is_wrapper(child):
+            child = child.children[0]
+            label, full = f"{label}.{child.name}", f"{full}.{child.name}"
+        yield _line(guide + ("└─ " if last else "├─ "), label, child)
+        yield from _lines_below(child, full, guide + ("   " if last else "│  "))
+    if own:
+        label = f"scores, z ({part.mask})" if part.mask else "scores, z"
+        yield TreeLine(f"{guide}└─ {label}", part.formula, 0, 0, own)
+
+
+def _line(guide: str, label: str, part: ModuleNode) -> TreeLine:
+    shape = " + ".join(filter(None, (part.note, *map(_weight_words, part.weights))))
+    kind = part.kind if part.children and part.kind != label else ""
+    repeats = f"  ×{part.repeats}, each" if part.repeats > 1 else ""
+    return TreeLine(guide + label + repeats, shape, part.parameters, part.bytes, part.flops, kind)
+
+
+def _is_wrapper(part: ModuleNode) -> bool:
+    """Whether a module only wraps another one, so that one line shows both."""
+    bare = not part.weights and not part.taps and not part.own_flops and part.repeats == 1
+    return bare and len(part.children) == 1 and part.children[0].repeats == 1
+
+
+def _weight_words(weight: Weight) -> str:
+    if weight.tied_to:
+        return f"= {weight.tied_to}"
+    shape = "×".join(map(str, weight.shape)) or "1"
+    return shape if weight.leaf in ("weight", "bias") else f"{weight.leaf} {shape}"
+
+
+def _folded_names(result: ModelSummary) -> Iterator[tuple[str, list[str]]]:
+    """Each tensor with its names in the checkpoint; names that differ in the layer number alone are folded."""
+    rows: dict[str, TensorRow] = {row.name: row for row in result.tensors}
+    for path, _ in result.root.walk():
+        for row in [row for name, row in rows.items() if name.rpartition(".")[0] == _nth_of(path, 0)]:
+            other = rows.get(f"{_nth_of(path, -1)}.{row.name.rpartition('.')[2]}", row)
+            ours = ".".join(filter(None, (path, row.name.rpartition(".")[2])))
+            ranges = [part for part in path.split(".") if part[:1].isdigit()]
+            yield ours, [_merged(a, b, ranges) for a, b in zip(row.theirs, other.theirs, strict=True)]
+
+
+def _nth_of(path: str, which: int) -> str:
+    """`blocks.0-5.attn` → `blocks.0.attn` (which = 0) or `blocks.5.attn` (which = -1)."""
+    parts = path.split(".")
+    return ".".join(part.replace(",", "-").split("-")[which] if part[:1].isdigit() else part for part in parts)
+
+
+def _merged(first: str, last: str, ranges: list[str]) -> str:
+    """Two names in the checkpoint as one, with our range of layers where their numbers differ."""
+    left = iter(ranges)
+    pairs = zip(first.split("."), last.split("."), strict=True)
+    return ".".join(a if a == b else next(left, f"{a}…{b}") for a, b in pairs)
+
+
+def _joined(names: list[str]) -> str:
+    """["self.query.weight", "self.key.weight"] → "self.{query,key}.weight"."""
+    columns = [list(dict.fromkeys(parts)) for parts in zip(*(name.split(".") for name in names), strict=True)]
+    return ".".join(column[0] if len(column) == 1 else "{" + ",".join(column) + "}" for column in columns)
