@@ -24,7 +24,7 @@ from glassformer.audio.features import MAX_HZ, LogMel
 from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample
 from glassformer.errors import DataError
 from glassformer.explorer import binary_frames
-from glassformer.explorer.standalone_page import CAP_BYTES, frame_block, json_block, notebook_iframe, page_around
+from glassformer.explorer.standalone_page import CAP_BYTES, NotebookPage, frame_block, json_block, page_around
 from glassformer.reports.page import write_page_parts
 
 RANGE = 8.0
@@ -32,7 +32,7 @@ RANGE = 8.0
 BINS = 80
 
 
-class ListeningPage:
+class ListeningPage(NotebookPage):
     """A page of sounds, streamed, so that its examples need not be in RAM at once.
 
         ListeningPage(examples, "Dry and wet").save("page.html")
@@ -95,11 +95,10 @@ class ListeningPage:
         """Write the page atomically. Returns: its size in bytes. Raises: DataError: as `parts`, or no such path."""
         return write_page_parts(path, self.parts())
 
-    def _repr_html_(self) -> str:
-        """Rich display in a notebook: the page, to hear and see."""
+    def notebook_page(self) -> str:
         if isinstance(self.examples, Iterator):
             self.examples = list(self.examples)  # the page may be shown again, or saved
-        return notebook_iframe("".join(self.parts()))
+        return "".join(self.parts())
 
 
 def _entry(example: SoundExample) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from glassformer.explorer.server import PageServer, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_blocks
 from glassformer.explorer.standalone_page import (
+    NotebookPage,
     Progress,
     StandalonePage,
     generation_page,
-    notebook_iframe,
 )
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import safe_repr
@@ -140,7 +140,7 @@ class InitialView:
         return [self.heads] if isinstance(self.heads, int) else self.heads or ()
 
 
-class Look(PageServer):
+class Look(PageServer, NotebookPage):
     """The attention explorer of one or two texts: served as a web page, or saved as an HTML file.
 
         with model.look("time flies", block=False) as look:
@@ -274,10 +274,9 @@ class Look(PageServer):
         status = "not served" if self._server is None else f"at {self.address}, open .url"
         return f"Look({', '.join(safe_repr(text) for text in self.texts)}: {status})"
 
-    def _repr_html_(self) -> str:
-        """Rich display in a notebook: the standalone page, without a server."""
+    def notebook_page(self) -> str:
         self.start.check_saved()
-        return notebook_iframe(str(self._page(None, NOTEBOOK_BYTES, self._python())))
+        return str(self._page(None, NOTEBOOK_BYTES, self._python()))
 
     def _python(self) -> str:
         """The call that shows this page in a notebook."""

@@ -16,6 +16,7 @@ import base64
 import hashlib
 import json
 import zlib
+from abc import ABC, abstractmethod
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
@@ -350,16 +351,20 @@ def _trace_parts(stored: StoredTrace, node: int, command: str) -> Iterator[str]:
         yield frame_block(f"distribution/{node_id}", frame)
 
 
-def notebook_iframe(page: str, height: int = 720) -> str:
-    """A page as a sandboxed iframe in a notebook's output.
+class NotebookPage(ABC):
+    """A page that shows itself in the cell of a notebook, as a sandboxed iframe, without a server."""
 
-    In ASCII, so that the hash of the script in the content security policy holds in any encoding.
-    """
-    source = escape(page).encode("ascii", "xmlcharrefreplace").decode()
-    return (
-        f'<iframe srcdoc="{source}" sandbox="allow-scripts allow-downloads" title="glassformer explorer" '
-        f'style="width: 100%; height: {height}px; border: 0"></iframe>'
-    )
+    @abstractmethod
+    def notebook_page(self) -> str:
+        """The page as HTML."""
+
+    def _repr_html_(self) -> str:
+        # In ASCII, so that the hash of the script in the content security policy holds in any encoding.
+        source = escape(self.notebook_page()).encode("ascii", "xmlcharrefreplace").decode()
+        return (
+            f'<iframe srcdoc="{source}" sandbox="allow-scripts allow-downloads" title="glassformer explorer" '
+            'style="width: 100%; height: 720px; border: 0"></iframe>'
+        )
 
 
 def _compressed(content: bytes) -> str:
