@@ -1,4 +1,4 @@
-"""Sizes of published models: parameters, layers, width, context; computed from their networks.
+"""SizeTable of published models: parameters, layers, width, context; computed from their networks.
 
 sizes() → Size(name="gpt2-xl", context=1024, parameters=1_557_611_200, layers=(48,), width=1600, …), …
 """
@@ -27,7 +27,7 @@ SIZE_KEYS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Size(Record, keys=SIZE_KEYS):
-    """Sizes of a published model.
+    """SizeTable of a published model.
 
     context: context length in tokens; None where there is no text, or positions are unlimited
     parameters: tied ones once · active: parameters that run for a token, fewer in a mixture of experts
@@ -58,8 +58,8 @@ class Size(Record, keys=SIZE_KEYS):
         return self.parameters
 
 
-class Sizes(Report, list[Size], kind="model-sizes", keys=("models",)):
-    """Sizes of published models: a list that shows itself as a table."""
+class SizeTable(Report, list[Size], kind="model-sizes", keys=("models",)):
+    """SizeTable of published models: a list that shows itself as a table."""
 
     notes = (
         "Parameters: tied ones count once; active: used per token (mixture of experts). fp32: 4 bytes per parameter; "
@@ -92,9 +92,9 @@ class Sizes(Report, list[Size], kind="model-sizes", keys=("models",)):
         return [Table([*headings, "active", "trained on"], rows)]
 
 
-def sizes(names: Iterable[str] = tuple(PRESETS)) -> Sizes:
-    """Sizes of presets, in their order; by default of all of them."""
-    return Sizes(_size(name) for name in names)
+def sizes(names: Iterable[str] = tuple(PRESETS)) -> SizeTable:
+    """SizeTable of presets, in their order; by default of all of them."""
+    return SizeTable(_size(name) for name in names)
 
 
 @cache
