@@ -31,6 +31,7 @@ from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, 
 from glassformer.generation.options import GenerationOptions
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
 from glassformer.speech.options import TranscriptionOptions
+from glassformer.studies.options import StudyOptions
 from glassformer.text.options import CheckOptions, TokenizerOptions
 
 
@@ -145,6 +146,7 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         TuningOptions,
         TokenizerOptions,
         CheckOptions,
+        StudyOptions,
     ],
 )
 def test_every_field_of_a_request_has_an_option_or_is_named_as_having_none(group: type) -> None:

@@ -115,7 +115,7 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(values))
     with pytest.raises(SystemExit, match="0"):
         main(["study", str(tmp_path / "study.yaml"), "--plan", "--json"])
-    (planned,) = json.loads(capsys.readouterr().out)
+    (planned,) = json.loads(capsys.readouterr().out)["trainings"]
     assert (planned["name"], planned["examples"], planned["steps"], planned["finished"]) == ("fine-tuned", 12, 2, False)
     with pytest.raises(SystemExit, match="0"):
         main(["study", str(tmp_path / "study.yaml"), "--quiet"])

@@ -87,10 +87,10 @@ class Heard(StudyProgress):
 
 def test_a_study_from_plan_to_page(values: dict[str, Any], tmp_path: Path) -> None:
     study, heard = parse_study(values), Heard()
-    planned = list(study.dry_run())
-    assert [each["name"] for each in planned] == ["far", "near-4", "near-12", "both", "then-4"]
-    assert [each["examples"] for each in planned] == [20, 4, 12, 32, 4]
-    assert [each["steps"] for each in planned] == [3, 2, 2, 4, 2], "few rows take at least 2 steps"
+    planned = study.dry_run().trainings
+    assert [each.name for each in planned] == ["far", "near-4", "near-12", "both", "then-4"]
+    assert [each.examples for each in planned] == [20, 4, 12, 32, 4]
+    assert [each.steps for each in planned] == [3, 2, 2, 4, 2], "few rows take at least 2 steps"
     found = study.run(progress=heard)
     assert heard.trained[0] == "1/5 far" and len(heard.trained) == 5 and len(heard.judged) == 10
     assert [each.rows for each in found.trainings] == [20, 4, 12, 32, 4]

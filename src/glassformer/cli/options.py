@@ -178,6 +178,7 @@ NOT_ON_COMMAND_LINE: dict[str, frozenset[str]] = {
 """Fields of library classes that have no option."""
 
 READERS: dict[str, str] = {
+    "seeds": "glassformer.evaluation.compare.seeds:parse_seeds",
     "TokenizerOptions.like": "glassformer.hub:resolve",
     "WordOptions.tokenizer": "glassformer.hub:resolve",
     "language_model": "glassformer.ngram.store:load_ngram",

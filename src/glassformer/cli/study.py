@@ -6,43 +6,18 @@ import shutil
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Json, Options, Quiet, command, option
-from glassformer.cli.screen import notes, print_json, say, show, table_of, terminal
+from glassformer.cli.options import Json, Quiet, command
+from glassformer.cli.screen import notes, say, show
 from glassformer.progress import progress_bar, spinner
-from glassformer.reports.amounts import amount
-from glassformer.reports.page import check_html_path
+from glassformer.studies.options import StudyOptions
 
 if TYPE_CHECKING:
-    from glassformer.studies.ablation import Ablation
-    from glassformer.studies.study import Study
     from glassformer.studies.training import StudyProgress
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudyOptions(Options):
-    """Options of a study, beside its configuration."""
-
-    data: str | None = option(None, "Folder of the data files. Default: the configuration's.", "--data", "-d")
-    seeds: str | None = option(None, "Random seeds of each training: how many, or a list: 0,1,2.")
-    output: str | None = option(None, "Output folder of the study.", "--output", "-o")
-    plan: bool = option(False, "Print the plan only: the trainings with their rows, steps and tokens.")
-    html: Path | None = option(None, "Write the report to this HTML file (self-contained).")
-
-    def __post_init__(self) -> None:
-        if self.html is not None:
-            check_html_path(self.html)
-
-    def seed_numbers(self) -> list[int] | None:
-        """The random seeds; None = that of the configuration."""
-        from glassformer.evaluation.compare.seeds import parse_seeds
-
-        return None if self.seeds is None else parse_seeds(self.seeds)
 
 
 @command
@@ -50,6 +25,9 @@ def study(
     config: Annotated[Path, typer.Argument(help="Configuration file (YAML) as for train, with a section `study`.")],
     *,
     options: StudyOptions,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print the plan only: the trainings with their rows, steps and tokens.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -83,12 +61,14 @@ def study(
         from glassformer.runs.folder import read_config
         from glassformer.studies.ablation import study_of
 
-    design, seeds = study_of(read_config(config), options.output, options.data), options.seed_numbers()
+    design = study_of(read_config(config), options.output, options.data)
     with notes():
-        if options.plan:
-            _show_plan(design, seeds, json)
+        if plan:
+            with spinner("counting steps and tokens"):
+                planned = design.dry_run(options.seeds)
+            show(planned, json, indent=None)
             return
-        results = design.run(seeds, None if quiet or json else _progress_on_screen())
+        results = design.run(options.seeds, None if quiet or json else _progress_on_screen())
     page = Path(design.base.output, "study.html")
     if options.html is not None:
         shutil.copyfile(page, options.html)
@@ -120,31 +100,3 @@ def _progress_on_screen() -> StudyProgress:
             return [Progress()]
 
     return OnScreen()
-
-
-def _show_plan(study: Study | Ablation, seeds: list[int] | None, json: bool) -> None:
-    with spinner("counting steps and tokens"):
-        planned = list(study.dry_run(seeds))
-    if json:
-        print_json(planned, indent=None)
-        return
-    rows = [
-        [
-            training["name"],
-            str(training["seed"]),
-            f"{training['examples']:,}",
-            f"{training['steps']:,}",
-            amount(training["tokens"]),
-            "finished" if training["finished"] else "",
-        ]
-        for training in planned
-    ]
-    console = terminal()
-    console.print(table_of(["training", "seed", "examples", "steps", "tokens", ""], rows, left=1))
-    remaining = sum(training["tokens"] for training in planned if not training["finished"])
-    test_rows = sum(map(len, study.test_rows.values()))
-    test_sets = ", ".join(study.test_rows)
-    console.print(
-        f"to train: {amount(remaining)} tokens; then each is evaluated on {test_rows:,} rows of {test_sets}",
-        style="dim", markup=False,
-    )  # fmt: skip

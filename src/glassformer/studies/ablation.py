@@ -49,6 +49,8 @@ from glassformer.studies.ablation_results import (
 from glassformer.studies.overlap import PartOverlap, check_overlap
 from glassformer.studies.study import Study, parse_study
 from glassformer.studies.training import (
+    PlannedStudy,
+    PlannedTraining,
     StudyProgress,
     StudyRun,
     StudyTraining,
@@ -115,9 +117,12 @@ class Ablation:
         """What the parts have in common. Raises: DataError: a recording is in two of them."""
         return check_overlap(self.parts, self.columns, self.plan.speaker)
 
-    def dry_run(self, seeds: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
+    def dry_run(self, seeds: Sequence[int] | None = None) -> PlannedStudy:
         """What would be trained: examples, steps and positions of each run; reads all data, and trains nothing."""
         self.overlap()
+        return PlannedStudy(list(self._planned(seeds)), {name: len(rows) for name, rows in self.test_rows.items()})
+
+    def _planned(self, seeds: Sequence[int] | None) -> Iterator[PlannedTraining]:
         for run in self.runs(seeds):
             training = StudyTraining(run.config)
             yield planned_training(run, training.trainer(), finished=training.finished() is not None)

@@ -34,6 +34,8 @@ from glassformer.studies.plan import StudyPlan
 from glassformer.studies.results import StudyResults, TrainedModel
 from glassformer.studies.training import (
     FINISHED,
+    PlannedStudy,
+    PlannedTraining,
     StudyProgress,
     StudyRun,
     StudyTraining,
@@ -110,8 +112,11 @@ class Study:
             test_rows[name] = sample_rows(rows, self.plan.limit)
         return test_rows
 
-    def dry_run(self, seeds: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
+    def dry_run(self, seeds: Sequence[int] | None = None) -> PlannedStudy:
         """What would be trained: examples, steps and tokens of each run; reads all data, and trains nothing."""
+        return PlannedStudy(list(self._planned(seeds)), {name: len(rows) for name, rows in self.test_rows.items()})
+
+    def _planned(self, seeds: Sequence[int] | None) -> Iterator[PlannedTraining]:
         for number, run in enumerate(self.runs(seeds)):
             trainer = self.trainer(run)
             if not number:

@@ -15,6 +15,9 @@ from typing import Any
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import counted, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
+from glassformer.reports.amounts import amount
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.runs.config import RunConfig, parse_config
 from glassformer.runs.curves import write_page
 from glassformer.runs.data import read_splits
@@ -112,18 +115,53 @@ class StudyTraining:
         return len(rows), {**config, "at_least_steps": self.at_least_steps, "rows": rows.fingerprint}
 
 
-def planned_training(run: StudyRun, trainer: Trainer, *, finished: bool) -> dict[str, Any]:
+@dataclass(frozen=True)
+class PlannedTraining:
+    """What a training would take. examples: of its set · tokens: that all its steps read"""
+
+    name: str
+    seed: int
+    examples: int
+    steps: int
+    tokens: int
+    finished: bool
+
+
+@dataclass(frozen=True, repr=False)
+class PlannedStudy(Report, kind="planned-study"):
+    """The trainings of a study, before they start. test_sets: name → rows that each is evaluated on"""
+
+    trainings: list[PlannedTraining]
+    test_sets: dict[str, int]
+
+    def tables(self) -> list[Table]:
+        """A row a training."""
+        rows = [
+            [
+                each.name,
+                str(each.seed),
+                f"{each.examples:,}",
+                f"{each.steps:,}",
+                amount(each.tokens),
+                "finished" if each.finished else "",
+            ]
+            for each in self.trainings
+        ]
+        return [Table(["training", "seed", "examples", "steps", "tokens", ""], rows)]
+
+    def remarks(self) -> list[str]:
+        """What is left to train."""
+        left = sum(each.tokens for each in self.trainings if not each.finished)
+        rows, names = sum(self.test_sets.values()), ", ".join(self.test_sets)
+        return [f"to train: {amount(left)} tokens; then each is evaluated on {rows:,} rows of {names}"]
+
+
+def planned_training(run: StudyRun, trainer: Trainer, *, finished: bool) -> PlannedTraining:
     """What a training would take: examples, steps and tokens."""
     examples, steps = trainer.train_examples, trainer.steps
     epochs = steps / trainer.batch_sampler.steps_per_epoch(0)
-    return {
-        "name": run.name,
-        "seed": run.seed,
-        "examples": len(examples),
-        "steps": steps,
-        "tokens": round(int(examples.lengths.sum()) * epochs),
-        "finished": finished,
-    }
+    tokens = round(int(examples.lengths.sum()) * epochs)
+    return PlannedTraining(run.name, run.seed, len(examples), steps, tokens, finished)
 
 
 def trainings_to_do(finished: Sequence[Mapping[str, Any] | None]) -> str:
