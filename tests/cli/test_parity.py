@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from glassformer import Model
 from glassformer.cli.app import app
-from glassformer.cli.parity import compare_folder
 from glassformer.errors import DataError, MissingExtraError, UnsupportedError
+from glassformer.evaluation.parity import compare_folder
 from glassformer.models import FAMILIES
 from tests.cli.conftest import Command
 
@@ -32,16 +32,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def one_sided(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference gets a tensor of block 1 with one number changed; we get the file as it is."""
-    from glassformer.evaluation import reference
+    from glassformer.evaluation import parity
 
-    honest = reference.reference_model
+    honest = parity.reference_model
 
     def tampered(architecture: str, config: Any, tensors: Any, dtype: torch.dtype) -> Any:
         changed = tensors["transformer.h.1.mlp.c_proj.weight"].clone()
         changed[0, 0] += 0.5
         return honest(architecture, config, {**tensors, "transformer.h.1.mlp.c_proj.weight": changed}, dtype)
 
-    monkeypatch.setattr(reference, "reference_model", tampered)
+    monkeypatch.setattr(parity, "reference_model", tampered)
 
 
 def run(*arguments: str) -> Any:
@@ -116,8 +116,8 @@ def test_models_that_read_more_than_ids_are_refused(tmp_path: Path, kind: str, p
 
 def test_weights_below_a_name_of_several_parts(tmp_path: Path) -> None:
     Model.from_config({**FAMILIES["dpr"].tiny, "model_type": "dpr"}).save_pretrained(tmp_path)
-    report, about = compare_folder(tmp_path)
-    assert report.equal and about["architecture"] == "DPRContextEncoder"
+    report = compare_folder(tmp_path)
+    assert report.equal and report.architecture == "DPRContextEncoder"
 
 
 def test_a_seed_that_is_none_and_options_that_it_has_not(folder: Path) -> None:
@@ -130,7 +130,7 @@ def test_fp64_weights_are_no_difference(folder: Path, tmp_path: Path) -> None:
     shutil.copy(folder / "config.json", tmp_path)
     tensors = {name: tensor.double() + 1e-12 for name, tensor in load_file(folder / "model.safetensors").items()}
     save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
-    assert compare_folder(tmp_path)[0].equal
+    assert compare_folder(tmp_path).equal
 
 
 def test_pickles_are_read_only_if_allowed(folder: Path, tmp_path: Path) -> None:
@@ -142,10 +142,10 @@ def test_pickles_are_read_only_if_allowed(folder: Path, tmp_path: Path) -> None:
 
 def test_real_checkpoint(shared: Path) -> None:
     """stories260k, text through its tokenizer included."""
-    report, about = compare_folder(shared / "models" / "stories260k")
-    assert report.equal and about["architecture"] == "LlamaForCausalLM"
-    assert ("fp64", "text") in report.stages
-    assert max(d.absolute for (p, _), ds in report.stages.items() if p == "fp64" for d in ds) < 1e-9
+    report = compare_folder(shared / "models" / "stories260k")
+    assert report.equal and report.architecture == "LlamaForCausalLM"
+    assert ("fp64", "text") in {(run.precision, run.input) for run in report.runs}
+    assert max(d.absolute for run in report.runs if run.precision == "fp64" for d in run.stages) < 1e-9
 
 
 def test_as_a_program(tmp_path: Path, command: Command) -> None:

@@ -15,8 +15,10 @@ from glassformer import Model
 from glassformer.errors import UnsupportedError
 from glassformer.evaluation.parity import (
     TOLERANCES,
+    FirstDifference,
     ParityCase,
     ParityReport,
+    ParityRun,
     StageDifference,
     compare_case,
     compare_stages,
@@ -73,12 +75,12 @@ def test_equal_models_are_equal_at_every_stage(name: str, task: str) -> None:
     model = model_of(name, task)
     report = checked(model, tensors_of(model))
     assert report.equal and report.first is None
-    assert {precision for precision, _ in report.stages} == {"fp32", "fp64"}
-    stages = [d.stage for d in next(iter(report.stages.values()))]
+    assert {run.precision for run in report.runs} == {"fp32", "fp64"}
+    stages = [d.stage for d in report.runs[0].stages]
     blocks = [f"blocks.{i}.{tap}" for i in range(3) for tap in ("attn.out", "ffn.out", "out")]
     fields = model.network.head.FIELDS if model.network.head else ()
     assert stages == ["embed.out", *blocks, "final", *fields]
-    assert all(d.absolute > 0 for d in report.stages["fp32", "random ids"][-1:]), "nothing was computed apart"
+    assert all(d.absolute > 0 for d in report.runs[0].stages[-1:]), "nothing was computed apart"
 
 
 @families
@@ -113,7 +115,7 @@ def test_a_tampered_tensor_is_pinned_to_its_stage(name: str, ours: str, stage: s
     report = checked(model, tensors)
     assert not report.equal
     assert report.first is not None
-    first = report.first[2]
+    first = report.first
     assert first.stage == stage and first.absolute > first.tolerance
 
 
@@ -123,8 +125,8 @@ def test_fp64_sees_what_fp32_cannot() -> None:
     tensors = tensors_of(model)
     model.config["rms_norm_eps"] = 2e-6
     report = checked(model, tensors)
-    assert all(d.within for (precision, _), ds in report.stages.items() if precision == "fp32" for d in ds)
-    assert report.first is not None and report.first[0] == "fp64" and report.first[2].stage == "blocks.0.attn.out"
+    assert all(d.within for run in report.runs if run.precision == "fp32" for d in run.stages)
+    assert report.first is not None and report.first.precision == "fp64" and report.first.stage == "blocks.0.attn.out"
 
 
 def test_a_nan_is_a_difference() -> None:
@@ -133,7 +135,7 @@ def test_a_nan_is_a_difference() -> None:
     with torch.no_grad():
         dict(model.named_parameters())["blocks.1.ffn.up.bias"][0] = float("nan")
     report = checked(model, tensors)
-    assert report.first is not None and report.first[2].stage == "blocks.1.ffn.out"
+    assert report.first is not None and report.first.stage == "blocks.1.ffn.out"
 
 
 def test_scores_in_fp32_by_config_do_not_stop_the_fp64_run() -> None:
@@ -170,9 +172,10 @@ def test_the_first_stage_is_the_first_in_the_network() -> None:
     def run(*absolute: float) -> list[StageDifference]:
         return [StageDifference(f"stage {i}", a, a, 1.0) for i, a in enumerate(absolute)]
 
-    report = ParityReport({("fp32", "a"): run(0, 0, 2), ("fp32", "b"): run(0, 0, 0), ("fp64", "a"): run(0, 3, 3)})
-    assert report.first is not None and report.first[:2] == ("fp64", "a") and report.first[2].stage == "stage 1"
-    assert ParityReport({("fp32", "a"): run(0, 0)}).equal
+    runs = [("fp32", "a", run(0, 0, 2)), ("fp32", "b", run(0, 0, 0)), ("fp64", "a", run(0, 3, 3))]
+    report = ParityReport([ParityRun(*each) for each in runs])
+    assert report.first == FirstDifference("fp64", "a", "stage 1", 3, 3, 1.0)
+    assert ParityReport([ParityRun("fp32", "a", run(0, 0))]).equal
 
 
 # ------------------------------------------------------------------------------------------------------ the inputs

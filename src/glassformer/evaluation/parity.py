@@ -13,18 +13,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.core.flow import Batch, Flow, Tape
-from glassformer.errors import UnsupportedError
-from glassformer.evaluation.reference import fp64_arithmetic
+from glassformer.errors import DataError, GlassformerError, UnsupportedError, import_optional
+from glassformer.evaluation.reference import fp64_arithmetic, reference_model
+from glassformer.hub import resolve
+from glassformer.model import Model, load
 from glassformer.models import Network
+from glassformer.reports.report import Record, Report
+from glassformer.reports.table import Table
 from glassformer.weights.names import WeightNames
+from glassformer.weights.read import open_checkpoint
 
 TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-9}
 """Tolerance of a stage in each precision, absolute or relative to its largest number."""
@@ -61,7 +67,7 @@ class ParityCase:
 
 
 @dataclass(frozen=True)
-class StageDifference:
+class StageDifference(Record, keys=("stage", "absolute", "relative", "tolerance", "within")):
     """The difference of two tensors of one stage.
 
     absolute: the largest difference · relative: that, as a part of the reference's largest number
@@ -79,14 +85,40 @@ class StageDifference:
 
 
 @dataclass(frozen=True)
-class ParityReport:
-    """Differences of all stages, cases and precisions, in the order of computation.
+class ParityRun:
+    """The differences of all stages of one input in one precision, in the order of computation."""
 
-    stages: (precision, case) → differences · notes: remarks on the reference
+    precision: str
+    input: str
+    stages: list[StageDifference]
+
+
+@dataclass(frozen=True)
+class FirstDifference:
+    """The earliest stage beyond its tolerance."""
+
+    precision: str
+    input: str
+    stage: str
+    absolute: float
+    relative: float
+    tolerance: float
+
+
+@dataclass(frozen=True, repr=False)
+class ParityReport(
+    Report, kind="parity", keys=("architecture", "folder", "reference", "equal", "first", "runs", "notes")
+):
+    """Differences of all stages, inputs and precisions.
+
+    notes: remarks on the reference · folder, architecture, reference: what was compared with which library
     """
 
-    stages: Mapping[tuple[str, str], Sequence[StageDifference]]
-    notes: Sequence[str] = ()
+    runs: list[ParityRun]
+    notes: list[str] = field(default_factory=list)
+    folder: str = ""
+    architecture: str = ""
+    reference: str = ""
 
     @property
     def equal(self) -> bool:
@@ -94,15 +126,50 @@ class ParityReport:
         return self.first is None
 
     @property
-    def first(self) -> tuple[str, str, StageDifference] | None:
-        """Precision, case and difference of the earliest stage beyond its tolerance, of all runs; None if none is."""
+    def first(self) -> FirstDifference | None:
+        """The earliest stage beyond its tolerance, of all runs; None if none is."""
         beyond = [
-            (order, precision, case, difference)
-            for (precision, case), differences in self.stages.items()
-            for order, difference in enumerate(differences)
-            if not difference.within
+            (order, FirstDifference(run.precision, run.input, x.stage, x.absolute, x.relative, x.tolerance))
+            for run in self.runs
+            for order, x in enumerate(run.stages)
+            if not x.within
         ]
-        return min(beyond, key=lambda entry: entry[0])[1:] if beyond else None
+        return min(beyond, key=lambda entry: entry[0])[1] if beyond else None
+
+    @property
+    def heading(self) -> str:
+        """What was compared, on which inputs."""
+        inputs = dict.fromkeys(run.input for run in self.runs)
+        return (
+            f"{self.architecture} of {self.folder}, compared with {self.reference}\n"
+            f"maximum difference over {len(inputs)} inputs: {', '.join(inputs)}"
+        )
+
+    def tables(self) -> list[Table]:
+        """A row a stage: the largest difference in each precision, absolute and relative."""
+        precisions = list(dict.fromkeys(run.precision for run in self.runs))
+        headings = ["stage", *(name for precision in precisions for name in (precision, "relative")), "verdict"]
+        rows = []
+        for stages in zip(*(run.stages for run in self.runs), strict=True):
+            row = [stages[0].stage]
+            for precision in precisions:
+                own = [x for run, x in zip(self.runs, stages, strict=True) if run.precision == precision]
+                row += [f"{max(x.absolute for x in own):.1e}", f"{max(x.relative for x in own):.1e}"]
+            rows.append([*row, "equal" if all(x.within for x in stages) else "differs"])
+        return [Table(headings, rows)]
+
+    def remarks(self) -> Iterator[str]:
+        """Whether all stages are equal, or the first that differs; remarks on the reference."""
+        limits = {run.precision: run.stages[0].tolerance for run in self.runs}
+        allowed = ", ".join(f"{limit:.0e} in {precision}" for precision, limit in limits.items())
+        if (x := self.first) is None:
+            yield f"equal at every stage (within {allowed}, absolute or relative)"
+        else:
+            yield (
+                f"differs first at {x.stage}, in {x.precision}, on {x.input}: by {x.absolute:.1e}, "
+                f"relative {x.relative:.1e} (allowed: {allowed}, absolute or relative)"
+            )
+        yield from (f"note: {note}" for note in self.notes)
 
 
 # ---------------------------------------------------------------------------------------------------- the comparison
@@ -127,7 +194,7 @@ def compare_stages(
     Returns: the report; `report.first` is the first stage that differs.
     Raises: UnsupportedError: a module that the names point to does not exist in the reference model.
     """
-    stages = {}
+    runs = []
     for dtype, tolerance in tolerances.items():
         network.to(dtype)  # fp32 first: fp64 holds every fp32 weight exactly, and the way back would round
         with fp64_arithmetic(dtype):
@@ -135,10 +202,9 @@ def compare_stages(
             for case in cases:
                 pairs = compare_case(network, reference, names, case)
                 precision = PRECISIONS.get(dtype, str(dtype).removeprefix("torch."))
-                stages[precision, case.name] = [
-                    difference(stage, ours, theirs, tolerance) for stage, ours, theirs in pairs
-                ]
-    return ParityReport(stages, tuple(notes))
+                stages = [difference(stage, ours, theirs, tolerance) for stage, ours, theirs in pairs]
+                runs.append(ParityRun(precision, case.name, stages))
+    return ParityReport(runs, list(notes))
 
 
 def difference(stage: str, ours: Tensor, theirs: Tensor, tolerance: float) -> StageDifference:
@@ -282,3 +348,79 @@ def text_case(rows: Sequence[Sequence[int]], *, hidden: int = 0) -> ParityCase:
     ids = torch.tensor([[*row, *[hidden] * (T - len(row))] for row in rows])
     keep = torch.arange(T)[None] < torch.tensor([len(row) for row in rows])[:, None]
     return ParityCase(name="text", ids=ids, keep=keep)
+
+
+# ------------------------------------------------------------------------------------------------------ a folder
+
+TEXTS = ("Time flies like an arrow.", "Fruit flies like a banana, and a banana flies like no arrow at all.")
+
+
+def compare_folder(
+    name: str | Path, *, seed: int = 0, revision: str | None = None, allow_pickle: bool = False, offline: bool = False
+) -> ParityReport:
+    """Load a model in both libraries and compare them on random ids, and on texts where there is a tokenizer.
+
+    Args:
+        name: of a folder, or on the Hub
+        seed: of the ids
+        revision, allow_pickle, offline: as in `load`
+    Raises: MissingExtraError: the reference library is not installed. UnsupportedError: it reads more than token ids.
+        Whatever `load` raises for a model that is damaged or not supported.
+    """
+    transformers = import_optional("transformers", "transformers", "reference", "glassformer parity")
+    folder = resolve(name, revision=revision, offline=offline, allow_pickle=allow_pickle)
+    model = load(folder, dtype=torch.float32, allow_pickle=allow_pickle, offline=True)
+    architecture = (model.config.get("architectures") or [model.family.architecture(model.task)])[0]
+    if hasattr(transformers, architecture):  # else the error below names it
+        _check_reads_ids(model)
+    notes = ["fp64: both libraries compute entirely in fp64, also steps that transformers keeps in fp32"]
+    with open_checkpoint(folder, allow_pickle=allow_pickle) as checkpoint:
+        tensors = {name: checkpoint.read(name) for name in checkpoint.tensors}
+    tensors = {  # fp64 weights are rounded to fp32 for both libraries, so that rounding is no difference
+        name: tensor.float() if tensor.dtype == torch.float64 else tensor for name, tensor in tensors.items()
+    }
+
+    def reference_of(dtype: torch.dtype) -> nn.Module:
+        made, remarks = reference_model(architecture, model.config, tensors, dtype)
+        notes.extend(remark for remark in remarks if remark not in notes)
+        return made
+
+    names = model.family.names(model.spec, model.task)
+    report = compare_stages(model.network, reference_of, names, _cases(model, seed, notes), notes=notes)
+    return replace(
+        report,
+        folder=str(folder),
+        architecture=architecture,
+        reference=f"transformers {transformers.__version__}",
+    )
+
+
+def _check_reads_ids(model: Model) -> None:
+    """Raises: UnsupportedError: a model that reads something beside token ids, such as pictures or sound."""
+    network, problem = model.network, ""
+    if "input_ids" not in network.READS or "pixel_values" in network.READS or network.sizes.codebooks:
+        problem = f"reads {'ids of codebooks' if network.sizes.codebooks else ' and '.join(network.READS)}"
+    else:
+        try:
+            with torch.inference_mode():
+                network(Batch(input_ids=torch.zeros(1, 2, dtype=torch.long)), Flow())
+        except GlassformerError as error:
+            problem = f"needs more: {error}"
+    if problem:
+        raise UnsupportedError(
+            f"parity compares models on token ids alone, and this {model.family.model_type!r} model {problem}"
+        )
+
+
+def _cases(model: Model, seed: int, notes: list[str]) -> list[ParityCase]:
+    embed = model.network.embedding.spec
+    hidden = model.config.get("pad_token_id") or 0
+    longest = None if embed.positions is None else embed.positions.count
+    cases = random_cases(model.vocabulary, longest, token_types=embed.token_types, hidden=hidden, seed=seed)
+    try:
+        tokenizer = model.tokenizer
+    except DataError:
+        notes.append("the folder has no tokenizer, so no text was compared")
+        return cases
+    rows = [list(row)[:longest] for row in tokenizer(list(TEXTS))["input_ids"]]
+    return [*cases, text_case(rows, hidden=hidden)]
