@@ -27,6 +27,7 @@ from glassformer.cli.options import (
     option,
 )
 from glassformer.errors import ConfigError
+from glassformer.evaluation.bench_options import BenchOptions
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of
 from glassformer.generation.options import GenerationOptions
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
@@ -147,6 +148,7 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         TokenizerOptions,
         CheckOptions,
         StudyOptions,
+        BenchOptions,
     ],
 )
 def test_every_field_of_a_request_has_an_option_or_is_named_as_having_none(group: type) -> None:

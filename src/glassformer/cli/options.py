@@ -178,6 +178,7 @@ NOT_ON_COMMAND_LINE: dict[str, frozenset[str]] = {
 """Fields of library classes that have no option."""
 
 READERS: dict[str, str] = {
+    "BenchOptions.precision": "glassformer.cli.options:comma_separated",
     "seeds": "glassformer.evaluation.compare.seeds:parse_seeds",
     "TokenizerOptions.like": "glassformer.hub:resolve",
     "WordOptions.tokenizer": "glassformer.hub:resolve",
@@ -294,6 +295,11 @@ def value_of(text: str) -> Any:
     from glassformer.files.yaml_text import parse_yaml
 
     return parse_yaml(text, safe_repr(text))
+
+
+def comma_separated(text: str) -> list[str]:
+    """The parts of `fp32,int8`."""
+    return [part for part in map(str.strip, text.split(",")) if part]
 
 
 def read_schema(text: str) -> Any:

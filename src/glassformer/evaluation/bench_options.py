@@ -1,0 +1,34 @@
+"""Options of a benchmark: what is measured, on what, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions(Schema):
+    """What is measured of models, and how often."""
+
+    count: Annotated[
+        Count, Doc("Number of sentences to encode; of a model that generates: of steps, a token each.")
+    ] = 256
+    repeats: Annotated[Count, Doc("Timed repetitions of each precision; the median is reported.")] = 3
+    precision: Annotated[Sequence[str] | None, Doc("Inference precisions, such as fp32,int8. Default: all.")] = None
+    task: Annotated[str | None, Doc("Task to benchmark: classify, tag, …; a run has its own.")] = None
+    data: Annotated[
+        Sequence[str],
+        Doc(
+            "Test data files. Default: the run's validation split. Without a task: texts to encode or to read, such "
+            "as a text file with one sentence per line. Default: a sample of everyday text."
+        ),
+    ] = ()
+    columns: Annotated[Mapping[str, str], Doc("Column mapping, role=column: text=tweet; repeatable.")] = field(
+        default_factory=dict
+    )
+    limit: Annotated[Count | None, Doc("Evaluate a random sample of this many rows.")] = None
+    runs: Annotated[Count, Doc("Number of timed rows, after 10 warm-up rows.")] = 100
+    seed: Annotated[NonNegativeInt, Doc("Random seed of the samples.")] = 0
