@@ -27,7 +27,7 @@ def made(stories: Path, command: Command, tmp_path: Path) -> Path:
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert report["rows"] == 2
+    assert (report["kind"], report["rows"], report["index"]) == ("corpus-index", 2, str(tmp_path / "index"))
     assert report["settings"]["layers"] == [2, 5]
     assert report["settings"]["heads"] == [[1, head] for head in range(8)]
     assert report["bytes"] == sum(f.stat().st_size for f in (tmp_path / "index").iterdir() if f.name != "index.json")

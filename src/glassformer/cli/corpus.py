@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,8 +17,6 @@ from glassformer.cli.options import Json, Loading, ModelName, Options, columns_o
 from glassformer.cli.screen import (
     note,
     notes,
-    print_facts,
-    print_json,
     progress_of,
     say,
     show,
@@ -32,7 +30,7 @@ from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:
-    from glassformer.inspect.corpus import CorpusIndex, CorpusSearch
+    from glassformer.inspect.corpus import CorpusSearch
 
 corpus = typer.Typer(
     name="corpus",
@@ -133,30 +131,11 @@ def index(
             column=columns["text"],
             progress=bar,
         )
-    _report(made, options.output, perf_counter() - start, json)
+    show(made.summary(perf_counter() - start), json)
     if not json:
         by = next((f"--layer {layer}" for layer in made.settings.layers[-1:]), "--head LAYER.HEAD")
         names = " ".join(shlex.quote(str(name)) for name in (model, options.output))
         show_next([f"glassformer corpus search {names} TEXT --token WORD {by}"])
-
-
-def _report(made: CorpusIndex, folder: Path, seconds: float, json: bool) -> None:
-    settings, done = made.settings, made.progress
-    if json:
-        counts = {"rows": done.rows, "windows": done.windows, "tokens": done.tokens, "bytes": made.nbytes}
-        print_json({"index": str(folder), **counts, "seconds": seconds, "settings": asdict(settings)})
-        return
-    print_facts(
-        {
-            "saved in": f"{folder}, {byte_amount(made.nbytes)}",
-            "tokens": f"{done.tokens:,} in {done.windows:,} windows of {done.rows:,} texts, {seconds:.1f} s",
-            "layers": ", ".join(map(str, settings.layers)) or "none",
-            "heads": ", ".join(f"{layer}.{head}" for layer, head in settings.heads) or "none",
-            "neurons": f"{len(settings.neurons)} × {settings.neuron_width:,}, the top {settings.top} of each"
-            if settings.neurons
-            else "none",
-        }
-    )
 
 
 @corpus.command()

@@ -16,6 +16,7 @@ from glassformer.inspect.corpus.files import (
     CONTINUES,
     SPECIAL,
     Head,
+    IndexSettings,
     check_files,
     head_file,
     layer_file,
@@ -24,6 +25,9 @@ from glassformer.inspect.corpus.files import (
 )
 from glassformer.inspect.corpus.neurons import ABSENT, read_entries
 from glassformer.inspect.tokens import VISIBLE_SPACE, Token, vocabulary_entry
+from glassformer.reports.amounts import byte_amount
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
 from glassformer.text.tokenizer import Tokenizer
 
 BLOCK_TOKENS = 1 << 15
@@ -39,6 +43,30 @@ class IndexedWindow:
     text: str
     ids: list[int]
     tokens: list[Token]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class IndexSummary(Report, kind="corpus-index"):
+    """What an index holds. index: its folder · bytes: of its files · seconds: that making it took"""
+
+    index: str
+    rows: int
+    windows: int
+    tokens: int
+    bytes: int
+    seconds: float
+    settings: IndexSettings
+
+    def tables(self) -> list[Table]:
+        held = self.settings
+        neurons = f"{len(held.neurons)} × {held.neuron_width:,}, the top {held.top} of each" if held.neurons else "none"
+        rows = [
+            ["tokens", f"{self.tokens:,} in {self.windows:,} windows of {self.rows:,} texts, {self.seconds:.1f} s"],
+            ["layers", ", ".join(map(str, held.layers)) or "none"],
+            ["heads", ", ".join(f"{layer}.{head}" for layer, head in held.heads) or "none"],
+            ["neurons", neurons],
+        ]
+        return [Table(["saved in", f"{self.index}, {byte_amount(self.bytes)}"], rows, left=2, longest=400)]
 
 
 class CorpusIndex:
@@ -176,6 +204,19 @@ class CorpusIndex:
         if not self.progress.files[name][0]:
             return np.empty((0, *shape), dtype)
         return np.memmap(path, dtype, mode="c").reshape(-1, *shape)
+
+    def summary(self, seconds: float) -> IndexSummary:
+        """What it holds. Args: seconds: that making it took"""
+        done = self.progress
+        return IndexSummary(
+            index=str(self.folder),
+            rows=done.rows,
+            windows=done.windows,
+            tokens=done.tokens,
+            bytes=self.nbytes,
+            seconds=seconds,
+            settings=self.settings,
+        )
 
     def __repr__(self) -> str:
         s = self.settings
