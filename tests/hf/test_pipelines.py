@@ -119,6 +119,30 @@ def test_sounds_are_lists_of_numbers_too(tmp_path: Path, sounds: Any) -> None:
     np.testing.assert_allclose(found["input_values"], expected["input_values"], atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["wav2vec2", "whisper"])
+def test_settings_within_those_of_a_processor(kind: str, tmp_path: Path) -> None:
+    """As release 5 saves a processor: the settings of its parts are in processor_config.json alone."""
+    extractor = {"wav2vec2": transformers.Wav2Vec2FeatureExtractor, "whisper": transformers.WhisperFeatureExtractor}
+    folder = make_folder(tmp_path / "model", kind, task="automatic-speech-recognition")
+    (folder / "preprocessor_config.json").unlink()
+    saved = extractor[kind](**({"feature_size": 12} if kind == "whisper" else {}), sampling_rate=16_000)
+    (folder / "processor_config.json").write_text(json.dumps({"feature_extractor": saved.to_dict()}))
+    sound = np.random.default_rng(0).normal(size=3_000).astype("f4")
+    expected = saved(sound, sampling_rate=16_000, return_tensors="pt")
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "processor_config.json").write_bytes((folder / "processor_config.json").read_bytes())
+    for place in (folder, alone):
+        own = hf.AutoFeatureExtractor.from_pretrained(place)
+        assert own.sampling_rate == 16_000 and '"sampling_rate": 16000' in repr(own)
+        found = own(sound, sampling_rate=16_000, return_tensors="pt")
+        torch.testing.assert_close(
+            found[own.model_input_names[0]], expected[own.model_input_names[0]], atol=1e-5, rtol=1e-5
+        )
+        own.save_pretrained(tmp_path / "again")
+        assert transformers.AutoFeatureExtractor.from_pretrained(tmp_path / "again").sampling_rate == 16_000
+
+
 def test_entities_are_named_by_their_tokens(tmp_path: Path) -> None:
     """As there: in lower case where the tokenizer's words are, and with the sign of a word that goes on."""
     labels = {"id2label": {0: "O", 1: "B-X", 2: "I-X"}, "label2id": {"O": 0, "B-X": 1, "I-X": 2}}

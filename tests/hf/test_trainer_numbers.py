@@ -106,6 +106,33 @@ def test_order_and_masks_follow_the_generators(between: str, data_seed: int | No
     np.testing.assert_allclose(*logs, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("before", ["a step", "a training", "an optimizer"])
+def test_what_an_earlier_step_leaves_is_continued_as_there(before: str, tmp_path: Path) -> None:
+    """The optimizer stays, with its moments; the schedule begins again, and gradients that nobody used are dropped."""
+    folder = causal_folder(tmp_path, "llama")
+    logs = []
+    for library in (hf, transformers):
+        args = library.TrainingArguments(
+            str(tmp_path / library.__name__), use_cpu=True, per_device_train_batch_size=2, logging_steps=1,
+            max_steps=3, save_strategy="no", report_to="none", disable_tqdm=True, learning_rate=1e-3,
+        )  # fmt: skip
+        model = library.AutoModelForCausalLM.from_pretrained(folder)
+        trainer = library.Trainer(model, args, data_collator=filled, train_dataset=examples())
+        with contextlib.redirect_stdout(io.StringIO()):
+            if before == "a training":
+                trainer.train()
+                assert trainer.create_optimizer() is trainer.optimizer
+            else:
+                trainer.create_optimizer()
+                if before == "a step":
+                    trainer.model(**filled(examples()[:2])).loss.backward()
+                    trainer.optimizer.step()
+            trainer.train()
+        entries = [entry for entry in trainer.state.log_history if "loss" in entry]
+        logs.append([(entry["loss"], entry["learning_rate"], float(entry["grad_norm"])) for entry in entries])
+    np.testing.assert_allclose(*logs, rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("family", ["gpt2", "llama", "mistral", "gemma2"])
 def test_flattened_texts_do_not_see_each_other(family: str, tmp_path: Path) -> None:
     folder = causal_folder(tmp_path, family)

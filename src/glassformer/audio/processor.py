@@ -75,6 +75,10 @@ class AudioProcessor:
         path = folder / CONFIG_FILE
         return cls.from_config(read_json_object(path, ConfigError)) if path.is_file() else None
 
+    def unnested(self) -> AudioProcessor:
+        """The same processor, with a `preprocessor_config.json` of its own."""
+        return AudioProcessor(self.extractor, self._document.get(NESTED_KEY) or self._document, CONFIG_FILE)
+
     def save(self, folder: Path | str) -> None:
         """Write the configuration file that the processor was read from.
 

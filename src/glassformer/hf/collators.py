@@ -326,7 +326,7 @@ class DataCollatorForLanguageModeling(PaddingCollator):
 
     mlm: False = causal: the labels are the ids, without padding · mlm_probability: that a token is chosen
     mask_replace_prob, random_replace_prob: that a chosen one becomes the mask, or any token; else it stays
-    seed: of the draws; None = torch's own generator, as `torch.manual_seed` sets it
+    seed: of the draws; None = torch's own generator, as `torch.manual_seed` sets it; NumPy's, where arrays are returned
     Raises: ConfigError: the tokenizer has no mask token, or a probability is no number from 0 to 1.
         UnsupportedError: `whole_word_mask`.
     """
@@ -343,7 +343,8 @@ class DataCollatorForLanguageModeling(PaddingCollator):
 
     def __post_init__(self) -> None:
         self.padding, self.max_length = True, None
-        self._generator: torch.Generator | None = None
+        self._generator: torch.Generator | np.random.Generator | None = None
+        self._of_numpy = False
         if self.whole_word_mask:
             raise UnsupportedError(
                 "whole_word_mask=True: glassformer.tasks.masked.Masked(model, whole_words=True) hides whole words"
@@ -361,6 +362,7 @@ class DataCollatorForLanguageModeling(PaddingCollator):
 
     def __call__(self, features: Any, return_tensors: str | None = None) -> Encoding:
         """Examples, or lists of ids."""
+        self._of_numpy = (return_tensors or self.return_tensors) == "np"
         several = isinstance(features, (list, tuple))
         bare = several and any(isinstance(x, (list, tuple, np.ndarray, Tensor)) for x in features)
         batch = super().__call__([{"input_ids": x} for x in features] if bare else features, return_tensors)
@@ -385,26 +387,39 @@ class DataCollatorForLanguageModeling(PaddingCollator):
         """
         if special is None:
             special = torch.isin(ids, torch.tensor(self.tokenizer.all_special_ids))
-        draws = self._draws()
-        chosen = self._draw(
-            torch.full(ids.shape, float(self.mlm_probability or 0)).masked_fill(special.bool(), 0), draws
-        )
-        hidden = chosen & self._draw(torch.full(ids.shape, float(self.mask_replace_prob)), draws)
+        kind = torch.float64 if self._of_numpy else torch.float32
+        shares = torch.full(ids.shape, float(self.mlm_probability or 0), dtype=kind)
+        chosen = self._draw(shares.masked_fill(special.bool(), 0))
+        hidden = chosen & self._draw(torch.full(ids.shape, float(self.mask_replace_prob), dtype=kind))
         read = ids.masked_fill(hidden, int(self.tokenizer.mask_token_id or 0))
         if self.mask_replace_prob < 1 and self.random_replace_prob:
             # Of those that the mask has left.
             share = self.random_replace_prob / (1 - self.mask_replace_prob)
-            other = chosen & ~hidden & self._draw(torch.full(ids.shape, share), draws)
-            read = torch.where(other, torch.randint(len(self.tokenizer), ids.shape, generator=draws), read)
+            other = chosen & ~hidden & self._draw(torch.full(ids.shape, share, dtype=kind))
+            read = self._replaced(read, other)
         return read, ids.masked_fill(~chosen, IGNORED)
 
-    @staticmethod
-    def _draw(chances: Tensor, draws: torch.Generator | None) -> Tensor:
-        return torch.bernoulli(chances, generator=draws).bool()
+    def _draw(self, chances: Tensor) -> Tensor:
+        """True with these probabilities."""
+        draws = self._draws()
+        if isinstance(draws, torch.Generator) or draws is None:
+            return torch.bernoulli(chances, generator=draws).bool()
+        return torch.from_numpy(np.asarray(draws.binomial(1, chances.numpy(), size=chances.shape)).astype(bool))
 
-    def _draws(self) -> torch.Generator | None:
-        """The generator of `seed`, of each process of a data loader another one."""
+    def _replaced(self, ids: Tensor, where: Tensor) -> Tensor:
+        """The ids with any token of the vocabulary in these places."""
+        draws, count = self._draws(), len(self.tokenizer)
+        if isinstance(draws, torch.Generator) or draws is None:
+            return torch.where(where, torch.randint(count, ids.shape, generator=draws), ids)
+        integers = draws.integers if isinstance(draws, np.random.Generator) else np.random.randint
+        replaced = ids.clone()
+        replaced[where] = torch.from_numpy(integers(0, count, size=int(where.sum()), dtype=np.int64))
+        return replaced
+
+    def _draws(self) -> torch.Generator | np.random.Generator | Any | None:
+        """The generator of `seed`, of each process of a data loader another one; else that of torch, or of NumPy."""
         if self.seed is not None and self._generator is None:
             worker = get_worker_info()
-            self._generator = torch.Generator().manual_seed(self.seed + (worker.id if worker is not None else 0))
-        return self._generator
+            seed = self.seed + (worker.id if worker is not None else 0)
+            self._generator = np.random.default_rng(seed) if self._of_numpy else torch.Generator().manual_seed(seed)
+        return np.random if self._generator is None and self._of_numpy else self._generator

@@ -27,6 +27,9 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.vision import ImageProcessor
 from glassformer.vision.settings import PreprocessorSettings
 
+PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
+"""Where the settings of a processor are; in the second, which release 5 writes, by its parts."""
+
 
 def _encoding(tensors: dict[str, Any], kind: Any = None) -> Encoding:
     """Tensors by name, as PyTorch's or as NumPy's; None = a list of each row's array. Raises: ConfigError: another."""
@@ -351,20 +354,23 @@ def _senses(folder: Path) -> ImageReader | SoundReader | None:
     if (folder / "config.json").is_file():
         modality = find_family(text_part(read_json_object(folder / "config.json", ConfigError)), folder).modality
     else:
-        settings = read_json_object(folder / "preprocessor_config.json", ConfigError)
-        modality = "picture" if "image_processor_type" in settings else "sound"
+        file = next((name for name in PROCESSOR_FILES if (folder / name).is_file()), PROCESSOR_FILES[0])
+        settings = read_json_object(folder / file, ConfigError)
+        modality = "picture" if {"image_processor_type", "image_processor"} & settings.keys() else "sound"
     if modality == "picture" and (images := ImageProcessor.find(folder)) is not None:
         return ImageReader(images)
     if modality == "sound" and (sounds := AudioProcessor.find(folder)) is not None:
-        return SoundReader(sounds)
+        return SoundReader(sounds.unnested())
     return None
 
 
 def _folder(name_or_folder: str | Path, keywords: dict[str, Any]) -> Path:
     keywords.pop("use_fast", None)
     revision = keywords.pop("revision", None)
-    if isinstance(name_or_folder, (str, Path)) and (Path(name_or_folder) / "preprocessor_config.json").is_file():
-        return Path(name_or_folder)
+    if isinstance(name_or_folder, (str, Path)):
+        folder = Path(name_or_folder)
+        if any((folder / name).is_file() for name in PROCESSOR_FILES):
+            return folder
     return options_of(keywords).find_folder(name_or_folder, revision, allow_pickle=False)
 
 

@@ -120,6 +120,7 @@ class CompatibleTrainer(Checkpointing):
             self.callbacks.append(PrinterCallback())
         self._log_losses: list[Tensor] = []
         self._generators: dict[str, Tensor] = {}
+        self._own_schedule = False
         # Gradients in 16 bits underflow unless the loss is scaled up.
         self._scaler = torch.amp.GradScaler(self.args.device.type, enabled=self.args.fp16)
         self._notify("on_init_end")
@@ -159,7 +160,10 @@ class CompatibleTrainer(Checkpointing):
             )
         per_epoch = None if batches is None else -(-batches // self.args.gradient_accumulation_steps)
         total = self._plan(per_epoch)
+        if self._own_schedule:  # that of an earlier training, which is at its end
+            self.lr_scheduler, self._own_schedule = None, False
         self.create_optimizer_and_scheduler(total)
+        self.model.zero_grad()
         resume = resume_from_checkpoint if resume_from_checkpoint is not None else self.args.resume_from_checkpoint
         if resume:
             self._resume(resume)
@@ -372,7 +376,10 @@ class CompatibleTrainer(Checkpointing):
             self.create_scheduler(num_training_steps, self.optimizer)
 
     def create_optimizer(self, *unused: Any) -> torch.optim.Optimizer:
-        """AdamW, SGD or Adafactor; matrices decay, and neither biases nor norms do."""
+        """AdamW, SGD or Adafactor, unless there is one; matrices decay, and neither biases nor norms do."""
+        if self.optimizer is not None:
+            given: torch.optim.Optimizer = self.optimizer
+            return given
         trained = [p for p in self.model.parameters() if p.requires_grad]
         groups = [
             {"params": [p for p in trained if p.dim() > 1], "weight_decay": self.args.weight_decay},
@@ -390,7 +397,10 @@ class CompatibleTrainer(Checkpointing):
         return made
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """The schedule of the learning rate."""
+        """The schedule of the learning rate, unless there is one."""
+        if self.lr_scheduler is not None:
+            return self.lr_scheduler
+        self._own_schedule = True
         warmup = self.args.get_warmup_steps(num_training_steps)
         chosen = optimizer or self.optimizer
         assert chosen is not None
