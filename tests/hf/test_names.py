@@ -158,6 +158,22 @@ def test_a_tokenizer_of_few_texts_has_fewer_tokens(tmp_path: Path) -> None:
         assert new.decode(new("time flies")["input_ids"], skip_special_tokens=True).strip() == "time flies"
 
 
+@pytest.mark.parametrize("options", [{}, {"min_frequency": 0}, {"min_frequency": 3}], ids=str)
+@pytest.mark.parametrize("size", [270, 290, 52_000])
+def test_a_tokenizer_trained_again_has_the_vocabulary_of_the_reference(
+    options: dict[str, Any], size: int, tmp_path: Path
+) -> None:
+    """Pairs that occur once are merged, too."""
+    texts = ["time flies like an arrow", "fruit flies like a banana", "time and again", "an arrow 24"]
+    train_tokenizer(["the quick brown fox"] * 2, kind="byte-bpe", size=262).save(tmp_path)
+    new = [
+        library.AutoTokenizer.from_pretrained(tmp_path).train_new_from_iterator(iter([texts]), size, **options)
+        for library in (hf, transformers)
+    ]
+    assert new[0].get_vocab() == new[1].get_vocab()
+    assert new[0]("time flies 24")["input_ids"] == new[1]("time flies 24")["input_ids"]
+
+
 def test_booleans_on_the_command_line() -> None:
     @dataclass
     class Options:

@@ -119,18 +119,26 @@ class TokenizerSurface(TokenizerVocabulary):
 
         It has fewer tokens than `vocab_size` where the texts make no more.
         Args: text_iterator: texts, or lists of texts · length: not needed · new_special_tokens: more of them
+            options: `min_frequency`, of pairs that are merged: 1 unless given, as in the reference library
         Raises: ConfigError: an option that training does not take; a vocabulary smaller than the alphabet.
         """
         from glassformer.text.train import train_tokenizer
 
         # A byte-level vocabulary holds every byte from the start.
-        if unknown := set(options) - {"initial_alphabet", "show_progress"}:
+        if unknown := set(options) - {"initial_alphabet", "show_progress", "min_frequency"}:
             raise UnknownOptionError(f"train_new_from_iterator(…) takes no {', '.join(map(repr, sorted(unknown)))}")
         texts = [text for item in text_iterator for text in ([item] if isinstance(item, str) else item)]
+        counted = type(self.engine.model).__name__ in ("BPE", "WordPiece")
+        least = (options.get("min_frequency") or 1) if counted else options.get("min_frequency")
         with TemporaryDirectory() as folder:
             self.save(folder)
             return train_tokenizer(
-                texts, like=folder, size=vocab_size, special=tuple(new_special_tokens or ()), at_most=True
+                texts,
+                like=folder,
+                size=vocab_size,
+                special=tuple(new_special_tokens or ()),
+                at_most=True,
+                min_frequency=least,
             )
 
     @classmethod
