@@ -61,9 +61,10 @@ def test_from_a_file_to_a_model(config: Path, tmp_path: Path, capsys: pytest.Cap
     opening = [line.split()[0] for line in err.splitlines()[:5]]
     assert opening == ["model", "task", "data", "budget", "output"]
     assert "32 examples" in err and "3 steps of 8 examples, learning rate 5e-5" in err
-    *_, heading, first, second = out.splitlines()
+    *_, heading, first, second, third = out.splitlines()
     assert heading == "next:" and shlex.split(first)[:3] == ["glassformer", "predict", "classify"]
     assert shlex.split(second)[:3] == ["glassformer", "look", str(tmp_path / "run")]
+    assert shlex.split(third) == ["glassformer", "errors", str(tmp_path / "run")]
     assert shlex.split(first)[-1] == shlex.split(second)[-1] in ("time flies", "fruit flies")
     assert "seed: 3" in (tmp_path / "run" / "config.yaml").read_text()
     names = {path.name for path in (tmp_path / "run").iterdir()}

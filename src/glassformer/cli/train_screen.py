@@ -70,7 +70,7 @@ def few_steps_note(trainer: Trainer) -> str | None:
 
 
 def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> list[str]:
-    """Two commands to continue with, on words of an example where the model reads text."""
+    """Up to three commands to continue with, on words of an example where the model reads text."""
     from glassformer.tasks.base import gives_sounds
 
     run, verb = shlex.quote(config.output), {"generate": "generate", "instruct": "generate"}.get(config.task)
@@ -91,7 +91,7 @@ def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> li
             text = f"{text} {tokenizer.special_tokens.get('mask')}"
         if verb is not None:
             commands.insert(0, f"glassformer {verb} {run} {shlex.quote(text)}")
-    return commands[:2]
+    return commands[:3]
 
 
 def first_words(text: str) -> str:

@@ -57,6 +57,8 @@ def test_by_keyboard(tab: Tabs, corpus: Look, check: Check) -> None:
     one = tab(color_scheme="light", reduced_motion="reduce")
     page = one.open(corpus, view="embedding")
     count = len(corpus._embeddings.corpus.embedding_map)  # type: ignore[union-attr]
+    page.wait_for_function("() => document.title.endsWith('Embeddings')")
+    assert "occurrences" in page.title(), "the map is of a corpus, not of its first text"
     page.get_by_role("application").focus()
     page.keyboard.press("ArrowRight")
     one.wait_for_announcement(rf"^point 0 of {count}, .*banana")

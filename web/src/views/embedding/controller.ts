@@ -117,6 +117,8 @@ export class EmbeddingController {
       const map = await this.source.map(this.running.signal);
       batch(() => (this.map.value = map));
       this.props.say(`${map.title}: a map of ${map.points} points`);
+      // of a corpus: the tab of the browser would name its first text alone
+      if (map.kind !== "tokens") document.title = `${map.title} · ${this.props.session.model.name} · Embeddings`;
     } catch (error) {
       this.fail(error);
     }
