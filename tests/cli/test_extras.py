@@ -71,6 +71,7 @@ LINES = [
     ("onnxscript", "onnx", "export run --output exported"),
     ("llguidance", "constrain", f"generate {SHAKESPEARE} ROMEO: --regex [a-z]+"),
     ("pyarrow", "data", "data inspect x.parquet"),
+    ("py3langid", "clean", "data clean rows.csv --language uk -c audio=text"),
     ("pyarrow", "data", "encode run x.parquet --output vectors.npy"),
     ("pyarrow", "data", "train train.yaml --data x.parquet --output other"),
 ]
@@ -109,7 +110,7 @@ def test_a_command_names_the_extra(
 
 NEED_NONE = set(
     """demo look info families sizes tokens tokenizer ngram trace lens attribute patch similar corpus predict curves
-    transcribe reproduce study bench listen evaluate errors review
+    transcribe reproduce study bench listen evaluate errors review push
     """.split()
 )
 """Commands that run without any; what they read may need one: a picture, a sound, a GGUF file, a metric."""
@@ -136,7 +137,7 @@ def test_every_command_is_tried() -> None:
 OPTIONAL = set(
     """PIL soundfile av scipy gguf onnx onnxscript onnxruntime llguidance transformers sentence_transformers ctranslate2
     bertviz accelerate sacrebleu rouge_score sklearn seqeval jiwer pyarrow pandas tensorboard wandb trackio optuna
-    datasets jaxtyping""".split()
+    datasets jaxtyping py3langid""".split()
 )
 
 

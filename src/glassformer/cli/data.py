@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.data_clean import clean
 from glassformer.cli.data_sets import fetch, list_data_sets
 from glassformer.cli.options import Html, Json, Options, Without, columns_of, command, option, pairs_of
 from glassformer.cli.screen import note, notes, print_json, say, show
@@ -29,6 +30,7 @@ data = typer.Typer(
 )
 data.command("list")(list_data_sets)
 data.command()(fetch)
+data.command()(clean)
 
 FILE_FORMAT = "File format"
 

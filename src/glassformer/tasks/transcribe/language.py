@@ -2,15 +2,20 @@
 
     samples ─ the first 30 s ─ encoder ─ decoder after <|startoftranscript|> ─> P(language)     uk 0.93  ru 0.05  …
 
-Source: Radford et al. 2022, section 2.3 (the first token that is predicted is the language).
+    transcript ─ counts of short byte sequences ─ naive Bayes (py3langid) ─> P(language)
+
+Source: Radford et al. 2022, section 2.1 (transcripts in another language than the speech are left out) and 2.3 (the
+first token that is predicted is the language); Lui and Baldwin 2012, "langid.py".
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from glassformer.audio.languages import CODES
 from glassformer.audio.read import Samples
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, import_optional, nearest
+from glassformer.files import safe_repr
 from glassformer.model import Model, load
 from glassformer.models import eval_mode
 from glassformer.speech.options import TranscriptionOptions
@@ -55,6 +60,43 @@ class LanguageFilter:
         features = spectrogram.window(0, spectrogram.window_frames)[None]
         with eval_mode(self._decoder.model.network):
             return self._decoder.languages(self._decoder.encode(features))[0]
+
+
+LEAST_LETTERS = 20
+"""A shorter transcript may be of any language."""
+
+
+class TextLanguageFilter:
+    """Transcripts that are written in another language than this.
+
+    Args:
+        language: a code or an English name · least: probability of the language
+    Raises: MissingExtraError: no identifier is installed. ConfigError: it does not know the language.
+    """
+
+    def __init__(self, language: str, least: float) -> None:
+        package = import_optional("py3langid.langid", "py3langid", "clean", "the language of transcripts")
+        # A model of its own: the package's has its probabilities as logarithms, for the whole process.
+        self._identifier = package.LanguageIdentifier.from_model_file(package.MODEL_FILE, norm_probs=True)
+        self._least, known = least, self._identifier.labels
+        name = language.lower()
+        self.language = name if name in known else CODES.get(name, name)
+        if self.language not in known:
+            raise ConfigError(
+                f"the languages of transcripts are {', '.join(sorted(known))}; got {safe_repr(language)}"
+                f"{nearest(name, known)}"
+            )
+
+    def problem(self, text: str) -> tuple[str, str] | None:
+        """Why a transcript is left out: a reason, and its figures; None = it is kept, as one that is too short is."""
+        if sum(map(str.isalpha, text)) < LEAST_LETTERS:
+            return None
+        shares = dict(self._identifier.rank(text))
+        if shares[self.language] >= self._least:
+            return None
+        first = next(iter(shares))
+        figure = f"{first} {shares[first]:.0%}, {self.language} {shares[self.language]:.0%}"
+        return f"not written in {self.language!r}", figure
 
 
 def language_filter(filters: QualityFilters, model: Model, language: str) -> LanguageFilter | None:

@@ -3,10 +3,10 @@
 shorter or longer than …     a file cut short; more than the model hears at once
 too fast                     a transcript that is longer than anybody speaks: it belongs to another recording
 silent                       no speech
-no transcript                an empty text
+no transcript                an empty text; of recordings without speech a share may be kept (`speechless`)
 capitals alone, or none      a transcript that a machine has written, where people write both
 does not fit                 more tokens than are written, or more letters than there are frames
-another language             as a multilingual Whisper hears it (language.py)
+another language             as a multilingual Whisper hears it, or as the transcript is written (language.py)
 times that are wrong         a segment that ends after the recording
 """
 
@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from glassformer.audio.read import Samples
+from glassformer.data.order import example_generator
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import atomic_file
 
@@ -37,8 +38,11 @@ class QualityFilters:
     max_characters_per_second: of the transcript
     mixed_case: leave out transcripts in capitals or small letters alone: machines write so, people
         write both
+    speechless: share of the recordings without a transcript that are kept, drawn by the number of the row: a few
+        teach what silence and noise are, many teach to write nothing
     min_level_db: of the loudest 0.1 s, in dB below full scale: less is silence
     min_language_probability: of the run's language, as a multilingual Whisper hears it; 0.5 leaves others out
+    min_text_language_probability: of the run's language, by the transcript's letters; 0.1 leaves others out
     language_model: name or folder of this Whisper; None = the model that learns
     skip_unreadable: leave out files that cannot be read, in the place of an error
     """
@@ -47,8 +51,10 @@ class QualityFilters:
     max_seconds: float | None = 30.0
     max_characters_per_second: float | None = 40.0
     mixed_case: bool = False
+    speechless: float = 0.0
     min_level_db: float | None = -60.0
     min_language_probability: float | None = None
+    min_text_language_probability: float | None = None
     language_model: str | None = None
     skip_unreadable: bool = False
 
@@ -58,17 +64,19 @@ class QualityFilters:
             if value is not None and not 0 <= value < math.inf:
                 raise ConfigError(f"filters.{name} is {value}; it must be a number from 0 up, or null for no limit")
 
-        least = self.min_language_probability
-        if least is not None and not 0 <= least <= 1:
-            raise ConfigError(f"filters.min_language_probability is {least}; it must be a number from 0 to 1, or null")
-        if self.language_model is not None and least is None:
+        for name in ("min_language_probability", "min_text_language_probability", "speechless"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                nothing = "" if name == "speechless" else ", or null"
+                raise ConfigError(f"filters.{name} is {value}; it must be a number from 0 to 1{nothing}")
+        if self.language_model is not None and self.min_language_probability is None:
             raise ConfigError("filters.language_model says which language it hears; give min_language_probability too")
 
-    def problem(self, samples: Samples, rate_hz: int, text: str) -> tuple[str, str] | None:
-        """Why a recording is left out: a reason, and its figure; None = it is kept."""
-        seconds = len(samples) / rate_hz
-        if not text.strip():
-            return "no transcript", ""
+    def problem(self, samples: Samples, rate_hz: int, text: str, index: int = 0) -> tuple[str, str] | None:
+        """Why a recording is left out: a reason, and its figure; None = it is kept. index: of its row"""
+        seconds, speechless = len(samples) / rate_hz, not text.strip()
+        if speechless and example_generator(0, 0, index).random() >= self.speechless:
+            return ("without speech, more than are kept" if self.speechless else "no transcript"), ""
         if self.mixed_case and (text.isupper() or text.islower()):
             return "capitals alone" if text.isupper() else "no capitals", ""
         if not len(samples) or seconds < self.min_seconds:
@@ -78,7 +86,11 @@ class QualityFilters:
         rate = len(text.strip()) / seconds
         if self.max_characters_per_second is not None and rate > self.max_characters_per_second:
             return f"more than {self.max_characters_per_second:g} characters a second", f"{rate:.0f}"
-        if self.min_level_db is not None and (level := level_db(samples, rate_hz)) < self.min_level_db:
+        if (
+            self.min_level_db is not None
+            and not speechless
+            and (level := level_db(samples, rate_hz)) < self.min_level_db
+        ):
             return f"silence, below {self.min_level_db:g} dB", f"{level:.0f} dB"
         return None
 

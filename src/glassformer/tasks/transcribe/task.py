@@ -36,7 +36,7 @@ from glassformer.tasks.metrics.speech import error_counts
 from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.augmentation import Augmentation
-from glassformer.tasks.transcribe.language import LanguageFilter, language_filter
+from glassformer.tasks.transcribe.language import LanguageFilter, TextLanguageFilter, language_filter
 from glassformer.tasks.transcribe.passages import SEGMENTS, TIMES, Passage, joined, late_segment, passage_of, passages
 from glassformer.tasks.transcribe.quality import DroppedRow, QualityFilters, QualityReport
 from glassformer.tasks.transcribe.recognisers import Recogniser, recogniser_of
@@ -110,8 +110,9 @@ class Transcribe(RowTask):
             )
         self.dropped: list[DroppedRow] = []
         self.how = {"speech": self._speech, "context": audio_context, "filters": repr(self.filters)}
-        if self.filters.min_language_probability is not None and self.language is None:
-            raise ConfigError("filters.min_language_probability is of the language of the recordings: language=uk")
+        for name in ("min_language_probability", "min_text_language_probability"):
+            if getattr(self.filters, name) is not None and self.language is None:
+                raise ConfigError(f"filters.{name} is of the language of the recordings: language=uk")
 
     @classmethod
     def corpus(cls, rows: Dataset, columns: Mapping[str, str]) -> Iterator[str]:
@@ -183,9 +184,12 @@ class Transcribe(RowTask):
         return problem
 
     def _misfit(self, samples: np.ndarray, labels: Sequence[int], passage: Passage) -> tuple[str, str] | None:
-        """The same, but for its language, which takes a model to tell."""
+        """The same, but for the language of the sound, which takes a model to tell."""
         rate = self.recogniser.rate_hz
-        problem = late_segment(passage, len(samples) / rate) or self.filters.problem(samples, rate, passage.text)
+        problem = late_segment(passage, len(samples) / rate)
+        problem = problem or self.filters.problem(samples, rate, passage.text, passage.index)
+        if problem is None and self._text_language_filter is not None:
+            problem = self._text_language_filter.problem(passage.text)
         if problem is None and (misfit := self.recogniser.problem(len(samples), labels)):
             problem = misfit, ""
         return problem
@@ -193,6 +197,11 @@ class Transcribe(RowTask):
     @cached_property
     def _language_filter(self) -> LanguageFilter | None:
         return language_filter(self.filters, self.model, self.language or "")
+
+    @cached_property
+    def _text_language_filter(self) -> TextLanguageFilter | None:
+        least = self.filters.min_text_language_probability
+        return None if least is None else TextLanguageFilter(self.language or "", least)
 
     def _made(self, samples: np.ndarray, labels: Sequence[int], text: str) -> dict[str, Any]:
         return {
