@@ -51,11 +51,13 @@ def test_defaults_may_be_written_out() -> None:
     check_same_run(identity(adapter={}), identity(adapter={"rank": 8, "alpha": 16}, rate=0.15), Path("run"))
 
 
-def test_what_an_earlier_release_did_not_save_is_not_compared() -> None:
-    old = {name: x for name, x in identity().items() if name != "validation" and not name.startswith("task_options.")}
-    check_same_run(old, identity(rate=0.4), Path("run"))
-    with pytest.raises(ConfigError, match=r"config\.hidden_act was None, is now 'relu'"):
-        check_same_run(old, {**identity(), "config.hidden_act": "relu"}, Path("run"))
+@pytest.mark.parametrize("missing", ["validation", "task_options.", "config.", "learning_rate"])
+def test_what_a_checkpoint_lacks_differs(missing: str) -> None:
+    known = identity()
+    part = {name: x for name, x in known.items() if not name.startswith(missing)}
+    lost = next(name for name, x in known.items() if name.startswith(missing) and x is not None)
+    with pytest.raises(ConfigError, match=rf"{lost} was None, is now "):
+        check_same_run(part, {**part, lost: known[lost]}, Path("run"))
 
 
 def test_a_model_without_loaded_weights_has_no_digest() -> None:

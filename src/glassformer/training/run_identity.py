@@ -75,9 +75,7 @@ def check_same_run(theirs: Mapping[str, Any], ours: Mapping[str, Any], folder: P
 
     Raises: ConfigError: they differ, with the first five differences.
     """
-    # What an earlier release did not save cannot be compared; it did save all keys of a config that were set.
-    saved = [name for name in ours if name.startswith("config.") and WEIGHTS_DIGEST in theirs]
-    changed = [name for name in {**theirs, **dict.fromkeys(saved)} if theirs.get(name) != ours.get(name)]
+    changed = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
     if changed:
         what = "; ".join(
             f"{name} was {safe_repr(theirs.get(name))}, is now {safe_repr(ours.get(name))}" for name in changed[:5]
