@@ -31,6 +31,7 @@ from glassformer.evaluation.bench_options import BenchOptions
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of
 from glassformer.generation.options import GenerationOptions
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
+from glassformer.runs.options import SearchOptions
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.studies.options import StudyOptions
 from glassformer.text.options import CheckOptions, TokenizerOptions
@@ -149,6 +150,7 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         CheckOptions,
         StudyOptions,
         BenchOptions,
+        SearchOptions,
     ],
 )
 def test_every_field_of_a_request_has_an_option_or_is_named_as_having_none(group: type) -> None:

@@ -15,9 +15,9 @@ from glassformer.cli.screen import note, notes, print_facts, print_json
 from glassformer.cli.train_screen import few_steps_note, next_commands, show_end, summary
 from glassformer.cli.train_several import run_facts, train_runs, train_seeds
 from glassformer.errors import ConfigError, GlassformerError, MissingExtraError
-from glassformer.files import safe_repr
 from glassformer.progress import hidden, is_first_process, progress_bar, spinner
 from glassformer.runs import KEYS
+from glassformer.runs.options import set_value
 
 if TYPE_CHECKING:
     from glassformer.evaluation.evaluate import EvaluationReport
@@ -77,13 +77,13 @@ class Overrides(Columns):
         if self.validation is not None:
             given["data.validation"] = value_of(self.validation)
         for path, value in given.items():
-            put(values, path, value)
+            set_value(values, path, value)
         for argument in columns or ():
             role, name = pair_of(argument, "--column")
-            put(values, f"data.columns.{role}", name)
+            set_value(values, f"data.columns.{role}", name)
         for argument in settings or ():
             path, text = pair_of(argument, "--set")
-            put(values, path, value_of(text))
+            set_value(values, path, value_of(text))
         if self.model is not None:
             values.pop("scratch", None)
 
@@ -303,14 +303,3 @@ def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:
         what = "could not be evaluated" if report is None else "its evaluation could not be saved"
         note(f"the model is trained, but {what}: {error}")
     return report
-
-
-def put(values: dict[str, Any], path: str, value: Any) -> None:
-    """Set a nested value by its path, such as `training.seed`."""
-    *outer, last = path.split(".")
-    for name in outer:
-        inner = values.setdefault(name, {})
-        if not isinstance(inner, dict):
-            raise ConfigError(f"{path}: {name} is {safe_repr(inner)}, which has no {last!r}")
-        values = inner
-    values[last] = value
