@@ -194,7 +194,7 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         ((run, "--set", "evaluation.tokns=9"), "'tokns' is no option of Classify; nearest: 'tokens'"),
         (
             (run, "--set", "tokens=9"),
-            "--set is 'tokens'; use task_options.NAME=VALUE or evaluation.NAME=VALUE",
+            "--set is 'tokens'; it must be task_options.NAME=VALUE or evaluation.NAME=VALUE",
         ),
         (
             (run / "model", "--task", "classify", "-d", test, "--set", "task_options.max_token=9"),

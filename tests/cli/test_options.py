@@ -28,6 +28,7 @@ from glassformer.cli.options import (
 )
 from glassformer.errors import ConfigError
 from glassformer.evaluation.bench_options import BenchOptions
+from glassformer.evaluation.options import EvaluationRequest
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of
 from glassformer.generation.options import GenerationOptions
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
@@ -131,6 +132,18 @@ def test_a_value_that_is_not_allowed_is_named_by_its_option(typed: list[str], wo
     assert isinstance(error, ConfigError) and words in str(error)
 
 
+def test_an_error_of_the_library_names_options_as_typed() -> None:
+    @command
+    def draw(request: DrawRequest) -> None:
+        """Draw."""
+        raise ConfigError("num_beams= is 3, and top_k=4 has a kind; leave out num_beams= or voice_filter=.")
+
+    app = typer.Typer()
+    app.command()(draw)
+    error = CliRunner().invoke(app, []).exception
+    assert str(error) == "--beams is 3, and top_k=4 has a kind; leave out --beams or --voice-filter."
+
+
 def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
     app, seen = draw_command(Only(["num_beams", "early"]), Defaults(num_beams=3))
     assert CliRunner().invoke(app, ["--early"]).exit_code == 0 and seen == [DrawRequest(num_beams=3, early=True)]
@@ -150,6 +163,7 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         CheckOptions,
         StudyOptions,
         BenchOptions,
+        EvaluationRequest,
         SearchOptions,
     ],
 )

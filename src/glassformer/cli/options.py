@@ -119,7 +119,13 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         values = bound.arguments
         for name, (group, names) in groups.items():
             values[name] = _group_of(group, {name: values.pop(name) for name in names})
-        function(**values)
+        try:
+            function(**values)
+        except ConfigError as error:
+            libraries = [group for group, _ in groups.values() if not issubclass(group, Options)]
+            if (typed := _as_typed(error, *libraries, words=False)) is error:
+                raise
+            raise typed from error
 
     run.__signature__ = signature  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -147,6 +153,9 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "NgramOptions.order": ("--order", "-n"),
     "TuningOptions.model": ("--model", "-m"),
     "TokenizerOptions.family": ("--for",),
+    "EvaluationRequest.name": ("--as",),
+    "EvaluationRequest.baselines": ("--baselines/--no-baselines",),
+    "EvaluationRequest.settings": ("--set",),
     "max_new_tokens": ("--max-new-tokens", "-n"),
     "num_beams": ("--beams",),
     "num_return_sequences": ("--answers",),
@@ -261,8 +270,18 @@ def _group_of(group: Any, values: dict[str, Any]) -> Any:
     try:
         return group(**typed)
     except ConfigError as error:  # of fields that do not go together
-        names = "|".join(name for name in hints if name not in _without_option(group))
-        raise type(error)(re.sub(rf"\b({names})\b", lambda name: spelling(name[0], group), str(error))) from error
+        raise _as_typed(error, group, words=True) from error
+
+
+def _as_typed(error: ConfigError, *groups: type, words: bool) -> ConfigError:
+    """An error of the library with its fields, `task=`, as options. words: also those that are words of it, `task`"""
+    text = str(error)
+    for group in groups:
+        names = "|".join(name for name in field_types(group) if name not in _without_option(group))
+        fields_in_text = rf"\b({names})=(?![\w'\"\[{{(])"
+        pattern = fields_in_text if not words or re.search(fields_in_text, text) else rf"\b({names})\b"
+        text = re.sub(pattern, lambda name, group=group: spelling(name[1], group), text)  # type: ignore[misc]
+    return error if text == str(error) else type(error)(text)
 
 
 def _read(group: type, name: str, value: Any, hint: Any) -> Any:

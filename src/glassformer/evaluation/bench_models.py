@@ -26,11 +26,11 @@ from glassformer.reports.amounts import amount
 from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import CONFIG
 
-Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+Bar = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 """Around work of a name and a number of parts; the function it gives is called with how many more are done."""
 
 
-def no_bar(what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+def no_bar(what: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
     return nullcontext(lambda done: None)
 
 

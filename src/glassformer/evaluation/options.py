@@ -1,0 +1,76 @@
+"""Options of an evaluation: which rows of a run or of a model, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from glassformer.errors import ConfigError
+from glassformer.files.schema import Allowed, Count, Doc, NonNegativeInt, Schema
+
+DATA, MODEL = "Data", "A model that is not a run"
+PARTS = ("task_options", "evaluation")
+Setting = Annotated[
+    str,
+    Allowed("task_options.NAME=VALUE or evaluation.NAME=VALUE", lambda x: x.partition(".")[0] in PARTS and "." in x),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationRequest(Schema):
+    """What a run, or a model, is evaluated on."""
+
+    columns: Annotated[
+        Mapping[str, str], Doc("Column mapping, role=column: text=tweet, label=mood; repeatable.", DATA)
+    ] = field(default_factory=dict)
+    ignore: Annotated[Sequence[str], Doc("Column to ignore; repeatable; '*' for all unused ones.", DATA)] = ()
+    data: Annotated[Sequence[str], Doc("Test data files; repeatable. Default: the run's validation split.", DATA)] = ()
+    format: Annotated[
+        Mapping[str, Any] | None,
+        Doc("File format of --data, name=value: kind=csv, delimiter=';'. Default: the run's.", DATA),
+    ] = None
+    limit: Annotated[Count | None, Doc("Evaluate a random sample of this many rows.", DATA)] = None
+    seed: Annotated[NonNegativeInt, Doc("Random seed of the sample of --limit.", DATA)] = 0
+    name: Annotated[
+        str | None,
+        Doc("Name of the evaluation: saved as RUN/evaluation/NAME. Default: the name of the file."),
+    ] = None
+    output: Annotated[Path | None, Doc("Output folder, instead of one in the run.")] = None
+    by: Annotated[
+        str | None,
+        Doc("Column, such as speaker or source: the metrics of each of its values too, and which stand out."),
+    ] = None
+    baselines: Annotated[bool, Doc("Evaluate baselines too, such as the majority class.")] = True
+    device: Annotated[str | None, Doc("Device: cpu, cuda, mps or auto. Default: that of training.")] = None
+    task: Annotated[str | None, Doc("Task: classify, tag, answer, …", MODEL)] = None
+    train: Annotated[Sequence[str], Doc("Training data files for the baselines; repeatable.", MODEL)] = ()
+    settings: Annotated[
+        Mapping[Setting, Any],
+        Doc(
+            "Option of the evaluation (evaluation.beams=5; of a run, too) or of the task "
+            "(task_options.language=uk); repeatable.",
+            MODEL,
+        ),
+    ] = field(default_factory=dict)
+
+    def validate(self) -> None:
+        if self.task is not None:
+            if not self.data:
+                raise ConfigError("a model that is not a run has no test data of its own; name the files: data= FILE")
+            if self.name is not None:
+                raise ConfigError(
+                    "name= names an evaluation within a run; a model that is not a run needs output= FOLDER"
+                )
+            return
+        if self.train:
+            raise ConfigError("train= is for a model that is not a run, with task=; a run knows its training data")
+        if self.part("task_options"):
+            raise ConfigError("settings= task_options.… is for a model with task=; a run has its own options")
+        if self.format is not None and not self.data:
+            raise ConfigError("format= describes the files of data=; give data= too")
+
+    def part(self, kind: str) -> dict[str, Any]:
+        """The settings of a kind: task_options or evaluation."""
+        return {path.partition(".")[2]: x for path, x in self.settings.items() if path.partition(".")[0] == kind}

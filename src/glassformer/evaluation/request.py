@@ -1,0 +1,94 @@
+"""Evaluation by options: of a run, of the runs of several seeds, or of a model that is no run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from glassformer.data.rows import read_rows
+from glassformer.data.sequence import RowSequence
+from glassformer.errors import ConfigError
+from glassformer.evaluation.bench_models import Bar, no_bar
+from glassformer.evaluation.compare.seeds import SeedSummary, summarise_seeds
+from glassformer.evaluation.evaluate import Evaluation
+from glassformer.evaluation.options import EvaluationRequest
+from glassformer.evaluation.runs import VALIDATION, evaluate_model, evaluation_name, open_run
+from glassformer.runs.data import sample_rows
+from glassformer.runs.folder import seed_folders
+from glassformer.tasks.base import check_evaluates
+
+
+def evaluate_by_options(run: str, options: EvaluationRequest, bar: Bar = no_bar) -> tuple[Evaluation, Path | None]:
+    """Evaluate a run, or with a task a model; with the folder of the run to save the evaluation in.
+
+    Args:
+        run: its folder; with a task, a model's folder or name on the Hub
+        bar: shows progress, such as `glassformer.progress.progress_bar`
+    Raises: ConfigError: no run; see `TrainedRun.evaluate` and `evaluate_model`.
+    """
+    return _of_run(run, options, bar) if options.task is None else (_of_model(run, options.task, options, bar), None)
+
+
+def evaluate_seeds(run: str, options: EvaluationRequest, bar: Bar = no_bar) -> SeedSummary:
+    """Evaluate the runs of several seeds, each of which is saved; mean and standard deviation of their metrics.
+
+    Raises: ConfigError: `by` is of one run.
+    """
+    folders, name = seed_folders(run), None
+    if options.by is not None:
+        raise ConfigError(f"by= is of one run, and {run} has {len(folders)} seeds; name one: {folders[0]}")
+    for folder in folders if options.data or options.limit is not None else []:
+        evaluation, saved = _of_run(str(folder), options, bar)
+        evaluation.save(saved)
+        name = saved.name
+    with bar("evaluating", None) as progress:
+        return summarise_seeds(run, progress, name)
+
+
+def _of_run(folder: str, options: EvaluationRequest, bar: Bar) -> tuple[Evaluation, Path]:
+    if not Path(folder, "config.yaml").is_file() and Path(folder, "config.json").is_file():
+        raise ConfigError(
+            f"{folder}: is a model, not a run; give its task and the test data: --task classify --data FILE"
+        )
+    run = open_run(folder, columns=dict(options.columns), ignore=list(options.ignore), device=options.device)
+    check_evaluates(run.config.task)
+    data = list(options.data)
+    all_rows = run.read_rows(data or None, format=options.format)
+    rows = _sample(all_rows, options)
+    own = not data and len(rows) == len(all_rows)
+    saved_in = run.evaluation_folder(
+        options.name or (VALIDATION if own else evaluation_name(data[0]) if data else f"{VALIDATION}-{len(rows)}")
+    )
+    with bar("evaluating", len(rows)) as advance:
+        evaluation = run.evaluate(
+            None if own else rows,
+            baselines=options.baselines,
+            by=options.by,
+            progress=advance,
+            **options.part("evaluation"),
+        )
+        return evaluation, saved_in
+
+
+def _of_model(model: str, task: str, options: EvaluationRequest, bar: Bar) -> Evaluation:
+    reading = dict(options.format or {})
+    rows = _sample(read_rows(list(options.data), **reading), options)
+    training_rows = read_rows(list(options.train), **reading) if options.train else None
+    with bar("evaluating", len(rows)) as advance:
+        return evaluate_model(
+            model,
+            task,
+            rows,
+            train=training_rows,
+            columns=options.columns,
+            ignore=options.ignore,
+            options=options.part("task_options"),
+            evaluation=options.part("evaluation"),
+            device=options.device or "cpu",
+            baselines=options.baselines,
+            by=options.by,
+            progress=advance,
+        )
+
+
+def _sample(rows: RowSequence, options: EvaluationRequest) -> RowSequence:
+    return sample_rows(rows, count=options.limit, seed=options.seed)
