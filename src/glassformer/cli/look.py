@@ -18,7 +18,6 @@ from glassformer.cli.options import (
     Loading,
     ModelName,
     Only,
-    RunRows,
     Serving,
     Truncate,
     command,
@@ -30,7 +29,7 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.generation.options import GenerationOptions
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
-from glassformer.reports.page import check_html_path
+from glassformer.reports.page import check_html_path, page_path
 from glassformer.runs.folder import CONFIG
 
 if TYPE_CHECKING:
@@ -194,8 +193,9 @@ def look_at_run(run: Path, options: PageOptions, json: bool) -> None:
 
     Raises: ConfigError: an option of the explorer's page, which goes with a text.
     """
-    from glassformer.cli.errors import evaluated_rows, page_path
+    from glassformer.cli.errors import evaluated
     from glassformer.evaluation.error_analysis.served import ServedErrors, write_explorer_pages
+    from glassformer.evaluation.options import RowOptions
     from glassformer.evaluation.run_page import MAX_LINKED_ROWS, RunPage
     from glassformer.tasks.predictions import sort_by_loss
 
@@ -205,7 +205,7 @@ def look_at_run(run: Path, options: PageOptions, json: bool) -> None:
                 f"--{name} says how the explorer opens on a text; give a text, or leave it out for the run"
             )
     path = None if options.html is None else page_path(options.html, "run.html")
-    split = evaluated_rows(run, RunRows())
+    split = evaluated(run, RowOptions())
     if path is None:
         with ServedErrors(RunPage(split), split.run.model, options.port, name="run") as served:
             if json:

@@ -153,6 +153,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "NgramOptions.order": ("--order", "-n"),
     "TuningOptions.model": ("--model", "-m"),
     "TokenizerOptions.family": ("--for",),
+    "CardFacts.biases": ("--bias",),
     "EvaluationRequest.name": ("--as",),
     "EvaluationRequest.baselines": ("--baselines/--no-baselines",),
     "EvaluationRequest.settings": ("--set",),
@@ -188,6 +189,9 @@ NOT_ON_COMMAND_LINE: dict[str, frozenset[str]] = {
 
 READERS: dict[str, str] = {
     "BenchOptions.precision": "glassformer.cli.options:comma_separated",
+    "InspectionOptions.tokenizer": "glassformer.hub:resolve",
+    "ReadingOptions.names": "glassformer.cli.options:comma_separated",
+    "SplitOptions.fractions": "glassformer.cli.options:comma_separated",
     "seeds": "glassformer.evaluation.compare.seeds:parse_seeds",
     "TokenizerOptions.like": "glassformer.hub:resolve",
     "WordOptions.tokenizer": "glassformer.hub:resolve",
@@ -406,18 +410,6 @@ Offline = Annotated[bool, Loading.typer_option("offline")]
 # ── runs and their data ──────────────────────────────────────────────────────────────────────────────────
 
 RunFolder = Annotated[Path, typer.Argument(help="Run folder, as written by train.", show_default=False)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunRows(Options):
-    """Rows of a run: a split, or other files."""
-
-    part: str = option("validation", "Dataset split: validation, train, or the name of an `evaluate --data`.")
-    data: list[str] | None = option(None, "Data files to use instead of the split; repeatable.", "--data", "-d")
-    column: list[str] | None = option(
-        None, "Column mapping of --data, role=column: text=tweet; repeatable.", "--column", "-c"
-    )
-    ignore: list[str] | None = option(None, "Column of --data to ignore; repeatable; '*' for all unused ones.")
 
 
 @dataclass(frozen=True, kw_only=True)

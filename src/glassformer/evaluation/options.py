@@ -1,4 +1,4 @@
-"""Options of an evaluation: which rows of a run or of a model, and how."""
+"""Options of evaluation and error analysis: which rows of a run or of a model, and how."""
 
 from __future__ import annotations
 
@@ -74,3 +74,35 @@ class EvaluationRequest(Schema):
     def part(self, kind: str) -> dict[str, Any]:
         """The settings of a kind: task_options or evaluation."""
         return {path.partition(".")[2]: x for path, x in self.settings.items() if path.partition(".")[0] == kind}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowOptions(Schema):
+    """Rows of a run: a split, or other files."""
+
+    part: Annotated[str, Doc("Dataset split: validation, train, or the name of an `evaluate --data`.")] = "validation"
+    data: Annotated[Sequence[str], Doc("Data files to use instead of the split; repeatable.")] = ()
+    columns: Annotated[Mapping[str, str], Doc("Column mapping of --data, role=column: text=tweet; repeatable.")] = (
+        field(default_factory=dict)
+    )
+    ignore: Annotated[Sequence[str], Doc("Column of --data to ignore; repeatable; '*' for all unused ones.")] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorOptions(Schema):
+    """What an error analysis lists, and where its page goes."""
+
+    html: Annotated[Path | None, Doc("Write the page to this HTML file or folder instead of serving it.")] = None
+    look: Annotated[
+        NonNegativeInt, Doc("With --html: number of rows, the worst, that get an attention explorer page.")
+    ] = 10
+    top: Annotated[Count, Doc("Number of rows to print.")] = 10
+    by: Annotated[str | None, Doc("Column, such as speaker or source: the metrics of each of its values.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectionOptions(Schema):
+    """Where corrected rows go."""
+
+    output: Annotated[Path, Doc("Output file of the corrected rows: a new .jsonl, .csv or .tsv.")]
+    new_labels: Annotated[bool, Doc("Allow corrections to labels that do not occur in the data.")] = False

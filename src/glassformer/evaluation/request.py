@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from glassformer.data.rows import read_rows
@@ -10,8 +12,16 @@ from glassformer.errors import ConfigError
 from glassformer.evaluation.bench_models import Bar, no_bar
 from glassformer.evaluation.compare.seeds import SeedSummary, summarise_seeds
 from glassformer.evaluation.evaluate import Evaluation
-from glassformer.evaluation.options import EvaluationRequest
-from glassformer.evaluation.runs import VALIDATION, evaluate_model, evaluation_name, open_run
+from glassformer.evaluation.groups import group_names, metrics_by_group
+from glassformer.evaluation.options import EvaluationRequest, RowOptions
+from glassformer.evaluation.runs import (
+    VALIDATION,
+    EvaluatedSplit,
+    evaluate_model,
+    evaluated_split,
+    evaluation_name,
+    open_run,
+)
 from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import seed_folders
 from glassformer.tasks.base import check_evaluates
@@ -42,6 +52,30 @@ def evaluate_seeds(run: str, options: EvaluationRequest, bar: Bar = no_bar) -> S
         name = saved.name
     with bar("evaluating", None) as progress:
         return summarise_seeds(run, progress, name)
+
+
+def evaluated_rows(
+    run: Path,
+    options: RowOptions,
+    by: str | None = None,
+    notify: Callable[[str], None] = lambda message: None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> EvaluatedSplit:
+    """Rows of a run with their predictions, evaluated now where they are missing.
+
+    Args:
+        by: a column that groups rows: their metrics are in the report, and the model is not asked again
+        notify, progress: see `evaluated_split`
+    Raises: DataError: there is no such split or column. ConfigError: no run.
+    """
+    ignored = [*options.ignore, *([] if by is None else [by])]
+    opened = open_run(run, columns=dict(options.columns), ignore=ignored)
+    split = evaluated_split(opened, options.part, list(options.data) or None, notify, progress)
+    if by is None:
+        return split
+    names = group_names(split.rows(), by)
+    groups = metrics_by_group(split.run.task_for_evaluation(), split.records, by, names, shown=None)
+    return replace(split, report=replace(split.report, groups=groups))
 
 
 def _of_run(folder: str, options: EvaluationRequest, bar: Bar) -> tuple[Evaluation, Path]:

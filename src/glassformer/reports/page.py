@@ -129,6 +129,15 @@ def check_html_path(path: str | Path) -> Path:
     return check_output(path, "the page", ".html", ".htm")
 
 
+def page_path(html: Path, name: str) -> Path:
+    """The HTML file of a page: `html` itself, or the name in that folder, which is created. Raises: DataError."""
+    if html.suffix.lower() in (".html", ".htm"):
+        return check_html_path(html)
+    with disk_errors(html, DataError):
+        html.mkdir(parents=True, exist_ok=True)
+    return html / name
+
+
 def json_script(name: str, value: Any) -> str:
     """A script element of JSON, by which a page hands numbers and texts to its script."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -9,7 +9,7 @@ A row's link carries its text to the explorer as the explorer's own links do, in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
 from pathlib import Path
@@ -20,13 +20,14 @@ from starlette.routing import Route
 
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_texts
+from glassformer.evaluation.runs import EvaluatedSplit
 from glassformer.explorer.http import Endpoint
 from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage
 from glassformer.model import Model
 from glassformer.reports.page import command_line
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.predictions import Prediction, sort_by_loss
 
 MAX_LAYER_BYTES = 2_000_000
 """Maximum bytes of exact layers in the explorer page of a row."""
@@ -55,6 +56,20 @@ class ServedErrors(PageServer):
     @property
     def url(self) -> str:
         return f"{self.address}{self._name}#token={self._token}"
+
+
+def errors_page(split: EvaluatedSplit, pages: Mapping[int, str] | None = None) -> ErrorsPage:
+    """The page of a split. pages: index of a prediction → its explorer page"""
+    return ErrorsPage(split.report, split.records, model=str(split.run.folder), pages=dict(pages or {}))
+
+
+def save_errors_page(
+    split: EvaluatedSplit, path: Path, look: int = 0, progress: Callable[[int, int], None] | None = None
+) -> None:
+    """Write the page of a split as an HTML file. look: how many rows, the worst, get an explorer page next to it"""
+    folder, worst = path.parent / f"{path.stem}-look", sort_by_loss(split.records)[:look]
+    pages = write_explorer_pages(split.run.model, worst, folder, progress) if worst else None
+    errors_page(split, pages).save(path)
 
 
 def write_explorer_pages(
