@@ -212,7 +212,10 @@ def test_card_holds_what_is_stated_and_measured(table: Path, tmp_path: Path) -> 
         (("split", "{}", "--output", "x", "--fractions", "0.5,0.1"), "make 0.6"),
         (("split", "{}", "--output", "x", "-c", "label=lable"), "nearest: 'label'"),
         (("split", "{}", "--output", "x", "-c", "label"), "--column takes name=value; got 'label'"),
-        (("split", "{}", "--output", "x", "-c", "by=label"), "with a role of label, group, text"),
+        (
+            ("split", "{}", "--output", "x", "-c", "by=label"),
+            "--column is 'by'; it must be label, group, text or text_pair",
+        ),
         (("split", "{}", "--output", "x", "--format", "xlsx"), "csv, tsv, jsonl"),
         (("inspect", "no.csv"), "no.csv"),
     ],

@@ -26,9 +26,10 @@ from glassformer.cli.options import (
     generation_keywords,
     option,
 )
+from glassformer.data.options import CardOptions, InspectionOptions, ReadingOptions, SplitOptions, VersionOptions
 from glassformer.errors import ConfigError
 from glassformer.evaluation.bench_options import BenchOptions
-from glassformer.evaluation.options import EvaluationRequest
+from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, EvaluationRequest, RowOptions
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of
 from glassformer.generation.options import GenerationOptions
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
@@ -163,7 +164,15 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         CheckOptions,
         StudyOptions,
         BenchOptions,
+        ReadingOptions,
+        InspectionOptions,
+        SplitOptions,
+        CardOptions,
+        VersionOptions,
         EvaluationRequest,
+        RowOptions,
+        ErrorOptions,
+        CorrectionOptions,
         SearchOptions,
     ],
 )

@@ -226,14 +226,15 @@ def _library_parameters(group: type) -> list[inspect.Parameter]:
     for name, hint in field_types(group).items():
         if name in _without_option(group) or (doc := metadata_of(hint, Doc)) is None:
             continue
-        kind = str if _of_field(READERS, group, name) or name in TEXTS else option_type(hint)
+        is_read = _of_field(READERS, group, name) is not None
+        kind = str if is_read or name in TEXTS else option_type(hint)
         default, spellings = defaults[name], _spellings(group, name)
         signed = "/" in "".join(spellings)
         flag = (f"--{name.replace('_', '-')}",) if kind is bool else ()  # without --no-…
         info = typer.Option(*(spellings or flag), help=doc.text, rich_help_panel=doc.group)
         if kind is bool and default is None:
             default = None if signed else False
-        several = get_origin(kind) is list and default is not MISSING
+        several = (is_read or get_origin(kind) is list) and default is not MISSING
         default = None if several else default  # its help names the defaults
         annotation = kind if default is not None else kind | None
         parameters.append(_keyword(name, Annotated[annotation, info], default))

@@ -100,7 +100,8 @@ def above(low: float, high: float = math.inf, words: str | None = None) -> Allow
 
 def one_of(*values: str) -> Allowed:
     """One of these texts, such as the role of a column, where a type checker need not know which."""
-    return Allowed(" or ".join(values), lambda x: x in values, {"enum": list(values)})
+    *others, last = values
+    return Allowed(f"{', '.join(others)} or {last}" if others else last, lambda x: x in values, {"enum": list(values)})
 
 
 Count = Annotated[int, at_least(1, LARGEST_COUNT, "a whole number from 1 to 1e15")]
