@@ -7,11 +7,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
+Bar = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+"""Around work: its name, and how much of it there is; the function it gives is called with how much more is done."""
 enabled = True
 """False turns all of them off (`hf.logging.disable_progress_bar`)."""
 log_seconds: float | None = None
@@ -28,6 +30,11 @@ def hidden(hide: bool = True) -> Iterator[None]:
         yield
     finally:
         enabled = before
+
+
+def no_bar(what: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
+    """A `Bar` that shows nothing."""
+    return nullcontext(lambda done: None)
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, Eval
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of
 from glassformer.generation.options import GenerationOptions
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
-from glassformer.runs.options import SearchOptions
+from glassformer.runs.options import RunOptions, SearchOptions, TrainOptions
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.studies.options import StudyOptions
 from glassformer.text.options import CheckOptions, TokenizerOptions
@@ -164,6 +164,8 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         CheckOptions,
         StudyOptions,
         BenchOptions,
+        TrainOptions,
+        RunOptions,
         ReadingOptions,
         InspectionOptions,
         SplitOptions,

@@ -16,9 +16,11 @@ import pytest
 import yaml
 
 from glassformer.cli.app import main
-from glassformer.cli.train import Overrides
+from glassformer.cli.options import SPELLINGS, _of_field, spelling
 from glassformer.cli.train_screen import first_words
+from glassformer.files.schema import Doc, field_types, metadata_of
 from glassformer.runs import KEYS
+from glassformer.runs.options import PATHS, TrainOptions
 from tests.cli.conftest import Command
 from tests.e2e.tiny_models import word_tokenizer
 
@@ -259,12 +261,12 @@ def test_two_processes(config: Path, tmp_path: Path) -> None:
 
 def test_the_docs_say_of_each_key_what_help_says() -> None:
     docs = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
-    for field in Overrides.__dataclass_fields__.values():
-        key = field.metadata["key"] or field.name
-        if key in KEYS:
-            names = field.metadata["names"] or (f"--{field.name.replace('_', '-')}",)
-            assert f"| `{key}` | {' '.join(f'`{name}`' for name in names)} | {KEYS[key]} |" in docs
-            assert field.metadata["info"]["help"] == KEYS[key]
+    assert set(PATHS.values()) >= set(KEYS)
+    for name, hint in field_types(TrainOptions).items():
+        if (key := PATHS.get(name)) in KEYS:
+            names = _of_field(SPELLINGS, TrainOptions, name) or (spelling(name, TrainOptions),)
+            assert f"| `{key}` | {' '.join(f'`{each}`' for each in names)} | {KEYS[key]} |" in docs
+            assert metadata_of(hint, Doc).text == KEYS[key]
 
 
 def test_the_file_of_a_study_is_sent_to_its_command(

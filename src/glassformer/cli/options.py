@@ -154,6 +154,12 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "TuningOptions.model": ("--model", "-m"),
     "TokenizerOptions.family": ("--for",),
     "CardFacts.biases": ("--bias",),
+    "TrainOptions.model": ("--model", "-m"),
+    "TrainOptions.validation": ("--validation", "-v"),
+    "TrainOptions.learning_rate": ("--learning-rate", "--lr"),
+    "TrainOptions.settings": ("--set",),
+    "TrainOptions.trackers": ("--tracker",),
+    "RunOptions.evaluate": ("--evaluate/--no-evaluate",),
     "EvaluationRequest.name": ("--as",),
     "EvaluationRequest.baselines": ("--baselines/--no-baselines",),
     "EvaluationRequest.settings": ("--set",),
@@ -191,6 +197,7 @@ READERS: dict[str, str] = {
     "BenchOptions.precision": "glassformer.cli.options:comma_separated",
     "InspectionOptions.tokenizer": "glassformer.hub:resolve",
     "ReadingOptions.names": "glassformer.cli.options:comma_separated",
+    "TrainOptions.validation": "glassformer.cli.options:value_of",
     "SplitOptions.fractions": "glassformer.cli.options:comma_separated",
     "seeds": "glassformer.evaluation.compare.seeds:parse_seeds",
     "TokenizerOptions.like": "glassformer.hub:resolve",
@@ -411,18 +418,6 @@ Offline = Annotated[bool, Loading.typer_option("offline")]
 # ── runs and their data ──────────────────────────────────────────────────────────────────────────────────
 
 RunFolder = Annotated[Path, typer.Argument(help="Run folder, as written by train.", show_default=False)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Columns(Options):
-    """Which column has which role."""
-
-    column: list[str] | None = option(
-        None, "Column mapping, role=column: text=tweet, label=mood; repeatable.", "--column", "-c", panel=DATA
-    )
-    ignore: list[str] | None = option(
-        None, "Column to ignore; repeatable; '*' for all unused ones.", "--ignore", panel=DATA
-    )
 
 
 def pair_of(text: str, option: str) -> tuple[str, str]:

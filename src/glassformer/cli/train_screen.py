@@ -1,72 +1,21 @@
-"""What `glassformer train` shows around a training: its facts before the first step, and commands to continue with."""
+"""What `glassformer train` shows at the end: where the model is, and commands to continue with."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from glassformer.cli.screen import show_next, terminal, text_of
-from glassformer.files import counted
-from glassformer.reports.amounts import amount
 
 if TYPE_CHECKING:
     from glassformer.runs.config import RunConfig
+    from glassformer.studies.trained import TrainedResult
     from glassformer.training.trainer import Trainer
 
 EXAMPLE_CHARACTERS = 100
 """Of an example on a command line: most sentences are whole, and a long text ends at a word."""
-
-
-def summary(config: RunConfig, trainer: Trainer) -> dict[str, str]:
-    """A training in five facts: the model, the task, examples, steps, and where all settings are."""
-    from glassformer.runs.charts import number
-    from glassformer.runs.config import as_list
-    from glassformer.runs.folder import CONFIG
-
-    options, model, labels = config.training, trainer.model, trainer.model.config.get("id2label") or {}
-    parameters = sum(parameter.numel() for parameter in model.network.parameters())
-    trained = sum(parameter.numel() for parameter in model.network.parameters() if parameter.requires_grad)
-    part = "" if trained == parameters else f", {amount(trained)} of them trained"
-    count = f", {len(labels)} labels" if config.task in ("classify", "tag") else ""
-    if model.config.get("problem_type") == "regression":
-        count = ", a number"
-    best = "" if trainer.validation_examples is None else f"; the best model by {trainer.metric}"
-    first, *more = as_list(config.data.train)
-    if first == ".":
-        first = str(config.data.root)
-    files = f"{first} and {len(more)} more" if more else first
-    held_out = trainer.validation_examples
-    validation = "no validation data (-v 0.1 holds out a tenth)"
-    if held_out is not None:
-        validation = f"{len(held_out):,} for validation"
-    size = f"{options.batch_size} examples" if options.batch_tokens is None else f"{options.batch_tokens:,} tokens"
-    length = f"{counted(trainer.steps, 'step')} of {size}"
-    passes = trainer.batch_sampler.epochs
-    epochs = "" if options.steps is not None else f" ({passes:g} epoch{'s' * (passes != 1)})"
-    resumed = f"; resumed after step {trainer.state.step:,}" if trainer.state.step else ""
-    return {
-        "model": f"{config.model or 'from scratch'}: {model.family.model_type}, {amount(parameters)} parameters{part}",
-        "task": f"{config.task}{count}{best}",
-        "data": f"{files}: {len(trainer.train_examples):,} examples, {validation}",
-        "budget": f"{length}{epochs}, learning rate {number(options.learning_rate)}, on {trainer.device}",
-        "output": f"{config.output}, with every setting in its {CONFIG}{resumed}",
-    }
-
-
-def few_steps_note(trainer: Trainer) -> str | None:
-    """What to type where the epochs that were asked for are too few steps to learn anything; None = they suffice."""
-    from glassformer.training.batch_loader import LEAST_STEPS
-
-    options, sampler = trainer.options, trainer.batch_sampler
-    if options.epochs is None or options.steps is not None or trainer.steps >= LEAST_STEPS or options.dry_run:
-        return None
-    epochs = -(-LEAST_STEPS // sampler.steps_per_epoch(0))
-    return (
-        f"{counted(trainer.steps, 'step')} are few, a new head hardly learns in them: "
-        f"--epochs {epochs} makes {LEAST_STEPS:,} of the same rows"
-    )
 
 
 def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> list[str]:
@@ -101,14 +50,14 @@ def first_words(text: str) -> str:
     return " ".join(word for word, end in zip(words, ends, strict=True) if end <= EXAMPLE_CHARACTERS)
 
 
-def show_end(config: RunConfig, result: Mapping[str, Any], commands: Sequence[str]) -> None:
+def show_end(result: TrainedResult, commands: Sequence[str]) -> None:
     """Where the model is, how good it is, and the commands to continue with."""
     from glassformer.runs.charts import scores
 
-    best = f"step {result['steps']:,}, the last"
-    if result["best_step"] is not None:
+    best = f"step {result.steps:,}, the last"
+    if result.best_step is not None:
         # A report has said how good it is.
-        metrics = f": {', '.join(scores(result['metrics']))}" if "comparison" not in result else ""
-        best = f"step {result['best_step']:,}, the best{metrics}"
-    terminal().print(text_of(f"\nsaved in {config.output}: the model of {best}"))
+        metrics = f": {', '.join(scores(dict(result.metrics)))}" if result.report is None else ""
+        best = f"step {result.best_step:,}, the best{metrics}"
+    terminal().print(text_of(f"\nsaved in {result.folder}: the model of {best}"))
     show_next(commands)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from pathlib import Path
 
 from glassformer.data.rows import read_rows
@@ -22,16 +21,10 @@ from glassformer.evaluation.compare.costs import (
 )
 from glassformer.files import safe_repr
 from glassformer.model import Model, load
+from glassformer.progress import Bar, no_bar
 from glassformer.reports.amounts import amount
 from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import CONFIG
-
-Bar = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
-"""Around work of a name and a number of parts; the function it gives is called with how many more are done."""
-
-
-def no_bar(what: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
-    return nullcontext(lambda done: None)
 
 
 def bench(

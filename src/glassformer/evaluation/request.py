@@ -9,7 +9,6 @@ from pathlib import Path
 from glassformer.data.rows import read_rows
 from glassformer.data.sequence import RowSequence
 from glassformer.errors import ConfigError
-from glassformer.evaluation.bench_models import Bar, no_bar
 from glassformer.evaluation.compare.seeds import SeedSummary, summarise_seeds
 from glassformer.evaluation.evaluate import Evaluation
 from glassformer.evaluation.groups import group_names, metrics_by_group
@@ -22,6 +21,7 @@ from glassformer.evaluation.runs import (
     evaluation_name,
     open_run,
 )
+from glassformer.progress import Bar, no_bar
 from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import seed_folders
 from glassformer.tasks.base import check_evaluates

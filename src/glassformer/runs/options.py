@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
-from glassformer.files.schema import Count, Doc, Schema
+from glassformer.files.schema import Allowed, Count, Doc, NonNegativeInt, Positive, Schema, Seed, given
+from glassformer.runs import KEYS
 
 
 def set_value(values: dict[str, Any], path: str, value: Any) -> None:
@@ -33,6 +34,87 @@ def with_values(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
     for path, value in changes.items():
         set_value(changed, path, value)
     return changed
+
+
+DATA, OPTIMISATION, RUN = "Data", "Optimisation", "Run"
+TRAINING = ("epochs", "steps", "learning_rate", "batch_size", "precision", "seed", "dry_run")
+PATHS = {
+    **{name: name for name in ("task", "model", "device", "output", "trackers")},
+    **{name: f"training.{name}" for name in TRAINING},
+    **{"data": "data.train", "validation": "data.validation", "ignore": "data.ignore"},
+}
+"""Fields of `TrainOptions` → the keys of the configuration that they take the place of."""
+
+
+def _key(name: str, group: str | None = None) -> Doc:
+    return Doc(KEYS[PATHS[name]], group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(Schema):
+    """Values in place of those of a training's configuration."""
+
+    columns: Annotated[
+        Mapping[str, str], Doc("Column mapping, role=column: text=tweet, label=mood; repeatable.", DATA)
+    ] = field(default_factory=dict)
+    ignore: Annotated[Sequence[str], Doc("Column to ignore; repeatable; '*' for all unused ones.", DATA)] = ()
+    task: Annotated[str | None, _key("task")] = None
+    model: Annotated[str | None, _key("model")] = None
+    data: Annotated[Sequence[str], _key("data", DATA)] = ()
+    validation: Annotated[str | float | Sequence[str] | None, _key("validation", DATA)] = None
+    epochs: Annotated[Positive | None, _key("epochs", OPTIMISATION)] = None
+    steps: Annotated[Count | None, _key("steps", OPTIMISATION)] = None
+    learning_rate: Annotated[float | None, _key("learning_rate", OPTIMISATION)] = None
+    batch_size: Annotated[Count | None, _key("batch_size", OPTIMISATION)] = None
+    precision: Annotated[str | None, _key("precision", OPTIMISATION)] = None
+    seed: Annotated[Seed | None, _key("seed", OPTIMISATION)] = None
+    settings: Annotated[
+        Mapping[str, Any],
+        Doc(
+            "Any configuration value, by its path: training.warmup=100, task_options.block=256; repeatable.",
+            OPTIMISATION,
+        ),
+    ] = field(default_factory=dict)
+    device: Annotated[str | None, _key("device", OPTIMISATION)] = None
+    output: Annotated[str | None, _key("output", RUN)] = None
+    trackers: Annotated[Sequence[str], _key("trackers", RUN)] = ()
+    dry_run: Annotated[bool, _key("dry_run", RUN)] = False
+
+    def apply(self, values: dict[str, Any]) -> None:
+        """Override values of a configuration. Raises: ConfigError: as `set_value`."""
+        named = {name: list(x) if isinstance(x, tuple | list) else x for name, x in given(self).items()}
+        for name in named.keys() & PATHS.keys() - {"data"}:
+            set_value(values, PATHS[name], named[name])
+        if len(self.data) == 1:
+            known = values.get("data")
+            in_a_folder = isinstance(known, dict) and bool(known.get("fetch") or known.get("folder"))
+            folder = in_a_folder and Path(self.data[0]).is_dir()
+            set_value(values, "data.folder" if folder else PATHS["data"], self.data[0])
+        elif self.data:
+            set_value(values, PATHS["data"], list(self.data))
+        for role, name in self.columns.items():
+            set_value(values, f"data.columns.{role}", name)
+        for path, value in self.settings.items():
+            set_value(values, path, value)
+        if self.model is not None:
+            values.pop("scratch", None)
+
+
+Seeds = Annotated[Sequence[NonNegativeInt], Allowed("random seeds, each once", lambda x: 0 < len(x) == len(set(x)))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Schema):
+    """What is done around a training."""
+
+    seeds: Annotated[
+        Seeds | None,
+        Doc("Random seeds of several runs, one after the other: how many, or a list: 0,1,2.", OPTIMISATION),
+    ] = None
+    evaluate: Annotated[
+        bool, Doc("After training, evaluate the best model on the validation data, beside baselines.", RUN)
+    ] = True
+    fresh: Annotated[bool, Doc("Do not resume: an error if the folder holds a run already.", RUN)] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from glassformer.files.schema import Allowed, Doc, NonNegativeInt, Schema
+from glassformer.files.schema import Doc, Schema
 from glassformer.reports.page import check_html_path
-
-Seeds = Annotated[Sequence[NonNegativeInt], Allowed("random seeds, each once", lambda x: 0 < len(x) == len(set(x)))]
+from glassformer.runs.options import Seeds
 
 
 @dataclass(frozen=True, kw_only=True)
