@@ -199,13 +199,13 @@ def in_browser(browser: Any, url: str, heads: int, layers: int) -> dict[str, Any
     painted = page.evaluate("window.painted")
     view = int(sum(received)), int(sum(unpacked))
     page.keyboard.press("3")
-    page.wait_for_function(FETCHED, arg=["/api/tile", 0], timeout=30_000)
+    page.wait_for_function(FETCHED, arg=["/api/view/tile", 0], timeout=30_000)
     page.wait_for_timeout(500)
     before = page.evaluate("performance.now()")
     page.keyboard.press(".")  # the next head
-    page.wait_for_function(FETCHED, arg=["/api/tile", before], timeout=30_000)
+    page.wait_for_function(FETCHED, arg=["/api/view/tile", before], timeout=30_000)
     page.wait_for_timeout(500)
-    arrived, focus_bytes = page.evaluate(FETCHED, ["/api/tile", before])
+    arrived, focus_bytes = page.evaluate(FETCHED, ["/api/view/tile", before])
     page.evaluate(HOVER)
     box = page.locator(".matrix-figure canvas").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.7)
@@ -221,9 +221,9 @@ def in_browser(browser: Any, url: str, heads: int, layers: int) -> dict[str, Any
     page.wait_for_timeout(500)
     before_next = page.evaluate("performance.now()")
     page.keyboard.press(".")
-    page.wait_for_function(FETCHED, arg=["/api/neuron", before_next], timeout=30_000)
+    page.wait_for_function(FETCHED, arg=["/api/view/neuron", before_next], timeout=30_000)
     page.wait_for_timeout(500)
-    worked_out, neuron_bytes = page.evaluate(FETCHED, ["/api/neuron", before_next])
+    worked_out, neuron_bytes = page.evaluate(FETCHED, ["/api/view/neuron", before_next])
     context.close()
     return {
         "shell_and_view_bytes": view[0],

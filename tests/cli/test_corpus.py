@@ -114,8 +114,7 @@ def test_the_page_as_a_file(stories: Path, command: Command, made: Path, tmp_pat
     done = command(*asked, "--layer", 2, "--attention", "1.3")
     assert done.returncode == 0, done.stderr
     page = Reader((tmp_path / "page.html").read_text())
-    assert page.json("contexts")["query"] == {
-        "by": "layer", "layer": 2, "number": None, "token": 2, "head": "1.3", "count": 20
-    }  # fmt: skip
+    (asked_for,) = (each["request"] for each in page.session()["readings"] if each["view"] == "contexts")
+    assert asked_for == {"by": "layer", "layer": 2, "number": None, "token": 2, "head": [1, 3], "count": 20}
     assert page.session()["start"] == "v=1&view=contexts&l=1&h=3&q=2&by=layer&cl=2"
     assert command("corpus", "search", stories, made, "--neuron", "1.1", "--html", "x.html").returncode == 2

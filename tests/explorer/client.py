@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from glassformer.explorer.binary_frames import BinaryFrame, decode
 from glassformer.explorer.look import Look
+from glassformer.explorer.registry import VIEWS
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class Answer:
     @property
     def json(self) -> Any:
         return json.loads(self.body)
+
+    @property
+    def fields(self) -> Any:
+        """The fields of a frame without arrays."""
+        return decode(self.body).fields
 
     @property
     def error(self) -> str:
@@ -75,11 +81,25 @@ class Client:
     def session(self, *texts: str) -> Any:
         return self.runs(*texts)[-1]["ready"]
 
-    def get(self, view: str, **parameters: Any) -> Answer:
-        return self.ask(f"/api/{view}?{urlencode(parameters)}")
+    def get(self, path: str, /, **parameters: Any) -> Answer:
+        return self.ask(f"/api/{path}?{urlencode(parameters)}")
 
-    def frame(self, view: str, **parameters: Any) -> BinaryFrame:
-        answer = self.get(view, **parameters)
+    def post(self, path: str, /, **fields: Any) -> Answer:
+        return self.ask(f"/api/{path}", method="POST", body=json.dumps(fields).encode())
+
+    def view(self, name: str, /, **fields: Any) -> Answer:
+        """The answer of a view: its frame, at once or when its job is done."""
+        answer = self.post(f"view/{name}", **fields)
+        if not answer.headers["content-type"].startswith("application/x-ndjson"):
+            return answer
+        *_, last = answer.body.splitlines()
+        done = json.loads(last)
+        if "error" in done:
+            return Answer(400, {"content-type": "application/json"}, last)
+        return self.get("frame", s=fields["s"], key=done["ready"]["key"])
+
+    def frame(self, name: str, /, **fields: Any) -> BinaryFrame:
+        answer = self.view(name, **fields) if name in VIEWS else self.get(name, **fields)
         assert answer.status == 200, answer.body
         assert answer.headers["content-type"] == "application/octet-stream"
         return decode(answer.body)

@@ -52,14 +52,14 @@ def test_every_view_of_every_family(serve: Serve, models: dict[str, Model], fami
         T, S = len(session["streams"][about["queries"]]), len(session["streams"][about["keys"]])
         row = {"layer": 1, "map": about["name"], "head": 1, "query": T - 1}
         head = {**position, "head": 1}
-        assert client.frame("overview", **position, exact=1).arrays["thumbnails"].shape == (2, T, S)
+        assert client.frame("overview", **position, exact=True).arrays["thumbnails"].shape == (2, T, S)
         lines = client.frame(
-            "lines", s=session["id"], map=about["name"], layers="0:2", heads="1,0", rows=f"0:{T}", count=2
+            "lines", s=session["id"], map=about["name"], layers=[0, 2], heads=[1, 0], rows=[0, T], count=2
         )
         assert lines.arrays["keys"].shape == (4, T, min(2, S))
         assert client.frame("tile", **head, level=0, row=0, column=0).arrays["tile"].shape == (T, S)
-        assert client.get("row", **head, query=T - 1).body == views.row(own, **row)
-        neuron = client.get("neuron", **head, query=T - 1, keys=f"0:{S}")
+        assert client.view("row", **head, query=T - 1).body == views.row(own, **row)
+        neuron = client.view("neuron", **head, query=T - 1, keys=[0, S])
         assert neuron.body == views.neuron(own, **row, keys=(0, S))
 
 
@@ -67,12 +67,12 @@ def test_every_word_of_lines_and_tiles_is_heard(client: Client) -> None:
     position: dict[str, Any] = {"map": "self"}
     s = client.session()["id"]
     own = client.look.session
-    asked = {"layers": "0:2", "heads": "1", "mix": "max", "rows": "1:3", "count": 3, "keys": "0,special"}
-    assert client.get("lines", s=s, **position, **asked).body == views.lines(
+    asked = {"layers": [0, 2], "heads": [1], "mix": "max", "rows": [1, 3], "count": 3, "keys": ["0", "special"]}
+    assert client.view("lines", s=s, **position, **asked).body == views.lines(
         own, **position, layers=(0, 2), heads=[1], mix="max", rows=(1, 3), count=3, keys=["0", "special"]
     )
     tile = {**position, "layer": 1, "head": 0, "level": 0, "row": 0, "column": 0, "companding": "sqrt"}
-    assert client.get("tile", s=s, **tile).body == views.tile(own, **tile)
+    assert client.view("tile", s=s, **tile).body == views.tile(own, **tile)
 
 
 def test_a_run_ends_with_the_session(client: Client) -> None:
@@ -113,16 +113,17 @@ def test_steps_are_sent_while_the_pass_goes(client: Client, monkeypatch: pytest.
 
 def test_gzip_only_where_it_is_asked_for_and_helps(client: Client) -> None:
     session = client.session()
-    small = f"/api/row?s={session['id']}&map=self&layer=0&head=0&query=0"
+    small = json.dumps({"s": session["id"], "map": "self", "layer": 0, "head": 0, "query": 0}).encode()
     page = f"/api/page?s={session['id']}"
     for path, accepts, packed in (
         ("/static/app.js", "gzip, deflate", True),
         ("/static/app.js", "br, gzip;q=0", False),
         ("/static/app.js", None, False),
-        (small, "gzip", False),
+        ("/api/view/row", "gzip", False),
         (page, "gzip", False),
     ):
-        answer = client.ask(path, headers={"Accept-Encoding": accepts})
+        body = small if path.startswith("/api/view") else None
+        answer = client.ask(path, method="POST" if body else "GET", body=body, headers={"Accept-Encoding": accepts})
         assert (answer.headers.get("content-encoding") == "gzip") == packed, (path, accepts)
         if packed:
             assert gzip.decompress(answer.body).decode() == STAND_IN["app.js"]
@@ -131,8 +132,11 @@ def test_gzip_only_where_it_is_asked_for_and_helps(client: Client) -> None:
 
 def test_a_large_frame_is_packed(serve: Serve, minilm: Path) -> None:
     client = serve(load(minilm), "time flies like an arrow " * 12)
-    path = f"/api/overview?s={client.session()['id']}&map=self&layer=2"
-    plain, packed = client.ask(path), client.ask(path, headers={"Accept-Encoding": "gzip"})
+    body = json.dumps({"s": client.session()["id"], "map": "self", "layer": 2}).encode()
+    plain, packed = (
+        client.ask("/api/view/overview", method="POST", body=body, headers=headers)
+        for headers in ({}, {"Accept-Encoding": "gzip"})
+    )
     assert gzip.decompress(packed.body) == plain.body
     assert len(packed.body) < 0.9 * len(plain.body)
     assert decode(plain.body).arrays["thumbnails"].shape[0] == 12
@@ -149,23 +153,21 @@ def test_the_page_is_a_download(client: Client) -> None:
 
 def test_answers_at_once_are_those_one_by_one(client: Client) -> None:
     s = client.session()["id"]
-    paths = [
-        f"/api/{path}"
-        for layer in (0, 1)
-        for head in (0, 1)
-        for path in (
-            f"overview?s={s}&map=self&layer={layer}&exact={head}",
-            f"lines?s={s}&map=self&layers=0:2&heads={head}&rows=0:5&count={layer + 1}",
-            f"tile?s={s}&map=self&layer={layer}&head={head}&level=0&row=0&column=0",
-            f"row?s={s}&map=self&layer={layer}&head={head}&query=3",
-            f"neuron?s={s}&map=self&layer={layer}&head={head}&query=3&keys=0:5",
-        )
-    ]
-    assert len(paths) == 20
-    one_by_one = [client.ask(path).body for path in paths]
+    requests: list[tuple[str, dict[str, Any]]] = []
+    for layer, head in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        where = {"s": s, "map": "self", "layer": layer}
+        lines = {"s": s, "map": "self", "layers": [0, 2], "heads": [head], "rows": [0, 5], "count": layer + 1}
+        requests += [
+            ("overview", {**where, "exact": bool(head)}),
+            ("lines", lines),
+            ("tile", {**where, "head": head, "level": 0, "row": 0, "column": 0}),
+            ("row", {**where, "head": head, "query": 3}),
+            ("neuron", {**where, "head": head, "query": 3, "keys": [0, 5]}),
+        ]
+    one_by_one = [client.view(name, **fields).body for name, fields in requests]
     fresh = Client(client.look)
     with ThreadPoolExecutor(20) as pool:
-        assert list(pool.map(lambda path: fresh.ask(path).body, paths)) == one_by_one
+        assert list(pool.map(lambda each: fresh.view(each[0], **each[1]).body, requests)) == one_by_one
 
 
 def test_two_windows_with_different_texts(client: Client) -> None:
@@ -191,7 +193,7 @@ def test_nothing_else_is_served(client: Client, path: str) -> None:
 
 def test_other_methods_are_refused(client: Client) -> None:
     assert client.ask("/api/runs").status == 405
-    assert client.ask("/api/row", method="POST", body=b"{}").status == 405
+    assert client.ask("/api/view/row").status == 405
     assert client.ask("/", method="DELETE").status == 405
 
 
@@ -199,38 +201,63 @@ def test_other_methods_are_refused(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
+    ("view", "change", "message"),
+    [
+        ("row", {"s": None}, "s is None"),
+        ("row", {"s": ""}, "lacks 's'"),
+        ("row", {"query": None}, "query is None; it must be a whole number"),
+        ("row", {"layer": 2}, "no layer 2; there are layers 0 to 1"),
+        ("row", {"head": 7}, "no head 7; there are heads 0 to 1"),
+        ("row", {"map": "cross"}, "no map 'cross'"),
+        ("row", {"map": "<script>"}, "no map '<script>'"),
+        ("row", {"query": 99}, "the query tokens are 0 to 9"),
+        ("row", {"query": "NaN"}, "query is 'NaN'; it must be a whole number from 0 up"),
+        ("row", {"query": -1}, "query is -1; it must be a whole number from 0 up"),
+        ("row", {"query": 1.5}, "query is 1.5; it must be a whole number"),
+        ("row", {"query": True}, "query is True; it must be a whole number"),
+        ("row", {"query": 99999999999999999999}, "the query tokens are 0 to 9"),
+        ("row", {"quary": 0}, "'quary' is no option; nearest: 'query'"),
+        ("raw", {}, "there is no view 'raw'; nearest: 'row'"),
+        ("overview", {"exact": "yes"}, "exact is 'yes'; it must be true or false"),
+        ("lines", {"layers": 0}, "layers is 0; it must be a pair [begin, end]"),
+        ("lines", {"heads": []}, "heads is []"),
+        ("lines", {"rows": [3, 2]}, "0 ≤ a < b"),
+        ("lines", {"rows": [0, "Infinity"]}, "rows is [0, 'Infinity']"),
+        ("lines", {"count": 4097}, "from 1 to 256"),
+        ("lines", {"mix": "sum"}, "allowed: each, mean, max"),
+        ("tile", {"level": 9}, "no tile level 9"),
+        ("tile", {"row": 5}, "no tile (5, 0)"),
+        ("tile", {"companding": "log"}, "allowed: linear, sqrt"),
+        ("neuron", {"keys": [0, 11]}, "there are 10 key tokens"),
+    ],
+)
+def test_a_wrong_field_is_named(client: Client, view: str, change: dict[str, Any], message: str) -> None:
+    head = {"map": "self", "layer": 0, "head": 0}
+    fields: dict[str, dict[str, Any]] = {
+        "overview": {"map": "self", "layer": 0},
+        "lines": {"map": "self", "layers": [0, 1], "heads": [0], "rows": [0, 1]},
+        "tile": {**head, "level": 0, "row": 0, "column": 0},
+        "row": {**head, "query": 0},
+        "neuron": {**head, "query": 0, "keys": [0, 1]},
+    }
+    answer = client.view(view, **{"s": client.session()["id"], **fields.get(view, {}), **change})
+    assert answer.status == 400
+    assert message in answer.error
+
+
+@pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("row?map=self&layer=0&head=0&query=0", "'s' is missing"),
-        ("row?s={s}&map=self&layer=0&head=0", "'query' is missing"),
-        ("row?s={s}&map=self&layer=2&head=0&query=0", "no layer 2; there are layers 0 to 1"),
-        ("row?s={s}&map=self&layer=0&head=7&query=0", "no head 7; there are heads 0 to 1"),
-        ("row?s={s}&map=cross&layer=0&head=0&query=0", "no map 'cross'"),
-        ("row?s={s}&map=%3Cscript%3E&layer=0&head=0&query=0", "no map '<script>'"),
-        ("row?s={s}&map=self&layer=0&head=0&query=99", "the query tokens are 0 to 9"),
-        ("row?s={s}&map=self&layer=0&head=0&query=NaN", "query is 'NaN'; it must be an integer"),
-        ("row?s={s}&map=self&layer=0&head=0&query=-1", "integer, 0 or more"),
-        ("row?s={s}&map=self&layer=0&head=0&query=1e0", "must be an integer"),
-        ("row?s={s}&map=self&layer=0&head=0&query=%D9%A1", "must be an integer"),
-        ("row?s={s}&map=self&layer=0&head=0&query=99999999999999999999", "must be an integer"),
-        ("row?s={s}&map=self&layer=0&head=0&query=0&query=1", "duplicate parameter"),
-        ("row?s={s}&map=self&layer=0&head=0&quary=0&query=1", "unknown parameter 'quary'"),
-        ("overview?s={s}&map=self&layer=0&exact=yes", "exact is 'yes'; it must be 0 or 1"),
-        ("lines?s={s}&map=self&layers=0&heads=0&rows=0:1", "layers is '0'; give a:b"),
-        ("lines?s={s}&map=self&layers=0:1&heads=&rows=0:1", "heads is ''"),
-        ("lines?s={s}&map=self&layers=0:1&heads=0&rows=3:2", "0 ≤ a < b"),
-        ("lines?s={s}&map=self&layers=0:1&heads=0&rows=0:Infinity", "rows is 'Infinity'"),
-        ("lines?s={s}&map=self&layers=0:1&heads=0&rows=0:1&count=4097", "from 1 to 256"),
-        ("lines?s={s}&map=self&layers=0:1&heads=0&rows=0:1&mix=sum", "allowed: each, mean, max"),
-        ("tile?s={s}&map=self&layer=0&head=0&level=9&row=0&column=0", "no tile level 9"),
-        ("tile?s={s}&map=self&layer=0&head=0&level=0&row=5&column=0", "no tile (5, 0)"),
-        ("neuron?s={s}&map=self&layer=0&head=0&query=0&keys=0:11", "there are 10 key tokens"),
-        ("page?s={s}&layers=0", "unknown parameter 'layers'"),
+        ("page?s={s}&s={s}", "duplicate parameter"),
+        ("page?s={s}&w=x&node=0", "a page is of a session, s, or of a generation trace"),
+        ("page?s={s}&layers=0", "'layers' is no option"),
+        ("frame?s={s}&key=none", "evicted"),
+        ("frame?s={s}", "'key' is missing"),
     ],
 )
 def test_a_wrong_parameter_is_named(client: Client, path: str, message: str) -> None:
     answer = client.ask("/api/" + path.format(s=client.session()["id"]))
-    assert answer.status == 400
+    assert answer.status == (410 if "key=" in path else 400)
     assert message in answer.error
 
 
@@ -239,13 +266,11 @@ def test_a_session_that_is_not_kept_is_gone(serve: Serve) -> None:
     first = client.session()["id"]
     client.session("a banana")
     for asked in (first, "0" * 16, "<script>"):
-        for view in ("overview", "page"):
-            parameters = {"map": "self", "layer": 0} if view == "overview" else {}
-            answer = client.get(view, s=asked, **parameters)
+        for answer in (client.view("overview", s=asked, map="self", layer=0), client.get("page", s=asked)):
             assert answer.status == 410
             assert "run the text again" in answer.error
     assert client.session()["id"] == first  # and then it is there again
-    assert client.get("overview", s=first, map="self", layer=0).status == 200
+    assert client.view("overview", s=first, map="self", layer=0).status == 200
 
 
 @pytest.mark.parametrize(
@@ -336,12 +361,12 @@ def test_a_bug_in_a_view_is_one_line_and_the_server_lives(
     session = client.look.session
     with monkeypatch.context() as patched:
         patched.setattr(type(session), "head", lambda *_: 1 / 0)
-        answer = client.get("row", s=s, map="self", layer=0, head=0, query=0)
+        answer = client.view("row", s=s, map="self", layer=0, head=0, query=0)
     assert answer.status == 500
     assert "ZeroDivisionError" in answer.error and "bug in glassformer" in answer.error
     assert "Traceback" not in answer.error
     assert "Traceback" not in "".join(capfd.readouterr())
-    assert client.get("row", s=s, map="self", layer=0, head=0, query=0).status == 200
+    assert client.view("row", s=s, map="self", layer=0, head=0, query=0).status == 200
 
 
 def test_a_model_without_attention(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,7 +416,7 @@ def test_a_page_sends_no_text_that_takes_minutes(serve: Serve, monkeypatch: pyte
     assert len(client.session()["streams"]["text"]) == 7
     for path, fields in (
         ("runs", {"texts": ["a banana .", "time flies like an arrow"]}),
-        ("patch", {"s": client.session()["id"], "components": [], "other": "time flies like an arrow"}),
+        ("view/patch", {"s": client.session()["id"], "components": [], "other": "time flies like an arrow"}),
     ):
         answer = client.ask(f"/api/{path}", method="POST", body=json.dumps(fields).encode())
         if path == "runs":

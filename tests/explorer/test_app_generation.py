@@ -206,10 +206,10 @@ def test_the_attention_of_what_was_written(serve: Serve, models: dict[str, Model
         "lines",
         s=session["id"],
         map=causal["name"],
-        layers="0:2",
-        heads="0,1",
+        layers=[0, 2],
+        heads=[0, 1],
         mix="mean",
-        rows="2:3",
+        rows=[2, 3],
         count=4,
     )
     assert lines.arrays["probs"].shape[0] == 1
@@ -316,7 +316,7 @@ def test_a_writing_that_is_not_kept_is_gone(client: Client) -> None:
         assert post(client, "write", w=options, node=0, tokens=[1]).status == 410
         assert post(client, "attend", w=options, node=0).status == 410
         assert post(client, "stop", w=options).status == 410
-        answer = client.get("distribution", w=options, node=0)
+        answer = client.view("distribution", w=options, node=0)
         assert answer.status == 410 and "generate it again" in answer.error
         assert client.get("page", w=options, node=0).status == 410
 
@@ -327,13 +327,13 @@ def test_a_writing_that_is_not_kept_is_gone(client: Client) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "lacks 'prompt'"),
-        ({"prompt": None}, "lacks 'options'"),
+        ({}, "'options' is missing"),
+        ({"prompt": None}, "'options' is missing"),
         ({"prompt": 3, "options": {}}, "prompt is 3"),
         ({"prompt": None, "options": []}, "options is"),
         ({"prompt": "", "options": {}}, "the text is empty"),
         ({"prompt": "\ud800", "options": {}}, "surrogate"),
-        ({"prompt": None, "options": {}, "w2": 1}, "names 'w2'"),
+        ({"prompt": None, "options": {}, "w2": 1}, "'w2' is no option"),
         ({"prompt": None, "options": {"beams": 3}}, "takes no 'beams'"),
         ({"prompt": None, "options": {"use_cache": False}}, "takes no 'use_cache'"),
         ({"prompt": None, "options": {"num_beams": 33}}, "at most 32"),
@@ -356,25 +356,24 @@ def test_a_branch_that_is_none(client: Client) -> None:
     w = first["trace"]["id"]
     for options, message in (
         ({"node": 9, "tokens": []}, "no node 9"),
-        ({"node": -1, "tokens": []}, "no node -1"),
+        ({"node": -1, "tokens": []}, "node is -1"),
         ({"node": True, "tokens": []}, "node is True"),
-        ({"node": 0}, "lacks 'tokens'"),
+        ({"node": 0}, "'tokens' is missing"),
         ({"node": 0, "tokens": [99]}, "no token 99"),
-        ({"node": 0, "tokens": [1.5]}, "no token 1.5"),
+        ({"node": 0, "tokens": [1.5]}, "tokens[0] is 1.5; it must be a whole number"),
         ({"node": 0, "tokens": [1] * 1025}, "at most 1,024"),
         ({"node": 0, "tokens": [1], "options": 3}, "options is 3"),
     ):
         answer = post(client, "write", w=w, **options)
         assert answer.status == 400 and message in answer.error, answer.body
-    for path, message in (
-        (f"distribution?w={w}", "'node' is missing"),
-        (f"distribution?w={w}&node=7", "no node 7"),
-        (f"distribution?w={w}&node=0&count=0", "count is 0"),
-        (f"distribution?w={w}&node=0&top=3", "unknown parameter 'top'"),
-        (f"page?w={w}", "'node' is missing"),
-        (f"page?w={w}&node=77", "no node 77"),
+    for answer, message in (
+        (client.view("distribution", w=w), "'node' is missing"),
+        (client.view("distribution", w=w, node=7), "no node 7"),
+        (client.view("distribution", w=w, node=0, count=0), "count is 0"),
+        (client.view("distribution", w=w, node=0, top=3), "'top' is no option"),
+        (client.get("page", w=w), "a page is of a session, s, or of a generation trace, w and node"),
+        (client.get("page", w=w, node=77), "no node 77"),
     ):
-        answer = client.ask(f"/api/{path}")
         assert answer.status == 400 and message in answer.error, answer.body
     assert "no node 77" in post(client, "attend", w=w, node=77).error
 
@@ -402,7 +401,7 @@ def test_a_page_listens_to_no_other_file(serve: Serve, models: dict[str, Model],
 
 
 def test_without_the_key(client: Client) -> None:
-    for path in ("write", "attend", "stop", "distribution?w=1&node=0"):
+    for path in ("write", "attend", "stop", "view/distribution"):
         assert client.ask(f"/api/{path}", method="POST", headers={"Authorization": None}).status == 401
     for path in ("write", "attend", "stop"):
         assert client.ask(f"/api/{path}").status == 405

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,15 +14,15 @@ from glassformer.errors import DataError
 from glassformer.explorer import embedding_page
 from glassformer.explorer.binary_frames import decode
 from glassformer.explorer.embedding_page import PageMap
-from glassformer.explorer.embeddings import MAX_WAITING
 from glassformer.explorer.look import InitialView, Look
+from glassformer.explorer.registry import request_of
+from glassformer.explorer.scene import MAX_WAITING
 from glassformer.explorer.session_runs import PassStopped, SessionRuns
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.occurrences import embed_words
-from glassformer.inspect.embeddings.projection import ProjectionOptions
 from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.model import Model
-from tests.explorer.client import Answer, Client
+from tests.explorer.client import Client
 from tests.explorer.reader import Reader
 
 TEXTS = ["time flies like an arrow", "fruit flies like a banana", "time flies . time flies ."]
@@ -49,43 +48,37 @@ def test_tokens_of_a_session(serve: Serve) -> None:
     """Each token at every level; the places are the principal components of the states."""
     client = serve("bert", "time flies like an arrow")
     where: dict[str, Any] = {"s": client.session()["id"], "stream": "text"}
-    about = client.get("embedding", **where).json
+    about = client.view("embedding", **where).fields
     assert about["kind"] == "tokens" and about["points"] == about["total"] == 7
     texts = [text[start:end] for text, (start, end) in zip(about["texts"], about["spans"], strict=True)]
     assert texts[:3] == ["[CLS]", "time", "flies"] and about["classes"]["label"]["names"] == ["text 1", "special"]
-    assert client.frame("embedding/places", **where).arrays["places"].shape == (len(about["levels"]), 7, 2)
-    near = client.get("embedding/neighbours", **where, point=1, level=1).json
+    assert client.frame("places", **where).arrays["places"].shape == (len(about["levels"]), 7, 2)
+    near = client.view("neighbours", **where, point=1, level=1).fields["neighbours"]
     assert len(near) == 6 and near[0][1] >= near[1][1]
-    assert "there is no stream" in client.get("embedding", **{**where, "stream": "sound"}).error
-    assert "there is no point 99" in client.get("embedding/neighbours", **where, point=99, level=0).error
-    assert "unknown parameter" in client.get("embedding", **where, level=3).error
-    assert client.get("embedding", s="gone", stream="text").status == 410
+    assert "there is no stream" in client.view("embedding", **{**where, "stream": "sound"}).error
+    assert "there is no point 99" in client.view("neighbours", **where, point=99, level=0).error
+    assert "'level' is no option" in client.view("embedding", **where, level=3).error
+    assert client.view("embedding", s="gone", stream="text").status == 410
 
 
 def test_a_corpus_with_its_study(client: Client, corpus: PageMap) -> None:
-    about = client.get("embedding", s="none", stream="text").json
+    about = client.view("embedding", s="none", stream="text").fields
     assert about["title"].startswith("“flies”: 4 occurrences in 3 of 3 texts")
     assert about["keys"] == ["0:2", "1:2", "2:2", "2:5"] and set(about["classes"]) >= {"label"}
     assert len(about["study"]["cosine"]) == 4 and about["study"]["curve"]["within"][1] <= 1
-    places = client.frame("embedding/places", s="none", stream="text").arrays["places"]
+    places = client.frame("places", s="none", stream="text").arrays["places"]
     np.testing.assert_allclose(places, corpus.embedding_map.pca, atol=1e-6)
 
 
 def test_a_projection(client: Client) -> None:
-    body: dict[str, Any] = {"s": "x", "stream": "text", "method": "tsne", "levels": [1]}
-    body |= {"perplexity": 5, "neighbours": 5, "min_dist": 0.1, "seed": 0}
-
-    def post(**changes: Any) -> Answer:
-        content = json.dumps({**body, **changes}).encode()
-        return client.ask("/api/embedding/project", method="POST", body=content)
-
-    lines = [json.loads(line) for line in post().body.splitlines()]
-    frame = client.frame("embedding/projection", id=lines[-1]["ready"]["id"])
+    asked: dict[str, Any] = {"s": client.session()["id"], "stream": "text", "method": "tsne", "levels": [1]}
+    asked |= {"perplexity": 5, "neighbours": 5, "min_dist": 0.1, "seed": 0}
+    frame = client.frame("projection", **asked)
     assert frame.arrays["places"].shape == (1, 4, 2) and frame.fields["levels"] == [1]
-    assert "the method is 'x'" in post(method="x").error
-    assert "there is no level 9" in post(levels=[9]).error
-    assert "levels is a list" in post(levels=[]).error
-    assert "evicted" in client.get("embedding/projection", id="none").error
+    assert "the method is 'x'" in client.view("projection", **{**asked, "method": "x"}).error
+    assert "there is no level 9" in client.view("projection", **{**asked, "levels": [9]}).error
+    assert "a list of one level or more" in client.view("projection", **{**asked, "levels": []}).error
+    assert client.view("projection", **{**asked, "s": "gone"}).status == 410
 
 
 def test_a_page_holds_the_map(models: dict[str, Model], corpus: PageMap, tmp_path: Path) -> None:
@@ -138,24 +131,24 @@ def test_projections_run_one_after_another(client: Client, monkeypatch: pytest.M
         return b"frame"
 
     monkeypatch.setattr(PageMap, "projection", slow)
-    store = client.look._embeddings
-    page_map = store.get("x", "text")
+    jobs, id = client.look._jobs, client.session()["id"]
 
     def begin(seed: int) -> Any:
-        return store.begin(page_map, ProjectionOptions(method="tsne", seed=seed), [1])
+        view, request = request_of("projection", {"stream": "text", "method": "tsne", "levels": [1], "seed": seed})
+        return jobs.begin(id, "projection", view, request)
 
-    (id, first), (_, left), (_, last) = begin(0), begin(1), begin(2)
-    assert begin(0)[1] is first
+    first, left, last = begin(0), begin(1), begin(2)
+    assert begin(0) is first
     with left.awaited():
         pass
     with pytest.raises(PassStopped):
         left.result()
-    waiting = [begin(number)[1] for number in range(3, 1 + MAX_WAITING)]
-    with pytest.raises(DataError, match="projections are waiting"):
+    waiting = [begin(number) for number in range(3, 1 + MAX_WAITING)]
+    with pytest.raises(DataError, match="of the view 'projection' are waiting"):
         begin(99)
     assert begun == [0]
     for run in waiting:
         run.stop()
     go.set()
-    assert first.result() == last.result() == store.frame(id) == b"frame"
+    assert first.result().frame == last.result().frame == jobs.frame(id, first.result().key) == b"frame"
     assert begun == [0, 2]

@@ -6,16 +6,15 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from glassformer.errors import DataError
-from glassformer.explorer.http import HEADERS, Query
+from glassformer.explorer.http import HEADERS
 from tests.explorer.client import Client
 
-API = ["/api/overview", "/api/lines", "/api/tile", "/api/row", "/api/neuron", "/api/page", "/api/no-such"]
+API = ["/api/view/overview", "/api/view/no-such", "/api/frame", "/api/page", "/api/no-such"]
 
 
 @pytest.mark.parametrize("given", [None, "", "Bearer ", "Bearer wrong", "Basic {token}", "{token}", "bearer {token}"])
@@ -29,7 +28,7 @@ def test_without_the_token_nothing_is_told(client: Client, given: str | None) ->
 
 
 def test_the_token_in_the_address_does_not_count(client: Client) -> None:
-    answer = client.ask(f"/api/overview?token={client.token}", headers={"Authorization": None})
+    answer = client.ask(f"/api/frame?token={client.token}", headers={"Authorization": None})
     assert answer.status == 401
 
 
@@ -55,7 +54,7 @@ def test_the_names_of_this_machine(client: Client, host: str) -> None:
     ],
 )
 def test_any_other_name_is_refused(client: Client, host: str) -> None:
-    for path in ("/", "/static/app.js", "/api/row"):
+    for path in ("/", "/static/app.js", "/api/frame"):
         answer = client.ask(path, headers={"Host": host})
         assert answer.status == 403
         assert "127.0.0.1" in answer.error
@@ -74,7 +73,7 @@ def test_any_other_name_is_refused(client: Client, host: str) -> None:
     ],
 )
 def test_a_page_of_another_origin_is_refused(client: Client, origin: str) -> None:
-    for path, method, body in (("/", "GET", None), ("/api/row", "GET", None), ("/api/runs", "POST", b"{}")):
+    for path, method, body in (("/", "GET", None), ("/api/frame", "GET", None), ("/api/runs", "POST", b"{}")):
         headers = {"Origin": origin.format(port=client.port)}
         answer = client.ask(path, method=method, body=body, headers=headers)
         assert answer.status == 403
@@ -85,8 +84,8 @@ def test_every_answer_tells_browsers_what_they_may_do(client: Client) -> None:
     answers = [
         client.ask("/"),
         client.ask("/nowhere"),
-        client.ask(f"/api/overview?s={s}&map=self&layer=0"),
-        client.ask("/api/overview"),
+        client.view("overview", s=s, map="self", layer=0),
+        client.ask("/api/frame"),
         client.ask("/", headers={"Host": "evil.example"}),
         client.ask("/api/runs", headers={"Authorization": None}),
     ]
@@ -96,55 +95,6 @@ def test_every_answer_tells_browsers_what_they_may_do(client: Client) -> None:
         assert answer.headers["cache-control"] in ("no-store", "no-cache")
         assert "server" not in answer.headers
     assert answers[2].headers["cache-control"] == "no-store"
-
-
-def test_what_is_given_is_read() -> None:
-    pairs = {"map": "self", "layer": "12", "exact": "1", "rows": "3:70", "heads": "0,11", "keys": "0,"}
-    query = Query(pairs.items())
-    assert query.text("map") == "self"
-    assert query.integer("layer") == 12
-    assert query.flag("exact") is True
-    assert query.span("rows") == (3, 70)
-    assert query.integers("heads") == [0, 11]
-    assert query.strings("keys") == ["0"]
-    query.reject_unknown()
-
-
-def test_what_is_not_given_has_a_default_or_is_missed() -> None:
-    query = Query([])
-    assert (query.text("mix", "each"), query.integer("count", 32)) == ("each", 32)
-    assert (query.flag("exact"), query.strings("keys"), query.optional("x")) == (False, None, None)
-    with pytest.raises(DataError, match="'layer' is missing"):
-        query.integer("layer")
-
-
-@pytest.mark.parametrize("value", ["", " 1", "-1", "+1", "1.0", "1e3", "0x1", "NaN", "inf", "١", "9" * 10, "1\n"])
-def test_what_is_no_whole_number(value: str) -> None:
-    reads: list[Callable[[Query], Any]] = [
-        lambda query: query.integer("a"),
-        lambda query: query.integers("a"),
-        lambda query: query.span("b"),
-    ]
-    for read in reads:
-        with pytest.raises(DataError, match="integer, 0 or more"):
-            read(Query([("a", value), ("b", f"0:{value}")]))
-
-
-def test_a_flag_is_0_or_1() -> None:
-    with pytest.raises(DataError, match="must be 0 or 1"):
-        Query([("exact", "true")]).flag("exact")
-
-
-def test_a_name_nobody_reads_is_a_mistake_and_the_nearest_is_named() -> None:
-    query = Query([("leyer", "3")])
-    query.optional("layer")
-    with pytest.raises(DataError, match="unknown parameter 'leyer'; allowed here: layer; nearest: 'layer'"):
-        query.reject_unknown()
-
-
-def test_a_name_twice_is_a_mistake() -> None:
-    with pytest.raises(DataError, match="duplicate parameter"):
-        Query([("layer", "3"), ("layer", "4")])
 
 
 def test_a_connection_that_sends_no_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

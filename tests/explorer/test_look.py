@@ -69,7 +69,7 @@ def test_each_look_has_a_token_of_its_own(models: dict[str, Model]) -> None:
     ):
         assert first.port != second.port
         other = Client(second)
-        assert Client(first).ask("/api/row", headers={"Authorization": f"Bearer {other.token}"}).status == 401
+        assert Client(first).ask("/api/frame", headers={"Authorization": f"Bearer {other.token}"}).status == 401
 
 
 def test_what_is_printed_of_it_tells_no_token(models: dict[str, Model]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import glassformer
 from glassformer.explorer import lookup
-from glassformer.explorer.lookup import lookup_of
+from glassformer.explorer.lookup import lookup as lookup_of
 from glassformer.model import Model
 from tests.explorer.client import Client
 from tests.explorer.reader import Reader
@@ -31,8 +31,8 @@ def client(encoder: Model) -> Iterator[Client]:
 def test_a_tokens_look_up_is_that_of_the_function(client: Client, encoder: Model) -> None:
     session = client.session()
     assert session["lookups"] == ["text"]
-    answer = client.get("lookup", s=session["id"], stream="text", token=1).json
-    expected = lookup_of(encoder.inspect(*TEXTS), "text", 1)
+    answer = client.view("lookup", s=session["id"], stream="text", token=1).fields
+    expected = lookup_of(encoder.inspect(*TEXTS), stream="text", token=1)
     assert answer["equal"] and answer["equal_gradients"] and answer["id"] == session["streams"]["text"][1]["id"]
     assert answer["rows"] == {str(row): values for row, values in expected.rows.items()}
     assert (answer["vocabulary"], answer["width"]) == (30_522, 384)
@@ -40,7 +40,7 @@ def test_a_tokens_look_up_is_that_of_the_function(client: Client, encoder: Model
 
 @pytest.mark.parametrize(("stream", "token"), [("text", 99), ("picture", 0)])
 def test_a_token_that_is_not_there(client: Client, stream: str, token: int) -> None:
-    answer = client.get("lookup", s=client.session()["id"], stream=stream, token=token)
+    answer = client.view("lookup", s=client.session()["id"], stream=stream, token=token)
     assert answer.status == 400 and f"there is no token {token}" in answer.error
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
-import re
 import threading
-import zlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from glassformer.explorer.patches import SweepJob
+from glassformer.explorer.binary_frames import decode
+from glassformer.explorer.scene import ViewJob
 from glassformer.model import Model
-from tests.explorer.client import Answer, Client
+from tests.explorer.client import Client
+from tests.explorer.reader import Reader
 
 TEXT, OTHER = "time flies like", "a banana ."
 
@@ -30,26 +29,22 @@ def id(client: Client) -> str:
     return str(client.session()["id"])
 
 
-def post(client: Client, path: str, **fields: Any) -> Answer:
-    return client.ask(f"/api/{path}", method="POST", body=json.dumps(fields).encode())
-
-
 def lines(client: Client, **fields: Any) -> list[Any]:
-    return [json.loads(line) for line in post(client, "sweep", **fields).body.splitlines()]
+    return [json.loads(line) for line in client.post("view/sweep", **fields).body.splitlines()]
 
 
 def test_a_patch_is_that_of_the_session(client: Client, id: str, models: dict[str, Model]) -> None:
     session = client.session()
     assert session["model"]["predicts"] == "token"
     path = session["maps"][0]["paths"][1]
-    answer = post(client, "patch", s=id, components=[f"{path}.z[1]", "blocks.0.ffn.out@0"])
+    answer = client.view("patch", s=id, components=[f"{path}.z[1]", "blocks.0.ffn.out@0"])
     own = models["gpt2"].inspect(TEXT).patch("blocks.1.attn.z[1]", "blocks.0.ffn.out@0")
-    assert answer.json == {**own.to_dict(), "at": 2}
+    assert answer.fields == {**own.to_dict(), "at": 2}
 
 
 def test_a_sweep_comes_with_its_progress_and_is_the_sessions(client: Client, id: str, models: dict[str, Model]) -> None:
     *progress, last = lines(client, s=id, kind="heads", other=OTHER, mode="swap")
-    data, model = last["ready"], models["gpt2"]
+    data, model = client.get("frame", s=id, key=last["ready"]["key"]).fields, models["gpt2"]
     own = model.inspect(TEXT).sweep("heads", source=model.inspect(OTHER)).to_dict()
     assert data["values"] == own["values"] and data["normalised"] == own["normalised"]
     assert all(line["done"] <= line["of"] == 4 for line in progress)
@@ -62,24 +57,24 @@ def test_a_sweep_comes_with_its_progress_and_is_the_sessions(client: Client, id:
     ("path", "fields", "message"),
     [
         ("patch", {"components": ["blocks.0.attn.z[7]"]}, "no head 7"),
-        ("patch", {"components": [7]}, "at most 512 names"),
+        ("patch", {"components": [7]}, "components is [7]; it must be a list of at most 512 names"),
         ("patch", {"components": []}, "no component"),
-        ("patch", {}, "lacks 'components'"),
-        ("patch", {"components": ["attn.z"], "how": "off"}, "names 'how'"),
+        ("patch", {}, "'components' is missing"),
+        ("patch", {"components": ["attn.z"], "how": "off"}, "'how' is no option"),
         ("patch", {"components": ["attn.z"], "target": "time flies"}, "2 tokens"),
         ("sweep", {"kind": "neurons"}, "the sweep is 'neurons'"),
         ("sweep", {"kind": "heads", "other": "time", "mode": "swap"}, "1 and 3 text tokens"),
         ("sweep", {"kind": "heads", "mode": "swap"}, "no other text"),
         ("sweep", {"kind": "heads", "other": "", "mode": "swap"}, "the text is empty"),
-        ("sweep", {"kind": "heads", "position": "last"}, "wrong type"),
+        ("sweep", {"kind": "heads", "position": "last"}, "position is 'last'; it must be a whole number"),
     ],
 )
 def test_what_cannot_be_is_refused(client: Client, id: str, path: str, fields: dict[str, Any], message: str) -> None:
-    assert message in json.loads(post(client, path, s=id, **fields).body.splitlines()[-1])["error"]
+    assert message in client.view(path, s=id, **fields).error
 
 
 def test_a_session_that_is_gone(client: Client) -> None:
-    assert post(client, "sweep", s="0" * 16, kind="heads").status == 410
+    assert client.view("sweep", s="0" * 16, kind="heads").status == 410
 
 
 def test_a_model_without_a_prediction_says_so(serve: Callable[..., Client]) -> None:
@@ -87,18 +82,18 @@ def test_a_model_without_a_prediction_says_so(serve: Callable[..., Client]) -> N
 
 
 def test_who_goes_away_ends_the_sweep(client: Client, id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    own, started, jobs = SweepJob._progress, threading.Event(), []
+    own, started, jobs = ViewJob.progress, threading.Event(), []
 
-    def waiting(job: SweepJob, done: int, of: int) -> None:
+    def waiting(job: ViewJob, done: int, of: int) -> None:
         jobs.append(job)
         started.set()
         assert job._stopped.wait(20)
         own(job, done, of)
 
-    monkeypatch.setattr(SweepJob, "_progress", waiting)
+    monkeypatch.setattr(ViewJob, "progress", waiting)
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
     body = json.dumps({"s": id, "kind": "residual"})
-    connection.request("POST", "/api/sweep", body, {"Authorization": f"Bearer {client.token}"})
+    connection.request("POST", "/api/view/sweep", body, {"Authorization": f"Bearer {client.token}"})
     answer = connection.getresponse()
     assert started.wait(20)
     connection.close()
@@ -106,17 +101,18 @@ def test_who_goes_away_ends_the_sweep(client: Client, id: str, monkeypatch: pyte
     assert jobs[0].wait(20) and "cancelled" in str(jobs[0].failure)
 
 
-def stored(page: bytes) -> list[Any]:
-    block = re.search(rb'id="sweeps">([^<]*)<', page)
-    assert block is not None
-    return list(json.loads(zlib.decompress(base64.b64decode(block[1])))["sweeps"])
+def stored(page: bytes) -> list[tuple[Any, Any]]:
+    """The sweeps of a page: request, and what it answered."""
+    reader = Reader(page.decode())
+    sweeps = [each for each in reader.json("session")["readings"] if each["view"] == "sweep"]
+    return [(each["request"], decode(reader.frames()[f"view/{each['key']}"]).fields) for each in sweeps]
 
 
 def test_a_saved_page_holds_the_sweeps_that_were_run(serve: Callable[..., Client]) -> None:
     client = serve("gpt2", "fruit flies like")
     id = client.session()["id"]
-    assert [each["request"]["kind"] for each in stored(client.get("page", s=id).body)] == ["heads"]  # it is quick
+    assert [request["kind"] for request, _ in stored(client.get("page", s=id).body)] == ["heads"]  # it is quick
     for _ in range(2):
         lines(client, s=id, kind="residual", mode="mean")
-    (one,) = stored(client.get("page", s=id).body)
-    assert (one["request"]["kind"], one["request"]["mode"], len(one["sweep"]["values"])) == ("residual", "mean", 3)
+    ((request, sweep),) = stored(client.get("page", s=id).body)
+    assert (request["kind"], request["mode"], len(sweep["values"])) == ("residual", "mean", 3)

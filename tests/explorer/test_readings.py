@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.explorer.binary_frames import decode
-from glassformer.explorer.readings import ReadingJob, quick_readings, read
+from glassformer.explorer.readings import quick_readings, read
+from glassformer.explorer.registry import Reading, request_of
+from glassformer.explorer.scene import ViewJob
 from glassformer.explorer.session_runs import PassStopped
 from glassformer.inspect.outputs import reads_layers
 from glassformer.model import Model, load
-from tests.explorer.client import Answer, Client
+from tests.explorer.client import Client
 
 TEXT = "time flies like"
 
@@ -31,17 +31,8 @@ def id(client: Client) -> str:
     return str(client.session()["id"])
 
 
-def post(client: Client, path: str, **fields: Any) -> Answer:
-    return client.ask(f"/api/{path}", method="POST", body=json.dumps(fields).encode())
-
-
-def frame(client: Client, path: str, id: str, **fields: Any) -> Any:
-    *_, last = [json.loads(line) for line in post(client, path, s=id, **fields).body.splitlines()]
-    return decode(client.ask(f"/api/reading?s={id}&key={last['ready']['key']}").body)
-
-
 def test_the_lens_is_that_of_the_session(client: Client, id: str, models: dict[str, Model]) -> None:
-    sent, own = frame(client, "lens", id, target=7), models["gpt2"].inspect(TEXT).lens(target=7)
+    sent, own = client.frame("lens", s=id, target=7), models["gpt2"].inspect(TEXT).lens(target=7)
     assert sent.kind == "lens" and client.session()["model"]["reads"]
     for name in ("ids", "logprobs", "entropy", "kl", "ranks", "target_logprobs"):
         assert np.array_equal(sent.arrays[name], getattr(own, name).numpy()), name
@@ -51,7 +42,7 @@ def test_the_lens_is_that_of_the_session(client: Client, id: str, models: dict[s
 
 
 def test_an_attribution_is_that_of_the_session(client: Client, id: str, models: dict[str, Model]) -> None:
-    sent, own = frame(client, "attribution", id, target=7, at=1), models["gpt2"].inspect(TEXT).attribute(7, at=1)
+    sent, own = client.frame("attribution", s=id, target=7, at=1), models["gpt2"].inspect(TEXT).attribute(7, at=1)
     assert torch.equal(torch.tensor(sent.arrays["integrated/text"]), own.integrated["text"])
     assert torch.allclose(torch.tensor(sent.arrays["heads/self"]), own.by_token["self"])
     assert sent.fields["target"] == own.to_dict()["target"] and len(sent.fields["parts"]) == len(own.parts)
@@ -70,29 +61,40 @@ def test_an_attribution_is_that_of_the_session(client: Client, id: str, models: 
     ],
 )
 def test_what_is_refused(client: Client, id: str, path: str, fields: dict[str, Any], message: str) -> None:
-    assert message in post(client, path, s=id, **fields).body.decode()
+    assert message in client.view(path, s=id, **fields).error
 
 
 def test_a_reading_that_is_not_there(client: Client, id: str) -> None:
-    assert client.ask(f"/api/reading?s={id}&key=nothing").status == 410
-    assert post(client, "lens", s="elsewhere").status == 410
+    assert client.get("frame", s=id, key="nothing").status == 410
+    assert client.view("lens", s="elsewhere").status == 410
 
 
-def test_who_goes_away_ends_it(models: dict[str, Model]) -> None:
-    job = ReadingJob(models["gpt2"].inspect(TEXT), "attribution", {"target": None, "at": None, "against": None})
+def test_who_goes_away_ends_it(client: Client, id: str) -> None:
+    jobs = client.look._jobs
+    view, request = request_of("attribution", {})
+    job = ViewJob(lambda job: Reading("attribution", {}, view.frame("attribution", jobs.scene(id, job), request)), None)
     job.stop()
     with pytest.raises(PassStopped):
         job.work()
 
 
+def test_the_same_view_is_computed_once_and_kept_with_its_session(client: Client, id: str) -> None:
+    jobs = client.look._jobs
+    view, request = request_of("lens", {"target": 5})
+    first, second = jobs.begin(id, "lens", view, request), jobs.begin(id, "lens", view, request)
+    assert first is second or first.finished
+    key = second.result().key
+    assert jobs.frame(id, key) == second.result().frame
+
+
 def test_a_page_to_be_saved_holds_what_is_quick(models: dict[str, Model]) -> None:
     session = models["gpt2"].inspect(TEXT)
     lens, attribution = quick_readings(session)
-    assert (lens.kind, attribution.kind) == ("lens", "attribution") and lens.key != attribution.key
+    assert (lens.view, attribution.view) == ("lens", "attribution") and lens.key != attribution.key
     assert read(session, "lens", {"target": None}).frame == lens.frame
 
 
 def test_a_filler_of_gaps_without_a_gap_has_a_lens_alone(folders: dict[str, Path]) -> None:
     model = load(folders["bert"], task="fill-mask")
-    assert [each.kind for each in quick_readings(model.inspect("time flies"))] == ["lens"]
+    assert [each.view for each in quick_readings(model.inspect("time flies"))] == ["lens"]
     assert reads_layers(model.network) and not reads_layers(load(folders["bert"], task="feature-extraction").network)

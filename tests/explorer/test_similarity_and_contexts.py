@@ -39,11 +39,11 @@ def client(encoder: Model, corpus: Path) -> Iterator[Client]:
         yield Client(look)
 
 
-LAYER = {"by": "layer", "layer": 6, "token": 2, "head": "4.9", "count": 5}
+LAYER = {"by": "layer", "layer": 6, "token": 2, "head": [4, 9], "count": 5}
 
 
 def test_the_similarity_is_that_of_the_function(client: Client, encoder: Model) -> None:
-    frame = decode(client.get("similarity", s=client.session()["id"]).body)
+    frame = decode(client.view("similarity", s=client.session()["id"]).body)
     expected = encoder.explain_similarity(*TEXTS)
     np.testing.assert_array_equal(frame.arrays["cells"], expected.cells)
     assert frame.fields["similarity"] == expected.similarity
@@ -51,7 +51,7 @@ def test_the_similarity_is_that_of_the_function(client: Client, encoder: Model) 
 
 
 def test_one_text_has_no_similarity(client: Client) -> None:
-    answer = client.get("similarity", s=client.session("time flies")["id"])
+    answer = client.view("similarity", s=client.session("time flies")["id"])
     assert answer.status == 400
     assert "write a second text" in answer.error
 
@@ -71,9 +71,9 @@ def test_contexts_are_those_of_the_function(client: Client, encoder: Model, corp
     for asked, expected in (
         (LAYER, search.contexts(own, 2, layer=6, attention=(4, 9), count=5)),
         ({**LAYER, "by": "head", "layer": 4, "number": 9}, search.contexts(own, 2, head=(4, 9), count=5)),
-        ({"by": "neuron", "layer": 3, "number": 17, "head": "4.9"}, search.neuron(3, 17, attention=(4, 9))),
+        ({"by": "neuron", "layer": 3, "number": 17, "head": [4, 9]}, search.neuron(3, 17, attention=(4, 9))),
     ):
-        told = client.get("contexts", s=session["id"], **asked).json
+        told = client.view("contexts", s=session["id"], **asked).fields
         wanted = expected.to_dict()
         assert [match["texts"] for match in told["matches"]] == [match["texts"] for match in wanted["matches"]]
         np.testing.assert_allclose(
@@ -88,32 +88,31 @@ def test_contexts_are_those_of_the_function(client: Client, encoder: Model, corp
         ({"by": "magic"}, "by is 'magic'; allowed: layer, head, neuron"),
         ({"layer": 5}, "layer 5 is not in this index; its layers: 6"),
         ({"by": "head", "number": 9, "layer": 3}, "head 3.9 is not in this index; its heads: 4.9"),
-        ({"by": "head"}, "the parameter 'number' is missing"),
+        ({"by": "head"}, "number is missing: which head?"),
         ({"by": "neuron", "layer": 3, "number": 4000, "token": None}, "there is no neuron 4000"),
         ({"token": 999}, "there is no token 999"),
-        ({"head": "4"}, "head must be layer.head, such as 4.9"),
-        ({"head": "9.9"}, "there is no layer 9"),
+        ({"head": [4]}, "head is [4]; it must be a pair [layer, head]"),
+        ({"head": [9, 9]}, "there is no layer 9"),
         ({"count": 5000}, "count is 5000; it must be a whole number from 1 to 200"),
-        ({"colour": "red"}, "unknown parameter 'colour'"),
+        ({"colour": "red"}, "'colour' is no option"),
     ],
 )
 def test_what_a_request_gets_wrong_is_said(client: Client, change: dict[str, Any], message: str) -> None:
     asked = {name: value for name, value in {**LAYER, **change}.items() if value is not None}
-    answer = client.get("contexts", s=client.session()["id"], **asked)
+    answer = client.view("contexts", s=client.session()["id"], **asked)
     assert answer.status == 400
     assert message in answer.error
 
 
 def test_a_saved_page_holds_both(client: Client) -> None:
     session = client.session()
-    page = Reader(client.get("page", s=session["id"], **LAYER).body.decode())
-    assert page.frames()["similarity"] == client.get("similarity", s=session["id"]).body
-    stored = page.json("contexts")
-    assert stored["query"] == {**LAYER, "number": None}
-    assert len(stored["result"]["matches"]) == 5
-    assert "contexts" not in {
-        a.get("id") for a, _ in Reader(client.get("page", s=session["id"]).body.decode()).scripts()
-    }
+    similarity, contexts = client.view("similarity", s=session["id"]), client.view("contexts", s=session["id"], **LAYER)
+    page = Reader(client.get("page", s=session["id"]).body.decode())
+    stored = {each["view"]: each for each in page.json("session")["readings"]}
+    assert page.frames()[f"view/{stored['similarity']['key']}"] == similarity.body
+    assert stored["contexts"]["request"] == {**LAYER, "number": None}
+    assert page.frames()[f"view/{stored['contexts']['key']}"] == contexts.body
+    assert len(contexts.fields["matches"]) == 5
 
 
 def test_a_page_without_a_corpus_says_so(encoder: Model) -> None:
@@ -121,7 +120,7 @@ def test_a_page_without_a_corpus_says_so(encoder: Model) -> None:
         client = Client(look)
         session = client.session()
         assert session["model"]["corpus"] is None
-        assert "--corpus INDEX" in client.get("contexts", s=session["id"], **LAYER).error
+        assert "--corpus INDEX" in client.view("contexts", s=session["id"], **LAYER).error
 
 
 def test_views_that_are_not_there_are_refused(encoder: Model, shared: Path, corpus: Path) -> None:

@@ -107,18 +107,18 @@ def test_a_window_is_looked_into(client: Client) -> None:
     assert ready(client, "listen", window=1) == session
     assert ready(client, "listen", window=0)["id"] != session["id"]
     query = fields["queries"][0]
-    numbers = client.frame("neuron", s=session["id"], map="cross", layer=0, head=1, query=query, keys="0:4")
+    numbers = client.frame("neuron", s=session["id"], map="cross", layer=0, head=1, query=query, keys=[0, 4])
     expected = client.look._sounds.get().session(1).head(0, 1, "cross").probs(query)[0]
     np.testing.assert_allclose(numbers.arrays["probs"], expected, atol=5e-6)
 
 
 def test_what_is_refused(client: Client) -> None:
     count = ready(client, "transcribe")["alignments"]
-    assert "transcribes the sound it was opened with" in post(client, "transcribe", sound="/etc/passwd").error
+    assert "'sound' is no option; allowed: none" in post(client, "transcribe", sound="/etc/passwd").error
     assert f"window {count} has no attention" in client.get("alignment", window=count).error
-    assert "unknown parameter" in client.get("recording", path="/etc/passwd").error
-    assert "lacks 'window'" in post(client, "listen").error
-    assert "wrong type" in post(client, "listen", window="0").error
+    assert "'path' is no option" in client.get("recording", path="/etc/passwd").error
+    assert "'window' is missing" in post(client, "listen").error
+    assert "must be a whole number" in post(client, "listen", window="0").error
     (line,) = post(client, "listen", window=count).body.splitlines()
     assert "cannot be looked into" in json.loads(line)["error"]
     for path in ("recording", "spectrogram", "transcript"):

@@ -58,7 +58,7 @@ def test_it_holds_every_overview_and_every_layer(models: dict[str, Model], famil
         for layer in range(description.layers)
         if not views.has_distance_based_mask(session, map=name, layer=layer)
     }
-    frames = {key: frame for key, frame in reader.attention_frames().items() if not key.startswith("reading/")}
+    frames = {key: frame for key, frame in reader.attention_frames().items() if not key.startswith("view/")}
     assert set(frames) == expected
     for key, frame in frames.items():
         kind, name, layer = key.split("/")

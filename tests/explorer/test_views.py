@@ -252,9 +252,6 @@ LINES: dict[str, Any] = {
         ({"heads": [2]}, "no head 2"),
         ({"rows": (0, 99)}, "there are 14 query tokens"),
         ({"rows": (2, 2)}, "0 ≤ a < b"),
-        ({"mix": "sum"}, "allowed: each, mean, max"),
-        ({"count": 0}, "from 1 to 256"),
-        ({"count": 257}, "from 1 to 256"),
     ],
 )
 def test_lines_that_are_not_there(sessions: dict[str, Session], change: dict[str, Any], message: str) -> None:
@@ -287,7 +284,7 @@ def test_a_neuron_that_is_not_there(sessions: dict[str, Session], change: dict[s
         views.neuron(sessions["bert"], **request)
 
 
-@pytest.mark.parametrize("change", [{"level": 1}, {"row": 1}, {"column": 1}, {"companding": "log"}])
+@pytest.mark.parametrize("change", [{"level": 1}, {"row": 1}, {"column": 1}])
 def test_a_tile_that_is_not_there(sessions: dict[str, Session], change: dict[str, Any]) -> None:
     request: dict[str, Any] = {"map": "self", "layer": 0, "head": 0, "level": 0, "row": 0, "column": 0}
     with pytest.raises(DataError, match=r"no tile|allowed: linear, sqrt"):

@@ -5,13 +5,14 @@ import { signal } from "@preact/signals";
 import { percent } from "../src/core/format";
 import { initialReading } from "../src/core/readings";
 import { initialPatch } from "../src/core/patching";
-import { type Lines, type LinesQuery, UserError, type Row, type Session, type State, type Token, type Transport, type ViewProps } from "../src/core/types";
+import { type Lines, type LinesQuery, UserError, type Session, type State, type Token, type Transport, type ViewProps } from "../src/core/types";
 import { between, column, middle, nearest } from "../src/views/head/columns";
 import { type Theme, captionOf, pageOf, sceneOf, tableOf } from "../src/views/head/layout";
 import { visibleLinks, linksOf, otherOf } from "../src/views/head/links";
 import { Loader } from "../src/views/head/loader";
 import { HeadController } from "../src/views/head/head-controller";
 import { curvesOf, svg } from "../src/views/head/scene";
+import type { BinaryFrame } from "../src/core/binary-frame";
 
 const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 0, segment, special: segment === null, continues: false, span: null });
 const tokens = [token("[CLS]", null), token("time", 0), token("<script>", 0), token("[SEP]", null), token("fruit", 1), token("[SEP]", null)];
@@ -53,16 +54,22 @@ const start: State = {
   embedding: initialEmbedding(),
 };
 
+/** Links as a transport has them; layers come half open. */
+function linesFrame(query: LinesQuery, answer: (query: LinesQuery) => Lines): BinaryFrame {
+  const { members, maps, count, keys, probs, other } = answer({ ...query, layers: [query.layers[0], query.layers[1] - 1] });
+  return { kind: "lines", header: { members }, arrays: { keys, probs, other }, shapes: { keys: [maps, query.rows[1] - query.rows[0], count] } };
+}
+
 function picture(change: Partial<State> = {}, transport: Partial<Transport> = {}) {
   const state = signal({ ...start, ...change });
   const refused: unknown[] = [];
   const props = {
     transport: {
       host: "server",
-      lines: async (_: Session, query: LinesQuery) => answer(query),
-      row: async (_: Session, map: string, layer: number, head: number, query: number): Promise<Row> => {
-        const probs = Float64Array.from({ length: T }, (_, key) => share(head, key));
-        return { map, layer, head, query, probs, scores: probs.map(Math.log) };
+      view: async (name: string, _: Session, request: object): Promise<BinaryFrame> => {
+        if (name === "lines") return linesFrame(request as LinesQuery, answer);
+        const probs = Float64Array.from({ length: T }, (_, key) => share((request as { head: number }).head, key));
+        return { kind: name, header: {}, arrays: { probs, scores: probs.map(Math.log) }, shapes: {} };
       },
       ...transport,
     },
@@ -125,7 +132,7 @@ test("links: the strongest first; what a mask hides is none", () => {
 
 test("the loader asks for whole chunks, none twice, and no more rows than one answer holds", async () => {
   const asked: [number, number][] = [];
-  const transport = { lines: async (_: Session, query: LinesQuery) => (asked.push(query.rows), answer(query)) } as unknown as Transport;
+  const transport = { view: async (_: string, __: Session, query: LinesQuery) => (asked.push(query.rows), linesFrame(query, answer)) } as unknown as Transport;
   const loader = new Loader(transport, session, failed);
   const what = { map: "self", layers: [0, 0] as [number, number], heads: [0], mix: "each" as const, count: 2 };
   loader.want(what, [70, 1, 2], 100);
@@ -138,7 +145,7 @@ test("the loader asks for whole chunks, none twice, and no more rows than one an
 
 test("the loader drops what nobody waits for any more", async () => {
   const signals: AbortSignal[] = [];
-  const transport = { lines: (_: Session, query: LinesQuery, signal: AbortSignal) => (signals.push(signal), query.heads[0] === 0 ? new Promise(() => {}) : Promise.resolve(answer(query))) } as unknown as Transport;
+  const transport = { view: (_: string, __: Session, query: LinesQuery, { signal }: { signal: AbortSignal }) => (signals.push(signal), query.heads[0] === 0 ? new Promise(() => {}) : Promise.resolve(linesFrame(query, answer))) } as unknown as Transport;
   const loader = new Loader(transport, session, failed);
   const what = { map: "self", layers: [0, 0] as [number, number], mix: "each" as const, count: 2 };
   loader.want({ ...what, heads: [0] }, [0], T);
@@ -220,7 +227,7 @@ test("heads mixed into one have one colour and no head", async () => {
 });
 
 test("a layer that the page does not hold is said in place; any other error is handed on", async () => {
-  const refusing = (kind: UserError["kind"]) => ({ lines: () => Promise.reject(new UserError("no", kind)) });
+  const refusing = (kind: UserError["kind"]) => ({ view: () => Promise.reject(new UserError("no", kind)) });
   const absent = picture({}, refusing("absent"));
   await settled();
   assert.deepEqual([absent.found.absent.value, absent.refused], ["no", []]);

@@ -4,6 +4,7 @@ import { deflateSync } from "node:zlib";
 import { InlineTransport, hasInline } from "../src/core/inline-transport";
 import { LRUCache } from "../src/core/lru-cache";
 import { UserError, type Session, type TraceLine, type Token } from "../src/core/types";
+import * as views from "../src/core/views";
 
 const T = 6;
 const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 0, segment, special: segment === null, continues: false, span: null });
@@ -20,16 +21,16 @@ const session: Session = {
 };
 
 /** A frame as Python writes it. */
-function frame(kind: number, header: object, arrays: Record<string, Float32Array | Float64Array | Uint8Array>, shapes: Record<string, number[]>): Buffer {
+function frame(kind: string, header: object, arrays: Record<string, Float32Array | Float64Array | Uint8Array>, shapes: Record<string, number[]>): Buffer {
   const names = { Float32Array: "f32", Float64Array: "f64", Uint8Array: "u8" } as Record<string, string>;
   const described = Object.entries(arrays).map(([name, array]) => ({ name, dtype: names[array.constructor.name], shape: shapes[name] }));
-  const json = Buffer.from(JSON.stringify({ ...header, arrays: described }));
+  const json = Buffer.from(JSON.stringify({ ...header, frame: kind, arrays: described }));
   const padded = (bytes: Buffer) => Buffer.concat([bytes, Buffer.alloc((8 - (bytes.length % 8)) % 8)]);
   const body = Buffer.concat(Object.values(arrays).map((array) => padded(Buffer.from(array.buffer, array.byteOffset, array.byteLength))));
   const prefix = Buffer.alloc(16);
   prefix.write("GLAS");
-  prefix.writeUInt16LE(1, 4);
-  prefix.writeUInt16LE(kind, 6);
+  prefix.writeUInt16LE(2, 4);
+  prefix.writeUInt16LE(0, 6);
   prefix.writeUInt32LE(json.length, 8);
   prefix.writeUInt32LE(body.length, 12);
   return Buffer.concat([padded(Buffer.concat([prefix, json])), body]);
@@ -49,7 +50,7 @@ function layer(Type: { from(numbers: number[]): Float32Array | Float64Array } = 
   const q = Type.from([...Array(T).fill(0), ...Array(T).fill(1)]);
   const k = Type.from(Array.from({ length: T }, (_, key) => Math.log(key + 1)));
   const v = Type.from(Array.from({ length: T }, (_, key) => key));
-  return frame(6, { map: "self", layer: 0, scale: 1, score_cap: null }, { q, k, v }, { q: [2, T, 1], k: [1, T, 1], v: [1, T, 1] });
+  return frame("layer", { map: "self", layer: 0, scale: 1, score_cap: null }, { q, k, v }, { q: [2, T, 1], k: [1, T, 1], v: [1, T, 1] });
 }
 
 const page = () => new InlineTransport(documentOf({ "layer/self/0": layer() }, session));
@@ -65,23 +66,23 @@ test("a page says whether it holds a session, and gives it", async () => {
 
 test("another text, or a layer that is not there, is refused with the command that helps", async () => {
   await assert.rejects(page().run(["other"]), refused("absent", /This page holds one text.*glassformer look m 'a b' c/));
-  await assert.rejects(page().row(session, "self", 1, 0, 0), refused("absent", /Layer 1 is not.*layer 0.*glassformer look m 'a b' c --html page.html --layers 0,1$/));
+  await assert.rejects(views.row(page(), session, "self", 1, 0, 0), refused("absent", /Layer 1 is not.*layer 0.*glassformer look m 'a b' c --html page.html --layers 0,1$/));
 });
 
 test("an overview comes out of its block", async () => {
   const block = frame(
-    1,
+    "overview",
     { map: "self", layer: 1, bins: [1, 1], rows_used: 2, rows_total: 2, stats: ["first", "next"], summaries: ["x", "y"] },
     { thumbnails: Uint8Array.of(1, 2, 3, 4), scale: Float32Array.of(1, 0.5), stats: Float32Array.of(1, 2, 3, 4) },
     { thumbnails: [2, 1, 2], scale: [2], stats: [2, 2] },
   );
-  const found = await new InlineTransport(documentOf({ "overview/self/1": block }, session)).overview(session, "self", 1);
+  const found = await views.overview(new InlineTransport(documentOf({ "overview/self/1": block }, session)), session, "self", 1, true);
   assert.deepEqual([found.heads, found.height, found.width], [2, 1, 2]);
   assert.deepEqual([...found.stats.next], [2, 4]);
 });
 
 test("a row: exact scores and probabilities", async () => {
-  const row = await page().row(session, "self", 0, 1, 2);
+  const row = await views.row(page(), session, "self", 0, 1, 2);
   [1 / 6, 2 / 6, 3 / 6, 0, 0, 0].forEach((p, key) => near(row.probs[key], p));
   assert.equal(row.scores[3], -Infinity);
   near(row.scores[2], Math.log(3));
@@ -89,12 +90,12 @@ test("a row: exact scores and probabilities", async () => {
 
 test("single precision stays within the promise", async () => {
   const single = new InlineTransport(documentOf({ "layer/self/0": layer(Float32Array) }, session));
-  const row = await single.row(session, "self", 0, 1, 5);
+  const row = await views.row(single, session, "self", 0, 1, 5);
   for (let key = 0; key < T; key++) near(row.probs[key], (key + 1) / 21, 5e-6);
 });
 
 test("lines: the strongest keys of each query for each head, and the rest", async () => {
-  const found = await page().lines(session, { map: "self", layers: [0, 0], heads: [1, 0], mix: "each", rows: [1, 3], count: 2 });
+  const found = await views.lines(page(), session, { map: "self", layers: [0, 0], heads: [1, 0], mix: "each", rows: [1, 3], count: 2 });
   assert.deepEqual(found.members, [[0, 1], [0, 0]]);
   assert.deepEqual([found.maps, found.count], [2, 2]);
   assert.deepEqual([...found.keys], [1, 0, 2, 1, 0, 1, 0, 1]);
@@ -104,34 +105,34 @@ test("lines: the strongest keys of each query for each head, and the rest", asyn
 
 test("lines: heads mixed into one map", async () => {
   const asked = { map: "self", layers: [0, 0] as [number, number], heads: [0, 1], rows: [2, 3] as [number, number], count: 1 };
-  const mean = await page().lines(session, { ...asked, mix: "mean" });
+  const mean = await views.lines(page(), session, { ...asked, mix: "mean" });
   assert.deepEqual([mean.maps, mean.members, [...mean.keys]], [1, [], [2]]);
   near(mean.probs[0], (1 / 3 + 1 / 2) / 2, 1e-7);
   near(mean.other[0], 1 - (1 / 3 + 1 / 2) / 2, 1e-7);
-  const max = await page().lines(session, { ...asked, mix: "max" });
+  const max = await views.lines(page(), session, { ...asked, mix: "max" });
   near(max.probs[0], 1 / 2, 1e-7);
   near(max.other[0], 2 / 3, 1e-7); // the largest of each key: 1/3, 1/3, 1/2
 });
 
 test("lines: only keys of the types asked for; the others count as the rest", async () => {
-  const found = await page().lines(session, { map: "self", layers: [0, 0], heads: [0], mix: "each", rows: [5, 6], count: 4, keys: ["0"] });
+  const found = await views.lines(page(), session, { map: "self", layers: [0, 0], heads: [0], mix: "each", rows: [5, 6], count: 4, keys: ["0"] });
   assert.deepEqual([...found.keys.subarray(0, 2)], [1, 2]);
   assert.deepEqual([...found.probs.subarray(2)], [0, 0]);
   near(found.other[0], 4 / 6, 1e-7);
 });
 
 test("a tile: pooled by maximum, against its own", async () => {
-  const tile = await page().tile(session, { map: "self", layer: 0, head: 1, level: 1, row: 0, column: 0, companding: "linear" });
+  const tile = await views.tile(page(), session, { map: "self", layer: 0, head: 1, level: 1, row: 0, column: 0, companding: "linear" });
   assert.deepEqual([tile.height, tile.width], [3, 3]);
   assert.equal(tile.scale, 1); // the first query has itself alone
   near(tile.values[8] / 255, 5 / 15, 1 / 255); // the largest of 4/15, 5/15 and 5/21, 6/21
   assert.equal(tile.values[2], 0);
   const outside = { map: "self", layer: 0, head: 0, level: 0, row: 1, column: 0, companding: "linear" } as const;
-  await assert.rejects(page().tile(session, outside), refused("request", /no tile/));
+  await assert.rejects(views.tile(page(), session, outside), refused("request", /no tile/));
 });
 
 test("a neuron: everything that makes a row", async () => {
-  const found = await page().neuron(session, "self", 0, 1, 1, [1, 3]);
+  const found = await views.neuron(page(), session, "self", 0, 1, 1, [1, 3]);
   assert.deepEqual([[...found.q], found.kv_head, found.scale, [...found.v]], [[1], 0, 1, [1, 2]]);
   near(found.k[1], Math.log(3));
   near(found.z[0], 2 / 3); // 1/3 · 0 + 2/3 · 1
@@ -140,7 +141,7 @@ test("a neuron: everything that makes a row", async () => {
 
 test("called off: nothing more is computed", async () => {
   const signal = AbortSignal.abort();
-  await assert.rejects(page().lines(session, { map: "self", layers: [0, 0], heads: [0], mix: "each", rows: [0, 1], count: 1 }, signal), { name: "AbortError" });
+  await assert.rejects(views.lines(page(), session, { map: "self", layers: [0, 0], heads: [0], mix: "each", rows: [0, 1], count: 1 }, signal), { name: "AbortError" });
 });
 
 test("what was not used for longest is let go of first", () => {
@@ -182,10 +183,10 @@ test("writing on, writing otherwise, and a page that holds no writing are refuse
 test("its pass serves the nodes on the path that it read, and its distributions those that are held", async () => {
   assert.equal((await writer().attend("w", 1)).id, session.id);
   await assert.rejects(writer().attend("w", 3), refused("absent", /holds one writing/));
-  const block = frame(7, { node: 1, vocabulary: 9, tokens: [["a", "a"]] }, { logprobs: Float32Array.of(-0.5), rest_logprobs: Float32Array.of(-3) }, { logprobs: [1], rest_logprobs: [1] });
-  const found = await writer(written, { "distribution/1": block }).distribution("w", 1);
+  const block = frame("distribution", { node: 1, vocabulary: 9, tokens: [["a", "a"]] }, { logprobs: Float32Array.of(-0.5), rest_logprobs: Float32Array.of(-3) }, { logprobs: [1], rest_logprobs: [1] });
+  const found = await views.distribution(writer(written, { "distribution/1": block }), "w", 1);
   assert.deepEqual([found.node, found.vocabulary, found.logprobs[0], found.rest_logprobs[0], found.tokens], [1, 9, -0.5, -3, [["a", "a"]]]);
-  await assert.rejects(writer().distribution("w", 1), refused("absent", /holds one writing/));
+  await assert.rejects(views.distribution(writer(), "w", 1), refused("absent", /holds one writing/));
 });
 
 test("what was said is on a page of its own, whose command is told", async () => {
@@ -201,7 +202,7 @@ test("a look-up is that of the token's id; of a token that the page lacks it is 
     const own = { textContent: deflateSync(Buffer.from(JSON.stringify(blocks))).toString("base64") };
     return new InlineTransport({ ...holder, getElementById: (id: string) => (id === "lookups" ? own : holder.getElementById(id)) } as unknown as Document);
   };
-  assert.deepEqual(await holding(stored).lookup(session, "text", 2), stored.text[0]);
-  await assert.rejects(holding({ text: [] }).lookup(session, "text", 2), refused("absent", /glassformer look m 'a b' c --view head$/));
-  await assert.rejects(page().lookup(session, "text", 2), refused("absent", /no look-up of this token/));
+  assert.deepEqual(await views.lookup(holding(stored), session, "text", 2), stored.text[0]);
+  await assert.rejects(views.lookup(holding({ text: [] }), session, "text", 2), refused("absent", /glassformer look m 'a b' c --view head$/));
+  await assert.rejects(views.lookup(page(), session, "text", 2), refused("absent", /no look-up of this token/));
 });

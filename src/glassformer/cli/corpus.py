@@ -195,14 +195,17 @@ def _write_page(
 ) -> None:
     """The explorer's page, with the contexts that the command asks for."""
     from glassformer.explorer.contexts import contexts_page
+    from glassformer.explorer.requests import ContextsRequest
+    from glassformer.files.schema import parse
     from glassformer.inspect.corpus.search import position_of
 
     assert options.html is not None
     session = searched.model.inspect(text)
     at = position_of(session.streams["text"], token)
     by, (layer, number) = ("head", head) if head is not None else ("layer", (options.layer, None))
-    query = {"by": by, "layer": layer, "number": number, "token": at, "head": head or shown, "count": 20}
-    page = contexts_page(searched, session, query)
+    fields = {"by": by, "layer": layer, "number": number, "token": at, "head": head or shown}
+    request = parse(ContextsRequest, fields)
+    page = contexts_page(searched, session, request)
     size = page.save(options.html)
     say(f"saved in {options.html}: {byte_amount(size)}; open it in any browser, no network needed")
 

@@ -29,7 +29,7 @@ from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path, command_line
 
 if TYPE_CHECKING:
-    from glassformer.explorer.readings import Reading
+    from glassformer.explorer.registry import Reading
     from glassformer.inspect import Session
     from glassformer.model import Model
 

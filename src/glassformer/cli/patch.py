@@ -163,12 +163,13 @@ def _one(session: Session, options: PatchingOptions, given: PatchOptions, json: 
 def _write(model: Model, session: Session, sweep: PatchSweep, given: PatchOptions, path: Path) -> None:
     """Write the page of a sweep as an HTML file."""
     from glassformer.explorer.describe import model_facts
-    from glassformer.explorer.patches import sweep_data
+    from glassformer.explorer.patches import sweep_reading
+    from glassformer.explorer.requests import SweepRequest
     from glassformer.explorer.standalone_page import StandalonePage
 
     source = given.get("source")
     swapped = sweep.patching.mode == "swap"
-    request = {
+    request: dict[str, Any] = {
         "kind": sweep.component_kind,
         "map": sweep.map,
         "mode": sweep.patching.mode,
@@ -184,9 +185,9 @@ def _write(model: Model, session: Session, sweep: PatchSweep, given: PatchOption
     }
     start = {"v": 1, "view": "patch", "map": sweep.map, "q": request["position"], **state}
     fragment = urlencode({name: value for name, value in start.items() if value is not None})
-    asked: dict[str, Any] = {"request": request, "sweep": sweep_data(sweep)}
+    readings = [sweep_reading(sweep, SweepRequest(**request))]
     page = StandalonePage(
-        session, model_facts(model), session.texts, start=fragment, sweeps=[asked], command=command_line()
+        session, model_facts(model), session.texts, start=fragment, readings=readings, command=command_line()
     )
     with progress_of("page") as bar:
         page.save(path, bar)

@@ -1,12 +1,12 @@
 """Binary frame format: named arrays and a JSON header in one message, which a browser reads without parsing numbers.
 
     ┌────────┬─────────┬──────┬─────────────┬────────────┬──────┬─────────┬───────┬─────────┬───────┐
-    │ "GLAS" │ version │ kind │ JSON length │ body length │ JSON │ padding │ array │ padding │ array │ …
+    │ "GLAS" │ version │ 0    │ JSON length │ body length │ JSON │ padding │ array │ padding │ array │ …
     └────────┴─────────┴──────┴─────────────┴────────────┴──────┴─────────┴───────┴─────────┴───────┘
         4         2       2         4             4               to 8              to 8
 
-All little-endian. The JSON is `{"arrays": [{"name", "dtype", "shape"}, …], …fields}`; every array begins at a multiple
-of 8 bytes, so that a typed array can look at it in place. The body is all that follows the JSON's padding.
+All little-endian. The JSON is `{"frame": kind, "arrays": [{"name", "dtype", "shape"}, …], …fields}`; an array begins at
+a multiple of 8 bytes, so that a typed array can look at it in place. The body is all that follows the JSON's padding.
 """
 
 from __future__ import annotations
@@ -22,24 +22,7 @@ from torch import Tensor
 
 from glassformer.errors import DataError
 
-MAGIC, VERSION = b"GLAS", 1
-KINDS = {
-    "overview": 1,
-    "lines": 2,
-    "tile": 3,
-    "row": 4,
-    "neuron": 5,
-    "layer": 6,
-    "distribution": 7,
-    "spectrogram": 8,
-    "alignment": 9,
-    "similarity": 10,
-    "embedding": 11,
-    "lens": 12,
-    "attribution": 13,
-    "codes": 14,
-    "attention": 15,
-}
+MAGIC, VERSION = b"GLAS", 2
 DTYPES = {"u8": "<u1", "u32": "<u4", "f32": "<f4", "f64": "<f8"}
 
 _PREFIX = struct.Struct("<4sHHII")
@@ -63,11 +46,25 @@ def encode(kind: str, arrays: Mapping[str, Tensor | np.ndarray], fields: Mapping
         array = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
         entries.append({"name": name, "dtype": _NAMES[array.dtype], "shape": list(array.shape)})
         body.append(_padded(array.tobytes()))
-    header_fields = {"arrays": entries, **fields}
+    header_fields = {"frame": kind, "arrays": entries, **fields}
     text = json.dumps(header_fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     header = text.encode("utf-8", "backslashreplace")  # half of a surrogate pair as JSON escapes it
-    prefix = _PREFIX.pack(MAGIC, VERSION, KINDS[kind], len(header), sum(map(len, body)))
+    prefix = _PREFIX.pack(MAGIC, VERSION, 0, len(header), sum(map(len, body)))
     return b"".join([_padded(prefix + header), *body])
+
+
+def as_frame_array(values: Tensor | np.ndarray) -> np.ndarray:
+    """Numbers of any type as one that a frame has: f64 and u8 as they are, other floats f32, whole numbers u32."""
+    array = (
+        values.float().numpy(force=True)
+        if isinstance(values, Tensor) and values.is_floating_point() and (values.element_size() < 4)
+        else values.numpy(force=True)
+        if isinstance(values, Tensor)
+        else values
+    )
+    if array.dtype in _NAMES:
+        return array
+    return array.astype("<f4" if array.dtype.kind == "f" else "<u4")
 
 
 def decode(frame: bytes) -> BinaryFrame:
@@ -77,15 +74,14 @@ def decode(frame: bytes) -> BinaryFrame:
     """
     if len(frame) < _PREFIX.size:
         raise DataError(f"a frame has at least {_PREFIX.size} bytes, this has {len(frame)}")
-    magic, version, number, header_bytes, body_bytes = _PREFIX.unpack_from(frame)
-    kind = next((name for name, value in KINDS.items() if value == number), None)
-    if magic != MAGIC or version != VERSION or kind is None:
+    magic, version, _, header_bytes, body_bytes = _PREFIX.unpack_from(frame)
+    if magic != MAGIC or version != VERSION:
         raise DataError(f"this is no frame of version {VERSION}: it begins with {frame[:8]!r}")
     offset = _round_up(_PREFIX.size + header_bytes)
     if len(frame) != offset + body_bytes:
         raise DataError(f"the frame says that it has {offset + body_bytes} bytes, and it has {len(frame)}")
     fields = json.loads(frame[_PREFIX.size : _PREFIX.size + header_bytes])
-    arrays = {}
+    kind, arrays = fields.pop("frame"), {}
     for entry in fields.pop("arrays"):
         dtype, shape = np.dtype(DTYPES[entry["dtype"]]), tuple(entry["shape"])
         size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))

@@ -94,7 +94,7 @@ class PageMap:
 
     def places(self) -> bytes:
         """The first two principal components of every level, as a frame."""
-        return encode("embedding", {"places": self.embedding_map.pca.astype(np.float32)}, {"method": "pca"})
+        return encode("places", {"places": self.embedding_map.pca.astype(np.float32)}, {"method": "pca"})
 
     def projection(
         self,
@@ -105,7 +105,7 @@ class PageMap:
     ) -> bytes:
         """Places of these levels by t-SNE or UMAP, as a frame."""
         places = self._projected(options, levels, progress, check)
-        return encode("embedding", {"places": places}, {"method": options.method, "levels": list(levels)})
+        return encode("projection", {"places": places}, {"method": options.method, "levels": list(levels)})
 
     def projections(
         self, options: ProjectionOptions, levels: Sequence[int], progress: Progress | None = None
@@ -114,7 +114,7 @@ class PageMap:
         places = self._projected(options, levels, progress, None)
         about = {"method": options.method}
         return [
-            encode("embedding", {"places": each[None]}, {**about, "levels": [i]})
+            encode("projection", {"places": each[None]}, {**about, "levels": [i]})
             for i, each in zip(levels, places, strict=True)
         ]
 
@@ -140,7 +140,7 @@ class PageMap:
             top = np.argpartition(-similarity, max(k - 1, 0), axis=1)[:, :k]
             top = np.take_along_axis(top, np.argsort(-np.take_along_axis(similarity, top, 1), axis=1, kind="stable"), 1)
             nearest[start : start + 512], cosine[start : start + 512] = top, np.take_along_axis(similarity, top, 1)
-        return encode("embedding", {"nearest": nearest, "cosine": np.minimum(cosine, 1)}, {"level": level})
+        return encode("neighbours", {"nearest": nearest, "cosine": np.minimum(cosine, 1)}, {"level": level})
 
     def frames(self, projections: Mapping[str, bytes] | None = None) -> Iterator[tuple[str, bytes]]:
         """What a standalone page holds beside the description: frames by key."""

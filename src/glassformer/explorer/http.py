@@ -1,4 +1,4 @@
-"""HTTP requests and responses: access control, strict query strings and bodies, gzip, streams of JSON lines, errors."""
+"""HTTP requests and responses: access control, bodies, gzip, streams of JSON lines, errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import logging
 import re
 import secrets
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import torch
@@ -20,9 +20,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glassformer.errors import DataError, GlassformerError, nearest
+from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer.session_runs import Job, SessionGone
-from glassformer.files import safe_repr
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; worker-src 'self' blob:; img-src 'self' blob: data:; "
@@ -76,72 +75,6 @@ class Guard:
 def refusal(status: int, message: str) -> JSONResponse:
     """A JSON error response."""
     return JSONResponse({"error": message}, status_code=status)
-
-
-_INTEGER = re.compile(r"[0-9]{1,9}", re.ASCII)
-
-
-class Query:
-    """The parameters of `?layer=3&rows=0:64`; `reject_unknown` raises for those that nothing has read."""
-
-    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._values: dict[str, str] = {}
-        for name, value in pairs:
-            if name in self._values:
-                raise DataError(f"duplicate parameter {safe_repr(name)}; give it once")
-            self._values[name] = value
-        self._read: set[str] = set()
-
-    def text(self, name: str, default: str | None = None) -> str:
-        value = self.optional(name)
-        if value is not None:
-            return value
-        if default is None:
-            raise DataError(f"the parameter {name!r} is missing")
-        return default
-
-    def optional(self, name: str) -> str | None:
-        self._read.add(name)
-        return self._values.get(name)
-
-    def integer(self, name: str, default: int | None = None) -> int:
-        return _integer(name, self.text(name, None if default is None else str(default)))
-
-    def flag(self, name: str) -> bool:
-        value = self.text(name, "0")
-        if value not in ("0", "1"):
-            raise DataError(f"{name} is {safe_repr(value)}; it must be 0 or 1")
-        return value == "1"
-
-    def span(self, name: str) -> tuple[int, int]:
-        """A half-open range `a:b`."""
-        value = self.text(name)
-        begin, colon, end = value.partition(":")
-        if not colon:
-            raise DataError(f"{name} is {safe_repr(value)}; give a:b, from a up to but not including b")
-        return _integer(name, begin), _integer(name, end)
-
-    def integers(self, name: str) -> list[int]:
-        return [_integer(name, part) for part in self.text(name).split(",")]
-
-    def strings(self, name: str) -> list[str] | None:
-        """Comma-separated strings; None where the parameter is missing."""
-        value = self.optional(name)
-        return None if value is None else [word for word in value.split(",") if word]
-
-    def reject_unknown(self) -> None:
-        """Raises: DataError: a parameter that nothing has read, such as a misspelt one."""
-        for name in self._values.keys() - self._read:
-            raise DataError(
-                f"unknown parameter {safe_repr(name)}; allowed here: {', '.join(sorted(self._read))}"
-                f"{nearest(name, self._read)}"
-            )
-
-
-def _integer(name: str, text: str) -> int:
-    if not _INTEGER.fullmatch(text):
-        raise DataError(f"{name} is {safe_repr(text)}; it must be an integer, 0 or more")
-    return int(text)
 
 
 log = logging.getLogger(__name__)
@@ -245,34 +178,6 @@ async def body(request: Request) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise DataError("the request must be a JSON object, such as {}")
     return fields
-
-
-def check_fields(fields: dict[str, Any], **kinds: Any) -> dict[str, Any]:
-    """Validate the fields of a request: all present, none unknown, each of its type.
-
-    Raises: DataError: a field is missing, unknown, or of another type.
-    """
-    for name in fields.keys() - kinds.keys():
-        raise DataError(f"the request names {safe_repr(name)}; it takes {', '.join(kinds)}")
-    for name, kind in kinds.items():
-        if name not in fields:
-            raise DataError(f"the request lacks {name!r}; it takes {', '.join(kinds)}")
-        if not isinstance(fields[name], kind) or isinstance(fields[name], bool):
-            raise DataError(f"{name} is {safe_repr(fields[name])}, which has the wrong type")
-    return fields
-
-
-def check_characters(text: str) -> None:
-    """Validate Unicode.
-
-    Raises: DataError: the text has an unpaired surrogate.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            "invalid Unicode: the text has half of a surrogate pair, which is no character; leave it out"
-        ) from error
 
 
 def accepts_gzip(request: Request) -> bool:

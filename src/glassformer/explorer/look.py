@@ -16,7 +16,7 @@ from glassformer.explorer.describe import VIEWS, ModelFacts, check_view, opens_w
 from glassformer.explorer.embedding_page import PageMap
 from glassformer.explorer.server import PageServer, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
-from glassformer.explorer.similarity import similarity_blocks
+from glassformer.explorer.similarity import similarity_readings
 from glassformer.explorer.standalone_page import (
     NotebookPage,
     Progress,
@@ -160,7 +160,7 @@ class Look(PageServer, NotebookPage):
         projections: Mapping[str, bytes] | None = None,
     ) -> None:
         super().__init__(runs)
-        self._embeddings.corpus, self._projections = corpus, dict(projections or {})
+        self._maps.corpus, self._projections = corpus, dict(projections or {})
         self.texts = tuple(texts)
         self.start = start or InitialView()
         self.start.check_within(runs.factory.facts, self.texts)
@@ -223,8 +223,8 @@ class Look(PageServer, NotebookPage):
             cap_bytes=cap_bytes,
             first=first,
             start=start,
-            extra=similarity_blocks(self._runs, self.texts),
-            corpus=self._embeddings.corpus,
+            readings=similarity_readings(self._runs, self.texts),
+            corpus=self._maps.corpus,
             projections=self._projections,
             command=command,
         )

@@ -1,21 +1,11 @@
-"""Embedding look-ups of the head view: a token's row of the table, and that it is a one-hot row's product with it.
-
-GET /api/lookup?s=SESSION&stream=NAME&token=N        JSON, of `Lookup`
-"""
+"""Embedding look-ups of the head view: a token's row of the table, and that it is a one-hot row's product with it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-
 from glassformer.errors import DataError
-from glassformer.explorer.http import Query, json_errors
-from glassformer.explorer.session_runs import SessionRuns
 from glassformer.inspect.lookup import Lookup, embedding_table, look_up
 from glassformer.inspect.session import Session
 
@@ -23,7 +13,7 @@ MAX_STORED, MAX_NUMBERS = 32, 2**26
 """Tokens that a standalone page has look-ups of, and numbers of the largest table that it has them of."""
 
 
-def lookup_of(session: Session, stream: str, token: int) -> Lookup:
+def lookup(session: Session, *, stream: str, token: int) -> Lookup:
     """The look-up of a token of a stream. Raises: DataError: there is no such token, or no table."""
     tokens = session.streams.get(stream, [])
     if not 0 <= token < len(tokens):
@@ -40,15 +30,3 @@ def stored_lookups(session: Session) -> dict[str, list[dict[str, Any]]]:
             ids = list(dict.fromkeys(token.id for token in tokens))[:MAX_STORED]
             stored[stream] = [asdict(each) for each in look_up(session, stream, ids)]
     return stored
-
-
-def lookup_routes(runs: SessionRuns) -> list[Route]:
-    """The route."""
-
-    async def lookup(request: Request) -> Response:
-        query = Query(request.query_params.multi_items())
-        id, stream, token = query.text("s"), query.text("stream"), query.integer("token")
-        query.reject_unknown()
-        return JSONResponse(await run_in_threadpool(lambda: asdict(lookup_of(runs.get(id).result(), stream, token))))
-
-    return [Route("/api/lookup", json_errors(lookup))]

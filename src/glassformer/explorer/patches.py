@@ -1,54 +1,46 @@
-"""Patch view: components of the session on screen are replaced, one patch or a sweep over many, as routes.
-
-POST /api/patch {"s", "components", "mode", …}        {"before", "after", "normalised", "classes"}
-POST /api/sweep {"s", "kind", "map", "mode", …}       a line a step: {"done", "of"} … {"ready"} or {"error"}
-
-Both take {"other", "direction", "align"}: a text whose activations are swapped in; and {"target", "against",
-"position"}. A client that leaves ends its sweep.
-"""
+"""Patch views: components of the session on screen are replaced, one patch, or a sweep over many."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import DataError
-from glassformer.explorer import http
-from glassformer.explorer.http import json_errors
 from glassformer.explorer.readings import QUICK
-from glassformer.explorer.session_runs import Job, SessionRun, SessionRuns
+from glassformer.explorer.registry import Reading, fields_of, frame_of
+from glassformer.explorer.requests import SweepRequest
 from glassformer.files.json_values import null_for_nan
 from glassformer.inspect.interruption import before_each_block
-from glassformer.inspect.patching.effects import PatchOptions
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.patching.sweep import PatchSweep
 from glassformer.inspect.session import Session
 
-MAX_COMPONENTS = 512
-TEXT = (str, type(None))
-DEFAULTS: dict[str, Any] = {
-    "mode": None,
-    "other": None,
-    "direction": "denoising",
-    "align": "strict",
-    "target": None,
-    "against": None,
-    "position": None,
-}
-KINDS: dict[str, Any] = {
-    "s": str,
-    "mode": TEXT,
-    "other": TEXT,
-    "direction": str,
-    "align": str,
-    "target": TEXT,
-    "against": TEXT,
-    "position": (int, type(None)),
-}
+if TYPE_CHECKING:
+    from glassformer.explorer.scene import Scene
+
+
+def patch(scene: Scene, *, components: list[str], **options: Any) -> dict[str, Any]:
+    """The effect of replacing components together: the prediction before and after."""
+    result = scene.session.patch(*components, **_with_source(scene, options))
+    return {**result.to_dict(), "at": result.patching.metric.readout.position}
+
+
+def sweep(scene: Scene, *, kind: str, map: str | None, **options: Any) -> dict[str, Any]:
+    """The effect of each component of a kind."""
+    options, session = _with_source(scene, options), scene.session
+    with before_each_block(session.network, scene.check):  # of a large model, many rows take seconds
+        return sweep_data(session.sweep(kind, map, **options, progress=scene.progress))
+
+
+def _with_source(scene: Scene, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a request; the pass over the other text is run, or waited for."""
+    other = options.pop("other")
+    if other is None:
+        return options
+    runs = scene.runs
+    if runs.facts.modality is not None:
+        raise DataError(f"this page looks at one {runs.facts.modality}, and swaps nothing with another")
+    runs.check_length([other])
+    return {**options, "source": runs.begin((other,)).result()}
 
 
 def sweep_data(sweep: PatchSweep) -> dict[str, Any]:
@@ -82,7 +74,7 @@ def sweep_data(sweep: PatchSweep) -> dict[str, Any]:
     }
 
 
-def quick_sweeps(session: Session, map: str, *, wanted: bool) -> list[dict[str, Any]]:
+def quick_sweeps(session: Session, map: str, *, wanted: bool) -> list[Reading]:
     """What a saved page contains by default: each head switched off, where that is quick; or where it opens with it."""
     passes = session.maps[map].layers * session.maps[map].heads
     size = sum(x.numel() for x in session.network.parameters()) * sum(
@@ -91,78 +83,12 @@ def quick_sweeps(session: Session, map: str, *, wanted: bool) -> list[dict[str, 
     if predicts(session.network) is None or not (wanted or size * passes < QUICK):
         return []
     try:
-        sweep = session.sweep("heads", map)
+        sweep_of_heads = session.sweep("heads", map)
     except DataError:  # nothing says at which token the prediction is read
         return []
-    return [{"request": {**DEFAULTS, "mode": "zero", "kind": "heads", "map": map}, "sweep": sweep_data(sweep)}]
+    return [sweep_reading(sweep_of_heads, SweepRequest(mode="zero", kind="heads", map=map))]
 
 
-class SweepJob(Job[PatchSweep]):
-    """One sweep in a thread of its own."""
-
-    def __init__(self, runs: SessionRuns, run: SessionRun, fields: dict[str, Any]) -> None:
-        super().__init__()
-        self.patches_done = (0, 0)
-        self._runs, self._run, self._fields = runs, run, fields
-
-    def work(self) -> PatchSweep:
-        fields, options = self._fields, options_of(self._runs, self._fields)
-        options["progress"] = self._progress
-        session = self._run.result()
-        with before_each_block(session.network, self.check_running):  # of a large model, many rows take seconds
-            return session.sweep(fields["kind"], fields["map"], **options)
-
-    def _progress(self, done: int, of: int) -> None:
-        self.check_running()
-        self.patches_done = (done, of)
-
-
-def options_of(runs: SessionRuns, fields: dict[str, Any]) -> PatchOptions:
-    """The options of a request; the pass over the other text is run, or waited for."""
-    other = fields["other"]
-    if other is not None and runs.facts.modality is not None:
-        raise DataError(f"this page looks at one {runs.facts.modality}, and swaps nothing with another")
-    names: Any = ("mode", "direction", "align", "target", "against", "position")
-    options: Any = {name: fields[name] for name in names}
-    if other is not None:
-        http.check_characters(other)
-        runs.check_length([other])
-        options["source"] = runs.begin((other,)).result()
-    return options  # type: ignore[no-any-return]
-
-
-def patch_routes(runs: SessionRuns) -> list[Route]:
-    """The routes."""
-
-    async def patch(request: Request) -> Response:
-        fields = http.check_fields({**DEFAULTS, **await http.body(request)}, **KINDS, components=list)
-        components, run = fields["components"], runs.get(fields["s"])
-        if len(components) > MAX_COMPONENTS or not all(isinstance(each, str) for each in components):
-            raise DataError(f"components must be a list of at most {MAX_COMPONENTS} names")
-
-        def answer() -> dict[str, Any]:
-            result = run.result().patch(*components, **options_of(runs, fields))
-            return {**result.to_dict(), "at": result.patching.metric.readout.position}
-
-        return JSONResponse(await run_in_threadpool(answer))
-
-    async def sweep(request: Request) -> Response:
-        fields = {**DEFAULTS, "map": None, **await http.body(request)}
-        fields = http.check_fields(fields, **KINDS, kind=str, map=TEXT)
-        run = runs.get(fields["s"])
-        job = SweepJob(runs, run, fields)
-
-        def ready() -> dict[str, Any]:
-            data = sweep_data(job.result())
-            asked = {name: value for name, value in fields.items() if name != "s"}
-            run.sweeps = [each for each in run.sweeps if each["request"] != asked]
-            run.sweeps.append({"request": asked, "sweep": data})
-            return data
-
-        runs.start(job)
-        return http.stream(request, http.progress(job, lambda: job.patches_done, ready))
-
-    return [
-        Route("/api/patch", json_errors(patch), methods=["POST"]),
-        Route("/api/sweep", json_errors(sweep), methods=["POST"]),
-    ]
+def sweep_reading(result: PatchSweep, request: SweepRequest) -> Reading:
+    """A sweep that is there already, for a saved page."""
+    return Reading("sweep", fields_of(request), frame_of("sweep", sweep_data(result)))

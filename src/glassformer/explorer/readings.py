@@ -1,29 +1,14 @@
-"""Lens and attribution views: what the head reads in the session on screen, as jobs whose result is a binary frame.
-
-POST /api/lens         {"s", "target"}                   a line a step: {"done", "of"} … {"ready": {"key"}} or {"error"}
-POST /api/attribution  {"s", "target", "at", "against"}  the same
-GET  /api/reading?s=SESSION&key=KEY                      the frame
-
-A client that leaves ends its job. What was read is saved with the page.
-"""
+"""Lens and attribution views: what the head reads in the session on screen."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 from torch import Tensor
 
-from glassformer.explorer import http
 from glassformer.explorer.binary_frames import encode
-from glassformer.explorer.http import Query, json_errors
-from glassformer.explorer.session_runs import Job, SessionGone, SessionRuns
+from glassformer.explorer.registry import VIEWS, Reading, fields_of
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
 from glassformer.inspect.session import Progress, Session
@@ -31,41 +16,38 @@ from glassformer.reports.report import plain
 
 TOP, ALL_LABELS = 10, 64
 """Outputs of each cell of the lens; of a head with few labels, all of them."""
-CHOICE = (str, int, type(None))
-FIELDS: dict[str, dict[str, Any]] = {
-    "lens": {"target": CHOICE},
-    "attribution": {"target": CHOICE, "at": CHOICE, "against": CHOICE},
-}
-"""What a view may ask for."""
 QUICK = 3e11
 """Budget in multiply-adds for views that a saved page computes by default: a second or two."""
+PASSES = {"lens": 8, "attribution": 50}
+"""About how many forward passes a reading costs."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A frame of the lens or of an attribution, and the request that it answers."""
-
-    kind: str
-    request: dict[str, Any]
-    frame: bytes
-
-    @property
-    def key(self) -> str:
-        """A short name of the request."""
-        return hashlib.sha256(json.dumps([self.kind, self.request]).encode()).hexdigest()[:12]
-
-    def entry(self) -> dict[str, Any]:
-        """Its line in the description of a standalone page."""
-        return {"kind": self.kind, "request": self.request, "key": self.key}
+def nothing(done: int, of: int) -> None:
+    """Progress without a consumer."""
 
 
-def read(session: Session, kind: str, request: dict[str, Any], progress: Progress = lambda done, of: None) -> Reading:
-    """Compute the lens, or an attribution. Raises: as `Session.lens` and `Session.attribute`."""
-    if kind == "lens":
-        frame = lens_frame(session, session.lens(top=_top(session), target=request["target"], progress=progress))
-    else:
-        frame = attribution_frame(session.attribute(**request, progress=progress))
-    return Reading(kind, request, frame)
+def lens(session: Session, *, target: str | int | None = None, progress: Progress = nothing) -> bytes:
+    """The logit lens as a frame. Raises: as `Session.lens`."""
+    return lens_frame(session, session.lens(top=_top(session), target=target, progress=progress))
+
+
+def attribution(
+    session: Session,
+    *,
+    target: str | int | None = None,
+    at: str | int | None = None,
+    against: str | int | None = None,
+    progress: Progress = nothing,
+) -> bytes:
+    """An attribution as a frame. Raises: as `Session.attribute`."""
+    return attribution_frame(session.attribute(target=target, at=at, against=against, progress=progress))
+
+
+def read(session: Session, view: str, request: dict[str, Any], progress: Progress = nothing) -> Reading:
+    """A lens or an attribution, for a saved page. Args: view: "lens" or "attribution"."""
+    answer = lens if view == "lens" else attribution
+    fields = fields_of(VIEWS[view].request(**request))
+    return Reading(view, fields, answer(session, **request, progress=progress))
 
 
 def quick_readings(session: Session, *, wanted: str | None = None) -> list[Reading]:
@@ -75,9 +57,9 @@ def quick_readings(session: Session, *, wanted: str | None = None) -> list[Readi
     """
     size = sum(x.numel() for x in session.network.parameters()) * sum(map(len, session.streams.values()))
     return [
-        read(session, kind, dict.fromkeys(FIELDS[kind]))
-        for kind, passes in (("lens", 8), ("attribution", 50))
-        if kind == wanted or (size * passes < QUICK and _answers(session, kind))
+        read(session, view, {})
+        for view, passes in PASSES.items()
+        if view == wanted or (size * passes < QUICK and _answers(session, view))
     ]
 
 
@@ -157,53 +139,3 @@ def attribution_frame(result: Attribution) -> bytes:
             "seconds": result.seconds,
         },
     )
-
-
-# ------------------------------------------------------------------------------------------------------------- routes
-
-
-class ReadingJob(Job[Reading]):
-    """One reading in a thread of its own."""
-
-    def __init__(self, session: Session, kind: str, request: dict[str, Any]) -> None:
-        super().__init__()
-        self.steps_done = (0, 0)
-        self._session, self._kind, self._request = session, kind, request
-
-    def work(self) -> Reading:
-        return read(self._session, self._kind, self._request, self._progress)
-
-    def _progress(self, done: int, of: int) -> None:
-        self.check_running()
-        self.steps_done = (done, of)
-
-
-def reading_routes(runs: SessionRuns) -> list[Route]:
-    """The routes."""
-
-    def asks(kind: str) -> Route:
-        async def endpoint(request: Request) -> Response:
-            empty = dict.fromkeys(FIELDS[kind])
-            fields = http.check_fields({**empty, **await http.body(request)}, s=str, **FIELDS[kind])
-            run, wanted = runs.get(fields["s"]), {name: fields[name] for name in empty}
-            job = ReadingJob(run.result(), kind, wanted)
-
-            def ready() -> dict[str, Any]:
-                reading = job.result()
-                run.readings[reading.key] = reading
-                return {"key": reading.key}
-
-            runs.start(job)
-            return http.stream(request, http.progress(job, lambda: job.steps_done, ready))
-
-        return Route(f"/api/{kind}", json_errors(endpoint), methods=["POST"])
-
-    async def reading(request: Request) -> Response:
-        query = Query(request.query_params.multi_items())
-        run, key = runs.get(query.text("s")), query.text("key")
-        query.reject_unknown()
-        if key not in run.readings:
-            raise SessionGone("this reading was evicted from memory; ask for it again")
-        return await http.frame(request, lambda: run.readings[key].frame)
-
-    return [*map(asks, FIELDS), Route("/api/reading", json_errors(reading))]

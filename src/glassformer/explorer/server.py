@@ -27,7 +27,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from glassformer.errors import ConfigError
 from glassformer.explorer.app import build
-from glassformer.explorer.embeddings import EmbeddingStore, embedding_routes
+from glassformer.explorer.embeddings import EmbeddingMaps
+from glassformer.explorer.scene import ViewJobs
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.sound import TranscriptionStore, sound_routes
 from glassformer.explorer.traces import TraceStore
@@ -211,7 +212,8 @@ class PageServer(ABC):
     def __init__(self, runs: SessionRuns) -> None:
         self._runs, self._traces = runs, TraceStore(runs.factory.trace)
         self._sounds = TranscriptionStore(runs.factory.transcribe)
-        self._embeddings = EmbeddingStore(runs)
+        self._maps = EmbeddingMaps(runs)
+        self._jobs = ViewJobs(runs, self._traces, self._maps)
         self._token = secrets.token_urlsafe(24)
         self._server: Server | None = None
 
@@ -239,9 +241,7 @@ class PageServer(ABC):
         Raises: ConfigError: the port is taken.
         """
         sound = sound_routes(self._runs, self._sounds, texts[0])
-        app = build(
-            self._runs, self._traces, self._token, texts, [*sound, *embedding_routes(self._embeddings), *routes]
-        )
+        app = build(self._jobs, self._token, texts, [*sound, *routes])
         self._server = Server(app, bind(port))
         atexit.register(self.close)
 
@@ -276,7 +276,7 @@ class PageServer(ABC):
             self._server = None
         self._traces.close()
         self._sounds.close()
-        self._embeddings.close()
+        self._jobs.close()
         self._runs.stop()
 
     def __enter__(self) -> Self:

@@ -237,8 +237,8 @@ class SessionFactory:
 class SessionRun(Job[Session]):
     """One forward pass over texts.
 
-    turn: held while it runs, since passes run one after another · sweeps: patching sweeps of its session, as JSON
-    readings: lenses and attributions of its session, by key
+    turn: held while it runs, since passes run one after another
+    readings: views of its session that took time, by key: a saved page has them
     """
 
     def __init__(
@@ -248,10 +248,16 @@ class SessionRun(Job[Session]):
         self.id = id
         self.texts = texts
         self.blocks_done = (0, 0)
-        self.sweeps: list[dict[str, Any]] = []
         self.readings: dict[str, Any] = {}
         self._make = make
         self._turn = turn
+
+    def keep(self, reading: Any, most: int) -> None:
+        """Keep a view, and of the oldest as many as this leaves."""
+        self.readings.pop(reading.key, None)
+        self.readings[reading.key] = reading
+        while len(self.readings) > most:
+            del self.readings[next(iter(self.readings))]
 
     def work(self) -> Session:
         with self.in_turn(self._turn):

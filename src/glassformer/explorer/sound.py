@@ -26,9 +26,11 @@ from starlette.routing import Route
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.explorer import http
 from glassformer.explorer.describe import describe
-from glassformer.explorer.http import Query, json_errors
+from glassformer.explorer.http import json_errors
+from glassformer.explorer.requests import EmptyRequest, WindowRequest
 from glassformer.explorer.session_runs import Job, Jobs, SessionGone, SessionRuns, TranscribedSound
 from glassformer.explorer.standalone_page import frame_block, json_block, page_around
+from glassformer.files.schema import parse, parse_query
 from glassformer.reports.page import command_line
 
 EMBEDDED_BYTES, SERVED_BYTES = 4_000_000, 200_000_000
@@ -132,8 +134,7 @@ def sound_routes(runs: SessionRuns, store: TranscriptionStore, sound: str) -> li
     """The routes. Args: sound: the file that the page was opened with"""
 
     async def transcribe(request: Request) -> Response:
-        if await http.body(request) != {}:
-            raise DataError("the request must be {}: this page transcribes the sound it was opened with")
+        parse(EmptyRequest, await http.body(request))  # it is of the sound that the page was opened with
         run = store.begin(sound)
 
         def ready() -> dict[str, Any]:
@@ -143,11 +144,11 @@ def sound_routes(runs: SessionRuns, store: TranscriptionStore, sound: str) -> li
         return http.stream(request, http.progress(run, lambda: run.seconds_done, ready))
 
     async def listen(request: Request) -> Response:
-        fields = http.check_fields(await http.body(request), window=int)
-        run = await run_in_threadpool(runs.listen, sound, store.begin(sound).result, fields["window"])
+        window = parse(WindowRequest, await http.body(request)).window
+        run = await run_in_threadpool(runs.listen, sound, store.begin(sound).result, window)
 
         def described() -> dict[str, Any]:
-            return {**describe(run.result(), runs.facts, run.texts, run.id), "heard": fields}
+            return {**describe(run.result(), runs.facts, run.texts, run.id), "heard": {"window": window}}
 
         return http.stream(request, http.progress(run, lambda: run.blocks_done, described))
 
@@ -162,19 +163,19 @@ def _transcript_routes(store: TranscriptionStore) -> list[Route]:
     """What there is once the recording is transcribed."""
 
     async def spectrogram(request: Request) -> Response:
-        _query(request)
+        parse_query(EmptyRequest, request.query_params.multi_items())
         trace = store.get()
         return await http.frame(request, trace.spectrogram)
 
     async def alignment(request: Request) -> Response:
         alignments = store.get().alignments
-        window = _query(request, "window")
+        window = parse_query(WindowRequest, request.query_params.multi_items()).window
         if window >= len(alignments):
             raise DataError(f"window {window} has no attention here; {len(alignments)} windows have")
         return await http.frame(request, lambda: alignments[window])
 
     async def recording(request: Request) -> Response:
-        _query(request)
+        parse_query(EmptyRequest, request.query_params.multi_items())
         path = store.get().sound
         kind = media_type(path, SERVED_BYTES) if path.is_file() else None
         if kind is None:
@@ -182,7 +183,7 @@ def _transcript_routes(store: TranscriptionStore) -> list[Route]:
         return FileResponse(path, media_type=kind)
 
     async def page(request: Request) -> Response:
-        _query(request)
+        parse_query(EmptyRequest, request.query_params.multi_items())
         return StreamingResponse(http.logged(transcript_parts(store.get())), media_type="text/html")
 
     return [
@@ -191,11 +192,3 @@ def _transcript_routes(store: TranscriptionStore) -> list[Route]:
         Route("/api/recording", json_errors(recording)),
         Route("/api/transcript", json_errors(page)),
     ]
-
-
-def _query(request: Request, name: str | None = None) -> int:
-    """The one number of a request, or 0 where it has none. Raises: DataError: another parameter."""
-    query = Query(request.query_params.multi_items())
-    number = 0 if name is None else query.integer(name)
-    query.reject_unknown()
-    return number

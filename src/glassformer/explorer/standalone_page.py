@@ -31,7 +31,8 @@ from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.lookup import stored_lookups
 from glassformer.explorer.patches import quick_sweeps
-from glassformer.explorer.readings import FIELDS, Reading, quick_readings
+from glassformer.explorer.readings import PASSES, quick_readings
+from glassformer.explorer.registry import Reading
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.traces import StoredTrace, command_line_options, result_summary
 from glassformer.explorer.views import distribution
@@ -109,10 +110,8 @@ class StandalonePage:
         first: the layer that is embedded before the others; None = the one that the page opens with.
         start: the initial state, as a URL fragment.
         generated: a generation trace, and the node whose path is the session.
-        sweeps: patching sweeps of the session, as JSON; None = each head switched off, where that is quick.
-        extra: blocks of other views.
         corpus: the map of the embeddings view, with projections by name; None = of the session's tokens.
-        readings: lenses and attributions of the session; None = those of the model's own output, where they are quick.
+        readings: views of the session; of lens, attribution and sweep, where none is among them, those that are quick.
         command: that makes this page; empty = `glassformer look`, of these texts.
     Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
     """
@@ -128,11 +127,9 @@ class StandalonePage:
         first: int | None = None,
         start: str = "",
         generated: tuple[StoredTrace, int] | None = None,
-        sweeps: Sequence[dict[str, Any]] | None = None,
-        extra: Sequence[str] = (),
         corpus: PageMap | None = None,
         projections: Mapping[str, bytes] | None = None,
-        readings: Sequence[Reading] | None = None,
+        readings: Sequence[Reading] = (),
         command: str = "",
     ) -> None:
         deepest = max(attention_map.layers for attention_map in session.maps.values())
@@ -153,10 +150,8 @@ class StandalonePage:
         self.first = opening["layer"] if first is None else first
         self.start = start
         self.generated = generated
-        self.sweeps = sweeps
-        self.extra = extra
         self.corpus, self.projections = corpus, dict(projections or {})
-        self.readings = readings
+        self.readings = list(readings)
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
         self._around = page_around()
@@ -169,22 +164,13 @@ class StandalonePage:
         before, after = self._around
         yield before
         yield from self._frames(progress)
-        yield from self.extra
         yield from self._embeddings()
-        if self.readings is None and self.facts.reads:
-            view = dict(parse_qsl(self.start)).get("view")
-            self.readings = quick_readings(self.session, wanted=view if view in FIELDS else None)
+        self.readings += self._quick()
         yield json_block("session", self._description())
         if lookups := stored_lookups(self.session):
             yield json_block("lookups", lookups)
-        for reading in self.readings or ():
-            yield frame_block(f"reading/{reading.key}", reading.frame)
-        if self.sweeps is None:
-            start, about = dict(parse_qsl(self.start)), self._about
-            name = start.get("map") or about["opening"]["map"] or about["maps"][0]["name"]
-            self.sweeps = quick_sweeps(self.session, name, wanted=start.get("view") == "patch")
-        if self.sweeps:
-            yield json_block("sweeps", {"sweeps": list(self.sweeps)})
+        for reading in self.readings:
+            yield frame_block(f"view/{reading.key}", reading.frame)
         if self.generated is not None:
             yield from _trace_parts(*self.generated, self._command())
         yield after
@@ -196,6 +182,16 @@ class StandalonePage:
         Raises: DataError: the path cannot be written to.
         """
         return write_page_parts(path, self.parts(progress))
+
+    def _quick(self) -> list[Reading]:
+        """What a page contains by default, of views that it has nothing of."""
+        start, about = dict(parse_qsl(self.start)), self._about
+        has, view = {reading.view for reading in self.readings}, start.get("view")
+        quick = quick_readings(self.session, wanted=view) if self.facts.reads and not has & set(PASSES) else []
+        if "sweep" in has:
+            return quick
+        name = start.get("map") or about["opening"]["map"] or about["maps"][0]["name"]
+        return [*quick, *quick_sweeps(self.session, name, wanted=view == "patch")]
 
     def _embeddings(self) -> Iterator[str]:
         """The map of the embeddings view: of texts, or of the tokens of each stream, where these are not too many."""
@@ -264,7 +260,7 @@ class StandalonePage:
         description = dict(self._about)
         description["exact_layers"] = self.exact_layers
         description["command"] = self._command()
-        description["readings"] = [reading.entry() for reading in self.readings or ()]
+        description["readings"] = [reading.entry() for reading in self.readings]
         if self.start:
             description["start"] = self.start
         if self.generated is not None:

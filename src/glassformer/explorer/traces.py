@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.explorer import views
 from glassformer.explorer.http import status_and_message
 from glassformer.explorer.session_runs import Job, Jobs, SessionGone
 from glassformer.files import safe_repr
@@ -24,6 +25,9 @@ from glassformer.inspect.generation_trace import GenerationTrace, TraceResult
 from glassformer.inspect.token_tree import TreeStep
 from glassformer.inspect.trace_recorder import StopTrace
 from glassformer.reports.report import plain
+
+if TYPE_CHECKING:
+    from glassformer.explorer.scene import Scene
 
 MAX_STORED = 8
 MAX_RUNNING = 4
@@ -244,3 +248,8 @@ class TraceStore:
     def close(self) -> None:
         """Stop all jobs and wait for their threads."""
         self._jobs.close()
+
+
+def distribution(scene: Scene, *, w: str, node: int, count: int | None) -> bytes:
+    """The next-token distribution at a node of a trace."""
+    return views.distribution(scene.traces.get(w).trace, w=w, node=node, count=count)

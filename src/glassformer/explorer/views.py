@@ -22,10 +22,6 @@ from glassformer.inspect.tokens import Token
 
 MAX_ROWS = 4096
 """Limit of rows × maps that one response may compute, and of the keys of one response."""
-MAX_LINES = 256
-"""Maximum number of keys per query in the line view; more would be a heat map."""
-MIXES = ("each", "mean", "max")
-COMPANDINGS = ("linear", "sqrt")
 
 Span = tuple[int, int]  # half open
 
@@ -75,11 +71,8 @@ def lines(
     queries, key_tokens = session.streams[attention_map.queries], session.streams[attention_map.keys]
     _check_span("rows", rows, len(queries), "query tokens")
     _check_span("layers", layers, attention_map.layers, "layers")
-    _check_choice("mix", mix, MIXES)
     if not heads or len(set(heads)) < len(heads):
         raise DataError(f"heads is {list(heads)}; give at least one, and each once")
-    if not 1 <= count <= MAX_LINES:
-        raise DataError(f"count is {count}; it must be from 1 to {MAX_LINES}")
     members = [(layer, head) for layer in range(*layers) for head in heads]
     row_count = len(members) * (rows[1] - rows[0])
     if row_count > MAX_ROWS:
@@ -117,7 +110,6 @@ def tile(
     session: Session, *, map: str, layer: int, head: int, level: int, row: int, column: int, companding: str
 ) -> bytes:
     """A square tile of a head's attention map; companding "sqrt" gives small probabilities more of the 255 levels."""
-    _check_choice("companding", companding, COMPANDINGS)
     square = session.head(layer, head, map).tile(level, row, column)
     scale = square.amax()
     pixels, largest = (square.sqrt(), scale.sqrt()) if companding == "sqrt" else (square, scale)
@@ -270,11 +262,6 @@ def _check_query(query: int, head: AttentionHead) -> None:
 def _check_span(name: str, span: Span, size: int, what: str) -> None:
     if not 0 <= span[0] < span[1] <= size:
         raise DataError(f"{name} is {span[0]}:{span[1]}; there are {size} {what}, so give a:b with 0 ≤ a < b ≤ {size}")
-
-
-def _check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise DataError(f"{name} is {value!r}; allowed: {', '.join(allowed)}")
 
 
 BINS = 64

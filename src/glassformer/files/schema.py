@@ -201,7 +201,7 @@ def parse(cls: type[T], values: object, path: str = "") -> T:
         if name not in hints:
             inner = [f"{key}.{name}" for key, hint in hints.items() if name in _fields_of(hint)]
             meant = f"; it may be {' or '.join(inner)}" if inner else nearest(str(name), hints)
-            raise ConfigError(f"{where}{safe_repr(name)} is no option{meant}; allowed: {', '.join(hints)}")
+            raise ConfigError(f"{where}{safe_repr(name)} is no option{meant}; allowed: {', '.join(hints) or 'none'}")
         arguments[name] = convert(hints[name], value, f"{path}.{name}" if path else name)
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         required = field.default is field.default_factory is dataclasses.MISSING

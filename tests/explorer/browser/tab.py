@@ -181,7 +181,7 @@ class Tab:
     def frames(self, kind: str) -> Iterator[list[BinaryFrame]]:
         """The answers of a kind that the page itself fetches meanwhile: at least one."""
         got: list[BinaryFrame] = []
-        with self.page.expect_response(lambda answer: f"/api/{kind}?" in answer.url) as first:
+        with self.page.expect_response(lambda answer: answer.url.endswith(f"/api/view/{kind}")) as first:
             yield got
         got.append(decode(first.value.body()))
 

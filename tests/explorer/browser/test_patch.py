@@ -121,10 +121,10 @@ def test_a_click_in_the_head_view_switches_a_head_off_and_on(tab: Tabs, play: Lo
 def test_the_file_holds_the_sweep_and_its_heads(tab: Tabs, play: Look, tmp_path: Path) -> None:
     run = play.run
     opened(tab(), play)
-    assert run.sweeps
+    assert run.readings
     from glassformer.explorer.standalone_page import StandalonePage
 
-    page = StandalonePage(play.session, play._runs.facts, [TEXT], sweeps=run.sweeps)
+    page = StandalonePage(play.session, play._runs.facts, [TEXT], readings=list(run.readings.values()))
     page.save(tmp_path / "page.html")
     one = tab()
     opened(one, tmp_path / "page.html", **{"p.cell": "3.3"})
@@ -134,7 +134,7 @@ def test_the_file_holds_the_sweep_and_its_heads(tab: Tabs, play: Look, tmp_path:
     one.page.locator(".head-off button").first.click()
     one.page.wait_for_selector(".head-ablation .changes")
     one.goto(tmp_path / "page.html", view="patch", **{"p.kind": "residual"})
-    assert "no model to run one" in one.page.get_by_role("alert").inner_text()
+    assert "no model to compute it" in one.page.get_by_role("alert").inner_text()
 
 
 def test_it_is_saved_as_a_table(tab: Tabs, play: Look) -> None:

@@ -64,8 +64,8 @@ def test_a_head_of_512_tokens(tab: Tabs, page_of_512: Look) -> None:
     with one.frames("tile") as first:
         page = one.open(page_of_512, view="matrix", l=5, h=3)
     assert first[0].arrays["tile"].shape == (256, 256)
-    one.until(f"({SIZES})(x).length === 4", "/api/tile")
-    assert 50_000 < sum(page.evaluate(SIZES, "/api/tile")) <= FOCUS_BYTES
+    one.until(f"({SIZES})(x).length === 4", "/api/view/tile")
+    assert 50_000 < sum(page.evaluate(SIZES, "/api/view/tile")) <= FOCUS_BYTES
     box = page.get_by_role("application").bounding_box()
     # Above the line at the foot, whatever the font.
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.4)
@@ -75,7 +75,7 @@ def test_a_head_of_512_tokens(tab: Tabs, page_of_512: Look) -> None:
 def test_an_answer_of_the_neuron_view_is_small(tab: Tabs, page_of_512: Look) -> None:
     one = tab()
     page = one.open(page_of_512, view="neuron", l=5, h=3, q=100, k=99)
-    sizes = page.evaluate(SIZES, "/api/neuron")
+    sizes = page.evaluate(SIZES, "/api/view/neuron")
     assert sizes and max(sizes) <= NEURON_BYTES
 
 

@@ -5,37 +5,35 @@ import { type Distribution, UserError, type Overview } from "./types";
 export type FrameArray = Uint8Array | Uint32Array | Float32Array | Float64Array;
 
 export interface BinaryFrame {
-  kind: FrameKind;
+  kind: string;
   header: Record<string, unknown>;
   arrays: Record<string, FrameArray>;
   shapes: Record<string, number[]>;
+  /** Size of the whole frame, as it was sent. */
+  bytes?: number;
 }
-
-const KINDS = ["overview", "lines", "tile", "row", "neuron", "layer", "distribution", "spectrogram", "alignment", "similarity", "embedding", "lens", "attribution", "codes", "attention"] as const;
-export type FrameKind = (typeof KINDS)[number];
 
 const TYPES = { u8: Uint8Array, u32: Uint32Array, f32: Float32Array, f64: Float64Array };
 const MAGIC = 0x53414c47; // "GLAS" read as a little-endian number
-const VERSION = 1;
+const VERSION = 2;
 const PREFIX = 16;
 
 const padded = (size: number) => Math.ceil(size / 8) * 8;
 
 /** Parse a binary frame of an expected kind; the arrays are views of the buffer. Throws a UserError on invalid data. */
-export function readFrame(buffer: ArrayBuffer, kind: FrameKind): BinaryFrame {
+export function readFrame(buffer: ArrayBuffer, kind: string): BinaryFrame {
   const invalid = (what: string) => new UserError(`The answer cannot be read: ${what}. Reload the page.`, "request");
   if (buffer.byteLength < PREFIX) throw invalid(`${buffer.byteLength} bytes are too few`);
   const view = new DataView(buffer);
   if (view.getUint32(0, true) !== MAGIC) throw invalid("it is not one of this program's frames");
   if (view.getUint16(4, true) !== VERSION) throw invalid(`version ${view.getUint16(4, true)}, and this page reads version ${VERSION}`);
-  const actual = KINDS[view.getUint16(6, true) - 1];
-  if (actual !== kind) throw invalid(`it is ${actual ?? "of an unknown kind"}, and ${kind} was asked for`);
   const headerSize = view.getUint32(8, true);
   const start = padded(PREFIX + headerSize);
   if (start + view.getUint32(12, true) !== buffer.byteLength) throw invalid("its length is not what it says");
 
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, PREFIX, headerSize))) as Record<string, unknown>;
-  const frame: BinaryFrame = { kind, header, arrays: {}, shapes: {} };
+  if (header.frame !== kind) throw invalid(`it is ${String(header.frame)}, and ${kind} was asked for`);
+  const frame: BinaryFrame = { kind, header, arrays: {}, shapes: {}, bytes: buffer.byteLength };
   let offset = start;
   for (const { name, dtype, shape } of header.arrays as { name: string; dtype: keyof typeof TYPES; shape: number[] }[]) {
     const Type = TYPES[dtype];

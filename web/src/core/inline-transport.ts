@@ -8,21 +8,18 @@
  */
 
 import { type Floats, type Layer, TILE, biasOf, quantize, kvHead, weightedValues, maxPoolInto, scores, softmax, topKeys } from "./attention";
-import { distributionOf, type BinaryFrame, type FrameKind, overviewOf, readFrame } from "./binary-frame";
-import { type Contexts, type ContextsQuery, sameQuery } from "./contexts";
+import { type BinaryFrame, type FrameArray, readFrame } from "./binary-frame";
 import { type EmbeddingSource, inlineEmbeddings } from "./embedding";
-import type { Lookup, StoredLookups } from "./lookup";
+import type { StoredLookups } from "./lookup";
 import { LRUCache } from "./lru-cache";
 import { maskOf } from "./mask";
-import { type Attribution, attributionOf, type AttributionRequest, type Lens, lensOf, type LensRequest } from "./readings";
 import type { Options } from "./generation-options";
-import { changesOf, type PatchEffect, type PatchRequest, type Sweep, type SweepRequest } from "./patching";
+import { changesOf, type PatchRequest, type Sweep } from "./patching";
 import { mapOf } from "./url-state";
-import { type Similarity, similarityOf } from "./similarity";
 import { typeOf } from "./tokens";
 import type { Transcript } from "./transcript";
 import {
-  type AttentionMap, type Distribution, type Lines, type LinesQuery, type Neuron, type Overview, UserError, type Row, type Session, type Tile, type TileQuery, type Transport,
+  type AttentionMap, type LinesQuery, UserError, type Session, type TileQuery, type Transport, type ViewOptions,
   nullToMinusInfinity, type GenerationTrace, type TraceLine, type GenerationRequest, type TraceResult, type TraceStep,
 } from "./types";
 
@@ -45,7 +42,6 @@ export class InlineTransport implements Transport {
   private readonly stripes = new LRUCache<Floats>(BUDGET);
   private sessionData: Promise<Session> | undefined;
   private traceData: Promise<StoredTrace> | undefined;
-  private sweepData: Promise<StoredSweep[]> | undefined;
   private lastYield = 0;
 
   constructor(private readonly holder: Document = document) {
@@ -60,14 +56,38 @@ export class InlineTransport implements Transport {
     return session;
   }
 
-  async overview(session: Session, map: string, layer: number): Promise<Overview> {
-    return overviewOf(await this.frame(session, "overview", map, layer));
+  /** Overviews and stored views as they are; tiles, rows and links are computed from the exact numbers of a layer. */
+  async view(name: string, session: Session | null, request: object, { signal }: ViewOptions = {}): Promise<BinaryFrame> {
+    if (name === "distribution") return this.distribution((request as { node: number }).node);
+    const own = session ?? (await this.run(null));
+    switch (name) {
+      case "overview": {
+        const { map, layer } = request as { map: string; layer: number };
+        return this.frame(own, name, map, layer);
+      }
+      case "lines": return this.lines(own, request as LinesQuery, signal);
+      case "tile": return this.tile(own, request as TileQuery, signal);
+      case "row": return this.row(own, request as RowRequest);
+      case "neuron": return this.neuron(own, request as RowRequest & { keys: [number, number] });
+      case "lookup": return this.lookup(own, request as { stream: string; token: number });
+      case "patch": return this.patch(own, request as PatchRequest);
+      default: return this.stored(own, name, request);
+    }
   }
 
-  async lines(session: Session, query: LinesQuery, signal?: AbortSignal): Promise<Lines> {
+  /** A view that the page holds. */
+  private async stored(session: Session, name: string, request: object): Promise<BinaryFrame> {
+    const found = session.readings?.find((each) => each.view === name && sameRequest(each.request, request));
+    const block = found && this.blocks.get(`view/${found.key}`);
+    if (block) return readFrame(await decompress(block), name);
+    throw new UserError(`This page holds no such ${NOUNS[name] ?? name}, and no model to compute it. ${(HOW[name] ?? lookAt)(session, name)}`, "absent");
+  }
+
+  /** The strongest links of each query. `layers` is half open here. */
+  private async lines(session: Session, query: LinesQuery, signal?: AbortSignal): Promise<BinaryFrame> {
     const map = mapOf(session, query.map);
     const members: [number, number][] = [];
-    for (let layer = query.layers[0]; layer <= query.layers[1]; layer++) for (const head of query.heads) members.push([layer, head]);
+    for (let layer = query.layers[0]; layer < query.layers[1]; layer++) for (const head of query.heads) members.push([layer, head]);
     const separate = query.mix === "each";
     const rows = query.rows[1] - query.rows[0];
     const maps = separate ? members.length : 1;
@@ -94,10 +114,10 @@ export class InlineTransport implements Transport {
       }
     }
     mix?.forEach((values, r) => list(r, values));
-    return { query, members: separate ? members : [], maps, count, keys, probs, other };
+    return frameOf("lines", { members: separate ? members : [] }, { keys, probs, other }, { keys: [maps, rows, count] });
   }
 
-  async tile(session: Session, query: TileQuery, signal?: AbortSignal): Promise<Tile> {
+  private async tile(session: Session, query: TileQuery, signal?: AbortSignal): Promise<BinaryFrame> {
     const layer = await this.layer(session, query.map, query.layer);
     const side = TILE << query.level;
     const extent = (length: number, index: number) => Math.min(TILE, (length - index * side + (1 << query.level) - 1) >> query.level);
@@ -110,33 +130,26 @@ export class InlineTransport implements Transport {
       const values = await this.probs(layer, query.map, query.layer, query.head, row, signal);
       maxPoolInto(pixels.subarray(at, at + width), values, query.column * side, query.level);
     }
-    return { query, height, width, ...quantize(pixels, query.companding) };
+    const { values, scale } = quantize(pixels, query.companding);
+    return frameOf("tile", { scale }, { tile: values }, { tile: [height, width] });
   }
 
-  async row(session: Session, map: string, layer: number, head: number, query: number): Promise<Row> {
+  private async row(session: Session, { map, layer, head, query }: RowRequest): Promise<BinaryFrame> {
     const exact = scores(await this.layer(session, map, layer), head, query);
-    return { map, layer, head, query, scores: exact, probs: softmax(exact) };
+    return frameOf("row", {}, { scores: exact, probs: softmax(exact) }, {});
   }
 
-  async neuron(session: Session, map: string, layer: number, head: number, query: number, keys: [number, number]): Promise<Neuron> {
+  private async neuron(session: Session, { map, layer, head, query, keys }: RowRequest & { keys: [number, number] }): Promise<BinaryFrame> {
     const data = await this.layer(session, map, layer);
     const { width } = data;
-    const row = await this.row(session, map, layer, head, query);
+    const exact = scores(data, head, query);
+    const probs = softmax(exact);
     const group = kvHead(data, head);
     const of = (all: Floats) => all.slice((group * data.keys + keys[0]) * width, (group * data.keys + keys[1]) * width);
     const from = (head * data.queries + query) * width;
-    return {
-      ...row,
-      keys,
-      scale: data.scale,
-      score_cap: data.scoreCap,
-      kv_head: group,
-      q: data.q.slice(from, from + width),
-      k: of(data.k),
-      v: of(data.v),
-      z: weightedValues(data, head, row.probs),
-      bias: biasOf(data, head, query) ?? undefined,
-    };
+    const bias = biasOf(data, head, query);
+    const arrays = { scores: exact, probs, q: data.q.slice(from, from + width), k: of(data.k), v: of(data.v), z: weightedValues(data, head, probs), ...(bias && { bias }) };
+    return frameOf("neuron", { keys, scale: data.scale, score_cap: data.scoreCap, kv_head: group }, arrays, {});
   }
 
   async write(request: GenerationRequest, onLine: (line: TraceLine) => void): Promise<void> {
@@ -149,10 +162,10 @@ export class InlineTransport implements Transport {
 
   async stop(): Promise<void> {}
 
-  async distribution(_: string, node: number): Promise<Distribution> {
+  private async distribution(node: number): Promise<BinaryFrame> {
     const block = this.blocks.get(`distribution/${node}`);
     if (!block) throw await this.cannotGenerate();
-    return distributionOf(readFrame(await decompress(block), "distribution"));
+    return readFrame(await decompress(block), "distribution");
   }
 
   /** The page's own session, where the node is on its path. */
@@ -175,74 +188,35 @@ export class InlineTransport implements Transport {
     return this.run(null);
   }
 
-  /** One component of a sweep that the page holds. */
-  async patch(session: Session, { components, ...options }: PatchRequest): Promise<PatchEffect> {
-    const [component] = components;
-    for (const { request, sweep } of await this.storedSweeps()) {
-      const row = sweep.components.findIndex((each) => each.includes(component));
-      const classes = row >= 0 && components.length === 1 ? changesOf(sweep, component) : null;
-      if (!classes || !(Object.keys(options) as (keyof typeof options)[]).every((name) => request[name] === options[name])) continue;
-      const column = sweep.components[row].indexOf(component);
-      return { metric: sweep.metric, before: sweep.before, after: sweep.values[row][column], normalised: sweep.normalised?.[row][column] ?? null, classes, at: sweep.at };
-    }
-    throw new UserError(`This page holds no such patch, and no model to compute it. To look at it: ${session.look} --view patch`, "absent");
-  }
-
-  async lens(session: Session, request: LensRequest): Promise<Lens> {
-    return lensOf(await this.reading(session, "lens", request));
-  }
-
-  async attribution(session: Session, request: AttributionRequest): Promise<Attribution> {
-    return attributionOf(await this.reading(session, "attribution", request));
-  }
-
-  private async reading(session: Session, kind: "lens" | "attribution", request: object): Promise<BinaryFrame> {
-    const stored = session.readings?.find((each) => each.kind === kind && JSON.stringify(each.request) === JSON.stringify(request));
-    const block = stored && this.blocks.get(`reading/${stored.key}`);
-    if (block) return readFrame(await decompress(block), kind);
-    throw new UserError(`This page holds no such ${kind}, and no model to compute it. To look at it: ${session.look} --view ${kind}`, "absent");
-  }
-
-  async sweep(session: Session, request: SweepRequest): Promise<Sweep> {
-    const sweeps = await this.storedSweeps();
-    const same = sweeps.find((each) => (Object.keys(request) as (keyof SweepRequest)[]).every((name) => each.request[name] === request[name]));
-    if (same) return same.sweep;
-    throw new UserError(`This page holds ${sweeps.length ? "another sweep" : "no sweep"}, and no model to run one. To run it: ${session.look} --view patch`, "absent");
-  }
-
-  private storedSweeps(): Promise<StoredSweep[]> {
-    return (this.sweepData ??= (async () => {
-      const block = this.holder.getElementById("sweeps");
-      return block ? (JSON.parse(new TextDecoder().decode(await decompress(block))) as { sweeps: StoredSweep[] }).sweeps : [];
-    })());
-  }
-
-  async lookup(session: Session, stream: string, token: number): Promise<Lookup> {
+  private async lookup(session: Session, { stream, token }: { stream: string; token: number }): Promise<BinaryFrame> {
     const block = this.holder.getElementById("lookups");
     const stored = block ? (JSON.parse(new TextDecoder().decode(await decompress(block))) as StoredLookups) : {};
     const lookup = stored[stream]?.find(({ id }) => id === session.streams[stream][token].id);
-    if (lookup) return lookup;
-    throw new UserError(`This page holds no look-up of this token. To see it: ${session.look} --view head`, "absent");
+    if (lookup) return frameOf("lookup", { ...lookup }, {}, {});
+    throw new UserError(`This page holds no look-up of this token. ${lookAt(session, "head")}`, "absent");
   }
 
-  async similarity(session: Session): Promise<Similarity> {
-    const block = this.blocks.get("similarity");
-    if (!block) throw new UserError(`This page holds no similarity of two texts. To see one: ${session.look.replace("glassformer look", "glassformer similar")}`, "absent");
-    return similarityOf(readFrame(await decompress(block), "similarity"));
-  }
-
-  async contexts(session: Session, query: ContextsQuery): Promise<Contexts> {
-    const block = this.holder.getElementById("contexts");
-    const stored = block && (JSON.parse(new TextDecoder().decode(await decompress(block))) as { query: ContextsQuery; result: Contexts });
-    if (stored && sameQuery(stored.query, query)) return stored.result;
-    throw new UserError(`This page holds ${stored ? "one search" : "no search"} of the corpus. For another: ${session.look} --corpus INDEX --view contexts`, "absent");
+  /** One component of a sweep that the page holds. */
+  private async patch(session: Session, { components, ...options }: PatchRequest): Promise<BinaryFrame> {
+    const [component] = components;
+    for (const { request, key } of session.readings?.filter((each) => each.view === "sweep") ?? []) {
+      if (!sameRequest(request, options)) continue;
+      const sweep = readFrame(await decompress(this.blocks.get(`view/${key}`)!), "sweep").header as unknown as Sweep;
+      const row = sweep.components.findIndex((each) => each.includes(component));
+      const classes = row >= 0 && components.length === 1 ? changesOf(sweep, component) : null;
+      if (!classes) continue;
+      const column = sweep.components[row].indexOf(component);
+      return frameOf("patch", { metric: sweep.metric, before: sweep.before, after: sweep.values[row][column], normalised: sweep.normalised?.[row][column] ?? null, classes, at: sweep.at }, {}, {});
+    }
+    throw new UserError(`This page holds no such patch, and no model to compute it. ${lookAt(session, "patch")}`, "absent");
   }
 
   embeddings(session: Session, stream: string): EmbeddingSource {
     const id = this.holder.getElementById("embedding") ? "embedding" : `embedding/${stream}`;
     const frame = async (name: string) => {
       const block = this.blocks.get(`${id}/${name}`);
-      return block ? readFrame(await decompress(block), "embedding") : null;
+      const kind = name === "pca" ? "places" : name.startsWith("neighbours/") ? "neighbours" : "projection";
+      return block ? readFrame(await decompress(block), kind) : null;
     };
     return inlineEmbeddings(this.holder.getElementById(id), frame, decompress, session);
   }
@@ -265,7 +239,7 @@ export class InlineTransport implements Transport {
     return JSON.parse(new TextDecoder().decode(await decompress(block)));
   }
 
-  private async frame(session: Session, kind: FrameKind, map: string, layer: number): Promise<BinaryFrame> {
+  private async frame(session: Session, kind: string, map: string, layer: number): Promise<BinaryFrame> {
     const block = this.blocks.get(`${kind}/${map}/${layer}`);
     if (block) return readFrame(await decompress(block), kind);
     const data = session.exact_layers?.[map] ?? [];
@@ -312,11 +286,29 @@ export class InlineTransport implements Transport {
   }
 }
 
-/** A sweep stored in a page, and what it answers. */
-interface StoredSweep {
-  request: SweepRequest;
-  sweep: Sweep;
+interface RowRequest {
+  map: string;
+  layer: number;
+  head: number;
+  query: number;
 }
+
+/** Does a stored view answer this request? Fields that it does not name do not matter. */
+const sameRequest = (stored: Record<string, unknown>, request: object): boolean =>
+  Object.entries(request).every(([name, value]) => JSON.stringify(stored[name] ?? null) === JSON.stringify(value ?? null));
+
+/** A frame that is computed here. */
+const frameOf = (kind: string, header: Record<string, unknown>, arrays: Record<string, FrameArray>, shapes: Record<string, number[]>): BinaryFrame => ({ kind, header, arrays, shapes });
+
+/** What a message calls a view whose name is no noun. */
+const NOUNS: Record<string, string> = { similarity: "similarity of two texts", contexts: "search of the corpus" };
+const lookAt = ({ look }: Session, view: string) => `To look at it: ${look} --view ${view}`;
+/** How to see a view that a page lacks, where it is not by `look --view`. */
+const HOW: Record<string, (session: Session, name: string) => string> = {
+  sweep: (session) => lookAt(session, "patch"),
+  similarity: ({ look }) => `To see one: ${look.replace("glassformer look", "glassformer similar")}`,
+  contexts: ({ look }) => `For another: ${look} --corpus INDEX --view contexts`,
+};
 
 /** The generation trace stored in a page; `node` ends the path of its session. */
 interface StoredTrace {

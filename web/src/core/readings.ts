@@ -87,8 +87,8 @@ export function attributionOf({ header, arrays }: BinaryFrame): Attribution {
 
 /** A reading that a standalone page holds. */
 export interface StoredReading {
-  kind: "lens" | "attribution";
-  request: LensRequest | AttributionRequest;
+  view: string;
+  request: Record<string, unknown>;
   key: string;
 }
 

@@ -4,6 +4,7 @@ import { batch, computed, type ReadonlySignal, type Signal, signal } from "@prea
 import { setFragment } from "./browser";
 import { mapOf, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState, windowOf } from "./url-state";
 import { type Overview, type Progress, UserError, type Session, type State, type Transport } from "./types";
+import * as views from "./views";
 
 /** An error message that stays until it is dealt with. */
 export interface ErrorNotice {
@@ -223,7 +224,7 @@ export class Store {
       const layer = layers.shift();
       if (layer === undefined || signal.aborted) return false;
       try {
-        const overview = await this.transport.overview(session, name, layer, exact, signal);
+        const overview = await views.overview(this.transport, session, name, layer, exact, signal);
         if (!signal.aborted) this.overviews.value = new Map(this.overviews.value).set(overviewKey(name, layer), overview);
         return !signal.aborted;
       } catch (error) {

@@ -2,13 +2,13 @@
 
 import type { ReadonlySignal } from "@preact/signals";
 import type { Options, GenerationState } from "./generation-options";
-import type { Off, PatchEffect, PatchRequest, PatchState, Sweep, SweepRequest } from "./patching";
-import type { Contexts, ContextsQuery, CorpusFacts, SearchState } from "./contexts";
-import type { Similarity, SimilarityState } from "./similarity";
+import type { BinaryFrame } from "./binary-frame";
+import type { Off, PatchState } from "./patching";
+import type { CorpusFacts, SearchState } from "./contexts";
+import type { SimilarityState } from "./similarity";
 import type { EmbeddingSource } from "./embedding";
 import type { EmbeddingState } from "./embedding-state";
-import type { Attribution, AttributionRequest, Lens, LensRequest, ReadingState, StoredReading } from "./readings";
-import type { Lookup } from "./lookup";
+import type { ReadingState, StoredReading } from "./readings";
 import type { Transcript } from "./transcript";
 
 /** A token of the input. */
@@ -110,7 +110,7 @@ export interface Session {
   look: string;
   /** In a standalone page: attention map → layers whose exact numbers it holds. */
   exact_layers?: Record<string, number[]>;
-  /** In a standalone page: the lenses and attributions that it holds. */
+  /** In a standalone page: the views that took time and that it holds. */
   readings?: StoredReading[];
   /** In a standalone page: the initial state, as a URL fragment without "#". */
   start?: string;
@@ -340,21 +340,22 @@ export class UserError extends Error {
   }
 }
 
+export interface ViewOptions {
+  progress?: (at: Progress) => void;
+  signal?: AbortSignal;
+}
+
 /** Data source of the page: the local server, or the data inside a standalone page. All calls may reject with a UserError. */
 export interface Transport {
   readonly host: "server" | "page";
   /** Run the model on texts, or wait for the text that the page was opened for. */
   run(texts: string[] | null, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session>;
-  overview(session: Session, map: string, layer: number, exact: boolean, signal?: AbortSignal): Promise<Overview>;
-  lines(session: Session, query: LinesQuery, signal?: AbortSignal): Promise<Lines>;
-  tile(session: Session, query: TileQuery, signal?: AbortSignal): Promise<Tile>;
-  row(session: Session, map: string, layer: number, head: number, query: number, signal?: AbortSignal): Promise<Row>;
-  neuron(session: Session, map: string, layer: number, head: number, query: number, keys: [number, number], signal?: AbortSignal): Promise<Neuron>;
+  /** A view of a session, by its name in explorer/registry.py, as a frame; progress of one that takes time. */
+  view(name: string, session: Session | null, request: object, options?: ViewOptions): Promise<BinaryFrame>;
   /** Generate, or branch; calls back with each line. */
   write(request: GenerationRequest, onLine: (line: TraceLine) => void, signal?: AbortSignal): Promise<void>;
   /** Stop a generation after its current step. */
   stop(w: string): Promise<void>;
-  distribution(w: string, node: number, signal?: AbortSignal): Promise<Distribution>;
   /** A session over the prompt and the generated text up to a node. */
   attend(w: string, node: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session>;
   /** Transcribe the recording that the page was opened with, or wait for that; progress is in seconds. */
@@ -363,22 +364,8 @@ export interface Transport {
   recording(): Promise<Blob>;
   /** A session over a window of the recording, and what was heard there. */
   listen(window: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session>;
-  /** Replace components of the pass: what the prediction becomes. */
-  patch(session: Session, request: PatchRequest, signal?: AbortSignal): Promise<PatchEffect>;
-  /** Patch every component of a kind, one after another; progress counts patched passes. */
-  sweep(session: Session, request: SweepRequest, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Sweep>;
-  /** The look-up of a token of a stream in the embedding table. */
-  lookup(session: Session, stream: string, token: number, signal?: AbortSignal): Promise<Lookup>;
-  /** The similarity of the session's two texts, as a sum over pairs of tokens. */
-  similarity(session: Session, signal?: AbortSignal): Promise<Similarity>;
-  /** Where in the corpus a layer, a head or a neuron does the same. */
-  contexts(session: Session, query: ContextsQuery, signal?: AbortSignal): Promise<Contexts>;
   /** The map of embeddings: of the texts that the page was opened with, or else of the tokens of a stream. */
   embeddings(session: Session, stream: string): EmbeddingSource;
-  /** The head read at every layer; progress counts layers. */
-  lens(session: Session, request: LensRequest, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Lens>;
-  /** Which words and parts made an output; progress counts gradients. */
-  attribution(session: Session, request: AttributionRequest, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Attribution>;
   /** The session, and a generation trace, as one HTML file, or the transcript; absent in a page that is one already. */
   page?(session: Session, location?: PageLocation): Promise<Blob>;
 }
@@ -446,7 +433,7 @@ export interface TraceLocation {
 }
 
 /** What a page that is saved holds beside its session, or instead of it. */
-export type PageLocation = TraceLocation | ContextsQuery | "transcript";
+export type PageLocation = TraceLocation | "transcript";
 
 /** Export of a view as files. */
 export interface Exports {

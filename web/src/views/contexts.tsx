@@ -8,6 +8,7 @@ import type { State, ViewProps } from "../core/types";
 import { moveFocus } from "../ui/roving-tabindex";
 import { Counts, exportsOf, Matches, Table } from "./contexts/matches";
 import "./contexts.css";
+import * as views from "../core/views";
 
 const COUNT = 20;
 const NAMES: Record<SearchBy, string> = { layer: "layer's vector", head: "head's output", neuron: "neuron" };
@@ -29,7 +30,7 @@ export function ContextsView(props: ViewProps) {
       return;
     }
     busy.value = true;
-    transport.contexts(session, asked, request.signal)
+    views.contexts(transport, session, asked, request.signal)
       .then(
         (answer) => {
           result.value = answer;

@@ -10,6 +10,7 @@ import { DataTable } from "../ui/data-table";
 import { moveFocus } from "../ui/roving-tabindex";
 import { Heatmap } from "./similarity/heatmap";
 import "./similarity.css";
+import * as views from "../core/views";
 
 /** Hues of what adds and what takes away; they are those of the map. */
 const [ADDS, TAKES] = [55, 255];
@@ -22,7 +23,7 @@ export function SimilarityView(props: ViewProps) {
   useEffect(() => {
     if (session.texts.length !== 2) return;
     const asked = new AbortController();
-    transport.similarity(session, asked.signal).then(
+    views.similarity(transport, session, asked.signal).then(
       (answer) => (explained.value = answer),
       (error) => (asked.signal.aborted ? undefined : error instanceof Error ? (problem.value = error.message) : refuse(error)),
     );

@@ -4,6 +4,7 @@ import { HttpTransport } from "../../src/core/http-transport";
 import { UserError } from "../../src/core/types";
 import { frame } from "../frames";
 import { pair } from "../sessions";
+import * as views from "../../src/core/views";
 
 const session = pair();
 const real = globalThis.fetch;
@@ -64,33 +65,34 @@ const statuses: [number, UserError["kind"], RegExp][] = [
 for (const [status, kind, message] of statuses) {
   test(`${status} is a refusal of the kind ${kind}`, async () => {
     answer(() => Response.json({ error: "the pass was let go" }, { status }));
-    await assert.rejects(new HttpTransport("k").row(session, "self", 0, 0, 0), refused(kind, message));
+    await assert.rejects(views.row(new HttpTransport("k"), session, "self", 0, 0, 0), refused(kind, message));
   });
 }
 
 test("nobody there is a refusal; a call that was called off is not", async () => {
   answer(() => Promise.reject(new TypeError("Failed to fetch")));
-  await assert.rejects(new HttpTransport("k").row(session, "self", 0, 0, 0), refused("unreachable", /has ended/));
+  await assert.rejects(views.row(new HttpTransport("k"), session, "self", 0, 0, 0), refused("unreachable", /has ended/));
   answer(() => Promise.reject(new DOMException("called off", "AbortError")));
-  await assert.rejects(new HttpTransport("k").row(session, "self", 0, 0, 0), (error) => error instanceof DOMException);
+  await assert.rejects(views.row(new HttpTransport("k"), session, "self", 0, 0, 0), (error) => error instanceof DOMException);
 });
 
 test("lines are asked for by half-open ranges and read as they are", async () => {
-  const asked = answer(() => new Response(frame(2, { map: "self", members: [[1, 0]], mix: "each", rows: [0, 2] }, [
+  const asked = answer(() => new Response(frame("lines", { map: "self", members: [[1, 0]], mix: "each", rows: [0, 2] }, [
     ["keys", "u32", [1, 2, 1], Uint32Array.of(3, 0)],
     ["probs", "f32", [1, 2, 1], Float32Array.of(0.5, 0.75)],
     ["other", "f32", [1, 2], Float32Array.of(0.5, 0.25)],
   ])));
-  const lines = await new HttpTransport("k").lines(session, { map: "self", layers: [1, 1], heads: [0], mix: "each", rows: [0, 2], count: 1, keys: ["0", "special"] });
-  assert.equal(asked[0].path, "/api/lines?s=one&map=self&layers=1%3A2&heads=0&mix=each&rows=0%3A2&count=1&keys=0%2Cspecial");
+  const lines = await views.lines(new HttpTransport("k"), session, { map: "self", layers: [1, 1], heads: [0], mix: "each", rows: [0, 2], count: 1, keys: ["0", "special"] });
+  assert.equal(asked[0].path, "/api/view/lines");
+  assert.deepEqual(JSON.parse(asked[0].options.body as string), { s: "one", map: "self", layers: [1, 2], heads: [0], mix: "each", rows: [0, 2], count: 1, keys: ["0", "special"] });
   assert.deepEqual([lines.maps, lines.count, [...lines.keys], [...lines.other]], [1, 1, [3, 0], [0.5, 0.25]]);
   assert.deepEqual(lines.members, [[1, 0]]);
 });
 
 test("a neuron answer keeps what the map has", async () => {
   const arrays = ["q", "k", "v", "scores", "probs", "z"].map((name): [string, string, number[], Float32Array] => [name, "f32", [2], Float32Array.of(1, 2)]);
-  answer(() => new Response(frame(5, { keys: [0, 1], scale: 0.5, kv_head: 0 }, arrays)));
-  const neuron = await new HttpTransport("k").neuron(session, "self", 0, 1, 2, [0, 1]);
+  answer(() => new Response(frame("neuron", { keys: [0, 1], scale: 0.5, kv_head: 0 }, arrays)));
+  const neuron = await views.neuron(new HttpTransport("k"), session, "self", 0, 1, 2, [0, 1]);
   assert.deepEqual([neuron.head, neuron.query, neuron.scale, neuron.kv_head, neuron.keys], [1, 2, 0.5, 0, [0, 1]]);
   assert.deepEqual([...neuron.z], [1, 2]);
   assert.equal(neuron.bias, undefined);

@@ -4,6 +4,7 @@ import { computed, type Signal, signal } from "@preact/signals";
 import { number, percent, visible } from "../../core/format";
 import { type Attribution, type Part, type ReadingState, requestOf } from "../../core/readings";
 import { type Progress, type Token, UserError, type ViewProps } from "../../core/types";
+import * as views from "../../core/views";
 
 /** A word: its tokens, and the sum over them. */
 export interface Word {
@@ -38,7 +39,7 @@ export class AttributionController {
     this.problem.value = null;
     this.progress.value = { done: 0, of: 0 };
     try {
-      const found = await this.props.transport.attribution(this.props.session, this.request.peek(), (at) => !signal.aborted && (this.progress.value = at), signal);
+      const found = await views.attribution(this.props.transport, this.props.session, this.request.peek(), (at) => !signal.aborted && (this.progress.value = at), signal);
       if (signal.aborted) return;
       this.found.value = found;
       this.props.say(this.finding());

@@ -114,7 +114,6 @@ export function exportsOf({ matches }: Contexts, query: ContextsQuery, title: st
   };
   return {
     name: `contexts-${query.by}${query.layer}${query.number === null ? "" : `-${query.number}`}`,
-    location: query,
     finding: () => title,
     png: () => toPng(figure(), style("--panel"), style("--sans")),
     svg: () => toSvg(figure(), style("--panel"), style("--sans")),

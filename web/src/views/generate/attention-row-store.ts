@@ -6,6 +6,7 @@ import { LRUCache } from "../../core/lru-cache";
 import { type AttentionMap, UserError, type Session, type Token } from "../../core/types";
 import { RequestPool } from "../matrix/request-pool";
 import type { GenerationStore } from "./generation-store";
+import * as views from "../../core/views";
 
 interface RowRequest {
   session: Session;
@@ -148,10 +149,10 @@ export class AttentionRowStore {
 
   private async fetchRow({ session, map, layer, head, row }: RowRequest, abort: AbortSignal): Promise<Floats> {
     const { transport } = this.store.props;
-    if (head !== null) return (await transport.row(session, map.name, layer, head, row, abort)).probs;
+    if (head !== null) return (await views.row(transport, session, map.name, layer, head, row, abort)).probs;
     const keys = session.streams[map.keys].length;
     const heads = Array.from({ length: map.heads }, (_, at) => at);
-    const lines = await transport.lines(session, { map: map.name, layers: [layer, layer], heads, mix: "mean", rows: [row, row + 1], count: Math.min(MAX_KEYS, keys) }, abort);
+    const lines = await views.lines(transport, session, { map: map.name, layers: [layer, layer], heads, mix: "mean", rows: [row, row + 1], count: Math.min(MAX_KEYS, keys) }, abort);
     const shares = new Float32Array(keys);
     lines.keys.forEach((key, at) => (shares[key] = lines.probs[at]));
     return shares;

@@ -7,6 +7,7 @@ import { RequestPool } from "../matrix/request-pool";
 import { AttentionRowStore } from "./attention-row-store";
 import { type Sampling, type Sorted, sorted } from "./sampling";
 import { TokenTree } from "./token-tree";
+import * as views from "../../core/views";
 
 /** A next-token distribution, with its tokens sorted. */
 export interface SortedDistribution extends Distribution {
@@ -60,7 +61,7 @@ export class GenerationStore {
     this.distributions = new RequestPool({
       key: ({ w, node }) => `${w}/${node}`,
       ask: async ({ w, node }, abort) => {
-        const answer = await transport.distribution(w, node, abort);
+        const answer = await views.distribution(transport, w, node, abort);
         return { ...answer, sorted: sorted(answer) };
       },
       cached: 24,

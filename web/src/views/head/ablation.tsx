@@ -9,6 +9,7 @@ import { mapOf } from "../../core/url-state";
 import { ClassChanges } from "../../ui/class-changes";
 import { Icon } from "../../ui/icons";
 import type { HeadController } from "./head-controller";
+import * as views from "../../core/views";
 
 const same = (a: Off[number], b: Off[number]) => a.join() === b.join();
 
@@ -23,7 +24,7 @@ export function Ablation({ controller }: { controller: HeadController }) {
     [effect.value, problem.value] = [null, null];
     const components = off.map(([name, layer, head]) => headComponent(mapOf(session, name), layer, head));
     if (components.length)
-      transport.patch(session, { components, ...optionsOf(initialPatch(), position) }, abort.signal).then(
+      views.patch(transport, session, { components, ...optionsOf(initialPatch(), position) }, abort.signal).then(
         (result) => !abort.signal.aborted && (effect.value = result),
         (error: unknown) => {
           if (abort.signal.aborted) return;

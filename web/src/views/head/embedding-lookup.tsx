@@ -4,6 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { count, number, visible } from "../../core/format";
 import { isLookedUp, type Lookup } from "../../core/lookup";
+import * as views from "../../core/views";
 import { UserError } from "../../core/types";
 import { Icon } from "../../ui/icons";
 import type { HeadController } from "./head-controller";
@@ -21,7 +22,7 @@ export function EmbeddingLookup({ controller }: { controller: HeadController }) 
     const abort = new AbortController();
     [lookup.value, problem.value] = [null, null];
     if (open.value && shown)
-      transport.lookup(session, stream, token, abort.signal).then(
+      views.lookup(transport, session, stream, token, abort.signal).then(
         (result) => !abort.signal.aborted && (lookup.value = result),
         (error: unknown) => {
           if (abort.signal.aborted) return;

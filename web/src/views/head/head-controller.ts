@@ -10,6 +10,7 @@ import { type AttentionMap, UserError, type Row, type Session, type Token, type 
 import { type Column, between, column } from "./columns";
 import { type Link, visibleLinks, rowOf, linksOf, otherOf } from "./links";
 import { type LinesRequest, Loader } from "./loader";
+import * as views from "../../core/views";
 
 export type Side = "query" | "key";
 
@@ -302,7 +303,7 @@ export class HeadController {
     const cached = this.rows.get(key);
     this.exact.value = cached ?? null;
     if (cached) return;
-    this.props.transport.row(this.session, map, layer, head, query).then(
+    views.row(this.props.transport, this.session, map, layer, head, query).then(
       (row) => {
         this.rows.set(key, row);
         const { map, layers, heads } = this.request.peek();

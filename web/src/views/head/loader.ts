@@ -3,6 +3,7 @@
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { LinesQuery, Session, Transport } from "../../core/types";
 import type { Chunks } from "./links";
+import * as views from "../../core/views";
 
 /** What is asked for, whichever the queries. */
 export type LinesRequest = Omit<LinesQuery, "rows">;
@@ -78,7 +79,7 @@ export class Loader {
       const control = new AbortController();
       this.fetching = { key, begin, control };
       try {
-        const lines = await this.transport.lines(this.session, { ...request, rows: [begin, Math.min(begin + size, total)] }, control.signal);
+        const lines = await views.lines(this.transport, this.session, { ...request, rows: [begin, Math.min(begin + size, total)] }, control.signal);
         if (control.signal.aborted) return;
         const chunks = new Map(this.cached(key) ?? []).set(begin, lines);
         if (chunks.size > CACHE_SIZE) chunks.delete(chunks.keys().next().value as number);

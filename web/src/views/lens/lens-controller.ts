@@ -4,6 +4,7 @@ import { computed, type Signal, signal } from "@preact/signals";
 import { number, percent, visible } from "../../core/format";
 import type { Lens, ReadingState } from "../../core/readings";
 import { type Progress, UserError, type ViewProps } from "../../core/types";
+import * as views from "../../core/views";
 
 export type Cell = [row: number, column: number];
 
@@ -42,7 +43,7 @@ export class LensController {
     this.progress.value = { done: 0, of: 0 };
     const target = this.state.peek().follow;
     try {
-      const lens = await this.props.transport.lens(this.props.session, { target }, (at) => !signal.aborted && (this.progress.value = at), signal);
+      const lens = await views.lens(this.props.transport, this.props.session, { target }, (at) => !signal.aborted && (this.progress.value = at), signal);
       if (signal.aborted) return;
       this.lens.value = lens;
       this.page.value = Math.floor((this.state.peek().cell?.[1] ?? 0) / PAGE);

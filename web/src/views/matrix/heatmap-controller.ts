@@ -10,6 +10,7 @@ import { fit, isWhole, scaleOf, visibleRange, type Size, type View } from "./geo
 import { RequestPool } from "./request-pool";
 import { NUMBERED } from "./layout";
 import { type HeadOf, Tiles } from "./tiles";
+import * as views from "../../core/views";
 
 export interface Cell {
   row: number;
@@ -78,7 +79,7 @@ export class HeatmapController {
     this.tiles = new Tiles(transport, session, arrived, refused);
     this.#rows = new RequestPool({
       key: ({ map: name, layer, head, query }) => `${name}/${layer}/${head}/${query}`,
-      ask: ({ map: name, layer, head, query }, abort) => transport.row(session, name, layer, head, query, abort),
+      ask: ({ map: name, layer, head, query }, abort) => views.row(transport, session, name, layer, head, query, abort),
       cached: 256,
       parallel: 3,
       arrived,

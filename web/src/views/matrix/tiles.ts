@@ -4,6 +4,7 @@ import { colours, pooled } from "../../core/heatmap";
 import type { Overview, Tile, TileQuery, Transport, Session } from "../../core/types";
 import { cellsOf, type Cells, levelFor, parent, pooling, visibleRange, type Size, type TileAt, tilesFor, topLevel, type View } from "./geometry";
 import { RequestPool } from "./request-pool";
+import * as views from "../../core/views";
 
 /** A piece of an image, and the cells that it shows. */
 export interface Patch {
@@ -35,7 +36,7 @@ export class Tiles {
   constructor(transport: Transport, session: Session, arrived: () => void, refused: (error: unknown) => void) {
     this.#pool = new RequestPool({
       key: (query) => Object.values(query).join("/"),
-      ask: (query, signal) => transport.tile(session, query, signal),
+      ask: (query, signal) => views.tile(transport, session, query, signal),
       cached: 128,
       parallel: 4,
       arrived: (query, tile) => {

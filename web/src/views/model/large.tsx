@@ -6,6 +6,7 @@ import type { AttentionMap, Row, Token } from "../../core/types";
 import { Thumbnail } from "../../ui/thumbnail";
 import type { ModelProps } from "../model";
 import type { Head } from "./heads";
+import * as views from "../../core/views";
 
 /** As many words as fit beside the map. */
 const MOST_WORDS = 24;
@@ -33,7 +34,7 @@ export function LargeMap({ head: { layer, head, overview }, map, session, transp
     setRow(null);
     if (query === undefined || !exact) return;
     const abort = new AbortController();
-    transport.row(session, map.name, layer, head, query, abort.signal).then((answer) => !abort.signal.aborted && setRow(answer), refuse);
+    views.row(transport, session, map.name, layer, head, query, abort.signal).then((answer) => !abort.signal.aborted && setRow(answer), refuse);
     return () => abort.abort();
   }, [session, map, layer, head, query, exact]);
 

@@ -8,6 +8,7 @@ import { mapOf } from "../../core/url-state";
 import { type AttentionMap, type Neuron, UserError, type Token, type ViewProps } from "../../core/types";
 import { RequestPool } from "../matrix/request-pool";
 import { around, keysThatFit, runs } from "./arithmetic";
+import * as views from "../../core/views";
 
 export type Order = "position" | "probability";
 
@@ -70,7 +71,7 @@ export class NeuronController {
     this.page = computed(() => this.#page());
     this.#pool = new RequestPool({
       key: ({ keys, ...at }) => `${name(at)}/${keys.join("-")}`,
-      ask: ({ keys, ...at }, abort) => transport.neuron(session, this.map.name, at.layer, at.head, at.query, keys, abort),
+      ask: ({ keys, ...at }, abort) => views.neuron(transport, session, this.map.name, at.layer, at.head, at.query, keys, abort),
       cached: 1, // what has come is taken apart at once
       parallel: 4,
       arrived: (_, answer) => this.#take(answer),

@@ -6,6 +6,7 @@ import { changesOf, type ClassChange, optionsOf, type PatchState, type Sweep, ty
 import { type Progress, UserError, type ViewProps } from "../../core/types";
 import { mapOf } from "../../core/url-state";
 import { shownOf } from "./geometry";
+import * as views from "../../core/views";
 
 /** Multiply-adds of a sweep that runs without being asked for: a few seconds of two cores. */
 const AT_ONCE = 2e11;
@@ -81,7 +82,7 @@ export class PatchController {
     this.progress.value = { done: 0, of: this.patches };
     this.problem.value = null;
     try {
-      const sweep = await this.props.transport.sweep(this.props.session, this.request.peek(), (at) => !signal.aborted && (this.progress.value = at), signal);
+      const sweep = await views.sweep(this.props.transport, this.props.session, this.request.peek(), (at) => !signal.aborted && (this.progress.value = at), signal);
       if (signal.aborted) return;
       this.sweep.value = sweep;
       this.props.say(this.finding());
@@ -113,7 +114,7 @@ export class PatchController {
     const known = changesOf(sweep, component);
     try {
       const { kind: _, map: __, ...options } = this.request.peek();
-      const classes = known ?? (await this.props.transport.patch(this.props.session, { components: [component], ...options }, signal)).classes;
+      const classes = known ?? (await views.patch(this.props.transport, this.props.session, { components: [component], ...options }, signal)).classes;
       if (!signal.aborted) this.changes.value = classes;
     } catch (error) {
       if (!signal.aborted) this.props.refuse(error);

@@ -5,6 +5,7 @@ import { clock } from "../../core/format";
 import { type Progress, type Session, UserError, type ViewProps } from "../../core/types";
 
 import { type Inside, Player } from "./player";
+import * as views from "../../core/views";
 
 export class SoundStore implements Inside {
   /** Null until the recording is transcribed. */
@@ -55,7 +56,7 @@ export class SoundStore implements Inside {
       const session = await this.pass(player.transcript.attention.indexOf(alignment));
       const map = session.maps.find(({ queries, keys }) => queries !== keys)!;
       const path = alignment.paths[pair + 1] ?? alignment.paths[0];
-      const key = time === null ? strongest((await transport.row(session, map.name, layer, head, query)).probs, frame(path[row]), frame(path[row + 1])) : frame(time);
+      const key = time === null ? strongest((await views.row(transport, session, map.name, layer, head, query)).probs, frame(path[row]), frame(path[row + 1])) : frame(time);
       player.pause();
       const text = (row: number) => session.streams[map.queries][row]?.text ?? "";
       say(`The decoder looks for the sound of “${alignment.texts[row]}” at the token before it, “${text(query)}”.`);

@@ -1,0 +1,155 @@
+"""Registry of views: what a page may ask of a session, the request of each, and what answers it.
+
+    POST /api/view/lens {"s": SESSION, "target": " Paris"}     a line a step: {"done", "of"} … {"ready": {"key"}}
+    GET  /api/frame?s=SESSION&key=KEY                          its frame
+    POST /api/view/row {"s": SESSION, "map": "self", …}        a quick view: its frame at once
+
+To add a view: an entry here, the function that it names, and web/src/views/NAME.tsx; see docs/adding-a-view.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from glassformer.errors import ConfigError, nearest
+from glassformer.explorer.binary_frames import as_frame_array, encode
+from glassformer.explorer.requests import (
+    AttributionRequest,
+    ContextsRequest,
+    DistributionRequest,
+    EmbeddingRequest,
+    LensRequest,
+    LinesRequest,
+    LookupRequest,
+    NeighboursRequest,
+    NeuronRequest,
+    OverviewRequest,
+    PatchRequest,
+    ProjectionRequest,
+    RowRequest,
+    SimilarityRequest,
+    SweepRequest,
+    TileRequest,
+)
+from glassformer.files import safe_repr
+from glassformer.files.schema import Schema, field_types, parse
+from glassformer.reports.report import Report, plain
+
+if TYPE_CHECKING:
+    from glassformer.explorer.scene import Scene
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A view of the page.
+
+    request: the class of its request, which checks it
+    answer: "module:function", called with the session and the fields of the request; gives a `Report`, a dict, or a
+        binary frame
+    quick: answered at once; else in a thread, by a function that takes `progress`, and kept with the session and its
+        saved page
+    scene: the function takes the whole `Scene` in place of the session
+    in_turn: one after another, since each takes much memory
+    """
+
+    request: type[Schema]
+    answer: str
+    quick: bool = False
+    scene: bool = False
+    in_turn: bool = False
+
+    def frame(self, name: str, scene: Scene, request: Schema) -> bytes:
+        """Its answer as a binary frame; the function is imported when it is first called."""
+        module, _, function = self.answer.partition(":")
+        fields = {field: getattr(request, field) for field in field_types(type(request))}
+        if not self.quick and not self.scene:
+            fields["progress"] = scene.progress
+        answer = getattr(import_module(module), function)(scene if self.scene else scene.session, **fields)
+        return frame_of(name, answer)
+
+
+def frame_of(name: str, answer: bytes | Report | Mapping[str, Any]) -> bytes:
+    """What answers a view as a binary frame: of a report its arrays by name, and its other keys as JSON."""
+    if isinstance(answer, bytes):
+        return answer
+    if not isinstance(answer, Report):
+        return encode(name, {}, plain(answer))
+    values = {key: getattr(answer, key) for key in answer.KEYS or field_types(type(answer))}
+    arrays = {key: value for key, value in values.items() if isinstance(value, Tensor | np.ndarray)}
+    numbers = {key: as_frame_array(value) for key, value in arrays.items()}
+    return encode(name, numbers, {key: plain(value) for key, value in values.items() if key not in arrays})
+
+
+VIEWS: dict[str, View] = {
+    "overview": View(request=OverviewRequest, answer="glassformer.explorer.views:overview", quick=True),
+    "lines": View(request=LinesRequest, answer="glassformer.explorer.views:lines", quick=True),
+    "tile": View(request=TileRequest, answer="glassformer.explorer.views:tile", quick=True),
+    "row": View(request=RowRequest, answer="glassformer.explorer.views:row", quick=True),
+    "neuron": View(request=NeuronRequest, answer="glassformer.explorer.views:neuron", quick=True),
+    "lookup": View(request=LookupRequest, answer="glassformer.explorer.lookup:lookup", quick=True),
+    "lens": View(request=LensRequest, answer="glassformer.explorer.readings:lens"),
+    "attribution": View(request=AttributionRequest, answer="glassformer.explorer.readings:attribution"),
+    "patch": View(request=PatchRequest, answer="glassformer.explorer.patches:patch", quick=True, scene=True),
+    "sweep": View(request=SweepRequest, answer="glassformer.explorer.patches:sweep", scene=True),
+    "similarity": View(request=SimilarityRequest, answer="glassformer.explorer.similarity:similarity", scene=True),
+    "contexts": View(request=ContextsRequest, answer="glassformer.explorer.contexts:contexts", scene=True),
+    "embedding": View(
+        request=EmbeddingRequest, answer="glassformer.explorer.embeddings:points", quick=True, scene=True
+    ),
+    "places": View(request=EmbeddingRequest, answer="glassformer.explorer.embeddings:places", quick=True, scene=True),
+    "neighbours": View(
+        request=NeighboursRequest, answer="glassformer.explorer.embeddings:neighbours", quick=True, scene=True
+    ),
+    "projection": View(
+        request=ProjectionRequest, answer="glassformer.explorer.embeddings:projection", scene=True, in_turn=True
+    ),
+    "distribution": View(
+        request=DistributionRequest, answer="glassformer.explorer.traces:distribution", quick=True, scene=True
+    ),
+}
+"""Name → view: the only list of them on this side of the page."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The frame of a view, and the request that it answers."""
+
+    view: str
+    request: dict[str, Any]
+    frame: bytes
+
+    @property
+    def key(self) -> str:
+        """A short name of view and request."""
+        return key_of(self.view, self.request)
+
+    def entry(self) -> dict[str, Any]:
+        """Its line in the description of a standalone page."""
+        return {"view": self.view, "request": self.request, "key": self.key}
+
+
+def key_of(name: str, request: Mapping[str, Any]) -> str:
+    """A short name of a view and its request."""
+    return hashlib.sha256(json.dumps([name, request]).encode()).hexdigest()[:12]
+
+
+def request_of(name: str, fields: Mapping[str, Any]) -> tuple[View, Schema]:
+    """A view by name, and its request. Raises: ConfigError: no such view, or fields that it does not take."""
+    if name not in VIEWS:
+        raise ConfigError(f"there is no view {safe_repr(name)}{nearest(name, VIEWS)}; allowed: {', '.join(VIEWS)}")
+    view = VIEWS[name]
+    return view, parse(view.request, fields)
+
+
+def fields_of(request: Schema) -> dict[str, Any]:
+    """A request as JSON has it."""
+    fields: dict[str, Any] = json.loads(json.dumps(asdict(request)))  # type: ignore[call-overload] # requests are dataclasses
+    return fields

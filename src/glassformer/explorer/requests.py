@@ -1,0 +1,288 @@
+"""Requests of the views of a page: fields with their types and allowed values, and what each is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+from glassformer.errors import ConfigError
+from glassformer.files.schema import Allowed, Doc, NonNegativeInt, Schema, at_least
+from glassformer.inspect.embeddings.projection import ProjectionOptions
+
+MAX_LINES = 256
+"""Maximum number of keys per query in the line view; more would be a heat map."""
+MAX_COMPONENTS = 512
+MAX_CONTEXTS = 200
+MAX_LEVELS = 1_000
+
+Characters = Annotated[
+    str, Allowed("a text without half of a surrogate pair", lambda text: text.isascii() or _whole(text))
+]
+Span = Annotated[tuple[NonNegativeInt, NonNegativeInt], Allowed("a pair [begin, end]", lambda x: len(x) == 2)]
+Choice: TypeAlias = Characters | int | None
+"""An output by name or number; None = the model's own."""
+Components = Annotated[
+    Sequence[str], Allowed(f"a list of at most {MAX_COMPONENTS} names", lambda x: len(x) <= MAX_COMPONENTS)
+]
+Levels = Annotated[Sequence[int], Allowed("a list of one level or more", lambda x: 0 < len(x) <= MAX_LEVELS)]
+Head = Annotated[tuple[NonNegativeInt, NonNegativeInt], Allowed("a pair [layer, head]", lambda x: len(x) == 2)]
+
+
+def _whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverviewRequest(Schema):
+    """Every head of a layer as a thumbnail."""
+
+    map: Annotated[str, Doc("Attention map: self; or encoder, decoder, cross.")]
+    layer: Annotated[NonNegativeInt, Doc("Layer, from 0.")]
+    exact: Annotated[bool, Doc("Use all rows of a long text, instead of a sample.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinesRequest(Schema):
+    """The strongest links of each query."""
+
+    map: Annotated[str, Doc("Attention map.")]
+    layers: Annotated[Span, Doc("Layers, half open.")]
+    heads: Annotated[Sequence[NonNegativeInt], Doc("Heads.")]
+    rows: Annotated[Span, Doc("Query tokens, half open.")]
+    mix: Annotated[Literal["each", "mean", "max"], Doc("Each head by itself, or all as one map.")] = "each"
+    count: Annotated[Annotated[int, at_least(1, MAX_LINES)], Doc("Keys of each query.")] = 32
+    keys: Annotated[Sequence[str] | None, Doc('Types of keys: "special", or the number of a text; null = all.')] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadRequest(Schema):
+    """One head."""
+
+    map: Annotated[str, Doc("Attention map.")]
+    layer: Annotated[NonNegativeInt, Doc("Layer, from 0.")]
+    head: Annotated[NonNegativeInt, Doc("Head, from 0.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TileRequest(HeadRequest):
+    """A square tile of a head's attention map."""
+
+    level: Annotated[NonNegativeInt, Doc("Zoom level: a pixel is the maximum of 2^level × 2^level cells.")]
+    row: Annotated[NonNegativeInt, Doc("Row of the tile.")]
+    column: Annotated[NonNegativeInt, Doc("Column of the tile.")]
+    companding: Annotated[Literal["linear", "sqrt"], Doc("sqrt: more levels for small probabilities.")] = "linear"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowRequest(HeadRequest):
+    """One query's scores and probabilities."""
+
+    query: Annotated[NonNegativeInt, Doc("Query token, from 0.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuronRequest(RowRequest):
+    """One query's whole computation."""
+
+    keys: Annotated[Span, Doc("Key tokens whose vectors are given, half open.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookupRequest(Schema):
+    """The embedding look-up of a token, next to a one-hot row's product with the table."""
+
+    stream: Annotated[str, Doc("Token stream of the session.")]
+    token: Annotated[NonNegativeInt, Doc("Token, from 0.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LensRequest(Schema):
+    """Logit lens: the prediction after each layer."""
+
+    target: Annotated[Choice, Doc("Output to follow: a token, a label, or its number; null = the model's own.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributionRequest(Schema):
+    """Attribution: which words, heads and layers made an output."""
+
+    target: Annotated[Choice, Doc("Output to explain: a token, a label, or its number; null = the model's own.")] = None
+    at: Annotated[Choice, Doc("Token where it stands: its number, or a word.")] = None
+    against: Annotated[Choice, Doc("Explain the target rather than this output.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchingRequest(Schema):
+    """How activations are replaced, and which output is measured in the prediction."""
+
+    mode: Annotated[str | None, Doc("zero, mean or resample; null where another text is swapped in.")] = None
+    other: Annotated[Characters | None, Doc("Text whose activations are swapped in.")] = None
+    direction: Annotated[str, Doc("denoising or noising.")] = "denoising"
+    align: Annotated[str, Doc("How tokens of the two texts are aligned.")] = "strict"
+    target: Annotated[Characters | None, Doc("Output that is read; null = the model's own.")] = None
+    against: Annotated[Characters | None, Doc("Output it is compared with.")] = None
+    position: Annotated[int | None, Doc("Token at which the prediction is read.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchRequest(PatchingRequest):
+    """Components that are replaced together."""
+
+    components: Annotated[
+        Components,
+        Doc("Components, such as blocks.3.attn.head.2."),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepRequest(PatchingRequest):
+    """Every component of a kind, replaced one after another."""
+
+    kind: Annotated[str, Doc("heads, or another kind of component.")]
+    map: Annotated[str | None, Doc("Attention map; null = the only one.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityRequest(Schema):
+    """The cosine similarity of the two texts of the session, by pairs of tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextsRequest(Schema):
+    """Where in an indexed corpus a layer, a head or a neuron does the same."""
+
+    by: Annotated[Literal["layer", "head", "neuron"], Doc("What is compared.")]
+    layer: Annotated[NonNegativeInt, Doc("Layer, from 0.")]
+    head: Annotated[Head, Doc("Head whose attention is shown: [layer, head].")]
+    number: Annotated[NonNegativeInt | None, Doc("Number of the head or neuron.")] = None
+    token: Annotated[NonNegativeInt | None, Doc("Token of the session; null for neurons.")] = None
+    count: Annotated[Annotated[int, at_least(1, MAX_CONTEXTS)], Doc("Number of matches.")] = 20
+
+    def validate(self) -> None:
+        if self.by != "layer" and self.number is None:
+            raise ConfigError(f"number is missing: which {self.by}?")
+        if self.by != "neuron" and self.token is None:
+            raise ConfigError("token is missing: which token of the text?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingRequest(Schema):
+    """The map of embeddings: of the texts that the page was opened with, or of the tokens of a stream."""
+
+    stream: Annotated[str, Doc("Token stream of the session.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeighboursRequest(EmbeddingRequest):
+    """The points with the largest cosine similarity."""
+
+    point: Annotated[NonNegativeInt, Doc("Point, from 0.")]
+    level: Annotated[NonNegativeInt, Doc("Level, from 0.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectionRequest(EmbeddingRequest):
+    """Places of points by t-SNE or UMAP."""
+
+    method: Annotated[str, Doc("tsne or umap.")]
+    levels: Annotated[
+        Levels,
+        Doc("Levels; negative ones count from the last."),
+    ]
+    perplexity: Annotated[float, Doc("Perplexity of t-SNE.")] = 30.0
+    neighbours: Annotated[int, Doc("Neighbours of UMAP.")] = 15
+    min_dist: Annotated[float, Doc("Minimum distance of UMAP.")] = 0.1
+    seed: Annotated[int, Doc("Random seed.")] = 0
+
+    def validate(self) -> None:
+        ProjectionOptions(self.method, self.perplexity, self.neighbours, self.min_dist, self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributionRequest(Schema):
+    """The next-token distribution at a node of a generation trace."""
+
+    w: Annotated[str, Doc("Id of the trace.")]
+    node: Annotated[NonNegativeInt, Doc("Node of the token tree; 0 = the prompt.")]
+    count: Annotated[int | None, Doc("How many tokens are listed; null = all.")] = None
+
+
+# ── requests of other routes ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameRequest(Schema):
+    """A frame that was computed."""
+
+    s: Annotated[str, Doc("Id of the session.")]
+    key: Annotated[str, Doc("Key of the frame.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageRequest(Schema):
+    """A saved page: of a session, or of a generation trace up to a node."""
+
+    s: Annotated[str | None, Doc("Id of the session.")] = None
+    w: Annotated[str | None, Doc("Id of the trace.")] = None
+    node: Annotated[NonNegativeInt | None, Doc("Node of the token tree.")] = None
+
+    def validate(self) -> None:
+        if (self.s is None) == (self.w is None) or (self.w is None) != (self.node is None):
+            raise ConfigError("a page is of a session, s, or of a generation trace, w and node")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceRequest(Schema):
+    """A generation trace."""
+
+    w: Annotated[str, Doc("Id of the trace.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRequest(TraceRequest):
+    """A node of a generation trace."""
+
+    node: Annotated[NonNegativeInt, Doc("Node of the token tree; 0 = the prompt.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteRequest(Schema):
+    """Generate text from a prompt."""
+
+    options: Annotated[Mapping[str, Any], Doc("Generation options, as in `generate`.")]
+    prompt: Annotated[Characters | None, Doc("Prompt; null = the text that the page was opened with.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchRequest(NodeRequest):
+    """Generate text from a node of a trace."""
+
+    tokens: Annotated[Sequence[NonNegativeInt], Doc("Tokens that come first.")]
+    options: Annotated[Mapping[str, Any] | None, Doc("Generation options; null = those of the trace.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowRequest(Schema):
+    """A window of a recording."""
+
+    window: Annotated[NonNegativeInt, Doc("Number of the window, from 0.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmptyRequest(Schema):
+    """A request without fields."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextsRequest(Schema):
+    """The texts of a forward pass."""
+
+    texts: Annotated[
+        Annotated[Sequence[Characters], Allowed("a list of one text or two", lambda x: len(x) in (1, 2))] | None,
+        Doc("One text or two; null = those that the page was opened with."),
+    ] = None
