@@ -11,18 +11,18 @@ import pytest
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import append_handle
 from glassformer.files.atomic import remove_folder
+from glassformer.files.lock import FolderLock
 from glassformer.hub.data_sets import _receive
 from glassformer.inspect.embeddings.embedding_map import _write_lines
 from glassformer.reports.page import write_page
 from glassformer.runs.event_log import EventLog
-from glassformer.runs.folder import RunLock
 from glassformer.training.trackers import _run_id
 
 THESIS = b"many years of work, and no newline"
 
 
 def hold(path: Path) -> None:
-    with RunLock(path):
+    with FolderLock(path):
         pass
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -193,7 +194,7 @@ def test_a_full_disk_leaves_a_whole_index(
         assert "File too large; what is recorded is kept, up to row" in str(caught.value)
         progress = files.read_metadata(folder)[1]
         chunks.append(progress.chunks)
-        sizes = {path.name: path.stat().st_size for path in folder.iterdir() if path.name != "index.json"}
+        sizes = {path.name: path.stat().st_size for path in folder.iterdir() if path.name not in ("index.json", "lock")}
         assert {name: size for name, size in sizes.items() if size} == {
             name: size for name, (size, _) in progress.files.items() if size
         }
@@ -231,6 +232,31 @@ def test_a_complete_index_is_not_made_again(stories: Model, source: Path, index:
     before = contents(index.folder)
     assert len(index_corpus(stories, source, index.folder, **OPTIONS)) == len(index)
     assert contents(index.folder) == before
+
+
+def test_a_second_process_changes_nothing(
+    stories: Model, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused before it cuts off what the first one has appended and not recorded yet."""
+    monkeypatch.setattr(build, "CHUNK_TOKENS", 64)
+    expected = contents(index_corpus(stories, source, tmp_path / "whole", **OPTIONS).folder)
+    folder, refused = tmp_path / "index", 0
+
+    def second(done: int, of: int) -> None:
+        nonlocal refused
+        before = contents(folder)
+        with pytest.raises(ConfigError, match=rf"index: is in use by process {os.getpid()} .*; wait for it to end"):
+            in_fresh_writer(folder)
+        assert contents(folder) == before
+        refused += 1
+
+    index_corpus(stories, source, folder, progress=second, **OPTIONS)
+    assert refused > 3 and contents(folder) == expected
+
+
+def in_fresh_writer(folder: Path) -> None:
+    with files.IndexWriter(folder, files.read_metadata(folder)[0]):
+        pass
 
 
 def test_another_process_in_the_folder_is_noticed(

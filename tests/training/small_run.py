@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from glassformer.data.order import ShuffledOrder, example_generator
-from glassformer.runs.folder import RunLock
+from glassformer.files.lock import FolderLock
 from glassformer.training.checkpoints import Checkpoints
 from glassformer.training.state import (
     capture_rng,
@@ -40,7 +40,7 @@ class SmallRun:
         self.step = 0
 
     def train(self) -> None:
-        with RunLock(self.folder / "lock", wait=5):
+        with FolderLock(self.folder / "lock", wait=5):
             self.resume()
             while self.step < STEPS:
                 self.train_step()

@@ -15,13 +15,14 @@ from typing import Any
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import counted, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
+from glassformer.files.lock import FolderLock
 from glassformer.reports.amounts import amount
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.runs.config import RunConfig, parse_config
 from glassformer.runs.curves import write_page
 from glassformer.runs.data import read_splits
-from glassformer.runs.folder import CHECKPOINTS, MODEL, RunLock
+from glassformer.runs.folder import CHECKPOINTS, MODEL
 from glassformer.tasks.base import task_class
 from glassformer.training.callbacks import Callback
 from glassformer.training.card import write_card
@@ -170,7 +171,7 @@ def trainings_to_do(finished: Sequence[Mapping[str, Any] | None]) -> str:
     return f"{counted(count, 'training')}" + (f" ({done} finished before)" if done else "")
 
 
-def lock_folder(folder: Path) -> RunLock:
+def lock_folder(folder: Path) -> FolderLock:
     """The lock of a study's folder, which is made: two studies in one folder would train the same runs.
 
     Raises: ConfigError: it is a file.
@@ -178,7 +179,7 @@ def lock_folder(folder: Path) -> RunLock:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder}: is a file; give a folder for the study")
     folder.mkdir(parents=True, exist_ok=True)
-    return RunLock(folder / "lock")
+    return FolderLock(folder / "lock")
 
 
 class StudyProgress:

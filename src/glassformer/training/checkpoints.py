@@ -36,7 +36,7 @@ import glassformer
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import MAX_FILE_BYTES, error_reason, file_sha256, open_regular_file, parse_json_object, safe_repr
 from glassformer.files.atomic import flush_folder
-from glassformer.runs.folder import RunLock
+from glassformer.files.lock import FolderLock
 
 MANIFEST = "manifest.json"
 LOCK_TIMEOUT = 60.0  # seconds that a save waits for one of another process in the same folder
@@ -134,7 +134,7 @@ class Checkpoints:
             raise ConfigError(f"the metadata (about) of step {step} cannot be written as JSON: {problem}") from problem
         with self._report_refusal(step):
             self.folder.mkdir(exist_ok=True)
-            with RunLock(self.folder / "lock", wait=LOCK_TIMEOUT):
+            with FolderLock(self.folder / "lock", wait=LOCK_TIMEOUT):
                 # Another process that saves here would hold the lock, so these are left over.
                 for name in self._names(_UNFINISHED):
                     _remove(self.folder / name)

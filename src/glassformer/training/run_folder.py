@@ -23,11 +23,12 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import error_reason, file_sha256
 from glassformer.files.atomic import atomic_file, remove_folder
+from glassformer.files.lock import FolderLock
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
 from glassformer.runs.digest import update_digest
 from glassformer.runs.event_log import EventLog, event_log_path
-from glassformer.runs.folder import CHECKPOINTS, MODEL, RunLock
+from glassformer.runs.folder import CHECKPOINTS, MODEL
 from glassformer.tasks.metrics.metric import quality
 from glassformer.training.callbacks import StepReport
 from glassformer.training.checkpoints import Checkpoints
@@ -81,7 +82,7 @@ class RunFolder:
                 except OSError as error:
                     reason = error_reason(error)
                     raise ConfigError(f"{self.path}: the folder cannot be made: {reason}") from error
-                stack.enter_context(RunLock(self.path / "lock"))
+                stack.enter_context(FolderLock(self.path / "lock"))
                 old, model = self.path / f".{MODEL}.old", self.path / MODEL
                 if old.exists() and not model.exists():
                     old.rename(model)  # a kill came between the two renames of `save_best_model`

@@ -16,9 +16,10 @@ import yaml
 
 from glassformer.errors import ConfigError
 from glassformer.files.atomic import atomic_file
+from glassformer.files.lock import FolderLock
 from glassformer.files.schema import parse
 from glassformer.runs.config import parse_config
-from glassformer.runs.folder import RunLock, read_config
+from glassformer.runs.folder import read_config
 from glassformer.runs.options import SearchOptions, SearchPlan, with_values
 from glassformer.runs.several import refuse_runs
 from glassformer.tasks.base import task_class
@@ -64,7 +65,7 @@ def search_config(
     def run_trial(settings: dict[str, Any], pruning: Callback) -> Mapping[str, float]:
         return _run_trial(with_values(values, settings), folder, [pruning, *callbacks()], plan.keep_models)
 
-    with RunLock(folder / "lock"):
+    with FolderLock(folder / "lock"):
         results = search(
             run_trial,
             plan.space,

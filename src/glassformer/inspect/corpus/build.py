@@ -89,7 +89,8 @@ def index_corpus(
         progress: told the rows that are done, and all of them
     Returns: the index. Size on disk: `IndexSettings.bytes_per_token` for each token.
     Raises: DataError: the file cannot be read; the folder holds something else; the disk is full. ConfigError: no such
-        layer or head. UnsupportedError: a model of several stacks. WeightsError: the model gives NaN.
+        layer or head; another process writes to the folder. UnsupportedError: a model of several stacks. WeightsError:
+        the model gives NaN.
     """
     check_one_stack(model.network, "index_corpus")
     rows = read_rows(source, columns=(column,), kind=_kind(source), limit=MAX_ROW_BYTES)
@@ -110,9 +111,10 @@ def index_corpus(
         max_tokens=_window_tokens(model, max_tokens),
     )
     writer = IndexWriter(Path(folder), settings)
-    if not writer.progress.complete:
+    if not writer.progress.complete:  # a complete one may be where nothing can be written, not even a lock
         prepare_plain(model.network)
-        _index(model, rows, column, passes, writer, progress)
+        with writer:
+            _index(model, rows, column, passes, writer, progress)
     return CorpusIndex(folder)
 
 
@@ -125,6 +127,8 @@ def _index(
     progress: Callable[[int, int], None],
 ) -> None:
     settings, done = writer.settings, writer.progress
+    if done.complete:  # by another process meanwhile
+        return
     tops = TopActivations(settings)
     if done.chunks:
         tops.read(writer.folder / neurons_file(done.chunks), done.tokens)

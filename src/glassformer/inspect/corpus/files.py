@@ -6,6 +6,7 @@
     windows.bin         int64 [W, 3]: first token, first byte of the text, row of the file
     layer.6.bin         float16 [N, D]: unit vectors of the states        head.4.9.bin  float16 [N, E]: of a head
     neurons.12.bin      the top activations of each neuron, up to chunk 12
+    lock                held by the process that writes
 
 A chunk is appended to every column, flushed to disk, and only then recorded in index.json, which is replaced
 atomically. So a process may be killed at any point: what is longer than recorded is cut off when the work is resumed.
@@ -18,9 +19,10 @@ import math
 import os
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -28,9 +30,11 @@ import numpy as np
 from glassformer.errors import DataError
 from glassformer.files import append_handle, open_regular_file, read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, disk_errors, flush_folder
+from glassformer.files.lock import FolderLock
 
 FORMAT, VERSION = "glassformer corpus index", 1
 METADATA = "index.json"
+LOCK = "lock"
 SPECIAL, CONTINUES = 1, 2
 BLOCK_BYTES = 1 << 24
 ENTRY = np.dtype([("value", "<f4"), ("token", "<i8")])
@@ -182,26 +186,42 @@ def read_metadata(folder: Path) -> tuple[IndexSettings, IndexProgress]:
 
 
 class IndexWriter:
-    """Appends chunks to an index, and resumes a stopped one.
+    """Appends chunks to an index, and resumes a stopped one; within its block no other process does.
 
-    Raises: DataError: the folder holds an index of something else, or a file is shorter than was recorded.
+    Raises: DataError: the folder holds an index of something else; on entering, a file is shorter than was recorded.
+        ConfigError: on entering: another process writes to it.
     """
 
     def __init__(self, folder: Path, settings: IndexSettings) -> None:
         self.folder, self.settings = folder, settings
         self.progress = IndexProgress(files=dict.fromkeys(settings.columns, (0, 0)))
+        self._lock = FolderLock(folder / LOCK)
+        if (folder / METADATA).exists():
+            self._read()
+            return
         with disk_errors(folder, DataError):
             folder.mkdir(parents=True, exist_ok=True)
-        if (folder / METADATA).exists():
-            self._resume()
-        elif set(folder.iterdir()) - set(self._leftovers()):
+        if {path.name for path in folder.iterdir()} - {path.name for path in self._leftovers()} - {LOCK, f"{LOCK}.d"}:
             raise DataError(f"{folder}: is not empty and holds no corpus index; name another folder")
-        else:
-            with disk_errors(folder, DataError):
+
+    def __enter__(self) -> Self:
+        with disk_errors(self.folder, DataError), ExitStack() as stack:
+            stack.enter_context(self._lock)
+            if (self.folder / METADATA).exists():  # another process may have gone on meanwhile
+                self._read()
+                self._resume()
+            else:
                 self._cut()
                 self._record(self.progress)
+            self._held = stack.pop_all()
+        return self
 
-    def _resume(self) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.close()
+
+    def _read(self) -> None:
         settings, self.progress = read_metadata(self.folder)
         if settings != self.settings:
             other = [x.name for x in fields(settings) if getattr(settings, x.name) != getattr(self.settings, x.name)]
@@ -210,6 +230,8 @@ class IndexWriter:
                 f"{self.folder}: holds an index with other settings ({', '.join(what)}); name another folder, or "
                 "delete it"
             )
+
+    def _resume(self) -> None:
         if self.progress.complete:
             return
         for name, (size, _) in self.progress.files.items():  # all are checked before any is changed
@@ -218,8 +240,7 @@ class IndexWriter:
                 raise DataError(f"{path}: is a link, or no regular file; delete the folder and index the text again")
             if size and (not path.is_file() or path.stat().st_size < size):
                 raise DataError(f"{path}: is shorter than was recorded; delete the folder and index the text again")
-        with disk_errors(self.folder, DataError, "the index"):
-            self._cut()
+        self._cut()
 
     def _cut(self) -> None:
         """Cut off what is longer than recorded, and remove files of a chunk that was not. Raises: OSError"""
