@@ -16,7 +16,7 @@ import transformers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 from transformers.pipelines import SUPPORTED_TASKS
 
-from glassformer import ConfigError, DataError, hf
+from glassformer import ConfigError, DataError, UnsupportedError, hf
 from glassformer.hf import pipeline
 from glassformer.hf.pipelines import USUAL
 from glassformer.model import Model
@@ -228,6 +228,46 @@ def test_options_of_text_generation(options: dict[str, Any], prompt: Any, tmp_pa
     pipe = hf.pipeline("text-generation", str(folder), do_sample=False, max_new_tokens=9)
     for ends in ("a", ["like", "an"]):
         assert pipe(prompt, stop_sequence=ends) == pipe(prompt, stop_strings=ends) != pipe(prompt)
+
+
+CHAT = [{"role": "user", "content": "time flies"}, {"role": "assistant", "content": "a banana"}]
+TEMPLATE = (
+    "{% if tools %}{{ tools[0].function.name }} {% endif %}{% if documents %}{{ documents[0].title }} {% endif %}"
+    "{% if thinking %}fruit {% endif %}{% for m in messages %}{{ m.content }} {% endfor %}"
+    "{% if add_generation_prompt %}like {% endif %}"
+)
+TOOL = {"type": "function", "function": {"name": "arrow", "parameters": {}}}
+SPOKEN: list[dict[str, Any]] = [
+    {},
+    {"continue_final_message": True},
+    {"continue_final_message": False},
+    {"tools": [TOOL]},
+    {"documents": [{"title": "an", "text": "x"}]},
+    {"tokenizer_encode_kwargs": {"thinking": True}, "tools": [TOOL]},
+]
+
+
+@pytest.mark.parametrize("options", SPOKEN, ids=str)
+@pytest.mark.parametrize("chat", [CHAT, CHAT[:1], [CHAT[:1], CHAT[:1]]], ids=range(3))
+def test_conversations_by_their_template(chat: Any, options: dict[str, Any], tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "llama", task="text-generation")
+    _complete(folder / "tokenizer.json", mask=False)
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "[CLS]", "unk_token": "[UNK]"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    found, expected = (
+        str(library.pipeline("text-generation", str(folder))(chat, do_sample=False, max_new_tokens=5, **options))
+        for library in (hf, transformers)
+    )
+    assert found.replace(" ", "") == expected.replace(" ", "")  # which the two set apart
+
+
+def test_variables_of_a_template_are_checked(tmp_path: Path) -> None:
+    pipe = hf.pipeline("text-generation", make_folder(tmp_path, "llama", task="text-generation"))
+    with pytest.raises(ConfigError, match="template_variables is"):
+        pipe(CHAT, tokenizer_encode_kwargs={"tokenize": True})
+    with pytest.raises(UnsupportedError, match="takes no template_variables"):
+        pipe.inner.stream(CHAT, template_variables={"thinking": True})
 
 
 def test_a_prompt_beyond_the_context_is_shortened_where_the_caller_says_so(tmp_path: Path) -> None:

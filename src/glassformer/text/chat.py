@@ -48,11 +48,16 @@ def ends_with_assistant(chat: Chat) -> bool:
     return isinstance(last, Mapping) and last.get("role") == "assistant"
 
 
-def as_prompt(tokenizer: Tokenizer, chat: Chat) -> str:
-    """The prompt of a conversation: text that the model continues with an answer, special tokens included."""
-    continued = is_chat(chat) and ends_with_assistant(chat)
+def as_prompt(tokenizer: Tokenizer, chat: Chat, *, continued: bool | None = None, **variables: Any) -> str:
+    """The prompt of a conversation: text that the model continues with an answer, special tokens included.
+
+    Args:
+        continued: whether the answer continues the last message; None = where that is the assistant's
+        variables: of the template, such as `tools`, `documents` and `enable_thinking=False`
+    """
+    continues = is_chat(chat) and ends_with_assistant(chat) if continued is None else continued
     text: str = tokenizer.apply_chat_template(
-        chat, tokenize=False, add_generation_prompt=not continued, continue_final_message=continued
+        chat, tokenize=False, add_generation_prompt=not continues, continue_final_message=continues, **variables
     )
     return text
 

@@ -389,6 +389,9 @@ def _of_generation(options: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError("return_text and return_full_text were both given; give one of them")
     if options.get("streamer", "") is None:
         del options["streamer"]
+    variables = {name: options.pop(name) for name in ("tools", "documents") if name in options}
+    if variables := {**variables, **(options.pop("tokenizer_encode_kwargs", None) or {})}:
+        options["template_variables"] = variables
     if (ends := options.pop("stop_sequence", None)) is not None:
         options["stop_strings"] = [ends] if isinstance(ends, str) else ends
     if (shortening := options.pop("handle_long_generation", None)) is not None:

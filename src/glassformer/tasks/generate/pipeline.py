@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from glassformer.errors import ConfigError, DataError, UnknownOptionError, nearest
+from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.generation.arguments import override
 from glassformer.generation.detokenizer import decode_continuation
@@ -33,6 +33,11 @@ from glassformer.tasks.results import GeneratedText, Result, Results, Summary, T
 from glassformer.text.chat import as_prompt, ends_with_assistant, is_chat
 
 GENERATE = {field.name for field in fields(GenerationOptions)} - {"return_scores", "top"}
+
+
+OF_TEMPLATES = ("continue_final_message", "template_variables")
+RENDERING = frozenset(("tokenize", "add_generation_prompt", "continue_final_message", "continued"))
+"""Options of how a conversation is rendered, which are no variables of its template."""
 
 
 class Writing(Pipeline):
@@ -153,6 +158,8 @@ class TextGeneration(Writing):
     """Continue a text, or answer in a conversation.
 
     return_full_text: with the prompt (the default), or the new part alone; of a conversation, with its messages or not
+    continue_final_message: whether the answer continues the last message; None = where that is the assistant's
+    template_variables: of the chat template: {"enable_thinking": False}, "tools", "documents", …
     from_start: whether an empty text is one that begins with the start token, or an error
     """
 
@@ -161,8 +168,17 @@ class TextGeneration(Writing):
         "it does not continue a text; an encoder-decoder answers one: 'text2text-generation'; an encoder fills gaps: "
         "'fill-mask'"
     )
-    OWN = (*Writing.OWN, "return_full_text")
+    OWN = (*Writing.OWN, "return_full_text", "continue_final_message", "template_variables")
     from_start = False
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        variables = options.get("template_variables") or {}
+        if not isinstance(variables, Mapping) or not RENDERING.isdisjoint(variables):
+            raise ConfigError(
+                f"template_variables is {safe_repr(variables)}; it must map variables of the chat template to values, "
+                f"and none is {', '.join(sorted(RENDERING))}"
+            )
 
     def is_one(self, given: Any) -> bool:
         return isinstance(given, str) or is_chat(given)
@@ -177,6 +193,8 @@ class TextGeneration(Writing):
     def stream(self, text: Any, **options: Any) -> Iterator[str]:
         """The new part of one text, or the answer in one conversation, as it comes."""
         self.check(options)
+        if given := [name for name in OF_TEMPLATES if name in {**self.options, **options}]:
+            raise UnsupportedError(f"stream(…) takes no {given[0]}; the pipeline itself does")
         self.check_input(text)
         options = self.merged(options)
         settings = completed(self.model, self.task, options)
@@ -192,18 +210,27 @@ class TextGeneration(Writing):
         if any(each != generate_kwargs[0] for each in generate_kwargs):
             # Lengths that count the prompt are those of its own row, whatever its neighbours are.
             return [self.write([text], options, settings)[0] for text in batch]
-        answers = [is_chat(text) and not ends_with_assistant(text) for text in batch]
+        answers = [is_chat(text) and not self._continues(text, settings) for text in batch]
         texts_written = self._continued(prompts, answers, generate_kwargs[0])
         whole = settings.get("return_full_text", True)
         return [
-            Results(GeneratedText(_joined(text, new) if whole else new) for new in continuations)
-            for text, continuations in zip(batch, texts_written, strict=True)
+            Results(GeneratedText(_joined(text, new, answer) if whole else new) for new in continuations)
+            for text, answer, continuations in zip(batch, answers, texts_written, strict=True)
         ]
+
+    @staticmethod
+    def _continues(chat: Any, settings: Mapping[str, Any]) -> bool:
+        """Whether the answer in a conversation continues its last message."""
+        continued = settings.get("continue_final_message")
+        return ends_with_assistant(chat) if continued is None else bool(continued)
 
     def _ids(self, text: Any, settings: Mapping[str, Any]) -> list[int]:
         tokenizer = self.model.tokenizer
         if is_chat(text):
-            return list(tokenizer.encode(as_prompt(tokenizer, text), add_special_tokens=False))
+            prompt = as_prompt(
+                tokenizer, text, continued=self._continues(text, settings), **settings.get("template_variables") or {}
+            )
+            return list(tokenizer.encode(prompt, add_special_tokens=False))
         ids = list(tokenizer.encode(settings.get("prefix", "") + text))
         return [tokenizer.bos_token_id] if not ids and self.from_start and tokenizer.bos_token_id is not None else ids
 
@@ -232,12 +259,12 @@ class TextGeneration(Writing):
         return continuations
 
 
-def _joined(text: Any, new: str) -> Any:
+def _joined(text: Any, new: str, answer: bool) -> Any:
     """The prompt and what continues it: a text, or the messages with one more, or with more of the last."""
     if isinstance(text, str):
         return text + new
     messages = [dict(message) for message in text]
-    if not ends_with_assistant(text):
+    if answer:
         return [*messages, {"role": "assistant", "content": new}]
     *earlier, last = messages
     content = last["content"]
