@@ -1,7 +1,7 @@
-// Bundles web/src into src/glassformer/explorer/static, which is kept in the tree: nobody needs Node to install or run.
+// Bundles web/src into src/glassformer/{explorer,reports}/static, which are kept in the tree: nobody needs Node to install or run.
 //
 //   node build.mjs            build
-//   node build.mjs --check    build in memory, and fail where static/ is not what these sources give
+//   node build.mjs --check    build in memory, and fail where they are not what these sources give
 
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -10,7 +10,12 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const web = dirname(fileURLToPath(import.meta.url));
-const target = join(web, "..", "src", "glassformer", "explorer", "static");
+const targets = {
+  explorer: { entryPoints: { app: "src/main.tsx", listen: "src/listen-main.tsx" }, shell: ["index.html"] },
+  // The charts of series, which need uPlot, are a bundle of their own: not every report has some.
+  reports: { entryPoints: { report: "src/report/main.tsx", series: "src/report/series.ts", page: "src/report/page.css" }, shell: [] },
+};
+const folderOf = (target) => join(web, "..", "src", "glassformer", target, "static");
 
 const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 
@@ -41,13 +46,13 @@ function licences(metafile) {
     const text = readFileSync(join(folder, file), "utf8").trim();
     return `${name} ${about.version} (${about.license})\n\n${text}\n`;
   });
-  return ["The explorer's page holds code of these packages.\n", ...parts].join(`\n${"-".repeat(72)}\n\n`);
+  return ["The page holds code of these packages.\n", ...parts].join(`\n${"-".repeat(72)}\n\n`);
 }
 
-async function make() {
+async function make({ entryPoints, shell }) {
   const result = await build({
     absWorkingDir: web,
-    entryPoints: { app: "src/main.tsx", listen: "src/listen-main.tsx" },
+    entryPoints,
     outdir: "static",
     bundle: true,
     minify: true,
@@ -60,7 +65,8 @@ async function make() {
     metafile: true,
     write: false,
   });
-  const files = { "index.html": readFileSync(join(web, "index.html")), "THIRD_PARTY.txt": Buffer.from(licences(result.metafile)) };
+  const files = Object.fromEntries(shell.map((name) => [name, readFileSync(join(web, name))]));
+  files["THIRD_PARTY.txt"] = Buffer.from(licences(result.metafile));
   for (const { path, contents } of result.outputFiles) files[path.split(sep).pop()] = Buffer.from(contents);
   const hashes = Object.fromEntries(Object.keys(files).sort().map((name) => [name, sha256(files[name])]));
   files["manifest.json"] = Buffer.from(`${JSON.stringify({ source: sourceHash(), files: hashes }, null, 2)}\n`);
@@ -68,23 +74,24 @@ async function make() {
 }
 
 /** The names of files that are missing, different, or not made by this build. */
-function differences(files) {
-  const there = existsSync(target) ? readdirSync(target) : [];
-  const stale = Object.keys(files).filter((name) => !there.includes(name) || !readFileSync(join(target, name)).equals(files[name]));
+function differences(folder, files) {
+  const there = existsSync(folder) ? readdirSync(folder) : [];
+  const stale = Object.keys(files).filter((name) => !there.includes(name) || !readFileSync(join(folder, name)).equals(files[name]));
   return [...stale, ...there.filter((name) => !(name in files))];
 }
 
-const files = await make();
-if (process.argv.includes("--check")) {
-  const wrong = differences(files);
-  if (wrong.length) {
-    console.error(`explorer/static is not what web/ builds (${wrong.join(", ")}): run "npm ci && npm run build" in web/.`);
-    process.exit(1);
+for (const [target, description] of Object.entries(targets)) {
+  const [folder, files] = [folderOf(target), await make(description)];
+  if (process.argv.includes("--check")) {
+    const wrong = differences(folder, files);
+    if (wrong.length) {
+      console.error(`${target}/static is not what web/ builds (${wrong.join(", ")}): run "npm ci && npm run build" in web/.`);
+      process.exitCode = 1;
+    } else console.log(`${target}/static is what web/ builds.`);
+  } else {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    for (const [name, bytes] of Object.entries(files)) writeFileSync(join(folder, name), bytes);
+    console.log(Object.entries(files).map(([name, bytes]) => `${target}/${name} ${bytes.length}`).join("\n"));
   }
-  console.log("explorer/static is what web/ builds.");
-} else {
-  rmSync(target, { recursive: true, force: true });
-  mkdirSync(target, { recursive: true });
-  for (const [name, bytes] of Object.entries(files)) writeFileSync(join(target, name), bytes);
-  console.log(Object.entries(files).map(([name, bytes]) => `${name} ${bytes.length}`).join("\n"));
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 NEEDED = (
     "glassformer/py.typed",
     "glassformer/explorer/static/index.html",
+    "glassformer/reports/static/report.js",
     "glassformer/checkpoints/shakespeare/model.safetensors",
     "glassformer/checkpoints/induction/model.safetensors",
     "glassformer/checkpoints/agreement/model.safetensors",

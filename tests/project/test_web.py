@@ -14,10 +14,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"
 STATIC = ROOT / "src" / "glassformer" / "explorer" / "static"
+REPORTS = ROOT / "src" / "glassformer" / "reports" / "static"
 
 
-def manifest() -> dict[str, object]:
-    found: dict[str, object] = json.loads((STATIC / "manifest.json").read_text(encoding="utf-8"))
+def manifest(folder: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     return found
 
 
@@ -39,16 +40,18 @@ def npm(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=WEB, capture_output=True, text=True, timeout=300)
 
 
-def test_the_page_was_built_from_these_sources() -> None:
-    assert manifest()["source"] == source_hash(), "web/ has changed since the page was built: run `make web`"
+@pytest.mark.parametrize("folder", [STATIC, REPORTS], ids=["explorer", "reports"])
+def test_the_page_was_built_from_these_sources(folder: Path) -> None:
+    assert manifest(folder)["source"] == source_hash(), "web/ has changed since the page was built: run `make web`"
 
 
-def test_the_built_files_are_whole() -> None:
-    files = manifest()["files"]
+@pytest.mark.parametrize("folder", [STATIC, REPORTS], ids=["explorer", "reports"])
+def test_the_built_files_are_whole(folder: Path) -> None:
+    files = manifest(folder)["files"]
     assert isinstance(files, dict)
-    assert {path.name for path in STATIC.iterdir()} == {*files, "manifest.json"}
+    assert {path.name for path in folder.iterdir()} == {*files, "manifest.json"}
     for name, digest in files.items():
-        assert hashlib.sha256((STATIC / name).read_bytes()).hexdigest() == digest, name
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
 
 
 def test_a_build_gives_the_same_bytes() -> None:
@@ -77,9 +80,19 @@ def test_the_page_of_sounds_carries_no_explorer() -> None:
     assert size <= 40_000, f"{size:,} bytes compressed"
 
 
+def test_a_report_is_light_and_carries_charts_of_series_only_where_it_has_some() -> None:
+    def size(*names: str) -> int:
+        return sum(len(gzip.compress((REPORTS / name).read_bytes())) for name in names)
+
+    assert size("report.js", "report.css", "page.css") <= 20_000
+    assert size("series.js", "series.css") <= 32_000
+    assert "uplot" not in (REPORTS / "report.js").read_text(encoding="utf-8")
+
+
 def test_nothing_in_the_page_comes_from_elsewhere() -> None:
-    for name in ("index.html", "app.css", "app.js", "listen.css", "listen.js"):
-        text = (STATIC / name).read_text(encoding="utf-8")
+    files = [*STATIC.iterdir(), *REPORTS.iterdir()]
+    for file in (file for file in files if file.suffix in (".html", ".css", ".js")):
+        name, text = file.name, file.read_text(encoding="utf-8")
         addresses = {
             part.split(quote)[0]
             for quote in ('"', "'", "`", ")")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from glassformer import DataError
 from glassformer.runs.charts import charts, number, ticks, value_range
-from glassformer.runs.curves import curves_page, write_page
+from glassformer.runs.curves import TrainingCurves, curves_page, settings_tables, write_page
 from glassformer.runs.event_log import EventLog, event_log_path
 from glassformer.runs.history import read_run
 from tests.training.a_run import write_run
@@ -26,7 +27,7 @@ def test_nothing_in_it_comes_from_elsewhere_or_can_run(tmp_path: Path) -> None:
     text = write_page(folder, tmp_path / "page.html").read_text("utf-8")
     assert "alert(1)</script>" not in text and "<img" not in text
     assert text.count("<script") == text.count("</script>") == 2
-    assert re.findall(r"https?://[^\s\"']*", text) == ["http://www.w3.org/2000/svg"]
+    assert set(re.findall(r"https?://([^\s\"'`/]*)", text)) == {"www.w3.org"}, "names of namespaces alone"
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert policy and "default-src 'none'" in policy[1] and "unsafe" not in policy[1]
     assert 'style="' not in text  # which the policy would refuse
@@ -36,8 +37,9 @@ def test_a_page_of_one_run_says_what_it_reached(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", options={"training": {"metric": "accuracy"}})
     with EventLog(event_log_path(folder)) as log:
         log.write("validation", step=60, metrics={"loss": 0.25, "accuracy": 0.875}, best=True)
-    assert "best at step 60: accuracy 0.875</p>" in curves_page([read_run(folder)])
-    assert "best at step" not in curves_page([read_run(folder)] * 2).partition("</p>")[0]
+    one = TrainingCurves([read_run(folder)])
+    assert one.finding == "Best at step 60: accuracy 0.875" and one.finding in curves_page([read_run(folder)])
+    assert TrainingCurves([read_run(folder)] * 2).finding == ""
 
 
 def test_a_long_run_is_a_small_page(tmp_path: Path) -> None:
@@ -60,9 +62,22 @@ def test_many_runs_are_a_small_page(tmp_path: Path) -> None:
 
 def test_settings_that_differ_come_first(tmp_path: Path) -> None:
     runs = [read_run(write_run(tmp_path / str(i), seed=7, options={"z": i, "data": {"x": 1}})) for i in range(2)]
-    text = curves_page(runs)
-    rows = re.findall(r'<tr class="(differs|same)"><th scope="row">(.*?)</th>', text)
-    assert rows[0] == ("differs", "z") and ("same", "data.x") in rows[1:]
+    differ, same = settings_tables(runs)
+    assert (differ.headings, differ.rows) == (["setting", "0", "1"], [["z", "0", "1"]]) and not differ.folded
+    assert ["data.x", "1"] in same.rows and same.folded
+    (alone,) = settings_tables(runs[:1])
+    assert alone.caption == "Settings" and ["z", "0"] in alone.rows and not alone.folded
+
+
+def test_the_lines_of_several_runs_are_groups(tmp_path: Path) -> None:
+    runs = [replace(read_run(write_run(tmp_path / str(i), seed=i)), name=f"run {i}") for i in range(4)]
+    (loss, *_), (few, *_) = TrainingCurves(runs).charts(), TrainingCurves(runs[:2]).charts()
+    assert {line.group for line in loss.lines} == {run.name for run in runs}
+    assert [line.faint for line in few.lines[:3]] == [True, False, False] and not any(x.faint for x in loss.lines)
+    validation = [line for line in loss.lines if line.markers]
+    assert [(line.dashed, line.best) for line in validation] == [(True, run.best) for run in runs]
+    assert [marks.name for marks in loss.marks[:2]] == ["checkpoint", "not applied: its loss was not finite"]
+    assert [marks.at for marks in loss.marks if marks.alert] == [[20]] * 4
 
 
 def test_pages_of_runs_with_little_in_them(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import yaml
 from glassformer.cli.app import main
 from glassformer.errors import ConfigError, DataError
 from glassformer.ngram.store import load_ngram
+from glassformer.reports.page import report_data, report_page
 from glassformer.studies.ablation import Ablation, parse_ablation, study_of
-from glassformer.studies.ablation_page import ablation_page
 from glassformer.studies.ablation_results import AblationResults, ErrorCounts, TunedFusion
 from glassformer.studies.overlap import PartOverlap
 from glassformer.studies.training import StudyProgress
@@ -89,7 +89,8 @@ def test_four_systems_and_nothing_twice(folder: Path, tmp_path: Path) -> None:
         "fine-tuning plus the language model"
     ]
     assert any("are by speakers who are in train too" in note for note in saved["notes"])
-    assert "<script" not in (tmp_path / "study" / "study.html").read_text()
+    page = (tmp_path / "study" / "study.html").read_text()
+    assert "Ablation: pretrained, fine-tuned, without and with a language model" in page and "uplot" not in page
 
     again = Heard()
     assert str(parse_ablation(configuration(folder, tmp_path / "study")).run([0, 1], again)) == str(results)
@@ -191,8 +192,12 @@ def test_effects_are_paired_and_say_what_they_show() -> None:
 
 def test_the_page_and_the_table() -> None:
     results = results_of([2, 1, 0], [[0, 1, 0]], [2, 1, 0])
-    page = ablation_page(results)
+    page = report_page(results)
     assert "Heard differently" in page and "fine-tuned 1" in page and "(not used)" in page
+    tables = {table["caption"]: table for table in report_data(results)["tables"]}
+    rates = tables["word error rate on test, lower is better"]
+    assert [row[0] for row in rates["rows"]][:2] == ["pretrained, without LM", "pretrained, with LM"]
+    assert rates["rows"][0][1]["low"] <= rates["rows"][0][1]["value"]
     assert [text for text, _ in results.differing("test", 20)] == ["a b", "a b"]
     assert len(results.differing("test", 1)) == 1
     assert "no transcript of test is in train" in str(results)
@@ -204,5 +209,5 @@ def test_error_rates_that_are_no_numbers_are_said_and_not_drawn() -> None:
     for counts in results.counts:
         counts.errors[:, 1] = counts.errors[:, 3] = 0
     with np.errstate(all="ignore"):
-        page = ablation_page(replace(results, seconds=math.nan))
+        page = report_page(replace(results, seconds=math.nan))
     assert "nan%" not in page and "inf%" not in page and "trainings in –" in page

@@ -164,10 +164,9 @@ def _compare_texts(
 def _report(comparison: Comparison, html: Path | None, json: bool) -> None:
     """Save the page, and print the comparison."""
     if html is not None:
-        from glassformer.evaluation.compare.comparison import comparison_page
-        from glassformer.reports.page import write_page
+        from glassformer.reports.page import report_page, write_page
 
-        write_page(html, comparison_page(comparison))
+        write_page(html, report_page(comparison))
     show(comparison, json)
     if html is not None and not json:
         say(f"saved in {html}")

@@ -1,6 +1,6 @@
 """HTML page of a run: its training curves, its report, its errors, and the attention of its best model; `look RUN`.
 
-curves      as `glassformer curves` draws them        errors       as `glassformer errors` lists them
+curves      a report, as `glassformer curves` draws it       errors       as `glassformer errors` lists them
 report      metrics beside baselines, classes         attention    the rows with the highest loss, in the explorer
 settings    of the training
 """
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_texts
 from glassformer.evaluation.runs import EvaluatedSplit
-from glassformer.reports.page import scroll_region
-from glassformer.runs.curves import curves_html, curves_script, settings_html, subtitle
+from glassformer.reports.page import report_files, report_part, scroll_region
+from glassformer.runs.curves import RunSettings, TrainingCurves, subtitle
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.tasks.predictions import Prediction
 
@@ -46,21 +46,25 @@ class RunPage(ErrorsPage):
 
     @property
     def style(self) -> str:
-        return super().style + (STATIC / "run.css").read_text("utf-8")
+        return super().style + self._report_files[0] + (STATIC / "run.css").read_text("utf-8")
 
     @property
     def script(self) -> str:
-        return curves_script() + super().script
+        return self._report_files[1] + super().script
+
+    @property
+    def _report_files(self) -> tuple[str, str]:
+        return report_files([TrainingCurves([self.history])])
 
     def body(self, *, served: bool = False) -> str:
         """The HTML body without the script; `served`: the explorer is beside it."""
         run = self.history
         parts = {
-            "Curves": "\n".join(curves_html([run])),
+            "Curves": report_part("curves", TrainingCurves([run], settings=False)),
             "Report": self.summary() + self.metrics_table() + self._class_table() + self.groups_table(),
             "Errors": self.rows_html(served=served),
             "Attention": self._attention(served),
-            "Settings": settings_html([run]),
+            "Settings": report_part("settings", RunSettings([run])),
         }
         links = "".join(f'<a href="#part-{name.lower()}">{name}</a>' for name in PARTS)
         sections = (

@@ -1,15 +1,21 @@
-"""HTML pages: standalone files with a content security policy without network."""
+"""HTML pages: standalone files with a content security policy without network; the page of reports.
+
+write_page("page.html", report_page(report))     charts, tables and texts of a report, drawn by web/src/report
+report_part("curves", report)                    the same inside of another page, with `report_files`
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from html import escape
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -17,7 +23,12 @@ from typing import Any
 from glassformer.errors import DataError
 from glassformer.files import readable_path
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
+from glassformer.reports.charts import Axis, Chart, Marks, Passages, Series, SeriesLine, TradeOff
+from glassformer.reports.report import Display
+from glassformer.reports.table import IntervalCell, Table, shown_text
 
+STATIC = Path(__file__).parent / "static"
+MAX_TITLE_CHARACTERS = 300
 MAX_ARGUMENT_CHARACTERS = 300
 """Longest text shown in a command line; a longer one is shown as read from a file."""
 FOOT = """
@@ -88,6 +99,165 @@ def shown_place(where: str) -> str:
     """`/folder/x.csv: line 2` as a page shows it: `…/x.csv: line 2`."""
     path, separator, line = where.partition(": ")
     return shown_path(path) + separator + line
+
+
+# ── reports ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def report_page(*reports: Display) -> str:
+    """The page of a report, or of several: one HTML file with its program, its data, and no network."""
+    title = " · ".join(filter(None, map(_title, reports)))[:MAX_TITLE_CHARACTERS]
+    style, script = report_files(reports)
+    frame = (STATIC / "page.css").read_text("utf-8")
+    return page(title, report_part("report", *reports, title=title), style=frame + style, script=script)
+
+
+def report_part(name: str, *reports: Display, title: str | None = None) -> str:
+    """Reports as a part of a page, which also needs `report_files`.
+
+    Args:
+        name: of its element
+        title: None = the page has a title and a frame of its own
+
+    Where scripts are switched off it shows the tables.
+    """
+    data = {"title": title or "", "page": title is not None, "reports": list(map(report_data, reports))}
+    without = "".join(_without_script(report) for report in reports)
+    css_class = ' class="report"' * (title is None)
+    holder = f'<div id="{name}"{css_class}></div><noscript>{without}</noscript>\n'
+    return holder + json_script(f"{name}-data", data).replace("<script ", f'<script data-report="{name}" ', 1)
+
+
+def report_files(reports: Iterable[Display]) -> tuple[str, str]:
+    """Style and script of the parts that these reports use."""
+    series = any(isinstance(chart, Series) for report in reports for chart in report.charts())
+    names = ["series", "report"] if series else ["report"]  # the first is what the second calls
+    return tuple("".join(_static(f"{name}.{kind}") for name in names) for kind in ("css", "js"))  # type: ignore[return-value] # two
+
+
+@cache
+def _static(name: str) -> str:
+    return (STATIC / name).read_text("utf-8")
+
+
+def report_data(report: Display) -> dict[str, Any]:
+    """A report as the JSON of its page, which web/src/report/types.ts describes: each text is harmless to show."""
+    return {
+        "kind": getattr(report, "KIND", ""),
+        "title": _title(report),
+        "heading": shown_text(report.heading),
+        "finding": shown_text(str(getattr(report, "finding", ""))),
+        "charts": [_chart_data(chart) for chart in report.charts()],
+        "tables": [_table_data(table) for table in report.page_tables()],
+        "passages": list(map(_passages_data, report.passages())),
+        "remarks": [shown_text(remark) for remark in report.remarks()],
+    }
+
+
+def _title(report: Display) -> str:
+    return shown_text(str(getattr(report, "title", "")))[:MAX_TITLE_CHARACTERS]
+
+
+def _without_script(report: Display) -> str:
+    above = "".join(f"<p>{escape(text)}</p>" for text in (_title(report), shown_text(report.heading)) if text)
+    tables = (Table(x.headings, x.rows, x.caption, longest=x.longest) for x in report.page_tables())
+    return above + "".join(table.html() for table in tables)  # without shades: the policy allows no style attribute
+
+
+def _number(x: float | None) -> float | str | None:
+    """A number in five digits; one that JSON does not know, as text."""
+    if x is None or math.isfinite(x):
+        return None if x is None else float(f"{x:.5g}")
+    return "NaN" if math.isnan(x) else "∞" if x > 0 else "−∞"
+
+
+def _numbers(values: Sequence[float] | None) -> list[float | str | None] | None:
+    return None if values is None else [_number(float(x)) for x in values]
+
+
+def _cell_data(cell: str) -> Any:
+    if not isinstance(cell, IntervalCell):
+        return shown_text(cell)
+    ends = {name: _number(getattr(cell, name)) for name in ("value", "low", "high")}
+    return {"text": shown_text(cell), **ends, "signed": cell.signed}
+
+
+def _table_data(table: Table) -> dict[str, Any]:
+    return {
+        "caption": shown_text(table.caption),
+        "headings": list(map(shown_text, table.headings)),
+        "rows": [list(map(_cell_data, row)) for row in table.rows],
+        "left": table.left,
+        "shades": None if table.shades is None else [_numbers(row) for row in table.shades],
+        "reference": table.reference,
+        "baselines": list(table.baselines),
+        "folded": table.folded,
+    }
+
+
+def _passages_data(passages: Passages) -> dict[str, Any]:
+    both = [(pair, True) for pair in passages.references] + [(pair, False) for pair in passages.texts]
+    return {
+        "title": shown_text(passages.title),
+        "source": _running_text(passages.source),
+        "texts": [{"name": shown_text(x), "text": _running_text(y), "reference": first} for (x, y), first in both],
+    }
+
+
+def _running_text(text: str) -> str:
+    """A text in any script, as it is: the page isolates its direction. Half of a character is written as its code."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _chart_data(chart: Chart) -> dict[str, Any]:
+    if isinstance(chart, TradeOff):
+        return {
+            "type": "trade-off",
+            "title": shown_text(chart.title),
+            **{name: _axis_data(axis) for name, axis in (("x", chart.x), ("y", chart.y))},
+            "points": [
+                {
+                    "name": shown_text(point.name),
+                    "x": _cell_data(point.x),
+                    "y": _cell_data(point.y),
+                    "size": None if point.size is None else _number(point.size),
+                    "baseline": point.baseline,
+                }
+                for point in chart.points
+            ],
+        }
+    return {
+        "type": "series",
+        **{name: shown_text(getattr(chart, name)) for name in ("title", "x_label", "y_label", "note")},
+        **{name: getattr(chart, name) for name in ("log_x", "log_y", "wide")},
+        "lines": list(map(_line_data, chart.lines)),
+        "marks": list(map(_marks_data, chart.marks)),
+    }
+
+
+def _axis_data(axis: Axis) -> dict[str, Any]:
+    return {"label": shown_text(axis.label), "unit": shown_text(axis.unit), "log": axis.log, "more": axis.more}
+
+
+def _line_data(line: SeriesLine) -> dict[str, Any]:
+    return {
+        "name": shown_text(line.name),
+        "group": shown_text(line.group),
+        "x": [_axis_number(x) for x in line.x],
+        **{name: _numbers(getattr(line, name)) for name in ("y", "low", "high")},
+        **{name: getattr(line, name) for name in ("faint", "dashed", "markers")},
+        "best": None if line.best is None else _axis_number(line.best),
+    }
+
+
+def _axis_number(x: float) -> float:
+    """A place on the x axis, where steps are whole numbers of any length. Raises: ValueError: not finite."""
+    return int(x) if float(x).is_integer() else float(x)
+
+
+def _marks_data(marks: Marks) -> dict[str, Any]:
+    at = [_axis_number(x) for x in marks.at]
+    return {"name": shown_text(marks.name), "group": shown_text(marks.group), "at": at, "alert": marks.alert}
 
 
 # ── the command that makes a page ─────────────────────────────────────────────────────────────────────

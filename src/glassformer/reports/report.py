@@ -31,6 +31,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.json_values import nan_from_null, null_for_nan
+from glassformer.reports.charts import Chart, Passages
 from glassformer.reports.table import Table, shown_text
 
 
@@ -70,6 +71,18 @@ class Display(ABC):
     def remarks(self) -> Iterable[str]:
         """Sentences below the tables."""
         return list(getattr(self, "notes", ()))
+
+    def charts(self) -> Iterable[Chart]:
+        """The charts of its page (`reports/page.py`)."""
+        return ()
+
+    def page_tables(self) -> Iterable[Table]:
+        """The tables of its page, where there is room for more than on a terminal."""
+        return self.tables()
+
+    def passages(self) -> Iterable[Passages]:
+        """Texts side by side on its page, uncut."""
+        return ()
 
     def _repr_html_(self) -> str:
         above = f"<p>{escape(shown_text(self.heading))}</p>" if self.heading else ""

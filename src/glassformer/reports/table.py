@@ -57,6 +57,9 @@ class Table:
     shades: colour of each cell behind the row's heading, from -1 to 1; None = no colour
     longest: characters of a cell that a text and a notebook show
     evenly: of too many columns, such as layers, evenly spaced ones are shown, the last among them; else the first
+    reference: the row whose values a page marks in the bars of the others, as a dashed line
+    baselines: rows that a page draws in grey
+    folded: a page shows its caption alone at first
     """
 
     headings: Sequence[str]
@@ -67,6 +70,9 @@ class Table:
     shades: Sequence[Sequence[float]] | None = None
     longest: int = MAX_CELL
     evenly: bool = False
+    reference: int | None = None
+    baselines: Sequence[int] = ()
+    folded: bool = False
 
     def text(self) -> str:
         """The table as lines of text, the first rows and columns of a large one."""

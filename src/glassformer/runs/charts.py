@@ -1,12 +1,4 @@
-"""Charts of training curves: lines, downsampled, as SVG that any browser shows; `static/curves.js` draws the same.
-
-┌ svg, as wide as there is room ─────────────┐
-│ 3 ─────────────────── grid and labels, in percent
-│ 2 ──┌ svg, SIZE × SIZE, stretched ┐────────│
-│ 1 ──│ lines, whose strokes keep    │────────│
-│     └ their width                  ┘        │
-└ 0        500        1,000 ─────────────────┘
-"""
+"""Curves of training: lines over steps, downsampled; numbers, times and axes as pages write them."""
 
 from __future__ import annotations
 
@@ -20,48 +12,8 @@ from glassformer.runs.history import RunHistory
 
 SIZE = 1000  # width and height of a chart in its own coordinates, which are stretched to the page
 ROWS, COLUMNS = 5, 7
-MARGIN = 1.02  # the axis ends a little after the last step, for its dot
-MAX_LINE_POINTS = 400  # points of a line
 MAX_CHECKPOINT_MARKS = 200  # checkpoints of a run
 COLOURS = 8
-
-
-def chart_svg(chart: CurveChart, runs: Sequence[RunHistory], last: int) -> str:
-    """The SVG of a chart, from step 0 to the last of all runs; that of the loss marks checkpoints and skipped steps."""
-    low, high = value_range(chart.lines)
-    right = last * MARGIN or 1.0
-
-    def across(step: float) -> float:
-        return SIZE * step / right
-
-    def down(value: float) -> float:
-        return SIZE * (high - value) / (high - low)
-
-    x_labels = "".join(
-        f'<text x="{across(x) / 10:.2f}%" y="100%" dy="18">{number(x)}</text>' for x in ticks(0, right, COLUMNS)
-    )
-    marks = ""
-    if chart.name == "loss":
-        skipped = "".join(f"M{across(at['step']):.1f} 0V{SIZE}" for run in runs for at in run.skipped)
-        saved = "".join(
-            f"M{across(step):.1f} {SIZE}v-25" for run in runs for step in run.checkpoints[-MAX_CHECKPOINT_MARKS:]
-        )
-        marks = f'<path class="skip" d="{skipped}"/><path class="saved" d="{saved}"/>'
-    paths = []
-    for line in chart.lines:
-        steps, values = downsample(line.steps, line.values, MAX_LINE_POINTS)
-        points = [(f"{across(x):.1f} {down(y):.1f}", x) for x, y in _finite(steps, values)]
-        d = "M" + "L".join(point for point, _ in points) if points else ""
-        paths.append(f'<path class="{line.css_classes}" d="{d}"/>')
-        if line.kind == "points":
-            best = "".join(f"M{point}h0" for point, x in points if x == runs[line.run].best)
-            dots = "".join(f"M{point}h0" for point, _ in points)
-            paths.append(f'<path class="best" d="{best}"/><path class="{line.colour} dots" d="{dots}"/>')
-    return (
-        f'<svg aria-hidden="true"><g class="y">{y_axis(low, high)}</g><g class="x">{x_labels}</g>'
-        f'<svg class="lines" viewBox="0 0 {SIZE} {SIZE}" preserveAspectRatio="none" width="100%" height="100%">'
-        f"{marks}{''.join(paths)}</svg></svg>"
-    )
 
 
 def y_axis(low: float, high: float) -> str:
@@ -92,10 +44,6 @@ def ticks(low: float, high: float, count: int) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = power * next(x for x in (1, 2, 5, 10) if x * power >= rough * 0.999)
     return [step * i for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-
-
-def _finite(steps: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, float]]:
-    return ((int(x), float(y)) for x, y in zip(steps, values, strict=True) if math.isfinite(y))
 
 
 def number(x: float) -> str:
@@ -142,21 +90,15 @@ class CurveLine:
 
     run: number of the run · kind: raw, smooth, or points (of validations) · behind: whether a smoothed line is over it
     name: of the legend, that of the run where there are several
-    colour: its CSS class: one for each run; of a single run, for training and validation · steps, values: [N]
+    steps, values: [N]
     """
 
     run: int
     kind: str
     name: str
-    colour: str
     behind: bool
     steps: np.ndarray
     values: np.ndarray
-
-    @property
-    def css_classes(self) -> str:
-        """Its CSS classes, see `static/page.css`."""
-        return f"{self.colour} {self.kind} {'under' if self.behind else 'alone'}"
 
 
 @dataclass(frozen=True)
@@ -177,11 +119,10 @@ def charts(runs: Sequence[RunHistory], points: int) -> list[CurveChart]:
         lines = []
         for i, run in enumerate(runs):
             for kind, label, steps, values in _lines_of(run, name, raw=len(runs) <= MAX_RUNS_WITH_RAW_LINES):
-                colour = f"c{i % COLOURS}" if several else f"c{int(kind == 'points')}"
                 if several:
                     label = f"{run.name}, {label}" if kind == "points" else run.name
                 behind = kind == "raw" and name in SMOOTH
-                lines.append(CurveLine(i, kind, label, colour, behind, *downsample(steps, values, points)))
+                lines.append(CurveLine(i, kind, label, behind, *downsample(steps, values, points)))
         if lines:
             result.append(CurveChart(name, TITLES.get(name, name), lines))
     return result

@@ -1,29 +1,20 @@
-"""Training curves of one run or several, as one HTML file that needs no network.
-
-The charts are drawn here as SVG that any browser shows. Where scripts run, `static/curves.js` draws them again from the
-numbers in the page, with tooltips, zoom, and a choice of runs.
-"""
+"""Training curves of one run or several: a report whose page is one HTML file that needs no network."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.reports.page import json_script, page, scroll_region, shown_path
+from glassformer.reports.charts import Marks, Series, SeriesLine
+from glassformer.reports.page import page, report_page, shown_path
 from glassformer.reports.page import write_page as write_html
-from glassformer.reports.table import html_table
-from glassformer.runs.charts import (
-    MAX_CHECKPOINT_MARKS,
-    CurveChart,
-    chart_svg,
-    charts,
-    clock,
-    number,
-)
+from glassformer.reports.report import Display
+from glassformer.reports.table import Table
+from glassformer.runs.charts import MAX_CHECKPOINT_MARKS, CurveChart, charts, clock, number
 from glassformer.runs.digest import STEPS
 from glassformer.runs.history import RunHistory, read_runs
 
@@ -32,8 +23,10 @@ MAX_POINTS = 80_000  # of all lines together: below 2 MB
 MIN_POINTS_PER_LINE, MAX_POINTS_PER_LINE = 16, 8_000
 MAX_CHARTS = 16
 MAX_LISTED_STEPS = 50
+MAX_VALIDATIONS = 2 * MAX_CHARTS * MAX_LISTED_STEPS
 MAX_NAMED_RUNS = 3
 MAX_RUN_COLUMNS = 4
+NOT_APPLIED = "not applied: its loss was not finite"
 
 
 def write_page(folders: Sequence[str | Path] | str | Path, path: str | Path) -> Path:
@@ -48,43 +41,114 @@ def write_page(folders: Sequence[str | Path] | str | Path, path: str | Path) -> 
 
 def curves_page(runs: Sequence[RunHistory]) -> str:
     """The HTML page of the training curves of runs."""
-    title = " · ".join(run.name for run in runs) if len(runs) <= MAX_NAMED_RUNS else f"{len(runs)} runs"
-    body = [
-        f"<main><h1>{escape(title)}</h1><p class='dim'>{escape(subtitle(runs) + _best(runs))}</p>",
-        *curves_html(runs),
-        *(["<h2>Settings</h2>", settings] if (settings := settings_html(runs)) else []),
-        "</main>",
-    ]
-    return chart_page(title, body, script=curves_script())
+    return report_page(TrainingCurves(runs))
 
 
-def curves_script() -> str:
-    """The script that brings the charts of `curves_html` to life."""
-    return (STATIC / "curves.js").read_text("utf-8")
+@dataclass(frozen=True, repr=False)
+class TrainingCurves(Display):
+    """Training curves of runs, their last metrics, steps that were not applied, validations and settings.
+
+    settings: also show these
+    """
+
+    runs: Sequence[RunHistory]
+    settings: bool = True
+
+    @property
+    def title(self) -> str:
+        names = [run.name for run in self.runs]
+        return " · ".join(names) if len(names) <= MAX_NAMED_RUNS else f"{len(names)} runs"
+
+    @property
+    def caption(self) -> str:
+        return subtitle(self.runs)
+
+    @property
+    def finding(self) -> str:
+        """Of a single run, its best validation: `Best at step 400: f1_weighted 0.9354, accuracy 0.9349`"""
+        if len(self.runs) != 1 or self.runs[0].best is None:
+            return ""
+        run, metrics = self.runs[0], self.runs[0].best_metrics()
+        training = run.options.get("training")
+        main = training.get("metric") if isinstance(training, dict) else None
+        names = [main] if main in metrics else list(metrics)[:2]
+        after = "" if run.best == run.last else f" of {run.last:,}"
+        return f"Best at step {run.best:,}{after}: " + ", ".join(f"{name} {number(metrics[name])}" for name in names)
+
+    def charts(self) -> list[Series]:
+        """The charts, the most important first; no more than a page has room for."""
+        return [self._series(chart) for chart in self._all_charts[:MAX_CHARTS]]
+
+    @property
+    def _points(self) -> int:
+        """The points of a line at most."""
+        lines = sum(len(STEPS) + len(run.validation) for run in self.runs)
+        return max(min(MAX_POINTS_PER_LINE, MAX_POINTS // max(lines, 1)), MIN_POINTS_PER_LINE)
+
+    @property
+    def _all_charts(self) -> list[CurveChart]:
+        return charts(self.runs, self._points)
+
+    def _series(self, chart: CurveChart) -> Series:
+        several = len(self.runs) > 1
+        lines = [
+            SeriesLine(
+                line.name,
+                line.steps.tolist(),
+                line.values.tolist(),
+                group=self.runs[line.run].name if several else "",
+                faint=line.behind,
+                dashed=line.kind == "points",
+                markers=line.kind == "points",
+                best=self.runs[line.run].best if line.kind == "points" else None,
+            )
+            for line in chart.lines
+        ]
+        loss = chart.name == "loss"
+        return Series(
+            title=chart.title,
+            x_label="step",
+            lines=lines,
+            marks=[marks for run in self.runs for marks in _marks(run, run.name if several else "")] if loss else (),
+            wide=loss,
+            note=self._smoothing_note if loss else "",
+        )
+
+    @property
+    def _smoothing_note(self) -> str:
+        shortest, longest = (f(round(run.half_life) for run in self.runs) for f in (min, max))
+        steps = f"{shortest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"
+        half = "1 step" if longest <= 1 else f"{steps} steps"
+        note = f"Thick lines are exponential moving averages with a half-life of {half}."
+        logged = max((run.logged for run in self.runs), default=0)
+        rest = f" Of {logged:,} lines of the log, the minimum and maximum of each interval."
+        return note + rest * (logged > self._points)
+
+    def tables(self) -> list[Table]:
+        """The final metrics of each run, and the steps that were not applied."""
+        headings, rows = metrics_table(self.runs)
+        if len(rows) <= MAX_RUN_COLUMNS:  # a dozen metrics side by side are wider than a screen: a run a column
+            headings, *rows = map(list, zip(headings, *rows, strict=True))
+        return [Table(headings, rows, "Metrics"), *_skipped_steps(self.runs)]
+
+    def page_tables(self) -> list[Table]:
+        """Also all validations, and the settings."""
+        return [*self.tables(), *_validations(self.runs), *(settings_tables(self.runs) if self.settings else [])]
+
+    def remarks(self) -> list[str]:
+        """What is not drawn."""
+        left_out = [chart.title for chart in self._all_charts[MAX_CHARTS:]]
+        return [f"Not drawn: {', '.join(left_out)}."] if left_out else []
 
 
-def curves_html(runs: Sequence[RunHistory]) -> Iterator[str]:
-    """The charts of runs, final metrics, steps that were not applied, validations; and the numbers for the script."""
-    lines = sum(len(STEPS) + len(run.validation) for run in runs)
-    points = max(min(MAX_POINTS_PER_LINE, MAX_POINTS // max(lines, 1)), MIN_POINTS_PER_LINE)
-    all_charts = charts(runs, points)
-    shown, left_out = all_charts[:MAX_CHARTS], all_charts[MAX_CHARTS:]
-    last = max((run.last for run in runs), default=0)
-    yield from (
-        '<div class="bar" hidden><div class="runs" role="group" aria-label="Runs shown"></div>'
-        '<span class="dim">Drag to zoom in; arrow keys go from step to step.</span>'
-        '<span class="grow"></span><output></output>'
-        '<button data-zoom="0.5">Zoom in</button><button data-zoom="2">Zoom out</button>'
-        '<button data-zoom="0">Whole run</button></div>',
-        f'<div class="charts">{"".join(_chart_html(chart, runs, last, i) for i, chart in enumerate(shown))}</div>',
-        f'<p class="dim key">{_mark_legend(runs)}'
-        f"<span>{_smoothing_note(runs)}{_downsampling_note(runs, points)}</span></p>",
-        *([f'<p class="dim">Not drawn: {escape(", ".join(x.title for x in left_out))}.</p>'] if left_out else []),
-        "<h2>Metrics</h2>" + scroll_region("Metrics of each run", html_table(*_metrics_page_table(runs))),
-        *_skipped_steps_section(runs),
-        *_validation_tables(runs),
-        json_script("curves", _chart_data(shown, runs, last)),
-    )
+@dataclass(frozen=True, repr=False)
+class RunSettings(Display):
+    """The settings of runs; those that differ first."""
+
+    runs: Sequence[RunHistory]
+
+    def tables(self) -> list[Table]:
+        return settings_tables(self.runs)
 
 
 def chart_page(title: str, body: Iterable[str], *, style: str = "", script: str = "") -> str:
@@ -103,64 +167,10 @@ def subtitle(runs: Sequence[RunHistory]) -> str:
     return f"{' · '.join(times)}, {alone}"
 
 
-def _best(runs: Sequence[RunHistory]) -> str:
-    """Of a single run, its best validation: ` · best at step 400: f1_weighted 0.9354, accuracy 0.9349`"""
-    if len(runs) != 1 or runs[0].best is None:
-        return ""
-    metrics, training = runs[0].best_metrics(), runs[0].options.get("training")
-    main = training.get("metric") if isinstance(training, dict) else None
-    names = [main] if main in metrics else list(metrics)[:2]
-    return f" · best at step {runs[0].best:,}: " + ", ".join(f"{name} {number(metrics[name])}" for name in names)
-
-
-def _smoothing_note(runs: Sequence[RunHistory]) -> str:
-    shortest, longest = (f(round(run.half_life) for run in runs) for f in (min, max))
-    steps = f"{shortest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"
-    half = "1 step" if longest <= 1 else f"{steps} steps"
-    return f"Thick lines are exponential moving averages with a half-life of {half}."
-
-
-def _downsampling_note(runs: Sequence[RunHistory], points: int) -> str:
-    longest = max((run.logged for run in runs), default=0)
-    note = f" Of {longest:,} lines of the log, the minimum and maximum of each interval."
-    return note if longest > points else ""
-
-
-# -------------------------------------------------------------------------------------------- pictures
-
-
-def _chart_html(chart: CurveChart, runs: Sequence[RunHistory], last: int, index: int) -> str:
-    legend = "".join(
-        f'<li class="{line.css_classes}" data-line="{i}"><span class="swatch"></span>'
-        f"{escape(line.name)} <b>{number(float(line.values[-1]))}</b></li>"
-        for i, line in enumerate(chart.lines)
-        if not (len(runs) > 1 and line.behind)
-    )
-    description = f"{chart.title} over steps. " + "; ".join(
-        f"{line.name}: from {number(float(line.values[0]))} to {number(float(line.values[-1]))}"
-        for line in chart.lines
-        if not line.behind
-    )
-    wide = " wide" if chart.name == "loss" else ""
-    return (
-        f'<figure class="chart{wide}" data-chart="{index}"><figcaption><h2>{escape(chart.title)}</h2></figcaption>'
-        f'<ul class="legend">{legend}</ul>'
-        f'<div class="plot" role="img" aria-label="{escape(description)}">{chart_svg(chart, runs, last)}</div></figure>'
-    )
-
-
-def _mark_legend(runs: Sequence[RunHistory]) -> str:
-    """The legend of the marks in the chart of the loss."""
-    marks = {
-        "saved": ("M8 12v-7", "checkpoint", any(run.checkpoints for run in runs)),
-        "best": ("M8 6h0", "best validation", any(run.best and run.validation for run in runs)),
-        "skip": ("M8 0v12", "step not applied: its loss was not finite", any(run.skipped for run in runs)),
-    }
-    return "".join(
-        f'<span><svg aria-hidden="true"><path class="{name}" d="{d}"/></svg>{text}</span>'
-        for name, (d, text, present) in marks.items()
-        if present
-    )
+def _marks(run: RunHistory, group: str) -> Iterator[Marks]:
+    """Checkpoints, and steps that were not applied."""
+    yield Marks("checkpoint", run.checkpoints[-MAX_CHECKPOINT_MARKS:], group=group)
+    yield Marks(NOT_APPLIED, [at["step"] for at in run.skipped], group=group, alert=True)
 
 
 # ---------------------------------------------------------------------------------------------- tables
@@ -189,16 +199,7 @@ def metrics_table(runs: Sequence[RunHistory]) -> tuple[list[str], list[list[str]
     return head + [f"validation {name}" for name in names], rows
 
 
-def _metrics_page_table(runs: Sequence[RunHistory]) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
-    """The same for a page: of few runs a run a column, since a dozen metrics side by side are wider than a screen."""
-    headings, rows = metrics_table(runs)
-    if len(rows) > MAX_RUN_COLUMNS:
-        return headings, rows
-    across = list(zip(headings, *rows, strict=True))
-    return across[0], across[1:]
-
-
-def _skipped_steps_section(runs: Sequence[RunHistory]) -> Iterator[str]:
+def _skipped_steps(runs: Sequence[RunHistory]) -> Iterator[Table]:
     """A table of the steps that were not applied, as logged."""
     rows = [
         [
@@ -212,13 +213,13 @@ def _skipped_steps_section(runs: Sequence[RunHistory]) -> Iterator[str]:
         for at in run.skipped
     ]
     if rows:
-        more = f"<p class='dim'>The last {MAX_LISTED_STEPS} of {len(rows)}.</p>"
-        head = ["run", "step", "loss", "first module with it", "examples"]
-        table = scroll_region("steps not applied", html_table(head, rows[-MAX_LISTED_STEPS:]))
-        yield f"<h2>Steps not applied</h2>{more if len(rows) > MAX_LISTED_STEPS else ''}{table}"
+        last = f", the last {MAX_LISTED_STEPS} of {len(rows)}" if len(rows) > MAX_LISTED_STEPS else ""
+        headings = ["run", "step", "loss", "first module with it", "examples"]
+        yield Table(headings, rows[-MAX_LISTED_STEPS:], f"Steps not applied{last}")
 
 
-def _validation_tables(runs: Sequence[RunHistory]) -> Iterator[str]:
+def _validations(runs: Sequence[RunHistory]) -> Iterator[Table]:
+    """All validations of each run, folded."""
     for run in runs:
         names = list(run.validation)
         by_step: dict[int, dict[str, float]] = {}
@@ -230,30 +231,28 @@ def _validation_tables(runs: Sequence[RunHistory]) -> Iterator[str]:
                 f"{step:,}" + (" · best" if step == run.best else ""),
                 *(number(by_step[step][name]) if name in by_step[step] else "–" for name in names),
             ]
-            for step in sorted(by_step)[-2 * MAX_CHARTS * MAX_LISTED_STEPS :]
+            for step in sorted(by_step)[-MAX_VALIDATIONS:]
         ]
         if rows:
-            table = scroll_region(f"validations of {run.name}", html_table(["step", *names], rows))
-            yield f"<details><summary>Validations of {escape(run.name)} ({len(rows)})</summary>{table}</details>"
+            yield Table(["step", *names], rows, f"Validations of {run.name} ({len(rows)})", folded=True)
 
 
-def settings_html(runs: Sequence[RunHistory]) -> str:
-    """Table of the settings of runs, empty where none is known; those in which runs differ come first, in bold."""
+def settings_tables(runs: Sequence[RunHistory]) -> list[Table]:
+    """The settings of runs, none where none is known; those in which runs differ are a table of their own."""
     flat = [dict(_flatten(run.options)) for run in runs]
     names = list(dict.fromkeys(name for options in flat for name in options))
-    if not names:
-        return ""
-    differ = {name for name in names if len({options.get(name) for options in flat}) > 1}
-    marks = {True: "differs", False: "same"}
-    rows = "".join(
-        f'<tr class="{marks[name in differ]}"><th scope="row">{escape(name)}</th>'
-        + "".join(f"<td>{escape(options.get(name, '–'))}</td>" for options in flat)
-        + "</tr>"
-        for name in sorted(names, key=lambda name: name not in differ)
-    )
-    head = "".join(f'<th scope="col">{escape(x)}</th>' for x in ("setting", *(run.name for run in runs)))
-    table = f'<table class="words"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    return scroll_region("settings", table)
+    differ = [name for name in names if len({options.get(name) for options in flat}) > 1]
+    same = [name for name in names if name not in differ]
+    values = [[name, *(options.get(name, "–") for options in flat)] for name in differ or same]
+    headings = ["setting", *(run.name for run in runs)]
+    if not differ or not same:
+        caption = "Settings that differ" if differ else "Settings"
+        return [Table(headings, values, caption, left=len(headings))] if names else []
+    shared = [[name, flat[0][name]] for name in same]
+    return [
+        Table(headings, values, "Settings that differ", left=len(headings)),
+        Table(["setting", "all runs"], shared, f"Settings of all runs ({len(same)})", left=2, folded=True),
+    ]
 
 
 def _flatten(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
@@ -270,39 +269,3 @@ def _without_paths(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_paths(x) for x in value]
     return shown_path(value) if isinstance(value, str) else value
-
-
-# --------------------------------------------------------------------------------- numbers for the script
-
-
-def _chart_data(shown: Sequence[CurveChart], runs: Sequence[RunHistory], last: int) -> dict[str, Any]:
-    """What the script draws from."""
-    about = [
-        {
-            "name": run.name,
-            "best": run.best,
-            "saved": run.checkpoints[-MAX_CHECKPOINT_MARKS:],
-            "skipped": [at["step"] for at in run.skipped],
-        }
-        for run in runs
-    ]
-
-    data = [
-        {
-            "name": chart.name,
-            "title": chart.title,
-            "lines": [
-                {
-                    "run": line.run,
-                    "kind": line.kind,
-                    "name": line.name,
-                    "look": line.css_classes,
-                    "steps": line.steps.tolist(),
-                    "values": [float(f"{y:.5g}") if math.isfinite(y) else number(y) for y in line.values],
-                }
-                for line in chart.lines
-            ],
-        }
-        for chart in shown
-    ]
-    return {"last": last, "runs": about, "charts": data}

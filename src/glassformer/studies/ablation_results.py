@@ -12,16 +12,17 @@ said beside. Source: Bisani and Ney 2004, "Bootstrap estimates for confidence in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer.reports.page import write_page
+from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Report, plain
 from glassformer.reports.table import Table
+from glassformer.runs.charts import clock
 from glassformer.studies.overlap import PartOverlap
 from glassformer.tasks.metrics.metric import BootstrapSums, Interval, differences, intervals
 from glassformer.tasks.metrics.speech import error_rates
@@ -29,6 +30,7 @@ from glassformer.tasks.metrics.speech import error_rates
 PRETRAINED, FINE_TUNED, TRAINED = "pretrained", "fine-tuned", "trained"
 METRICS = {"wer": "word error rate", "cer": "character error rate"}
 SEARCHES = {False: "without LM", True: "with LM"}
+MAX_TRANSCRIPTS = 20
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,35 @@ class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
         """The table of all systems."""
         return [self.table]
 
+    def page_tables(self) -> list[Table]:
+        """Also each error rate of all systems on one scale, and what they heard differently."""
+        tables = [replace(self.table, caption="Error rates")]
+        for test in self.test_sets:
+            for metric, long in METRICS.items():
+                rows = [
+                    [f"{name}, {label}", self.rate(metric, name, fused, test).cell()]
+                    for name in self.names
+                    for fused, label in SEARCHES.items()
+                ]
+                tables.append(Table(["", "95 % interval"], rows, f"{long} on {test}, lower is better", reference=0))
+        return tables + list(filter(lambda table: table.rows, map(self._transcripts, self.test_sets)))
+
+    def _transcripts(self, test: str) -> Table:
+        """What was said, and what each system heard."""
+        headings = ["transcript", *(f"{name}, {label}" for name in self.names for label in SEARCHES.values())]
+        rows = [[text, *heard] for text, heard in self.differing(test, MAX_TRANSCRIPTS)]
+        about = f"Heard differently: recordings of {test} that at least one system got wrong, and not all alike"
+        return Table(headings, rows, f"{about}; at most {MAX_TRANSCRIPTS}", left=len(headings))
+
+    @property
+    def title(self) -> str:
+        return f"Ablation: {', '.join(self.names)}, without and with a language model"
+
+    @property
+    def finding(self) -> str:
+        """What all changes together do."""
+        return self.sentences[-1]
+
     def remarks(self) -> list[str]:
         """What the table says, and what one has to know to defend it."""
         return [*self.sentences, *self.notes]
@@ -256,6 +287,7 @@ class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
             for x in self.tuned
         )
         return [
+            f"{len(self.seeds(self.names[-1]))} of {self.planned} trainings in {clock(self.seconds)}",
             f"{self.training_rows:,} training recordings; evaluated on {sets}; texts compared after the normaliser "
             f"{self.normaliser!r}, transcripts by beam search with {self.beams} beams",
             f"the language model: {self.order}-grams of the training transcripts alone; its weights are those with the "
@@ -277,14 +309,5 @@ class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
 
     def write(self, folder: str | Path) -> None:
         """Write `study.json` and `study.html` into a folder."""
-        from glassformer.studies.ablation_page import ablation_page
-
         self.save(Path(folder) / "study.json")
-        write_page(Path(folder) / "study.html", ablation_page(self))
-
-
-def transcripts_table(results: AblationResults, test: str, at_most: int) -> tuple[list[str], Sequence[list[str]]]:
-    """Headings and rows: what was said, and what each system heard, where they differ."""
-    headings = [f"{name}, {label}" for name in results.names for label in SEARCHES.values()]
-    rows = [[text, *heard] for text, heard in results.differing(test, at_most)]
-    return ["transcript", *headings], rows
+        write_page(Path(folder) / "study.html", report_page(self))

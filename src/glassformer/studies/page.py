@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-from glassformer.evaluation.compare.comparison import drawable, interval_range
 from glassformer.reports.page import scroll_region, shown_path
 from glassformer.reports.table import html_table
 from glassformer.runs.charts import COLOURS, SIZE, clock, y_axis
@@ -73,7 +72,7 @@ def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
     sizes = sorted({n for line in lines for n in line.points})
     across = _log_scale(sizes)
     shown_values = [x for line in lines for x in line.points.values()] + ([level] if level else [])
-    low, high = interval_range(shown_values, room=0.06, flat=0.1, least=0.05)
+    low, high = _interval_range(shown_values)
 
     def down(value: float) -> float:
         return 100 * (high - value) / (high - low)
@@ -84,7 +83,7 @@ def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
             shown.append(n)
     x_labels = "".join(f'<text x="{across(n):.2f}%" y="100%" dy="18">{n:,}</text>' for n in shown)
     shapes, legend = [], []
-    if level is not None and drawable(level):
+    if level is not None and _drawable(level):
         label = escape(f"{curve.zero_shot}, without a row of {curve.over}")
         shapes.append(_zero_shot_line(level, down, label))
         legend.append(f'<li class="c0 flat"><span class="swatch"></span>{label} <b>{level}</b></li>')
@@ -118,7 +117,7 @@ def _zero_shot_line(level: Interval, down: _Scale, label: str) -> str:
 
 def _curve_svg(line: LearningCurve, colour: str, across: _Scale, down: _Scale, metric: str) -> str:
     """A curve: its line in coordinates that are stretched to the page; whiskers and dots in percent, which are not."""
-    points = [(n, x) for n, value in sorted(line.points.items()) if (x := drawable(value))]
+    points = [(n, x) for n, value in sorted(line.points.items()) if (x := _drawable(value))]
     places = (f"{across(n) * SIZE / 100:.1f} {down(x.value) * SIZE / 100:.1f}" for n, x in points)
     path = f"M{'L'.join(places)}" if points else ""
     kind = "points" if line.baseline else "smooth"
@@ -145,6 +144,21 @@ def _log_scale(sizes: Sequence[int]) -> _Scale:
     if low == high:
         return lambda n: 50.0
     return lambda n: EDGE_PERCENT + (100 - 2 * EDGE_PERCENT) * (math.log(n) - low) / (high - low)
+
+
+def _interval_range(values: Sequence[Interval]) -> tuple[float, float]:
+    """The range of an axis: all intervals that are drawn, with a margin."""
+    ends = [end for x in map(_drawable, values) if x for end in (x.low, x.value, x.high) if end is not None] or [0.0]
+    low, high = min(ends), max(ends)
+    margin = (high - low) * 0.06 or abs(high) * 0.1 or 0.05
+    return low - margin, high + margin
+
+
+def _drawable(x: Interval) -> Interval | None:
+    """An interval as a chart draws it: one end that is NaN or infinite leaves out both; None = such a value."""
+    if not math.isfinite(x.value):
+        return None
+    return x if all(end is None or math.isfinite(end) for end in (x.low, x.high)) else Interval(x.value)
 
 
 def _enumeration(names: Sequence[str]) -> str:

@@ -2,59 +2,66 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
-
 import pytest
 
-from glassformer.evaluation.compare.comparison import comparison_page
+from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison
 from glassformer.evaluation.compare.texts import Row, System, compare
+from glassformer.reports.page import report_data, report_page
+from glassformer.tasks.metrics.metric import Interval
 
 pytest.importorskip("rouge_score", reason="needs rouge-score: pip install 'glassformer[evaluate]'")
 
 EVIL = '<script>alert("x")</script> & <img src=x onerror=y>'
-NEVER_CLOSED = {"meta", "br"}
-
-
-class Reader(HTMLParser):
-    """The elements of a page, its text, and whether each is closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.words: list[str] = []
-        self.opened: list[str] = []
-        self.addresses: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.addresses += [str(value) for name, value in attrs if name in ("src", "href")]
-        if tag not in NEVER_CLOSED:
-            self.opened.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.opened.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
 
 
 def test_one_file_in_which_texts_are_texts() -> None:
     rows = [Row(i, f"{EVIL} number {i}", [f"{EVIL}", "number"]) for i in range(5)]
     systems = [System(f"lead {EVIL}", list), System("short", lambda texts: [text[:9] for text in texts])]
-    text = comparison_page(compare(rows, systems, examples=2))
-    found = Reader(text)
-    assert not found.opened and not found.addresses
-    assert {"script", "img", "link", "iframe"}.isdisjoint(found.tags)
-    assert found.words.count(EVIL) == 2  # the first reference of two rows
-    assert f"{EVIL} number 1" in found.words and "://" not in text
-    assert found.tags.count("article") == 2 and found.tags.count("circle") == 4 * 2
-    assert found.tags.count("tr") == (1 + 4 * 2) + (1 + 2 + 1), "the metrics; the costs and words"
-    assert "default-src 'none'" in text and "light dark" in text
-    assert any("differences are to lead" in word for word in found.words)
+    result = compare(rows, systems, examples=2)
+    text, data = report_page(result), report_data(result)
+    assert text.count("<script") == text.count("</script>") == 2 and "<img" not in text
+    assert "default-src 'none'" in text and "uplot" not in text, "no chart of series, no program for it"
+    assert [table["caption"] for table in data["tables"]][:1] == ["ROUGE-1 f"]
+    assert len(data["tables"]) == 4 + 1, "the metrics; the costs"
+    assert all(len(table["rows"]) == 2 for table in data["tables"][:4])
+    assert [each["title"] for each in data["passages"]] == ["What they wrote, line 0", "What they wrote, line 1"]
+    for i, each in enumerate(data["passages"]):
+        assert each["source"] == f"{EVIL} number {i}", "the whole text"
+        assert [x["text"] for x in each["texts"]] == [EVIL, "number", f"{EVIL} number {i}", EVIL[:9]]
+    assert any("differences are to lead" in line for line in (data["heading"], *data["remarks"]))
 
 
 def test_one_row_one_system() -> None:
-    text = comparison_page(compare([Row(1, "a", ["b"])], [System("echo", list)], examples=0))
-    found = Reader(text)
-    assert not found.opened and "What they wrote" not in text and "difference" not in text
+    data = report_data(compare([Row(1, "a", ["b"])], [System("echo", list)], examples=0))
+    assert not data["passages"] and data["finding"] == ""
+    assert all("difference" not in table["headings"] for table in data["tables"])
+
+
+def compared(*differences: Interval | None, higher: bool = True, values: tuple[float, ...] = (0.5, 0.6)) -> Comparison:
+    systems = [
+        ComparedSystem(name=name, metrics={"f1": Interval(value)}, differences={"f1": each} if each else {})
+        for name, value, each in zip("abc", values, (None, *differences), strict=False)
+    ]
+    return Comparison(task="t", caption="", systems=systems, shown={"f1": 2}, metric="f1", higher=higher)
+
+
+@pytest.mark.parametrize(
+    ("result", "finding"),
+    [
+        (compared(Interval(0.1, 0.05, 0.15)), "b has a better f1 than a, by 0.10."),
+        (
+            compared(Interval(0.1, -0.05, 0.25)),
+            "b has a better f1 than a, by 0.10, which may be chance: the interval of the difference includes 0.",
+        ),
+        (compared(Interval(0.1, 0.05, 0.15), higher=False), "a has a better f1 than b, by 0.10."),
+        (
+            compared(Interval(-0.2, -0.3, -0.1), Interval(-0.1, -0.2, -0.05), values=(0.5, 0.3, 0.4)),
+            "a has a better f1 than c, by 0.10.",
+        ),
+        (compared(Interval(0.0, 0.0, 0.0), values=(0.5, 0.5)), "a and b have the same f1."),
+        (compared(None), ""),
+        (compared(values=(0.5,)), ""),
+    ],
+)
+def test_the_finding_names_the_best_and_whether_it_may_be_chance(result: Comparison, finding: str) -> None:
+    assert result.finding == finding

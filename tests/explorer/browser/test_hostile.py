@@ -17,7 +17,6 @@ from glassformer.audio.listening import Sound, SoundExample, SoundMark
 from glassformer.data.report import inspect_rows
 from glassformer.data.report_page import report_html
 from glassformer.data.sequence import InMemoryRows
-from glassformer.evaluation.compare.comparison import comparison_page
 from glassformer.evaluation.compare.texts import Row, System, compare
 from glassformer.evaluation.error_analysis.page import ErrorsPage
 from glassformer.explorer.codes_page import codec_example
@@ -30,7 +29,7 @@ from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.occurrences import embed_words
 from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.model import Model
-from glassformer.reports.page import write_page
+from glassformer.reports.page import report_page, write_page
 from glassformer.runs import curves
 from glassformer.runs.event_log import EventLog, event_log_path
 from glassformer.speech.options import TranscriptionOptions
@@ -80,7 +79,7 @@ def compared_page(folder: Path) -> Path:
     pytest.importorskip("rouge_score", reason="needs rouge-score: pip install 'glassformer[evaluate]'")
     rows = [Row(i, f"{EVIL} {i}", [EVIL]) for i in range(5)]
     systems = [System(EVIL, list), System("short", lambda texts: [text[:9] for text in texts])]
-    return write_page(folder / "page.html", comparison_page(compare(rows, systems, examples=2)))
+    return write_page(folder / "page.html", report_page(compare(rows, systems, examples=2)))
 
 
 def data_page(folder: Path) -> Path:

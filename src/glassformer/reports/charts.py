@@ -1,0 +1,131 @@
+"""Charts and passages of a report as data: line charts, trade-offs, texts side by side. The page draws them.
+
+    Series(title="Loss", x_label="step", lines=[SeriesLine("training", steps, losses)])
+    TradeOff("Size and score", Axis("size", "MB", more=False), Axis("F1", more=True), [Point("fp16", size, score)])
+
+Bars with intervals are no class of their own: the page draws a table's column of `IntervalCell` as bars on one scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+
+from glassformer.reports.table import IntervalCell
+
+
+@dataclass(frozen=True)
+class SeriesLine:
+    """A line of a chart.
+
+    x, y: its points, x ascending; NaN is no point [N]
+    low, high: a band around it, as of intervals
+    group: lines of one group, such as a run, have one colour over all charts of a report and are switched together
+    faint: drawn pale behind the line after it, which smooths it
+    dashed: as baselines are
+    markers: a dot at each point
+    best: x of the point that is marked as the best
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    _: KW_ONLY
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    group: str = ""
+    faint: bool = False
+    dashed: bool = False
+    markers: bool = False
+    best: float | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {len(values) for values in (self.x, self.y, self.low, self.high) if values is not None}
+        if len(lengths) != 1 or (self.low is None) != (self.high is None):
+            raise ValueError(f"line {self.name!r}: x, y, and low with high must be equally long")
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Places on the x axis, such as checkpoints. alert: something went wrong there: a line across the chart."""
+
+    name: str
+    at: Sequence[float]
+    _: KW_ONLY
+    group: str = ""
+    alert: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A line chart.
+
+    x_label: charts with the same one are zoomed and pointed at together
+    wide: as wide as the page
+    note: a sentence below it
+    """
+
+    title: str
+    x_label: str
+    y_label: str = ""
+    lines: Sequence[SeriesLine]
+    marks: Sequence[Marks] = ()
+    log_x: bool = False
+    log_y: bool = False
+    wide: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of a trade-off. more: is more of it better? None: neither"""
+
+    label: str
+    unit: str = ""
+    _: KW_ONLY
+    more: bool | None = None
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a trade-off.
+
+    x, y: numbers, with intervals where they have some
+    size: area of its dot, relative to the others
+    """
+
+    name: str
+    x: IntervalCell
+    y: IntervalCell
+    _: KW_ONLY
+    size: float | None = None
+    baseline: bool = False
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """Points between two amounts, of which one costs the other; those that no other beats in both are joined."""
+
+    title: str
+    x: Axis
+    y: Axis
+    points: Sequence[Point]
+
+
+Chart = Series | TradeOff
+
+
+@dataclass(frozen=True)
+class Passages:
+    """Texts side by side, such as what systems wrote for one row.
+
+    texts, references: name and text of each
+    source: what they were made from, folded
+    """
+
+    title: str
+    texts: Sequence[tuple[str, str]]
+    _: KW_ONLY
+    references: Sequence[tuple[str, str]] = ()
+    source: str = ""

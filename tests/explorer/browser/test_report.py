@@ -1,0 +1,198 @@
+"""The page of reports in a real browser: tables, bars with intervals, trade-offs, texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.reports.charts import Axis, Chart, Passages, Point, Series, SeriesLine, TradeOff
+from glassformer.reports.page import report_page, write_page
+from glassformer.reports.report import Report
+from glassformer.reports.table import IntervalCell, Table
+from tests.explorer.browser.conftest import Check
+from tests.explorer.browser.tab import Tab, fits
+
+Tabs = Callable[..., Tab]
+
+
+def amount(x: float, half: float, *, signed: bool = False) -> IntervalCell:
+    return IntervalCell(f"{x:g} [{x - half:g}, {x + half:g}]", x, x - half, x + half, signed=signed)
+
+
+@dataclass(frozen=True, repr=False)
+class Compression(Report, kind="test-compression"):
+    """Sizes and scores of a model, compressed in several ways."""
+
+    title = "Compression of a model"
+    caption = "1,200 rows"
+    finding = "int8 costs nothing."
+    notes = ("A note <b>.",)
+
+    def tables(self) -> list[Table]:
+        bars = [
+            ["fp32", amount(0.9, 0.01), ""],
+            ["int8", amount(0.89, 0.01), amount(-0.01, 0.02, signed=True)],
+            ["int4", amount(0.8, 0.02), amount(-0.1, 0.02, signed=True)],
+        ]
+        layers = [[f"head {i}", *(f"{math.sin(i * j):.2f}" for j in range(40))] for i in range(300)]
+        shades = [[math.sin(i * j) for j in range(40)] for i in range(300)]
+        return [
+            Table(["", "accuracy", "difference"], bars, "accuracy", reference=0, baselines=[0]),
+            Table(["", *map(str, range(40))], layers, "layers", shades=shades),
+            Table(["", "text"], [["long", "y" * 3_000]], "texts", left=2, folded=True),
+        ]
+
+    def charts(self) -> list[Chart]:
+        sizes = [("fp32", 90.0, 0.9), ("int8", 23.0, 0.89), ("int4", 12.0, 0.8), ("worse", 30.0, 0.7)]
+        points = [Point(name, amount(x, 0), amount(y, 0.01), baseline=name == "fp32") for name, x, y in sizes]
+        return [TradeOff("Size and accuracy", Axis("size", "MB", more=False, log=True), Axis("f1", more=True), points)]
+
+    def passages(self) -> list[Passages]:
+        return [Passages("line 3", [("int8", "abc \u202edef"), ("int4", "")], references=[("reference", "abc")])]
+
+
+class WithSeries(Compression):
+    """The same with a chart over one amount and one with a band, on an axis of its own."""
+
+    def charts(self) -> list[Chart]:
+        rows, score = [100, 1_000, 10_000], [0.5, 0.7, 0.9]
+        band = SeriesLine("model", rows, score, low=[0.4, 0.6, 0.8], high=[0.6, 0.8, 1.0], markers=True)
+        flat = SeriesLine("baseline", rows, [0.6, 0.6, 0.6], dashed=True)
+        nothing = SeriesLine("nothing", [1.0, 2.0], [math.nan, math.inf])
+        return [
+            *super().charts(),
+            Series(title="by rows", x_label="rows", y_label="f1", lines=[band, flat], log_x=True),
+            Series(title="empty", x_label="step", lines=[nothing, SeriesLine("none", [], [])]),
+        ]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("report")
+    reports = {"plain": Compression(), "series": WithSeries()}
+    return {name: write_page(folder / f"{name}.html", report_page(report)) for name, report in reports.items()}
+
+
+@pytest.mark.parametrize(
+    ("which", "themes"), [("plain", ("light", "dark")), ("series", ("dark", "light"))], ids=["plain", "series"]
+)
+def test_anyone_can_use_it_at_any_width(
+    tab: Tabs, pages: dict[str, Path], check: Check, which: str, themes: tuple[str, str]
+) -> None:
+    page = tab().goto(pages[which])
+    for summary in page.locator("summary").all():
+        summary.click()
+    for width, theme in zip((1440, 390), themes, strict=True):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=theme)
+        fits(page, f"{width} wide")
+        check(page, f"{which}, {theme}, {width} wide")
+
+
+def test_sentences_stand_where_they_should(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = tab().goto(pages["plain"])
+    assert page.title() == page.locator("h1").inner_text() == "Compression of a model"
+    assert page.locator(".finding").inner_text() == "int8 costs nothing."
+    assert page.locator(".remarks").inner_text() == "A note <b>."
+    assert "the dashed line is the value of fp32" in page.locator(".report").inner_text()
+    assert page.locator("canvas").count() == 0 and page.evaluate("typeof glassformerSeries") == "undefined"
+
+
+def test_bars_are_on_one_scale(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = tab().goto(pages["plain"])
+    table = page.get_by_role("group", name="accuracy", exact=True)
+    places = "all => all.map(each => parseFloat(each.getAttribute('cx')))"
+    first = table.locator("tbody td:nth-of-type(1) circle").evaluate_all(places)
+    assert len(first) == 3 and first[0] > first[1] > first[2]
+    assert (first[0] - first[1]) / (first[0] - first[2]) == pytest.approx(0.1, abs=0.01)
+    lines = table.locator("tbody tr").nth(0).locator("td:nth-of-type(1) .reference")
+    assert float(lines.get_attribute("x1").rstrip("%")) == pytest.approx(first[0], abs=0.01)
+    assert table.locator("tbody b").all_inner_texts() == ["-0.1 [-0.12, -0.08]"], "beyond what chance would give"
+    assert table.locator("tbody tr.baseline th").all_inner_texts() == ["fp32"]
+    ticks = [float(x) for x in table.locator("tfoot td").nth(1).locator("text").all_text_contents()]
+    assert ticks == sorted(ticks) and 0.8 in ticks
+
+
+def test_a_table_is_sorted_by_a_column_and_back(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = tab().goto(pages["plain"])
+    table = page.get_by_role("group", name="accuracy", exact=True)
+    head = table.get_by_role("columnheader", name="difference")
+    orders = []
+    for _ in range(3):
+        head.get_by_role("button").press("Enter")
+        orders.append((head.get_attribute("aria-sort"), table.locator("tbody th").all_inner_texts()))
+    assert orders == [
+        ("descending", ["int8", "int4", "fp32"]),
+        ("ascending", ["int4", "int8", "fp32"]),
+        (None, ["fp32", "int8", "int4"]),
+    ]
+
+
+def test_a_large_table_and_a_long_text_are_shown_whole_on_request(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = tab().goto(pages["plain"])
+    rows = page.get_by_role("group", name="layers").locator("tbody tr")
+    assert rows.count() == 200
+    page.get_by_role("button", name="Show all 300 rows").click()
+    assert rows.count() == 300
+    backgrounds = "all => new Set(all.map(each => getComputedStyle(each).backgroundColor)).size"
+    assert rows.nth(7).locator("td").evaluate_all(backgrounds) > 20
+    page.get_by_text("texts", exact=True).click()
+    cell = page.get_by_role("group", name="texts").locator("td")
+    assert cell.inner_text().count("y") < 2_100
+    page.get_by_role("button", name="Show all 3,000 characters").click()
+    assert cell.inner_text() == "y" * 3_000
+
+
+def test_a_trade_off_has_its_points_its_front_and_a_table(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = tab().goto(pages["plain"])
+    figure = page.get_by_role("figure")
+    at = [
+        [float(each.get_attribute(name).rstrip("%")) for name in ("cx", "cy")]
+        for each in figure.locator(".trade-off-plot circle").all()
+    ]
+    fp32, int8, int4, worse = at
+    assert int4[0] < int8[0] < worse[0] < fp32[0] and fp32[1] < int8[1] < int4[1] < worse[1]
+    assert (int8[0] - int4[0]) / (fp32[0] - int4[0]) == pytest.approx(math.log(23 / 12) / math.log(90 / 12), abs=0.01)
+    assert figure.locator("path.front").get_attribute("d").count("L") == 2, "worse is left out"
+    assert "fp32: size 90" in figure.get_by_role("img").get_attribute("aria-label")
+    figure.locator("summary").click()
+    assert figure.locator("tbody th").all_inner_texts() == ["fp32", "int8", "int4", "worse"]
+
+
+def test_texts_are_side_by_side_and_isolated(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = tab().goto(pages["plain"])
+    texts = page.locator(".side-by-side .text")
+    assert texts.all_text_contents() == ["abc", "abc \u202edef", "(nothing)"]
+    assert texts.nth(1).evaluate("each => getComputedStyle(each).unicodeBidi") == "isolate"
+    assert page.locator(".side-by-side .reference h3").inner_text() == "reference"
+
+
+def test_charts_over_other_amounts_have_zooms_of_their_own(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = tab().goto(pages["series"])
+    page.wait_for_selector("canvas")
+    assert page.locator(".series-bar").count() == 2 and page.locator("canvas").count() == 2
+    rows = page.locator('[data-chart="by rows"]')
+    assert "0.9 [0.8, 1]" in rows.locator(".series-legend").inner_text()
+    rows.get_by_role("slider").focus()
+    page.keyboard.press("Home")
+    assert "0.5 [0.4, 0.6]" in rows.locator(".series-legend").inner_text()
+    page.keyboard.press("+")
+    zooms = page.get_by_role("button", name="Whole range")
+    assert [zooms.nth(i).is_enabled() for i in range(2)] == [True, False]
+    assert "∞" in page.locator('[data-chart="empty"]').inner_text()
+
+
+def test_on_paper_it_is_light_and_unfolded(tab: Tabs, pages: dict[str, Path]) -> None:
+    page: Any = tab(color_scheme="dark").goto(pages["plain"])
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(244, 246, 249)"
+    assert page.get_by_role("group", name="texts").is_visible() and not page.locator(".tools").is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") is None
+    assert not page.get_by_role("group", name="texts").is_visible()

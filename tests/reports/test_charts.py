@@ -1,0 +1,164 @@
+"""Charts as data: what they hold, the JSON of a page of reports, and what its file carries."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.reports.charts import Axis, Chart, Marks, Passages, Point, Series, SeriesLine, TradeOff
+from glassformer.reports.page import made_by, report_data, report_files, report_page, report_part
+from glassformer.reports.report import Report
+from glassformer.reports.table import IntervalCell, Table
+
+EVIL = "</script><script>alert(1)</script><!-- \u202eevil\u202c \ud800 \x1b[31m"
+SHOWN = r"</script><script>alert(1)</script><!-- \u202eevil\u202c \ud800 \x1b[31m"
+NUMBER = IntervalCell("0.91 [0.89, 0.93]", 0.9100001, 0.89, 0.93)
+
+
+@dataclass(frozen=True, repr=False)
+class Sizes(Report, kind="test-sizes"):
+    """A report that uses all that a page has."""
+
+    name: str = "sizes"
+
+    title = property(lambda self: self.name)
+    caption = property(lambda self: f"about {self.name}")
+    finding = property(lambda self: f"{self.name} is best")
+    notes = property(lambda self: [self.name])
+
+    def tables(self) -> list[Table]:
+        rows = [[self.name, NUMBER], ["other", IntervalCell("+0.1", 0.1, signed=True)]]
+        return [Table(["", self.name], rows, self.name, shades=[[0.5], [math.nan]], reference=0, baselines=[1])]
+
+    def charts(self) -> list[Chart]:
+        line = SeriesLine(self.name, [1, 2, 3], [0.123456, math.nan, -math.inf], group=self.name, best=2)
+        return [
+            Series(title=self.name, x_label="step", lines=[line], marks=[Marks(self.name, [2], alert=True)]),
+            TradeOff(
+                self.name, Axis(self.name, "MB", more=False), Axis("f1"), [Point(self.name, NUMBER, NUMBER, size=2.0)]
+            ),
+        ]
+
+    def passages(self) -> list[Passages]:
+        return [Passages(self.name, [("a", self.name)], references=[("b", "c")], source=self.name)]
+
+
+class Plain(Sizes):
+    """The same without a chart of series."""
+
+    def charts(self) -> list[Chart]:
+        return super().charts()[1:]
+
+
+def data_of(html: str) -> dict[str, Any]:
+    (text,) = re.findall(r'<script data-report="report" type="application/json" id="report-data">(.*?)</script>', html)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_the_data_of_a_page_is_strict_json_of_all_that_the_report_has() -> None:
+    data = json.loads(json.dumps(report_data(Sizes()), allow_nan=False))
+    assert (data["kind"], data["title"], data["heading"], data["finding"], data["remarks"]) == (
+        "test-sizes", "sizes", "about sizes", "sizes is best", ["sizes"],
+    )  # fmt: skip
+    (table,) = data["tables"]
+    cell = {"text": "0.91 [0.89, 0.93]", "value": 0.91, "low": 0.89, "high": 0.93, "signed": False}
+    assert table["rows"][0] == ["sizes", cell] and table["rows"][1][1]["signed"] is True
+    assert (table["shades"], table["reference"], table["baselines"]) == ([[0.5], ["NaN"]], 0, [1])
+    series, trade_off = data["charts"]
+    (line,) = series["lines"]
+    assert line["y"] == [0.12346, "NaN", "−∞"] and (line["x"], line["best"]) == ([1, 2, 3], 2)
+    assert series["marks"] == [{"name": "sizes", "group": "", "at": [2], "alert": True}]
+    assert trade_off["x"] == {"label": "sizes", "unit": "MB", "log": False, "more": False}
+    assert trade_off["points"][0]["x"] == cell and trade_off["points"][0]["size"] == 2
+    (passages,) = data["passages"]
+    assert [(x["name"], x["text"], x["reference"]) for x in passages["texts"]] == [
+        ("b", "c", True), ("a", "sizes", False),
+    ]  # fmt: skip
+
+
+def test_hostile_strings_are_texts_in_each_field() -> None:
+    text = report_page(Sizes(EVIL))
+    data = data_of(text)
+    found = json.dumps(data, ensure_ascii=False)
+    assert "\ud800" not in found and "\x1b" not in found
+    report = data["reports"][0]
+    running = report["passages"][0]
+    assert running["source"] == EVIL.replace("\ud800", "\\ud800"), "a text in any script is shown as it is"
+    del report["passages"]
+    rest = json.dumps(data, ensure_ascii=False)
+    assert "\u202e" not in rest and json.dumps(SHOWN)[1:-1] in rest
+    assert text.count("<script") == text.count("</script>") == 2 and "alert(1)</script>" not in text
+    assert escape(SHOWN) in text, "also where scripts are switched off"
+    assert text.encode("utf-8", "strict")
+
+
+def test_a_text_of_megabytes_is_whole() -> None:
+    large = "x" * 4_000_000
+    report = data_of(report_page(Plain(large)))["reports"][0]
+    assert report["passages"][0]["source"] == report["tables"][0]["rows"][0][0] == large
+    assert len(report["title"]) == 300
+
+
+def test_a_page_carries_the_programs_that_it_uses() -> None:
+    with made_by(["glassformer", "compare", "a"]):
+        with_series, without = report_page(Sizes()), report_page(Plain())
+    assert "uplot" in with_series and "uplot" not in without
+    assert len(without.encode()) < 60_000 < len(with_series.encode()) < 140_000
+    for text in (with_series, without):
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+        assert policy and "default-src 'none'" in policy[1] and "unsafe" not in policy[1]
+        assert 'style="' not in text and "Made by <code>glassformer compare a</code>" in text
+        assert set(re.findall(r"https?://([^\s\"'`)/]*)", text)) <= {"www.w3.org"}, "names of namespaces alone"
+    assert sum(map(len, report_files([Plain()]))) < sum(map(len, report_files([Sizes()])))
+
+
+def test_several_reports_are_one_page_and_one_is_part_of_another() -> None:
+    data = data_of(report_page(Sizes("one"), Plain("two")))
+    assert [each["title"] for each in data["reports"]] == ["one", "two"]
+    assert (data["title"], data["page"]) == ("one · two", True)
+    part = report_part("here", Plain())
+    assert part.startswith('<div id="here" class="report"></div><noscript><p>sizes</p>')
+    assert '"page":false' in part
+
+
+def test_a_report_without_charts_has_its_tables() -> None:
+    @dataclass(frozen=True, repr=False)
+    class Words(Report, kind="test-words"):
+        words: int
+
+        def tables(self) -> list[Table]:
+            return [Table(["", "words"], [["text", str(self.words)]])]
+
+    data = report_data(Words(3))
+    assert (data["charts"], data["passages"], data["remarks"], data["finding"]) == ([], [], [], "")
+    assert data["tables"][0]["rows"] == [["text", "3"]]
+
+
+def test_points_of_a_line_come_in_pairs() -> None:
+    with pytest.raises(ValueError, match="line 'a': x, y, and low with high must be equally long"):
+        SeriesLine("a", [1, 2], [1])
+    with pytest.raises(ValueError, match="equally long"):
+        SeriesLine("a", [1, 2], [1, 2], low=[1, 2])
+    assert len(SeriesLine("a", np.arange(2), np.ones(2), low=[0, 0], high=[1, 1]).x) == 2
+
+
+def test_large_steps_stay_whole_and_infinite_ones_are_refused() -> None:
+    def page(x: float) -> dict[str, Any]:
+        @dataclass(frozen=True, repr=False)
+        class One(Plain):
+            def charts(self) -> list[Chart]:
+                return [Series(title="", x_label="", lines=[SeriesLine("", [x], [1.0])])]
+
+        return report_data(One())
+
+    assert page(123_456_789)["charts"][0]["lines"][0]["x"] == [123_456_789]
+    with pytest.raises(ValueError, match="JSON"):
+        json.dumps(page(math.inf), allow_nan=False)

@@ -1,0 +1,111 @@
+/** A report: what was found in a sentence, charts, tables, texts, and remarks. */
+
+import { useEffect, useRef } from "preact/hooks";
+import { Long, TableCard, hasBars, scaleOf } from "./table";
+import { TradeOff } from "./trade-off";
+import type { ReportData, SeriesData, TableData, PassagesData, TradeOffData } from "./types";
+
+/** Charts of series, drawn by the bundle that has uPlot. */
+function SeriesCharts({ charts }: { charts: SeriesData[] }) {
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const draw = globalThis.glassformerSeries;
+    if (!draw) throw new Error("The page has charts of series and not the program that draws them.");
+    if (place.current) draw(place.current, charts);
+  }, [charts]);
+  return <div ref={place} />;
+}
+
+/** What the bars of tables mean. */
+export function barsHint(tables: TableData[]): string {
+  const drawn = tables.filter(hasBars);
+  if (drawn.length === 0) return "";
+  const scales = drawn.flatMap((table) => table.headings.map((_, column) => scaleOf(table, column)));
+  const marked = drawn.find((table) => table.reference !== null && table.rows.length > 1);
+  const dashed = marked ? `; the dashed line is the value of ${name(marked)}` : "";
+  const differ = scales.some((scale) => scale?.signed)
+    ? " Two rows differ where the interval of their difference excludes zero (bold), even if their own intervals overlap."
+    : "";
+  return `A dot is the value, the line its interval${dashed}.${differ}`;
+}
+
+function name(table: TableData): string {
+  const cell = table.rows[table.reference ?? 0]?.[0] ?? "";
+  return typeof cell === "string" ? cell : cell.text;
+}
+
+/** Texts that systems wrote, next to each other; what they were made from is folded. */
+function Passages({ passages }: { passages: PassagesData }) {
+  const words = passages.source.split(/\s+/).filter(Boolean).length;
+  return (
+    <article class="card whole">
+      <h2>{passages.title}</h2>
+      {passages.source && (
+        <details>
+          <summary>
+            the text, {words.toLocaleString("en")} {words === 1 ? "word" : "words"}
+          </summary>
+          <div class="text" dir="auto" tabindex={0} role="group" aria-label={`${passages.title}: the text`}>
+            <Long text={passages.source} />
+          </div>
+        </details>
+      )}
+      <div class="side-by-side">
+        {passages.texts.map((each) => (
+          <section class={each.reference ? "reference" : undefined}>
+            <h3>{each.name}</h3>
+            <div class="text" dir="auto" tabindex={0} role="group" aria-label={each.name}>
+              {each.text ? <Long text={each.text} /> : "(nothing)"}
+            </div>
+          </section>
+        ))}
+      </div>
+    </article>
+  );
+}
+
+/** A narrow table can be next to another; the first one with bars, of the main amount, is as wide as the page. */
+const narrow = (table: TableData, i: number): boolean => table.headings.length <= 3 && !(i === 0 && hasBars(table));
+
+export function Report({ report, titled }: { report: ReportData; titled: boolean }) {
+  const series = report.charts.filter((chart): chart is SeriesData => chart.type === "series");
+  const tradeOffs = report.charts.filter((chart): chart is TradeOffData => chart.type === "trade-off");
+  const hint = barsHint(report.tables);
+  return (
+    <article>
+      {titled && report.title && <h2 class="finding">{report.title}</h2>}
+      {report.finding && <p class="finding">{report.finding}</p>}
+      {report.heading && <p class="heading">{report.heading}</p>}
+      {tradeOffs.length > 0 && (
+        <div class="cards">
+          {tradeOffs.map((chart) => (
+            <TradeOff data={chart} />
+          ))}
+        </div>
+      )}
+      {series.length > 0 && <SeriesCharts charts={series} />}
+      {hint && <p class="remark">{hint}</p>}
+      {report.tables.length > 0 && (
+        <div class="cards">
+          {report.tables.map((table, i) => (
+            <TableCard table={table} whole={!narrow(table, i)} />
+          ))}
+        </div>
+      )}
+      {report.passages.length > 0 && (
+        <div class="cards">
+          {report.passages.map((passages) => (
+            <Passages passages={passages} />
+          ))}
+        </div>
+      )}
+      {report.remarks.length > 0 && (
+        <div class="remarks">
+          {report.remarks.map((remark) => (
+            <p class="remark">{remark}</p>
+          ))}
+        </div>
+      )}
+    </article>
+  );
+}

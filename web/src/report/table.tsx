@@ -1,0 +1,241 @@
+/** A table: sorted by any column; numbers with intervals are bars on one scale. */
+
+import { useMemo, useState } from "preact/hooks";
+import { finite, intervalRange, number, significant, ticks } from "./scales";
+import type { Cell, IntervalCell, TableData } from "./types";
+
+const MANY_ROWS = 200;
+const TALL_ROWS = 30;
+const LONG = 2_000;
+const TICKS = 4;
+
+export interface Sorting {
+  column: number;
+  down: boolean;
+}
+
+/** The number that a cell is: of "1,240", "12.5 %", "1:02:03", "0.91 ± 0.02"; NaN for a text. */
+export function numberOf(cell: Cell): number {
+  if (typeof cell !== "string") return finite(cell.value) ? cell.value : NaN;
+  const clock = /^(\d+):(\d\d)(?::(\d\d))?$/.exec(cell);
+  if (clock) return clock.slice(1).filter(Boolean).reduce((sum, part) => 60 * sum + Number(part), 0);
+  const found = /^\s*([-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+−]?\d+)?)(?=$|[\s%,;:×±[(])/i.exec(cell);
+  return found ? Number(found[1].replace(/,/g, "").replace(/−/g, "-")) : NaN;
+}
+
+const textOf = (cell: Cell): string => (typeof cell === "string" ? cell : cell.text);
+
+/** The rows by number in the order of a column: numbers as such, and after them texts; empty cells are last. */
+export function sorted(rows: Cell[][], sorting: Sorting | null): number[] {
+  const order = rows.map((_, i) => i);
+  if (sorting === null) return order;
+  const { column, down } = sorting;
+  const keys = rows.map((row) => numberOf(row[column] ?? ""));
+  const rank = (i: number) => (!Number.isNaN(keys[i]) ? 0 : textOf(rows[i][column] ?? "") !== "" ? 1 : 2);
+  const collator = new Intl.Collator("en", { numeric: true });
+  return order.sort((a, b) => {
+    const ranks = rank(a) - rank(b);
+    if (ranks !== 0) return ranks;
+    const difference = rank(a) === 0 ? keys[a] - keys[b] : collator.compare(textOf(rows[a][column]), textOf(rows[b][column]));
+    return (down ? -difference : difference) || a - b;
+  });
+}
+
+interface Scale {
+  low: number;
+  high: number;
+  signed: boolean;
+  reference: number | null;
+}
+
+/** The scale of a column of bars; null: a column of texts. Where amounts and differences are mixed, amounts are drawn. */
+export function scaleOf(table: TableData, column: number): Scale | null {
+  const cells = table.rows.map((row) => row[column]).filter((cell): cell is IntervalCell => typeof cell === "object");
+  const amounts = cells.filter((cell) => !cell.signed);
+  const drawn = amounts.length > 0 ? amounts : cells;
+  if (!drawn.some((cell) => finite(cell.value) && (finite(cell.low) || finite(cell.high)))) return null;
+  const [low, high] = intervalRange(drawn);
+  const reference = table.reference === null ? undefined : table.rows[table.reference]?.[column];
+  const signed = amounts.length === 0;
+  const marked = signed ? 0 : typeof reference === "object" && finite(reference.value) ? reference.value : null;
+  return { low, high, signed, reference: marked };
+}
+
+const across = (scale: Scale, x: number): string => `${((100 * (x - scale.low)) / (scale.high - scale.low)).toFixed(2)}%`;
+
+function Bar({ cell, scale }: { cell: IntervalCell; scale: Scale }) {
+  if (!finite(cell.value)) return <svg aria-hidden="true" />;
+  const whole = finite(cell.low) && finite(cell.high); // one end that is not finite leaves out both
+  const [start, end] = (whole ? [cell.low, cell.high] : [cell.value, cell.value]).map((x) => across(scale, x as number));
+  return (
+    <svg aria-hidden="true">
+      {ticks(scale.low, scale.high, TICKS).map((x) => (
+        <line class="grid" x1={across(scale, x)} x2={across(scale, x)} y1="0" y2="100%" />
+      ))}
+      {scale.reference !== null && (
+        <line class="reference" x1={across(scale, scale.reference)} x2={across(scale, scale.reference)} y1="0" y2="100%" />
+      )}
+      <line class="range" x1={start} x2={end} y1="50%" y2="50%" />
+      <circle class="mean" cx={across(scale, cell.value)} cy="50%" r="4.5" />
+    </svg>
+  );
+}
+
+function Interval({ cell, scale }: { cell: IntervalCell; scale: Scale | null }) {
+  const written = significant(cell) ? <b>{cell.text}</b> : cell.text;
+  if (scale === null || cell.signed !== scale.signed) return <td>{written}</td>;
+  return (
+    <td class="interval">
+      <div>
+        <Bar cell={cell} scale={scale} />
+        <span class="written">{written}</span>
+      </div>
+    </td>
+  );
+}
+
+/** The axis below a column of bars, over the width of the bars alone. */
+function Axis({ scale, longest }: { scale: Scale; longest: string }) {
+  return (
+    <td class="interval">
+      <div>
+        <svg>
+          {ticks(scale.low, scale.high, TICKS).map((x) => (
+            <text x={across(scale, x)} y="12">
+              {number(x)}
+            </text>
+          ))}
+        </svg>
+        <span class="spacer">{longest}</span>
+      </div>
+    </td>
+  );
+}
+
+/** A text of which the beginning is shown, and all of it on request. */
+export function Long({ text }: { text: string }) {
+  const [whole, setWhole] = useState(false);
+  if (text.length <= LONG || whole) return <>{text}</>;
+  return (
+    <>
+      {text.slice(0, LONG)}…{" "}
+      <button class="more" onClick={() => setWhole(true)}>
+        Show all {text.length.toLocaleString("en")} characters
+      </button>
+    </>
+  );
+}
+
+/** The colour behind a cell, from -1 to 1; a table without negative ones has one hue. */
+function shade(table: TableData, row: number, column: number, signed: boolean): { background: string } | undefined {
+  const value = table.shades?.[row]?.[column - 1];
+  if (!finite(value) || Math.abs(value) < 0.01) return undefined;
+  const hue = !signed ? "share" : value > 0 ? "above" : "below";
+  return { background: `rgb(var(--${hue}) / ${(Math.min(1, Math.abs(value)) * 0.6).toFixed(2)})` };
+}
+
+function Head({ table, sorting, sort }: { table: TableData; sorting: Sorting | null; sort: (column: number) => void }) {
+  const state = (column: number) => (sorting?.column !== column ? undefined : sorting.down ? "descending" : "ascending");
+  return (
+    <thead>
+      <tr>
+        {table.headings.map((heading, column) => {
+          const shown = heading || <span class="unseen">name</span>;
+          return (
+            <th scope="col" class={column < table.left ? "is-text" : undefined} aria-sort={state(column)}>
+              {table.rows.length > 1 ? (
+                <button onClick={() => sort(column)} title="Sort by this column">
+                  {shown}
+                </button>
+              ) : (
+                <span class="fixed">{shown}</span>
+              )}
+            </th>
+          );
+        })}
+      </tr>
+    </thead>
+  );
+}
+
+export function Grid({ table, label }: { table: TableData; label: string }) {
+  const [sorting, setSorting] = useState<Sorting | null>(null);
+  const [all, setAll] = useState(false);
+  const scales = useMemo(() => table.headings.map((_, column) => scaleOf(table, column)), [table]);
+  const order = useMemo(() => sorted(table.rows, sorting), [table, sorting]);
+  const signed = useMemo(() => (table.shades ?? []).some((row) => row.some((x) => finite(x) && x < 0)), [table]);
+  const shown = all ? order : order.slice(0, MANY_ROWS);
+  const baselines = new Set(table.baselines);
+
+  function sort(column: number): void {
+    // Numbers from the largest first, then from the smallest, then as they came.
+    if (sorting?.column !== column) setSorting({ column, down: table.rows.some((row) => !Number.isNaN(numberOf(row[column]))) });
+    else setSorting(sorting.down ? { column, down: false } : null);
+  }
+
+  const cellOf = (cell: Cell, i: number, column: number) => {
+    if (typeof cell === "object" && column > 0) return <Interval cell={cell} scale={scales[column]} />;
+    const text = <Long text={textOf(cell)} />;
+    if (column === 0) return <th scope="row">{text}</th>;
+    return (
+      <td class={column < table.left ? "is-text" : undefined} style={shade(table, i, column, signed)}>
+        {text}
+      </td>
+    );
+  };
+  return (
+    <>
+      <div class={`sheet${table.rows.length > TALL_ROWS ? " tall" : ""}`} tabindex={0} role="group" aria-label={label}>
+        <table>
+          <Head table={table} sorting={sorting} sort={sort} />
+          <tbody>
+            {shown.map((i) => (
+              <tr key={i} class={baselines.has(i) ? "baseline" : undefined}>
+                {table.rows[i].map((cell, column) => cellOf(cell, i, column))}
+              </tr>
+            ))}
+          </tbody>
+          {scales.some((scale) => scale !== null) && (
+            <tfoot aria-hidden="true">
+              <tr>
+                {scales.map((scale, column) => (scale === null ? <td /> : <Axis scale={scale} longest={longest(table, column)} />))}
+              </tr>
+            </tfoot>
+          )}
+        </table>
+      </div>
+      {shown.length < order.length && (
+        <button class="more" onClick={() => setAll(true)}>
+          Show all {order.length.toLocaleString("en")} rows
+        </button>
+      )}
+    </>
+  );
+}
+
+const longest = (table: TableData, column: number): string =>
+  table.rows.map((row) => textOf(row[column])).reduce((most, text) => (text.length > most.length ? text : most), "");
+
+/** Whether a table has bars, which makes it a picture too. */
+export const hasBars = (table: TableData): boolean => table.headings.some((_, column) => scaleOf(table, column) !== null);
+
+/** A table as a card, folded where it is said to be. */
+export function TableCard({ table, whole }: { table: TableData; whole: boolean }) {
+  const grid = <Grid table={table} label={table.caption || "table"} />;
+  const heading = table.caption && <h2>{table.caption}</h2>;
+  return (
+    <section class={`card${whole ? " whole" : ""}`}>
+      {table.folded ? (
+        <details>
+          <summary>{heading || "Table"}</summary>
+          {grid}
+        </details>
+      ) : (
+        <>
+          {heading}
+          {grid}
+        </>
+      )}
+    </section>
+  );
+}

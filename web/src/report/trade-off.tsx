@@ -1,0 +1,143 @@
+/** A trade-off: points between two amounts of which one costs the other, with those that no other beats. */
+
+import { finite, number, padded, ticks } from "./scales";
+import { Grid } from "./table";
+import type { AxisData, IntervalCell, PointData, TableData, TradeOffData } from "./types";
+
+const ROWS = 5;
+const COLUMNS = 6;
+const SIZE = 1000;
+const RADIUS = { least: 5, most: 13 };
+
+/** The points that no other is better than in both amounts, by x; none where an axis has no better end. */
+export function front(data: TradeOffData): PointData[] {
+  const { x, y } = data;
+  if (x.more === null || y.more === null) return [];
+  const good = (cell: IntervalCell, axis: AxisData) => (axis.more ? 1 : -1) * (cell.value as number);
+  const drawn = data.points.filter((point) => finite(point.x.value) && finite(point.y.value));
+  const beats = (a: PointData, b: PointData) =>
+    good(a.x, x) >= good(b.x, x) && good(a.y, y) >= good(b.y, y) && (good(a.x, x) > good(b.x, x) || good(a.y, y) > good(b.y, y));
+  return drawn
+    .filter((point) => !drawn.some((other) => beats(other, point)))
+    .sort((a, b) => (a.x.value as number) - (b.x.value as number));
+}
+
+interface Scale {
+  ticks: number[];
+  share: (x: number) => number;
+}
+
+/** The scale of an axis over all values and intervals, from 0 to 1. */
+export function scaleOf(cells: IntervalCell[], axis: AxisData, count: number): Scale {
+  const ends = cells.flatMap((cell) => [cell.low, cell.value, cell.high]).filter((x): x is number => finite(x) && (!axis.log || x > 0));
+  const [low, high] = ends.length ? padded(Math.min(...ends), Math.max(...ends), axis.log) : [axis.log ? 0.1 : 0, 1];
+  const scale = axis.log ? Math.log : (x: number) => x;
+  const share = (x: number) => (scale(x) - scale(low)) / (scale(high) - scale(low));
+  return { ticks: ticks(low, high, count, axis.log), share };
+}
+
+export const axisName = (axis: AxisData): string =>
+  `${axis.label}${axis.unit && `, ${axis.unit}`}${axis.more === null ? "" : axis.more ? " · more is better" : " · less is better"}`;
+
+const percent = (share: number): string => `${(100 * share).toFixed(2)}%`;
+
+/** The table that says the same. */
+export function tableOf(data: TradeOffData): TableData {
+  return {
+    caption: data.title, headings: ["", axisName(data.x), axisName(data.y)], left: 1, shades: null, reference: null,
+    rows: data.points.map((point) => [point.name, point.x, point.y]), folded: false,
+    baselines: data.points.flatMap((point, i) => (point.baseline ? [i] : [])),
+  };
+}
+
+export function TradeOff({ data }: { data: TradeOffData }) {
+  const x = scaleOf(data.points.map((point) => point.x), data.x, COLUMNS);
+  const y = scaleOf(data.points.map((point) => point.y), data.y, ROWS);
+  const down = (value: number) => 1 - y.share(value);
+  const drawn = data.points.filter(
+    (point) => finite(point.x.value) && finite(point.y.value) && (!data.x.log || point.x.value > 0) && (!data.y.log || point.y.value > 0),
+  );
+  const largest = Math.max(...drawn.map((point) => point.size ?? 0));
+  const radius = (point: PointData) =>
+    point.size === null || !(largest > 0) ? 6 : RADIUS.least + (RADIUS.most - RADIUS.least) * Math.sqrt(point.size / largest);
+  const best = front(data).filter((point) => drawn.includes(point));
+  const path = best.map((point) => `${(SIZE * x.share(point.x.value as number)).toFixed(1)} ${(SIZE * down(point.y.value as number)).toFixed(1)}`);
+  const spoken = drawn.map((point) => `${point.name}: ${data.x.label} ${point.x.text}, ${data.y.label} ${point.y.text}`).join("; ");
+  return (
+    <figure class="card whole">
+      <figcaption>
+        <h2>{data.title}</h2>
+      </figcaption>
+      <div class="trade-off-plot" role="img" aria-label={`${data.title}. ${spoken}`}>
+        <svg aria-hidden="true">
+          <g class="y">
+            {y.ticks.map((tick) => (
+              <>
+                <line class="grid" x1="0" x2="100%" y1={percent(down(tick))} y2={percent(down(tick))} />
+                <text x="-8" y={percent(down(tick))}>
+                  {number(tick)}
+                </text>
+              </>
+            ))}
+          </g>
+          <g class="x">
+            {x.ticks.map((tick) => (
+              <>
+                <line class="grid" x1={percent(x.share(tick))} x2={percent(x.share(tick))} y1="0" y2="100%" />
+                <text x={percent(x.share(tick))} y="100%" dy="18">
+                  {number(tick)}
+                </text>
+              </>
+            ))}
+          </g>
+          <text class="axis-label upwards" x="0" dx="-52" y="0" dy="-18">
+            ↑ {axisName(data.y)}
+          </text>
+          <text class="axis-label" x="50%" y="100%" dy="38">
+            {axisName(data.x)}
+          </text>
+          <svg class="lines" viewBox={`0 0 ${SIZE} ${SIZE}`} preserveAspectRatio="none" width="100%" height="100%">
+            {best.length > 1 && <path class="front" d={`M${path.join("L")}`} />}
+          </svg>
+          {drawn.map((point) => (
+            <Mark point={point} x={x.share} down={down} radius={radius(point)} />
+          ))}
+        </svg>
+      </div>
+      {best.length > 1 && <p class="remark">The dashed line joins the points that no other beats in both.</p>}
+      <details class="values">
+        <summary>Values of {data.title}</summary>
+        <Grid table={tableOf(data)} label={`Values of ${data.title}`} />
+      </details>
+    </figure>
+  );
+}
+
+interface MarkProps {
+  point: PointData;
+  x: (value: number) => number;
+  down: (value: number) => number;
+  radius: number;
+}
+
+function Mark({ point, x, down, radius }: MarkProps) {
+  const [across, below] = [x(point.x.value as number), down(point.y.value as number)];
+  const inside = (share: number) => percent(Math.min(Math.max(Number.isFinite(share) ? share : 0, 0), 1));
+  const end = across > 0.7;
+  return (
+    <g class={point.baseline ? "baseline" : undefined}>
+      {finite(point.x.low) && finite(point.x.high) && (
+        <line class="range" x1={inside(x(point.x.low))} x2={inside(x(point.x.high))} y1={percent(below)} y2={percent(below)} />
+      )}
+      {finite(point.y.low) && finite(point.y.high) && (
+        <line class="range" x1={percent(across)} x2={percent(across)} y1={inside(down(point.y.low))} y2={inside(down(point.y.high))} />
+      )}
+      <circle cx={percent(across)} cy={percent(below)} r={radius}>
+        <title>{`${point.name}: ${point.x.text}, ${point.y.text}`}</title>
+      </circle>
+      <text class="name" x={percent(across)} y={percent(below)} dx={end ? -radius - 4 : radius + 4} dy={-radius} text-anchor={end ? "end" : "start"}>
+        {point.name}
+      </text>
+    </g>
+  );
+}

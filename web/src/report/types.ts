@@ -1,0 +1,117 @@
+/** What a page of reports holds as JSON: reports/page.py writes it. */
+
+/** A number; one that JSON does not know, as text: NaN, ∞. */
+export type Value = number | string | null;
+
+export interface IntervalCell {
+  text: string;
+  value: Value;
+  low: Value;
+  high: Value;
+  signed: boolean;
+}
+
+export type Cell = string | IntervalCell;
+
+export interface TableData {
+  caption: string;
+  headings: string[];
+  rows: Cell[][];
+  /** Columns that hold words. */
+  left: number;
+  /** From -1 to 1, of the cells behind a row's heading. */
+  shades: Value[][] | null;
+  /** The row whose values are marked in the bars of the others. */
+  reference: number | null;
+  baselines: number[];
+  folded: boolean;
+}
+
+export interface LineData {
+  name: string;
+  group: string;
+  x: number[];
+  y: Value[];
+  low: Value[] | null;
+  high: Value[] | null;
+  faint: boolean;
+  dashed: boolean;
+  markers: boolean;
+  best: number | null;
+}
+
+export interface MarksData {
+  name: string;
+  group: string;
+  at: number[];
+  alert: boolean;
+}
+
+export interface SeriesData {
+  type: "series";
+  title: string;
+  x_label: string;
+  y_label: string;
+  log_x: boolean;
+  log_y: boolean;
+  wide: boolean;
+  note: string;
+  lines: LineData[];
+  marks: MarksData[];
+}
+
+export interface AxisData {
+  label: string;
+  unit: string;
+  log: boolean;
+  /** Whether more is better; null: neither. */
+  more: boolean | null;
+}
+
+export interface PointData {
+  name: string;
+  x: IntervalCell;
+  y: IntervalCell;
+  size: number | null;
+  baseline: boolean;
+}
+
+export interface TradeOffData {
+  type: "trade-off";
+  title: string;
+  x: AxisData;
+  y: AxisData;
+  points: PointData[];
+}
+
+export interface PassagesData {
+  title: string;
+  /** What the texts were made from, folded; empty: nothing. */
+  source: string;
+  texts: { name: string; text: string; reference: boolean }[];
+}
+
+export interface ReportData {
+  kind: string;
+  title: string;
+  heading: string;
+  finding: string;
+  charts: (SeriesData | TradeOffData)[];
+  tables: TableData[];
+  passages: PassagesData[];
+  remarks: string[];
+}
+
+export interface PageData {
+  title: string;
+  /** Whether the reports are the page, with a bar on top; else they are part of another. */
+  page: boolean;
+  reports: ReportData[];
+}
+
+/** Draws charts of series into an element; a bundle of its own, which only pages with such charts carry. */
+export type DrawSeries = (into: HTMLElement, charts: SeriesData[]) => void;
+
+declare global {
+  var glassformerSeries: DrawSeries | undefined;
+}

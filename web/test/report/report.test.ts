@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { barsHint } from "../../src/report/report";
+import { extent, intervalRange, nearest, number, padded, place, significant, ticks } from "../../src/report/scales";
+import { coloursOf, placesOf, wholeRange } from "../../src/report/series";
+import { hasBars, numberOf, scaleOf, sorted } from "../../src/report/table";
+import { axisName, front, scaleOf as tradeOffScale, tableOf } from "../../src/report/trade-off";
+import type { Cell, IntervalCell, LineData, SeriesData, TableData, TradeOffData } from "../../src/report/types";
+
+const interval = (value: number | string, low: number | null = null, high: number | null = null, signed = false): IntervalCell => ({
+  text: `${value}`, value, low, high, signed,
+});
+const table = (rows: Cell[][], more: Partial<TableData> = {}): TableData => ({
+  caption: "", headings: rows[0].map(() => ""), rows, left: 1, shades: null, reference: null, baselines: [], folded: false, ...more,
+});
+const line = (name: string, x: number[], y: (number | string)[], more: Partial<LineData> = {}): LineData => ({
+  name, group: "", x, y, low: null, high: null, faint: false, dashed: false, markers: false, best: null, ...more,
+});
+const series = (lines: LineData[], more: Partial<SeriesData> = {}): SeriesData => ({
+  type: "series", title: "t", x_label: "step", y_label: "", log_x: false, log_y: false, wide: false, note: "", lines, marks: [], ...more,
+});
+
+test("ticks are round numbers within the range, powers of ten on a wide logarithmic one", () => {
+  assert.deepEqual(ticks(0, 2020, 5), [0, 500, 1000, 1500, 2000]);
+  assert.deepEqual(ticks(-1, 1, 4), [-1, -0.5, 0, 0.5, 1]);
+  assert.deepEqual(ticks(0.03, 4, 5, true), [0.05, 0.1, 0.2, 0.5, 1, 2]);
+  assert.deepEqual(ticks(1e-7, 1, 5, true), [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1]);
+  assert.deepEqual(ticks(3, 3, 5), [3]);
+});
+
+test("numbers are written as in the tables of training curves", () => {
+  const written = [[0, "0"], [0.41237, "0.4124"], [1240, "1,240"], [5.96e-4, "5.96e-4"], [12_345_678, "1.23e7"], ["NaN", "NaN"], [null, "–"]] as const;
+  for (const [x, text] of written) assert.equal(number(x), text);
+});
+
+test("places in sorted numbers", () => {
+  assert.equal(place([1, 3, 5], 3), 1);
+  assert.equal(place([1, 3, 5], 6), 3);
+  assert.deepEqual([0, 1.9, 2.1, 9].map((x) => nearest([1, 3, 5], x)), [0, 0, 1, 2]);
+});
+
+test("a spike of a faint line does not flatten the rest, one of another line is shown", () => {
+  const x = Array.from({ length: 300 }, (_, i) => i);
+  const y = x.map((i) => (i === 150 ? 1e6 : 1 + (i % 2)));
+  assert.ok(extent([line("raw", x, y, { faint: true })], 0, 300, false)[1] < 3);
+  assert.ok(extent([line("smooth", x, y)], 0, 300, false)[1] > 1e6);
+  assert.ok(extent([line("smooth", x, y)], 0, 100, false)[1] < 3, "what is not in view does not count");
+  assert.deepEqual(extent([line("none", [1], ["NaN"])], 0, 2, false), [0, 1]);
+  const [low, high] = extent([line("a", [1, 2], [-1, 0.01], { low: [-2, 0.001], high: [0, 0.1] })], 0, 3, true);
+  assert.ok(low > 0 && low < 0.001 && high > 0.1, "a logarithm takes what is above zero");
+});
+
+test("a range has a margin, and begins at zero where it comes near", () => {
+  assert.deepEqual(padded(0.01, 1)[0], 0.01);
+  assert.ok(padded(0.5, 1)[0] < 0.5);
+  assert.deepEqual(padded(2, 2, true), [1, 4]);
+});
+
+test("bars are on one scale with their intervals, differences with zero", () => {
+  const [low, high] = intervalRange([interval(0.5, 0.4, 0.6), interval("NaN")]);
+  assert.ok(low < 0.4 && low > 0.38 && high > 0.6);
+  assert.ok(intervalRange([interval(0.5, 0.4, 0.6, true)])[0] < 0);
+  assert.deepEqual(intervalRange([interval("NaN")]), [0, 1]);
+  assert.ok(significant(interval(0.2, 0.1, 0.3, true)) && significant(interval(-0.2, -0.3, -0.1, true)));
+  assert.ok(!significant(interval(0.2, -0.1, 0.3, true)) && !significant(interval(0.2, 0.1, 0.3)));
+});
+
+test("a column of bars marks the value of the reference; amounts before differences; without an interval it is text", () => {
+  const mixed = table([["a", interval(0.9, 0.8, 1)], ["effect", interval(-0.1, -0.2, 0, true)]], { reference: 0 });
+  const scale = scaleOf(mixed, 1);
+  assert.ok(scale && !scale.signed && scale.reference === 0.9 && scale.low > 0.7);
+  assert.equal(scaleOf(table([["a", interval(-0.1, -0.2, 0, true)]]), 1)?.reference, 0);
+  assert.equal(scaleOf(table([["a", interval(1)], ["b", "1"]]), 1), null);
+  assert.ok(hasBars(mixed) && !hasBars(table([["a", "1"]])));
+  assert.match(barsHint([mixed]), /dashed line is the value of a/);
+  assert.equal(barsHint([table([["a", "1"]])]), "");
+});
+
+test("cells are numbers where they look so", () => {
+  const known: [Cell, number][] = [["1,240", 1240], ["12.5 %", 12.5], ["0.91 ± 0.02", 0.91], ["−3", -3], ["1e-5", 1e-5], ["0:42", 42], ["1:00:01", 3601], [interval(2), 2]];
+  for (const [cell, value] of known) assert.equal(numberOf(cell), value, JSON.stringify(cell));
+  for (const cell of ["", "step 480", "3rd", "v2", interval("NaN")]) assert.ok(Number.isNaN(numberOf(cell)));
+});
+
+test("sorting puts numbers before texts and empty cells last, either way, and keeps the order of equals", () => {
+  const rows: Cell[][] = [["a", "9"], ["b", ""], ["c", "10"], ["d", "none"], ["e", "9"], ["f", interval(9.5)]];
+  const names = (down: boolean) => sorted(rows, { column: 1, down }).map((i) => rows[i][0]).join("");
+  assert.equal(names(true), "cfaedb");
+  assert.equal(names(false), "aefcdb");
+  assert.equal(sorted(rows, null).join(), "0,1,2,3,4,5");
+});
+
+const tradeOff: TradeOffData = {
+  type: "trade-off", title: "t", x: { label: "size", unit: "MB", log: true, more: false }, y: { label: "f1", unit: "", log: false, more: true },
+  points: [["big", 100, 0.9], ["small", 10, 0.8], ["worse", 20, 0.7], ["same", 110, 0.9], ["none", "NaN", 1]].map(([name, x, y]) => ({
+    name: String(name), x: interval(x), y: interval(y), size: null, baseline: name === "big",
+  })),
+};
+
+test("the front of a trade-off holds what no other beats in both amounts", () => {
+  assert.deepEqual(front(tradeOff).map(({ name }) => name), ["small", "big"]);
+  assert.deepEqual(front({ ...tradeOff, x: { ...tradeOff.x, more: true } }).map(({ name }) => name), ["same"]);
+  assert.deepEqual(front({ ...tradeOff, y: { ...tradeOff.y, more: null } }), []);
+});
+
+test("the axes of a trade-off hold all points and say what is better; its table says the same", () => {
+  const scale = tradeOffScale(tradeOff.points.map(({ x }) => x), tradeOff.x, 5);
+  assert.ok([10, 20, 100, 110].every((x) => scale.share(x) > 0 && scale.share(x) < 1));
+  assert.ok(Math.abs(scale.share(20) - scale.share(10) - (scale.share(40) - scale.share(20))) < 1e-9, "a logarithm");
+  assert.equal(axisName(tradeOff.x), "size, MB · less is better");
+  assert.deepEqual(tableOf(tradeOff).baselines, [0]);
+});
+
+test("lines of a group have one colour in all charts, a faint line that of the line over it", () => {
+  const one = series([line("raw", [1], [1], { faint: true }), line("smooth", [1], [1]), line("validation", [1], [1])]);
+  assert.deepEqual(coloursOf(one, []), [0, 0, 1]);
+  assert.deepEqual(coloursOf(series([line("b", [1], [1], { group: "b" })]), ["a", "b"]), [1]);
+});
+
+test("the range of x is that of all charts, from zero where it is positive", () => {
+  const charts = [series([line("a", [5, 100], [1, 1])]), series([line("b", [1, 200], [1, 1]), line("none", [], [])])];
+  assert.deepEqual(wholeRange(charts), [0, 204]);
+  assert.deepEqual(wholeRange([series([])]), [0, 1]);
+  assert.deepEqual(wholeRange([series([line("a", [-2, 3], [1, 1])])]), [-2, 3]);
+  const [low, high] = wholeRange([series([line("a", [10, 1000], [1, 1])], { log_x: true })]);
+  assert.ok(low > 0 && low < 10 && high > 1000);
+  assert.deepEqual(placesOf(charts[1].lines), [1, 200]);
+});
