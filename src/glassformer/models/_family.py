@@ -27,6 +27,8 @@ from glassformer.weights.names import WeightNames
 TASK_ALIASES = {
     "answer": "question-answering",
     "classify": "text-classification",
+    "classify-image": "image-classification",
+    "classify-audio": "audio-classification",
     "embed": "feature-extraction",
     "features": "feature-extraction",
     "fill": "fill-mask",

@@ -281,6 +281,8 @@ class Task(ABC):
 
 TASKS: dict[str, str | type[Task]] = {
     "classify": "classify.task.Classify",
+    "classify-image": "classify.media.ClassifyImage",
+    "classify-audio": "classify.media.ClassifyAudio",
     "tag": "tag.task.Tag",
     "answer": "span.Answer",
     "generate": "causal.task.Causal",

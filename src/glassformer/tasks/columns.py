@@ -165,10 +165,12 @@ def reads_segments(model: Model) -> bool:
     return "token_type_ids" in model.tokenizer.model_input_names and isinstance(kinds, int) and kinds > 1
 
 
-def tell_cut(what: str, cut: int, of: int, limit: int | None) -> None:
+def tell_cut(what: str, cut: int, of: int, limit: int | str | None) -> None:
     """Warn of what did not fit; nothing where all did."""
     if cut:
-        warnings.warn(f"{cut:,} of {of:,} {what} were cut to {limit} tokens", stacklevel=2)
+        warnings.warn(
+            f"{cut:,} of {of:,} {what} were cut to {limit}{'' if isinstance(limit, str) else ' tokens'}", stacklevel=2
+        )
 
 
 def store_examples(
