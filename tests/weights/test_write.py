@@ -77,6 +77,7 @@ def test_views_and_shared_memory_are_written_whole(tmp_path: Path) -> None:
         "turned": base.t(),
         "row": base[1],
         "wide": torch.ones(1).expand(5),
+        "one": torch.ones(()).expand(1),
     }
     write_checkpoint(tmp_path, {name: torch.nn.Parameter(tensor) for name, tensor in tensors.items()})
     loaded = load_file(tmp_path / "model.safetensors")

@@ -135,8 +135,10 @@ def write_tensors(stream: BinaryIO, tensors: Mapping[str, Tensor], metadata: Map
     stream.write(len(text).to_bytes(8, "little"))
     stream.write(text)
     for name in order:
-        values = tensors[name].detach().to("cpu").resolve_neg().contiguous()
-        stream.write(values.reshape(-1).view(torch.uint8).numpy().data)
+        values = tensors[name].detach().to("cpu").resolve_neg().contiguous().reshape(-1)
+        if values.stride(0) != 1:  # one element counts as contiguous whatever its stride, as of an expanded tensor
+            values = values.clone(memory_format=torch.contiguous_format)
+        stream.write(values.view(torch.uint8).numpy().data)
 
 
 def _byte_count(tensor: Tensor) -> int:
