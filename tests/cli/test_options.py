@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,7 +30,7 @@ from glassformer.data.options import CardOptions, InspectionOptions, ReadingOpti
 from glassformer.errors import ConfigError
 from glassformer.evaluation.bench_options import BenchOptions
 from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, EvaluationRequest, RowOptions
-from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of
+from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of, one_of
 from glassformer.generation.options import GenerationOptions
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
 from glassformer.runs.options import RunOptions, SearchOptions, TrainOptions
@@ -143,6 +143,48 @@ def test_an_error_of_the_library_names_options_as_typed() -> None:
     app.command()(draw)
     error = CliRunner().invoke(app, []).exception
     assert str(error) == "--beams is 3, and top_k=4 has a kind; leave out --beams or --voice-filter."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetRequest(Schema):
+    """A class whose fields are mappings, files, and texts that are read."""
+
+    output: Annotated[Path, Doc("Output file.")]
+    columns: Annotated[Mapping[Annotated[str, one_of("text", "label")], str], Doc("Column.")] = field(
+        default_factory=dict
+    )
+    settings: Annotated[Mapping[str, Any] | None, Doc("Setting.")] = None
+    seeds: Annotated[Sequence[int], Doc("Seeds. Default: 7.")] = (7,)
+
+
+def set_command() -> tuple[typer.Typer, list[SetRequest]]:
+    seen: list[SetRequest] = []
+
+    @command
+    def use(request: SetRequest) -> None:
+        """Use."""
+        seen[:] = [request]
+
+    app = typer.Typer()
+    app.command()(use)
+    return app, seen
+
+
+def test_mappings_are_names_and_values_and_others_are_read() -> None:
+    app, seen = set_command()
+    assert CliRunner().invoke(app, ["-o", "a"]).exit_code == 0 and seen == [SetRequest(output=Path("a"))]
+    typed = ["-o", "a", "-c", "text=x=y", "--settings", "a.b=[1, 2]", "--settings", "c=0.5", "--seeds", "3"]
+    assert CliRunner().invoke(app, typed).exit_code == 0
+    (request,) = seen
+    assert request.columns == {"text": "x=y"} and request.settings == {"a.b": [1, 2], "c": 0.5}
+    assert request.seeds == [0, 1, 2]
+    assert CliRunner().invoke(app, []).exit_code == 2, "a field without default is required"
+    for words, message in (
+        (["-c", "texts=a"], "--column is 'texts'; it must be text or label"),
+        (["-c", "text"], "--column takes name=value; got 'text'"),
+        (["--seeds", "1,1"], "each once"),
+    ):
+        assert message in str(CliRunner().invoke(app, ["-o", "a", *words]).exception)
 
 
 def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:

@@ -5,4 +5,5 @@ results.py   a table, learning curves and crossings      page.py    the same as 
 ablation.py  a speech recogniser, pretrained or fine-tuned, without or with a language model: ablation_plan.py,
              ablation_results.py, overlap.py
 training.py  trainings of both: resumed, never repeated
+trained.py   runs that are evaluated at their end, and those of several seeds
 """

@@ -1,0 +1,63 @@
+"""Options of a training take the place of values of its configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.errors import ConfigError
+from glassformer.runs.configured import ONLY, configured_runs, only_run
+from glassformer.runs.options import SearchOptions, TrainOptions, with_values
+
+
+def test_options_go_to_their_keys(tmp_path: Path) -> None:
+    values: dict[str, Any] = {"scratch": "bert-base-uncased", "data": {"train": "a.csv", "folder": "data"}}
+    options = TrainOptions(
+        task="tag",
+        model="m",
+        data=["b.csv"],
+        validation=0.1,
+        epochs=2,
+        ignore=["id"],
+        columns={"text": "body"},
+        settings={"training.warmup": 100},
+        trackers=["wandb"],
+        dry_run=True,
+    )
+    options.apply(values)
+    assert values == {
+        "task": "tag",
+        "model": "m",
+        "trackers": ["wandb"],
+        "data": {
+            **{"train": "b.csv", "folder": "data", "validation": 0.1, "ignore": ["id"]},
+            "columns": {"text": "body"},
+        },
+        "training": {"epochs": 2, "warmup": 100, "dry_run": True},
+    }
+    TrainOptions(data=[str(tmp_path)]).apply(values)
+    assert values["data"]["folder"] == str(tmp_path) and values["data"]["train"] == "b.csv"
+    TrainOptions(data=["a.csv", "b.csv"]).apply(values)
+    assert values["data"]["train"] == ["a.csv", "b.csv"]
+    with pytest.raises(ConfigError, match=r"task\.x: task is 'tag', which has no 'x'"):
+        TrainOptions(settings={"task.x": 1}).apply(values)
+    with pytest.raises(ConfigError, match="epochs is 0; it must be a number above 0"):
+        TrainOptions(epochs=0)
+
+
+def test_a_copy_with_other_values() -> None:
+    values = {"training": {"steps": 3}}
+    assert with_values(values, {"training.steps": 4}) == {"training": {"steps": 4}} and values["training"]["steps"] == 3
+    assert SearchOptions().folder({"output": "runs/x"}) == Path("runs/x")
+    assert SearchOptions(output="y").folder({"output": "runs/x"}) == Path("y")
+
+
+def test_the_runs_of_options_alone() -> None:
+    (name,) = configs = configured_runs(None, TrainOptions(task="classify", model="m", data=["rows.csv"]))
+    assert name == ONLY and only_run(configs).output == "runs/classify"
+    with pytest.raises(ConfigError, match=r"add --data rows\.csv, or name a configuration file"):
+        configured_runs(None, TrainOptions(task="classify"))
+    with pytest.raises(ConfigError, match="seeds= repeats one run; this configuration has 2: a, b"):
+        only_run({"a": configs[ONLY], "b": configs[ONLY]})
