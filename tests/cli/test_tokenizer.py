@@ -89,7 +89,7 @@ def test_places_are_named_and_tokenizers_not_written_over(tmp_path: Path) -> Non
         run(tmp_path / "a.jsonl", "--output", tmp_path / "there")
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "vocab.txt").write_text("mine")
-    with pytest.raises(GlassformerError, match=r"vocab\.txt: already exists"):
+    with pytest.raises(GlassformerError, match=r"vocab\.txt: already exists; choose another folder with --output$"):
         run(tmp_path / "a.jsonl", "--output", tmp_path / "there")
 
 
@@ -114,5 +114,5 @@ def test_check_compares_tokenizers_on_files(tmp_path: Path, minilm: Path) -> Non
     (quality,) = report["tokenizers"]
     assert quality["split"]["names.txt"] == ["elif"]
     assert quality["coverage"]["words"] == 3 and quality["coverage"]["unknown_share"] == 0
-    with pytest.raises(GlassformerError, match="give `python`, or a file"):
+    with pytest.raises(GlassformerError, match=r"--words pyton: there is no such file; give `python`, or a file"):
         run(minilm, file, "--words", "pyton", command="check")

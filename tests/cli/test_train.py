@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from glassformer.cli.app import main
-from glassformer.cli.options import SPELLINGS, _of_field, spelling
+from glassformer.cli.options import SPELLINGS, of_field, spelling
 from glassformer.cli.train_screen import first_words
 from glassformer.files.schema import Doc, field_types, metadata_of
 from glassformer.runs import KEYS
@@ -264,7 +264,7 @@ def test_the_docs_say_of_each_key_what_help_says() -> None:
     assert set(PATHS.values()) >= set(KEYS)
     for name, hint in field_types(TrainOptions).items():
         if (key := PATHS.get(name)) in KEYS:
-            names = _of_field(SPELLINGS, TrainOptions, name) or (spelling(name, TrainOptions),)
+            names = of_field(SPELLINGS, TrainOptions, name) or (spelling(name, TrainOptions),)
             assert f"| `{key}` | {' '.join(f'`{each}`' for each in names)} | {KEYS[key]} |" in docs
             assert metadata_of(hint, Doc).text == KEYS[key]
 

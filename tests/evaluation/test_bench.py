@@ -63,5 +63,7 @@ def test_the_command_prints_the_same_as_data(folder: Path, tmp_path: Path) -> No
     fast = ["--repeats", "1", "--json", "--precision", "fp32"]
     done = CliRunner().invoke(app, ["bench", str(folder), "--data", str(table), "-c", "text=said", *fast])
     assert done.exit_code == 0 and done.stderr == ""
+    done = CliRunner().invoke(app, ["bench", str(folder), "--data", str(table), "-c", "label=mood", *fast])
+    assert str(done.exception) == "--column label is of a task; name the task of the model too: --task classify"
     done = CliRunner().invoke(app, ["bench", str(folder), "--data", str(table), *fast])
     assert str(done.exception).endswith("there are: 'said'; say which one it is: --column text=NAME")

@@ -1,16 +1,32 @@
-"""Budgets: a module has at most 500 lines of code, a function at most 60 lines."""
+"""Budgets: a module has at most 500 lines of code, that of a command 120, a function at most 60 lines."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.project.budgets import FUNCTION, MODULE, lines_of_code, offenders
+from tests.project.budgets import FUNCTION, MODULE, SOURCE, lines_of_code, offenders
+
+COMMAND = 120
+SHARED = frozenset("app inputs options screen".split())
+"""What commands have in common."""
+LONGER = frozenset(
+    """corpus curves demo demo_guitar demo_tour embed_map generate info lens listen look patch predict transcribe
+    watch""".split()
+)
+"""Commands that do more than load, call one function of the library and show its result; no other may become one."""
 
 
 @pytest.mark.parametrize(("kind", "budget"), [("modules", MODULE), ("functions", FUNCTION)])
 def test_nothing_grows_beyond_its_budget(kind: str, budget: int) -> None:
     longer = offenders()[kind]
     assert not longer, f"longer than {budget} lines: {longer}; split by one idea each, or call what is there already"
+
+
+def test_a_command_loads_calls_one_function_and_shows() -> None:
+    modules = {file.stem: lines_of_code(file.read_text(encoding="utf-8")) for file in (SOURCE / "cli").glob("*.py")}
+    assert modules.keys() >= SHARED | {"train", "evaluate"}
+    longer = {name: lines for name, lines in modules.items() if lines > COMMAND and name not in SHARED | LONGER}
+    assert not longer, f"longer than {COMMAND} lines: {longer}; what Python users need too belongs to the library"
 
 
 def test_documentation_is_no_code() -> None:

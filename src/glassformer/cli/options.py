@@ -23,11 +23,12 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files import read_json_object, safe_repr
 from glassformer.files.schema import Doc, convert, field_types, given, metadata_of
 
 T = TypeVar("T")
+E = TypeVar("E", bound=GlassformerError)
 LOADING = "Loading"
 DATA = "Data"
 
@@ -121,7 +122,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             values[name] = _group_of(group, {name: values.pop(name) for name in names})
         try:
             function(**values)
-        except ConfigError as error:
+        except (ConfigError, DataError) as error:
             libraries = [group for group, _ in groups.values() if not issubclass(group, Options)]
             if (typed := _as_typed(error, *libraries, words=False)) is error:
                 raise
@@ -211,14 +212,14 @@ TEXTS = ("assistant_model",)
 """Fields that a command line gives as text, and that the command loads."""
 
 
-def _of_field(table: Mapping[str, T], group: type, name: str) -> T | None:
+def of_field(table: Mapping[str, T], group: type, name: str) -> T | None:
     """What a table has for a field: by `Class.field` of its class or one that this is based on, else by its name."""
     keys = [f"{base.__name__}.{name}" for base in group.__mro__] + [name]
     return next((table[key] for key in keys if key in table), None)
 
 
 def _spellings(group: type, name: str) -> tuple[str, ...]:
-    return _of_field(SPELLINGS, group, name) or ()
+    return of_field(SPELLINGS, group, name) or ()
 
 
 def _without_option(group: type) -> set[str]:
@@ -233,7 +234,7 @@ def _library_parameters(group: type) -> list[inspect.Parameter]:
     for name, hint in field_types(group).items():
         if name in _without_option(group) or (doc := metadata_of(hint, Doc)) is None:
             continue
-        is_read = _of_field(READERS, group, name) is not None
+        is_read = of_field(READERS, group, name) is not None
         kind = str if is_read or name in TEXTS else option_type(hint)
         default, spellings = defaults[name], _spellings(group, name)
         signed = "/" in "".join(spellings)
@@ -285,7 +286,7 @@ def _group_of(group: Any, values: dict[str, Any]) -> Any:
         raise _as_typed(error, group, words=True) from error
 
 
-def _as_typed(error: ConfigError, *groups: type, words: bool) -> ConfigError:
+def _as_typed(error: E, *groups: type, words: bool) -> E:
     """An error of the library with its fields, `task=`, as options. words: also those that are words of it, `task`"""
     text = str(error)
     for group in groups:
@@ -298,7 +299,7 @@ def _as_typed(error: ConfigError, *groups: type, words: bool) -> ConfigError:
 
 def _read(group: type, name: str, value: Any, hint: Any) -> Any:
     """The value of a field of what was typed. Raises: ConfigError: it is not allowed, by the name of its option."""
-    if (read := _of_field(READERS, group, name)) is not None:
+    if (read := of_field(READERS, group, name)) is not None:
         module, _, reader = read.partition(":")
         value = getattr(import_module(module), reader)(value)
     elif isinstance(value, list) and (pair := _mapping_in(hint)) is not None:

@@ -138,4 +138,4 @@ def check_free(*paths: Path) -> None:
     """Raises: DataError: an output file exists already, so that nothing is overwritten or half written."""
     for path in paths:
         if path.exists():
-            raise DataError(f"{path}: already exists; move it away, or choose another output")
+            raise DataError(f"{path}: already exists; move it away, or choose another path with output=")

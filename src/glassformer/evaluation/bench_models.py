@@ -103,7 +103,7 @@ def _sentences(options: BenchOptions) -> list[str]:
     if not options.data:
         return sample_texts(options.count)
     if roles := options.columns.keys() - {"text"}:
-        raise ConfigError(f"the column of {min(roles)} is of a task; name the task of the model too: --task classify")
+        raise ConfigError(f"columns= {min(roles)} is of a task; name the task of the model too: task= classify")
     rows, column = read_rows(list(options.data)), options.columns.get("text", "text")
     sentences = column_values(rows.select(range(min(len(rows), options.count))), column, "text")
     if wrong := [value for value in sentences if not isinstance(value, str)]:

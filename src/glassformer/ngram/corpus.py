@@ -64,5 +64,5 @@ def prune_file(model: Path, options: PruneOptions) -> NgramFile:
     """Prune a saved model into another file. Raises: DataError: the output is the model itself."""
     output = check_output(options.output, "the n-gram model", *SUFFIXES)
     if output.exists() and output.samefile(model):
-        raise DataError(f"{output}: is the model itself; give another output")
+        raise DataError(f"{output}: is the model itself; give another output=")
     return save_ngram(pruned(load_ngram(model), options.threshold), output)

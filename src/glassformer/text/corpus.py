@@ -26,7 +26,7 @@ def train_on_files(files: Sequence[Path], options: TokenizerOptions) -> TrainedT
     """
     folder = options.output
     if existing := [name for name in TOKENIZER_FILES if (folder / name).exists()]:
-        raise DataError(f"{folder / existing[0]}: already exists; choose another output folder")
+        raise DataError(f"{folder / existing[0]}: already exists; choose another folder with output=")
     texts = Corpus(files, options.columns.get("text", "text"), line_feeds=options.kind == "characters")
     trained = train_tokenizer(
         texts,
@@ -62,7 +62,7 @@ def word_lists(names: Iterable[str]) -> dict[str, list[str]]:
         if name == "python":
             lists["Python keywords"] = list(kwlist)
         elif not Path(name).is_file():
-            raise DataError(f"words {name}: there is no such file; give `python`, or a file with one word a line")
+            raise DataError(f"words= {name}: there is no such file; give `python`, or a file with one word a line")
         else:
             lists[Path(name).name] = list(dict.fromkeys(read_text(Path(name), DataError).split()))
     return lists
