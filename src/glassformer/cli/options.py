@@ -150,7 +150,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "output": ("--output", "-o"),
     "data": ("--data", "-d"),
     "columns": ("--column", "-c"),
-    "task": ("--task", "-t"),
+    **dict.fromkeys(("BenchOptions.task", "EvaluationRequest.task", "TrainOptions.task"), ("--task", "-t")),
     "NgramOptions.order": ("--order", "-n"),
     "TuningOptions.model": ("--model", "-m"),
     "TokenizerOptions.family": ("--for",),
