@@ -18,7 +18,7 @@ export function Script({ player }: { player: Player }) {
       <div class="sound-head">
         <h2 id="sound-text">Transcript</h2>
         <p class="sound-key hint" aria-hidden="true">
-          <span class="sure">sure</span> <span class="fair">50–80%</span> <span class="low">below 50%<sup>31%</sup></span>
+          probability of a word: <span class="sure">80% and more</span> <span class="fair">50–80%</span> <span class="low">below 50%<sup>31%</sup></span>
         </p>
       </div>
       <p class="hint">Click a word to hear it and to see where it was heard; arrow keys go from word to word.</p>

@@ -218,7 +218,7 @@
       const pages = Math.max(Math.ceil(chosen.length / EACH), 1);
       const at = Math.min(Math.max(Number(state.page) || 0, 0), pages - 1), from = at * EACH;
       const some = chosen.slice(from, from + EACH);
-      list.replaceChildren(...(some.length ? some.map(shown) : [el("li", { class: "empty" }, "No row is like that.")]));
+      list.replaceChildren(...(some.length ? some.map(shown) : [el("li", { class: "empty" }, "No row matches these filters.")]));
       const held = chosen.filter((row) => row.loss !== null), sum = held.reduce((total, row) => total + row.loss, 0);
       output.textContent = `${chosen.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} rows`
         + (held.length ? ` · mean loss ${(sum / held.length).toFixed(3)}` : "");
