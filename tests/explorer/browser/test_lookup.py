@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.explorer.look import Look
-from glassformer.explorer.lookup import lookup_of
+from glassformer.explorer.lookup import lookup
 from glassformer.model import Model
 from tests.explorer.browser.conftest import TEXTS, Check
 from tests.explorer.browser.tab import Tab, fits
@@ -24,7 +24,7 @@ def opened(one: Tab, target: Any) -> Any:
 
 
 def test_a_pinned_token_shows_its_row(tab: Tabs, served: Look, encoder: Model, check: Check, tmp_path: Path) -> None:
-    expected = lookup_of(encoder.inspect(*TEXTS), "text", 2)
+    expected = lookup(encoder.inspect(*TEXTS), stream="text", token=2)
     encoder.look(TEXTS, html=tmp_path / "page.html")
     for target in (served, tmp_path / "page.html"):
         one = tab(color_scheme="light", reduced_motion="reduce")
@@ -45,7 +45,7 @@ def test_another_token_another_row(tab: Tabs, served: Look, encoder: Model) -> N
     one = tab()
     page = opened(one, served)
     page.locator(".head-tokens.query [data-token='5']").click()
-    expected = lookup_of(encoder.inspect(*TEXTS), "text", 5)
+    expected = lookup(encoder.inspect(*TEXTS), stream="text", token=5)
     one.until("document.querySelector('.head-lookup tr.taken th')?.innerText === x", f"{expected.id:,}")
     page.locator(".head-tokens.query [data-token='5']").click()  # nothing is pinned any more
     page.locator(CARD).wait_for(state="detached")
