@@ -7,6 +7,7 @@ GET  /api/frame?s=SESSION&key=KEY                        the frame of a view tha
 POST /api/write   {"prompt", "options"} or {"w", "node", "tokens"}    {"trace"}, {"step"} … {"ready"} or {"error"}
 POST /api/attend  {"w", "node"}                          as runs: the session of a prompt and its generated text
 POST /api/stop    {"w"}
+GET  /api/openapi.json                                   the requests of all views
 GET  /api/page?s=SESSION or ?w=TRACE&node=N            the session, or the generation trace, as one HTML file
 """
 
@@ -29,7 +30,7 @@ from glassformer.errors import DataError
 from glassformer.explorer import http
 from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Endpoint, Guard, Lines, json_errors
-from glassformer.explorer.registry import request_of
+from glassformer.explorer.registry import openapi, request_of
 from glassformer.explorer.requests import (
     BranchRequest,
     FrameRequest,
@@ -69,6 +70,7 @@ def build(
         Route("/api/runs", json_errors(_runs(runs, tuple(texts))), methods=["POST"]),
         Route("/api/view/{name}", json_errors(_view(jobs)), methods=["POST"]),
         Route("/api/frame", json_errors(_frame(jobs))),
+        Route("/api/openapi.json", lambda request: JSONResponse(openapi())),
         Route("/api/page", json_errors(_page(runs, traces))),
         *generation_routes(runs, traces, texts[0]),
         *extra_routes,

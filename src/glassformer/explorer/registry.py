@@ -40,7 +40,7 @@ from glassformer.explorer.requests import (
     TileRequest,
 )
 from glassformer.files import safe_repr
-from glassformer.files.schema import Schema, field_types, parse
+from glassformer.files.schema import Schema, field_types, json_schema, parse
 from glassformer.reports.report import Report, plain
 
 if TYPE_CHECKING:
@@ -153,3 +153,23 @@ def fields_of(request: Schema) -> dict[str, Any]:
     """A request as JSON has it."""
     fields: dict[str, Any] = json.loads(json.dumps(asdict(request)))  # type: ignore[call-overload] # requests are dataclasses
     return fields
+
+
+def openapi() -> dict[str, Any]:
+    """The requests of all views as an OpenAPI document, for programs that talk to a page. Source: OpenAPI 3.1."""
+    session = {"type": "string", "description": "Id of the session."}
+    paths = {}
+    for name, view in VIEWS.items():
+        schema = json_schema(view.request)
+        schema["properties"] = {"s": session, **schema["properties"]}
+        body = {"content": {"application/json": {"schema": schema}}, "required": True}
+        answer = "a binary frame" if view.quick else "lines of JSON: progress, then the key of a binary frame"
+        paths[f"/api/view/{name}"] = {
+            "post": {
+                "operationId": name,
+                "summary": schema["description"],
+                "requestBody": body,
+                "responses": {"200": {"description": answer}},
+            }
+        }
+    return {"openapi": "3.1.0", "info": {"title": "Views of the Glassformer explorer", "version": "1"}, "paths": paths}
