@@ -8,6 +8,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { dirname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { viewsPlugin } from "./views-plugin.mjs";
 
 const web = dirname(fileURLToPath(import.meta.url));
 const targets = {
@@ -25,7 +26,7 @@ function sourceHash() {
     .filter((entry) => entry.isFile())
     .map((entry) => relative(web, join(entry.parentPath, entry.name)).split(sep).join("/"));
   const hash = createHash("sha256");
-  for (const path of [...inside, "index.html", "package-lock.json", "build.mjs"].sort()) {
+  for (const path of [...inside, "index.html", "package-lock.json", "build.mjs", "views-plugin.mjs"].sort()) {
     hash.update(path).update("\0").update(readFileSync(join(web, path))).update("\0");
   }
   return hash.digest("hex");
@@ -63,6 +64,7 @@ async function make({ entryPoints, shell }) {
     charset: "utf8",
     legalComments: "none",
     metafile: true,
+    plugins: [viewsPlugin(web)],
     write: false,
   });
   const files = Object.fromEntries(shell.map((name) => [name, readFileSync(join(web, name))]));

@@ -21,7 +21,7 @@ import pytest
 from glassformer.cli.look import PageOptions
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.explorer import server
-from glassformer.explorer.look import VIEWS, InitialView
+from glassformer.explorer.look import TABS, InitialView
 from glassformer.model import Model
 from tests.explorer.client import Client
 from tests.explorer.reader import Reader
@@ -326,10 +326,10 @@ def test_a_layer_or_a_head_that_is_not_there_is_refused(models: dict[str, Model]
 
 def test_every_view_is_named_by_the_option_and_by_the_docs() -> None:
     said = PageOptions.__dataclass_fields__["view"].metadata["info"]["help"]
-    missing = [view for view in VIEWS if view not in re.split(r"\W+", said)]
+    missing = [view for view in TABS if view not in re.split(r"\W+", said)]
     assert not missing, f"--view does not name {missing}"
     page = (Path(__file__).parents[2] / "docs" / "explorer.md").read_text(encoding="utf-8")
-    assert tuple(re.findall(r"^\| \w+ \| `(\w+)` \|", page, re.MULTILINE)) == tuple(VIEWS)
+    assert tuple(re.findall(r"^\| \w+ \| `(\w+)` \|", page, re.MULTILINE)) == tuple(TABS)
 
 
 @pytest.mark.parametrize(("name", "near"), [("head", "'heads'"), ("veiw", "'view'")])

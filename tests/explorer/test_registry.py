@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import jsonschema
@@ -15,7 +16,7 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.explorer import registry
-from glassformer.explorer.registry import VIEWS, View, key_of, openapi, request_of
+from glassformer.explorer.registry import TABS, VIEWS, View, key_of, openapi, request_of
 from glassformer.files.schema import Doc, Schema, at_least, field_types, json_schema, metadata_of
 from glassformer.inspect.session import Session
 from glassformer.reports.report import Report
@@ -107,3 +108,10 @@ def test_the_schema_of_all_views(serve: Callable[..., Client]) -> None:
             jsonschema.validate(wrong, row)
     answer = serve("bert", "time flies").ask("/api/openapi.json")
     assert answer.status == 200 and answer.json == json.loads(json.dumps(document))
+
+
+def test_every_tab_has_a_file_in_the_page() -> None:
+    folder = Path(__file__).parents[2] / "web" / "src" / "views"
+    for name in TABS:
+        module = (folder / f"{name}.tsx").read_text()
+        assert f'export const view: ViewModule = {{\n  name: "{name}", title: ' in module, name

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { viewsPlugin } from "../views-plugin.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const wanted = process.argv.slice(2);
@@ -26,6 +27,7 @@ try {
     jsxImportSource: "preact",
     sourcemap: "inline",
     loader: { ".css": "empty" },
+    plugins: [viewsPlugin(join(here, ".."))],
     logLevel: "warning",
   });
   const bundles = readdirSync(out, { recursive: true }).filter((name) => name.endsWith(".mjs")).map((name) => join(out, name));

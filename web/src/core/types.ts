@@ -370,7 +370,8 @@ export interface Transport {
   page?(session: Session, location?: PageLocation): Promise<Blob>;
 }
 
-export type ViewName = "model" | "head" | "matrix" | "neuron" | "patch" | "generate" | "sound" | "similarity" | "contexts" | "embedding" | "lens" | "attribution";
+/** As in explorer/registry.py; which there are, a session says. */
+export type ViewName = string;
 
 /** View state; serialised as the URL fragment. */
 export interface State {

@@ -7,10 +7,9 @@ import { initialSimilarity, readSimilarity, similarityPairs } from "./similarity
 import { formatEmbedding, initialEmbedding, readEmbedding } from "./embedding-state";
 import { formatReading, initialReading, readReading } from "./readings";
 import { typeOf } from "./tokens";
-import type { AttentionMap, Companding, Mix, Session, State, ViewName } from "./types";
+import type { AttentionMap, Companding, Mix, Session, State } from "./types";
 
 export const VERSION = "1";
-export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate", "sound", "patch", "similarity", "contexts", "embedding", "lens", "attribution"];
 export const SORTS = ["layer", "entropy_bits", "previous", "first", "special", "distance"] as const;
 const MIXES: readonly Mix[] = ["each", "mean", "max"];
 const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
@@ -76,7 +75,7 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
     return { state, notices };
   }
   if (PLACES.some((name) => pairs.has(name))) state.view = "model";
-  state.view = choice(pairs, "view", viewsOf(session), state.view, notices);
+  state.view = choice(pairs, "view", session.views, state.view, notices);
   const opened = state.map;
   state.map = choice(pairs, "map", session.maps.map((map) => map.name), state.map, notices);
   state.mix = choice(pairs, "mix", MIXES, state.mix, notices);
@@ -105,8 +104,6 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   return { state, notices: [...new Set(notices)] };
 }
 
-/** The views of a model, in the order of the tabs: one that cannot generate, or transcribe, has no view of that. */
-export const viewsOf = ({ views }: Session): readonly ViewName[] => VIEWS.filter((view) => views.includes(view));
 
 export function mapOf(session: Session, name: string): AttentionMap {
   return session.maps.find((map) => map.name === name) ?? session.maps[0];

@@ -3,22 +3,10 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Store } from "../core/store";
-import { VIEWS, viewsOf } from "../core/url-state";
+import { MODULES } from "virtual:views";
 import type { Exports, Session, ViewProps } from "../core/types";
-import { EmbeddingView } from "../views/embedding";
-import { AttributionView } from "../views/attribution";
-import { GenerateView } from "../views/generate";
 import { GenerationStore } from "../views/generate/generation-store";
-import { HeadView } from "../views/head";
-import { LensView } from "../views/lens";
-import { MatrixView } from "../views/matrix";
-import { ModelView } from "../views/model";
-import { NeuronView } from "../views/neuron";
-import { PatchView } from "../views/patch";
-import { ContextsView } from "../views/contexts";
-import { SimilarityView } from "../views/similarity";
 import { SoundStore } from "../views/sound/sound-store";
-import { SoundView } from "../views/sound/view";
 import { Banners, Running } from "./banners";
 import { Intro } from "./intro";
 import { KeysDialog, useKeys } from "./keyboard-shortcuts";
@@ -29,7 +17,8 @@ import { Search } from "./search";
 import { Status } from "./status-bar";
 import { Texts } from "./text-inputs";
 import { dark } from "./theme";
-import { TopBar, VIEW_NAMES } from "./topbar";
+import { TopBar } from "./topbar";
+import type { WorkProps } from "./view-module";
 
 export function App({ store }: { store: Store }) {
   const exports = useSignal<Exports | null>(null);
@@ -39,7 +28,7 @@ export function App({ store }: { store: Store }) {
   const session = store.session.value;
   const view = session && store.state.value.view;
   useEffect(() => {
-    if (session && view) document.title = `${shortened(session.texts[0])} · ${session.model.name} · ${VIEW_NAMES[view]}`;
+    if (session && view) document.title = `${shortened(session.texts[0])} · ${session.model.name} · ${MODULES[view].title}`;
   }, [session, view]);
   return (
     <>
@@ -60,7 +49,7 @@ export function App({ store }: { store: Store }) {
           <Banners store={store} />
         </div>
       )}
-      <KeysDialog views={session ? viewsOf(session) : VIEWS} open={help} close={() => setHelp(false)} />
+      <KeysDialog views={session ? session.views : Object.keys(MODULES)} open={help} close={() => setHelp(false)} />
     </>
   );
 }
@@ -84,30 +73,24 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
   }), [store, session]);
   const generation = useGenerationStore(props);
   const sound = useSoundStore(props);
-  const alone = view === "model" || ["generate", "sound", "patch", "similarity", "embedding", "lens", "attribution"].includes(view);
+  const { alone, fresh, Component } = MODULES[view];
+  const work: WorkProps = {
+    ...props,
+    choice: <MapChoice store={store} session={session} />,
+    pins: <Pins store={store} session={session} />,
+    look: (texts, change) => void store.run(texts).then(() => store.set(change)),
+    refine: () => void store.refine(),
+    refining: store.refining,
+    sound,
+    generation,
+  };
   return (
     <main class="work" data-view={view} data-alone={alone ? "" : undefined}>
       {!alone && <Navigator store={store} session={session} />}
       <section id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
         {view !== "model" && <Intro view={view} />}
-        {!alone && <Pins store={store} session={session} />}
-        {view === "model" && (
-          <ModelView
-            {...props} refine={() => void store.refine()} refining={store.refining}
-            choice={<MapChoice store={store} session={session} />} pins={<Pins store={store} session={session} />}
-          />
-        )}
-        {view === "head" && <HeadView {...props} />}
-        {view === "matrix" && <MatrixView {...props} />}
-        {view === "neuron" && <NeuronView {...props} />}
-        {view === "patch" && <PatchView key={session.id} {...props} choice={<MapChoice store={store} session={session} />} />}
-        {view === "similarity" && <SimilarityView key={session.id} {...props} />}
-        {view === "contexts" && session.model.corpus && <ContextsView key={session.id} {...props} />}
-        {view === "embedding" && <EmbeddingView {...props} look={(texts, change) => void store.run(texts).then(() => store.set(change))} />}
-        {view === "lens" && <LensView key={session.id} {...props} />}
-        {view === "attribution" && <AttributionView key={session.id} {...props} />}
-        {view === "sound" && sound && <SoundView {...props} sound={sound} />}
-        {view === "generate" && generation && <GenerateView key={generation.session.id} {...props} generation={generation} />}
+        {!alone && work.pins}
+        <Component key={fresh ? `${view} ${session.id}` : view} {...work} />
       </section>
     </main>
   );

@@ -1,41 +1,27 @@
 /** Introduction of each view: one sentence, and a diagram that explains how to read it. */
 
 import type { ComponentChildren } from "preact";
-import type { ViewName } from "../core/types";
-import { VIEW_NAMES } from "./topbar";
+import { MODULES } from "virtual:views";
 
-const SENTENCES: Record<ViewName, string> = {
-  model: "Each square is one attention head: row = the token that attends, column = the token it attends to; a stronger colour is more attention. Click one.",
-  head: "Each line goes from a token that attends, on the left, to one that it attends to, on the right; a stronger line is more attention. Point at a word; click to pin it.",
-  matrix: "Each row is a token that attends, each column one that it attends to; a stronger colour is more attention. Point for the exact value, click to pin it.",
-  neuron: "How one token's attention is computed: its query times every key gives scores, and the softmax turns them into weights. Choose a word, then a cell.",
-  patch: "What the prediction becomes when one part of the pass is replaced: blue = less, orange = more. Point at a cell; click to pin it.",
-  embedding: "Each dot is a vector; nearby dots are similar. Move from layer to layer, point at a dot for its text, click it for its nearest neighbours.",
-  lens: "Each row is a layer, each column a word: the prediction there if the model ended after that layer. Click one to follow it through all layers.",
-  attribution: "Which words, and which heads and layers, made the output: orange = for it, blue = against. Click a head for the words that it read.",
-  generate: "Token by token as the model generates; a stronger shade is a lower probability. Point at one for the alternatives; choose one to branch off.",
-  similarity: "What each pair of words adds to the similarity of the two texts: orange adds, blue subtracts, and all cells sum to it. Point for the exact number.",
-  contexts: "Where else in the corpus a layer, a head or a neuron does the same: the nearest places first, shaded by where the head looks from there.",
-  sound: "Words, sound and attention on one axis of time. Click a word to hear it, a cell of the attention to look into a head.",
-};
-
-export function Intro({ view }: { view: ViewName }) {
+export function Intro({ view }: { view: string }) {
   return (
     <div class="intro">
-      <h2 class="unseen">{VIEW_NAMES[view]} view</h2>
-      <p>{SENTENCES[view]}</p>
-      <details>
-        <summary>How to read this</summary>
-        <div class="reading">
-          {DRAWINGS[view]}
-          <p>{READINGS[view]}</p>
-        </div>
-      </details>
+      <h2 class="unseen">{MODULES[view].title} view</h2>
+      <p>{MODULES[view].sentence}</p>
+      {view in READINGS && (
+        <details>
+          <summary>How to read this</summary>
+          <div class="reading">
+            {DRAWINGS[view]}
+            <p>{READINGS[view]}</p>
+          </div>
+        </details>
+      )}
     </div>
   );
 }
 
-const READINGS: Record<ViewName, ComponentChildren> = {
+const READINGS: Record<string, ComponentChildren> = {
   model: <>
     In every layer the model compares each word with all words it may see, several times at once: once a head. What a word gives to the others
     adds up to 100%. A strong diagonal means “each looks at itself”, one beside it “at the word before” or “after”; a strong column means that all look at one word.
@@ -112,7 +98,7 @@ const Map = () => (
   </svg>
 );
 
-const DRAWINGS: Record<ViewName, ComponentChildren> = {
+const DRAWINGS: Record<string, ComponentChildren> = {
   model: <Map />,
   matrix: <Map />,
   head: (

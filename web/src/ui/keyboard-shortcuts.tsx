@@ -1,17 +1,17 @@
 /** Global keyboard shortcuts, and the dialog that lists them. */
 
 import { useEffect, useRef } from "preact/hooks";
-import { mapOf, viewsOf } from "../core/url-state";
+import { mapOf } from "../core/url-state";
 import type { Store } from "../core/store";
 import type { ViewName } from "../core/types";
-import { VIEW_NAMES } from "./topbar";
+import { MODULES } from "virtual:views";
 import { headName } from "./head-stats";
 
 /** Views that have a key of their own. */
 const DIGITS = 9;
 
 const keysOf = (views: readonly ViewName[]): readonly [string[], string][] => [
-  [views.slice(0, DIGITS).map((_, at) => String(at + 1)), views.slice(0, DIGITS).map((view) => VIEW_NAMES[view]).join(", ")],
+  [views.slice(0, DIGITS).map((_, at) => String(at + 1)), views.slice(0, DIGITS).map((view) => MODULES[view].title).join(", ")],
   [["n", "p"], "next, previous view"],
   ...(views.includes("sound") ? SOUND : []),
   [["[", "]"], "previous, next layer"],
@@ -67,7 +67,7 @@ function actions(store: Store, { help, search }: Handlers): Record<string, () =>
     store.set({ heads: [to] });
     store.say(headName(first, to));
   };
-  const views = viewsOf(store.session.value!);
+  const { views } = store.session.value!;
   const turn = (step: number) => () => store.set({ view: views[(views.indexOf(view) + step + views.length) % views.length] });
   const numbered = Object.fromEntries(views.slice(0, DIGITS).map((each, index) => [String(index + 1), () => store.set({ view: each })]));
   const unpin = () => {

@@ -3,22 +3,21 @@
 import type { ReadonlySignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { count } from "../core/format";
-import { mapOf, viewsOf } from "../core/url-state";
+import { mapOf } from "../core/url-state";
 import type { Store } from "../core/store";
+import { MODULES } from "virtual:views";
 import type { Exports, Session, ViewName } from "../core/types";
 import { Icon } from "./icons";
 import { Logo } from "./logo";
 import { Share } from "./share";
 import { nextTheme, theme } from "./theme";
 
-export const VIEW_NAMES: Record<ViewName, string> = { model: "Model", head: "Head", matrix: "Matrix", neuron: "Arithmetic", patch: "Patching", generate: "Generation", sound: "Sound", similarity: "Similarity", contexts: "Contexts", embedding: "Embeddings", lens: "Lens", attribution: "Attribution" };
-
 /** More tabs than this stand in a row of their own. */
 const MANY = 7;
 
 export function TopBar({ store, exports, help }: { store: Store; exports: ReadonlySignal<Exports | null>; help(): void }) {
   const session = store.session.value;
-  const views = session ? viewsOf(session) : [];
+  const views = session ? session.views : [];
   return (
     <header class="top" data-many={views.length > MANY ? "" : undefined}>
       <div class="brand">
@@ -68,7 +67,7 @@ function Tabs({ store, views }: { store: Store; views: readonly ViewName[] }) {
           key={name} id={`tab-${name}`} role="tab" aria-selected={view === name} aria-controls="view" tabIndex={view === name ? 0 : -1}
           onClick={() => store.set({ view: name })}
         >
-          {VIEW_NAMES[name]}
+          {MODULES[name].title}
         </button>
       ))}
     </div>

@@ -18,6 +18,7 @@ import "./attribution.css";
 import "./lens.css";
 import { tableOf, useExports } from "./attribution/exports";
 import { diverging } from "./neuron/diverging-colours";
+import type { ViewModule } from "../ui/view-module";
 
 export function AttributionView(props: ViewProps) {
   const controller = useMemo(() => new AttributionController(props), [props.session]);
@@ -269,3 +270,9 @@ function Table({ controller, found }: { controller: AttributionController; found
   const rows = tableOf(controller, found);
   return <DataTable caption={`${rows.length - 1} numbers`} rows={rows} />;
 }
+
+export const view: ViewModule = {
+  name: "attribution", title: "Attribution", alone: true, fresh: true,
+  sentence: "Which words, and which heads and layers, made the output: orange = for it, blue = against. Click a head for the words that it read.",
+  Component: AttributionView,
+};

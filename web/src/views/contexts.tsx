@@ -9,6 +9,7 @@ import { moveFocus } from "../ui/roving-tabindex";
 import { Counts, exportsOf, Matches, Table } from "./contexts/matches";
 import "./contexts.css";
 import * as views from "../core/views";
+import type { ViewModule } from "../ui/view-module";
 
 const COUNT = 20;
 const NAMES: Record<SearchBy, string> = { layer: "layer's vector", head: "head's output", neuron: "neuron" };
@@ -181,3 +182,9 @@ function titleOf(query: ContextsQuery | null, { session, state }: ViewProps): st
   const token = session.streams[mapOf(session, state.peek().map).queries][query.token!];
   return `“${visible(token.text)}” by ${query.by === "layer" ? `the state of layer ${query.layer}` : `the output of head ${query.layer}.${query.number}`}`;
 }
+
+export const view: ViewModule = {
+  name: "contexts", title: "Contexts", fresh: true,
+  sentence: "Where else in the corpus a layer, a head or a neuron does the same: the nearest places first, shaded by where the head looks from there.",
+  Component: (props) => props.session.model.corpus && <ContextsView {...props} />,
+};

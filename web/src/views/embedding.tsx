@@ -10,6 +10,7 @@ import { exportsOf } from "./embedding/exports";
 import { StageView } from "./embedding/stage";
 import { StudyPanels, Table } from "./embedding/study";
 import "./embedding.css";
+import type { ViewModule } from "../ui/view-module";
 
 export function EmbeddingView({ look, ...props }: ViewProps & { look: LookAt }) {
   const host = useRef<HTMLDivElement>(null);
@@ -57,3 +58,9 @@ function Problem({ text }: { text: string }) {
   const at = text.lastIndexOf("glassformer ");
   return <p class="map-problem" role="alert">{at < 0 ? text : <>{text.slice(0, at)}<code>{text.slice(at)}</code></>}</p>;
 }
+
+export const view: ViewModule = {
+  name: "embedding", title: "Embeddings", alone: true,
+  sentence: "Each dot is a vector; nearby dots are similar. Move from layer to layer, point at a dot for its text, click it for its nearest neighbours.",
+  Component: EmbeddingView,
+};

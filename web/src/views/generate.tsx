@@ -14,6 +14,7 @@ import { ShadesBar } from "./generate/shading-controls";
 import { Table } from "./generate/table";
 import { Texts } from "./generate/text-list";
 import "./generate.css";
+import type { ViewModule } from "../ui/view-module";
 
 export function GenerateView({ generation, exports, say }: ViewProps & { generation: GenerationStore }) {
   const host = useRef<HTMLDivElement>(null);
@@ -83,3 +84,9 @@ function Facts({ generation }: { generation: GenerationStore }) {
     </p>
   );
 }
+
+export const view: ViewModule = {
+  name: "generate", title: "Generation", alone: true,
+  sentence: "Token by token as the model generates; a stronger shade is a lower probability. Point at one for the alternatives; choose one to branch off.",
+  Component: ({ generation, ...props }) => generation && <GenerateView key={generation.session.id} {...props} generation={generation} />,
+};

@@ -19,6 +19,7 @@ import { draw, svg } from "./head/scene";
 import { Table } from "./head/table";
 import { Tokens } from "./head/tokens";
 import "./head.css";
+import type { ViewModule } from "../ui/view-module";
 
 /** The least height of the columns on screen, as a share of it on a narrow one, and what is to be seen below them. */
 const [LEAST, SHARE, BELOW] = [320, 0.72, 84];
@@ -201,3 +202,9 @@ function sized(element: HTMLCanvasElement, width: number, height: number, ratio:
   context.clearRect(0, 0, width, height);
   return context;
 }
+
+export const view: ViewModule = {
+  name: "head", title: "Head",
+  sentence: "Each line goes from a token that attends, on the left, to one that it attends to, on the right; a stronger line is more attention. Point at a word; click to pin it.",
+  Component: HeadView,
+};

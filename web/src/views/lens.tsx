@@ -19,6 +19,7 @@ import { type Cell, LensController, PAGE } from "./lens/lens-controller";
 import { tableOf } from "./lens/picture";
 import { Span } from "./lens/span";
 import { useExports } from "./lens/use-exports";
+import type { ViewModule } from "../ui/view-module";
 
 const HUE = 258;
 const NAMES: Record<Measure, string> = { probability: "probability", rank: "rank", kl: "KL divergence from the output", entropy: "entropy" };
@@ -223,3 +224,9 @@ function Table({ controller, lens }: { controller: LensController; lens: Lens })
   const caption = table.length > TABLED + 1 ? `${TABLED} of ${table.length - 1} cells; all of them in the CSV file` : `${table.length - 1} cells`;
   return <DataTable caption={caption} rows={table.slice(0, TABLED + 1)} />;
 }
+
+export const view: ViewModule = {
+  name: "lens", title: "Lens", alone: true, fresh: true,
+  sentence: "Each row is a layer, each column a word: the prediction there if the model ended after that layer. Click one to follow it through all layers.",
+  Component: LensView,
+};

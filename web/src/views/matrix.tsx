@@ -11,6 +11,7 @@ import { zoom } from "./matrix/geometry";
 import { Legend, Strongest, Table, tableOf, Whole } from "./matrix/panel";
 import { type Figure, Plot } from "./matrix/plot";
 import "./matrix.css";
+import type { ViewModule } from "../ui/view-module";
 
 export function MatrixView(props: ViewProps) {
   const { name } = mapOf(props.session, props.state.value.map);
@@ -102,3 +103,9 @@ function Matrix(props: ViewProps) {
     </div>
   );
 }
+
+export const view: ViewModule = {
+  name: "matrix", title: "Matrix",
+  sentence: "Each row is a token that attends, each column one that it attends to; a stronger colour is more attention. Point for the exact value, click to pin it.",
+  Component: MatrixView,
+};

@@ -15,6 +15,7 @@ import { type Head, heads, ordered } from "./model/heads";
 import { HeadList } from "./model/list";
 import { Preview } from "./model/preview";
 import { HeadTable } from "./model/table";
+import type { ViewModule } from "../ui/view-module";
 
 export interface ModelProps extends ViewProps {
   /** Compute every row of what is drawn from a sample. */
@@ -106,3 +107,9 @@ function Sample({ all, refine, refining }: ModelProps & { all: Head[] }) {
     </button>
   );
 }
+
+export const view: ViewModule = {
+  name: "model", title: "Model", alone: true,
+  sentence: "Each square is one attention head: row = the token that attends, column = the token it attends to; a stronger colour is more attention. Click one.",
+  Component: ModelView,
+};

@@ -15,6 +15,7 @@ import { shape, Strip } from "./neuron/strip";
 import { type Numbers, NeuronController } from "./neuron/neuron-controller";
 import { shared, Computation } from "./neuron/computation";
 import "./neuron.css";
+import type { ViewModule } from "../ui/view-module";
 
 export function NeuronView(props: ViewProps) {
   const { name } = mapOf(props.session, props.state.value.map);
@@ -255,3 +256,9 @@ function Table({ controller, numbers }: { controller: NeuronController; numbers:
   const caption = <>Keys on screen, seen from <b class="token">{visible(controller.queries[numbers.row.query].text)}</b></>;
   return <DataTable caption={caption} rows={tableOf(controller, numbers)} heading={2} />;
 }
+
+export const view: ViewModule = {
+  name: "neuron", title: "Arithmetic",
+  sentence: "How one token's attention is computed: its query times every key gives scores, and the softmax turns them into weights. Choose a word, then a cell.",
+  Component: NeuronView,
+};

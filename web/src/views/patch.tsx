@@ -21,6 +21,7 @@ import { captioned, figureOf, geometryOf, shownOf } from "./patch/geometry";
 import { HeatMap, inkOf } from "./patch/heat-map";
 import { PatchController } from "./patch/patch-controller";
 import { diverging } from "./neuron/diverging-colours";
+import type { ViewModule } from "../ui/view-module";
 
 export function PatchView({ choice, ...props }: ViewProps & { choice: ComponentChildren }) {
   const controller = useMemo(() => new PatchController(props), [props.session]);
@@ -178,3 +179,9 @@ function useExports(controller: PatchController): void {
     return () => props.exports(null);
   });
 }
+
+export const view: ViewModule = {
+  name: "patch", title: "Patching", alone: true, fresh: true,
+  sentence: "What the prediction becomes when one part of the pass is replaced: blue = less, orange = more. Point at a cell; click to pin it.",
+  Component: PatchView,
+};

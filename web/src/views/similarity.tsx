@@ -11,6 +11,7 @@ import { moveFocus } from "../ui/roving-tabindex";
 import { Heatmap } from "./similarity/heatmap";
 import "./similarity.css";
 import * as views from "../core/views";
+import type { ViewModule } from "../ui/view-module";
 
 /** Hues of what adds and what takes away; they are those of the map. */
 const [ADDS, TAKES] = [55, 255];
@@ -189,3 +190,9 @@ function sentence(shown: Similarity, row: number, column: number): string {
   for (const other of shown.cells) if (Math.abs(other) > Math.abs(value)) rank++;
   return `${pairName(shown, row, column)}: ${number(value, 4)} of ${number(shown.similarity, 4)}, rank ${rank} of ${shown.cells.length}`;
 }
+
+export const view: ViewModule = {
+  name: "similarity", title: "Similarity", alone: true, fresh: true,
+  sentence: "What each pair of words adds to the similarity of the two texts: orange adds, blue subtracts, and all cells sum to it. Point for the exact number.",
+  Component: SimilarityView,
+};

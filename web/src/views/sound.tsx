@@ -10,6 +10,8 @@ import { nextTheme, theme } from "../ui/theme";
 import { Controls, Facts, Panels, useKeys, wordRows } from "./sound/panels";
 import { Player } from "./sound/player";
 import { embeddedSound, type Transcript } from "./sound/transcript";
+import type { ViewModule } from "../ui/view-module";
+import { SoundView } from "./sound/view";
 
 export function SoundPage({ transcript }: { transcript: Transcript }) {
   const player = useMemo(() => opened(transcript), [transcript]);
@@ -45,3 +47,9 @@ function opened(transcript: Transcript): Player {
 function save(transcript: Transcript): void {
   download(`${transcript.name.replace(/\.\w+$/, "")}-words.csv`, new Blob([csv(wordRows(transcript))], { type: "text/csv" }));
 }
+
+export const view: ViewModule = {
+  name: "sound", title: "Sound", alone: true,
+  sentence: "Words, sound and attention on one axis of time. Click a word to hear it, a cell of the attention to look into a head.",
+  Component: ({ sound, ...props }) => sound && <SoundView {...props} sound={sound} />,
+};

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { initialState, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState, viewsOf, windowOf } from "../../src/core/url-state";
+import { initialState, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState, windowOf } from "../../src/core/url-state";
 import type { State } from "../../src/core/types";
 import { pair, two } from "../sessions";
 
@@ -26,8 +26,7 @@ test("a link holds the word and the head of a transcript, and the window whose p
   assert.deepEqual(parseState(pairsOf("v=1&view=model&word=x&aligned=1e9"), session).state.sound, { word: null, head: 0 });
 });
 
-test("the views are those that the model has, in the order of the tabs", () => {
-  assert.deepEqual(viewsOf({ ...session, views: ["embedding", "sound", "model"] }), ["model", "sound", "embedding"]);
+test("a view that the model does not have is said", () => {
   const { state, notices } = parseState(pairsOf("v=1&view=sound"), session);
   assert.equal(state.view, "model");
   assert.match(notices[0], /the view “sound”, which is not here/);

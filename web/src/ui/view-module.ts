@@ -1,0 +1,37 @@
+/** What a view is to the page: its tab, its sentence and its component. Each src/views/NAME.tsx exports one as `view`. */
+
+import type { ReadonlySignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import type { ViewProps } from "../core/types";
+import type { LookAt } from "../views/embedding/details";
+import type { GenerationStore } from "../views/generate/generation-store";
+import type { SoundStore } from "../views/sound/sound-store";
+
+/** What the page gives to every view; most use `ViewProps` alone. */
+export interface WorkProps extends ViewProps {
+  /** Choice of the attention map, and pinned heads. */
+  choice: ComponentChildren;
+  pins: ComponentChildren;
+  /** Look at other texts. */
+  look: LookAt;
+  /** Compute overviews exactly that were made from a sample of rows. */
+  refine(): void;
+  refining: ReadonlySignal<boolean>;
+  /** Stores that outlive a change of the view; null where the model has no such view. */
+  sound: SoundStore | null;
+  generation: GenerationStore | null;
+}
+
+export interface ViewModule {
+  /** As in explorer/registry.py. */
+  name: string;
+  /** Text of its tab. */
+  title: string;
+  /** What one sees, in a sentence. */
+  sentence: string;
+  /** Takes the whole width, without the navigator of layers and heads. */
+  alone?: boolean;
+  /** Begins again for each session; otherwise it goes on with the next one. */
+  fresh?: boolean;
+  Component(props: WorkProps): ComponentChildren;
+}
