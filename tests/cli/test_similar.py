@@ -84,4 +84,5 @@ def test_the_page_as_a_file(minilm: Path, command: Command, tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     page = Reader((tmp_path / "page.html").read_text())
     assert page.session()["start"] == "v=1&view=similarity"
-    assert decode(page.frames()["similarity"]).fields["similarity"] == pytest.approx(0.534, abs=1e-3)
+    (stored,) = [each for each in page.session()["readings"] if each["view"] == "similarity"]
+    assert decode(page.frames()[f"view/{stored['key']}"]).fields["similarity"] == pytest.approx(0.534, abs=1e-3)
