@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +13,7 @@ import torch
 from glassformer.audio.features import LogMel
 from glassformer.speech.spectrogram import Spectrogram
 from tests.audio.sounds import speech_like
+from tests.audio.test_read import silence
 
 
 @pytest.mark.parametrize("block", [1_600, 7_919, 480_000, 10**9])
@@ -47,3 +52,27 @@ def test_less_than_a_frame(samples: int) -> None:
     spectrogram = Spectrogram(LogMel(), [np.ones(samples, np.float32)])
     assert spectrogram.frames == samples // 160
     assert spectrogram.window(0, spectrogram.frames).isfinite().all() if spectrogram.frames else True
+
+
+READ = """
+import resource, sys
+from glassformer.audio.features import LogMel
+from glassformer.audio.read import audio_blocks
+from glassformer.speech.spectrogram import Spectrogram
+extractor = LogMel(bins=16)
+Spectrogram(extractor, audio_blocks(sys.argv[1], 16_000))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+made = Spectrogram(extractor, audio_blocks(sys.argv[2], 16_000))
+print(made.logs.nbytes // 1024, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_an_hour_takes_the_memory_of_its_spectrogram(tmp_path: Path) -> None:
+    """Blocks of frames that lay between larger pieces of memory took 4 MB each, twenty times their size."""
+    silence(tmp_path / "minute.au", 60, 16_000, 1, encoding=3, width=2)
+    silence(tmp_path / "hour.au", 3_600, 16_000, 1, encoding=3, width=2)
+    files = [str(tmp_path / f"{name}.au") for name in ("minute", "hour")]
+    done = subprocess.run([sys.executable, "-c", READ, *files], capture_output=True, text=True, check=True)
+    size_kb, grown_kb = map(int, done.stdout.split())
+    assert size_kb == pytest.approx(16 * 4 * 360_000 / 1024, rel=0.01)
+    assert grown_kb < 3 * size_kb + 60_000

@@ -19,6 +19,8 @@ from glassformer.audio.processor import AudioProcessor
 from glassformer.audio.read import AudioInput, Samples, audio_blocks
 
 BLOCK_SECONDS = 30
+PAGE_FRAMES = 120_000
+"""Frames that are stored together while a recording is read: 20 minutes of them."""
 SILENCE = -10.0
 """log10 of the power of digital silence, as `LogMel` has it."""
 
@@ -35,7 +37,7 @@ class Spectrogram:
         self.extractor = extractor
         hop, half = extractor.hop_samples, extractor.window_samples // 2
         step = BLOCK_SECONDS * extractor.sample_rate_hz // hop  # frames made at a time
-        parts, buffer, samples = list[Tensor](), torch.zeros(0), 0
+        frames, buffer, samples = _Frames(), torch.zeros(0), 0
         for block in blocks:
             fresh = torch.from_numpy(np.ascontiguousarray(block))
             if samples == 0 and len(fresh):
@@ -44,12 +46,12 @@ class Spectrogram:
             samples += len(fresh)
             buffer = torch.cat([buffer, fresh])
             while len(buffer) >= step * hop + 2 * half:
-                parts.append(extractor.log_power(buffer[None, : (step - 1) * hop + 2 * half])[0])
+                frames.append(extractor.log_power(buffer[None, : (step - 1) * hop + 2 * half])[0])
                 buffer = buffer[step * hop :]
         self.samples = samples
         tail = torch.cat([buffer, torch.zeros(2 * half + hop)])  # zeros after the end, as in the released code
-        parts.append(extractor.log_power(tail[None])[0])
-        self.logs = _joined(parts)
+        frames.append(extractor.log_power(tail[None])[0])
+        self.logs = frames.joined()
         self.frames = samples // hop
         self.peak = self.logs.amax()
 
@@ -112,14 +114,36 @@ class Spectrogram:
         return torch.nn.functional.pad(cut, (0, self.window_frames - cut.shape[1]))
 
 
-def _joined(parts: list[Tensor]) -> Tensor:
-    """Parts of a spectrogram side by side; each is given up once it is copied, so that they never exist twice."""
-    joined, begin = torch.empty(len(parts[0]), sum(part.shape[1] for part in parts)), 0
-    for number, part in enumerate(parts):
-        end = begin + part.shape[1]
-        joined[:, begin:end] = part
-        parts[number], begin = part[:, :0].clone(), end
-    return joined
+class _Frames:
+    """Frames that are appended block by block, in pages of many blocks.
+
+    A piece of memory for each block would lie between the larger ones that making a block takes and gives back: the C
+    library then finds no room for those of the next block, and takes 4 MB more for each.
+    """
+
+    def __init__(self) -> None:
+        self._pages: list[Tensor] = []
+        self._filled: list[int] = []
+
+    def append(self, part: Tensor) -> None:
+        """Args: part: [M, frames]"""
+        count = part.shape[1]
+        if not self._pages or self._filled[-1] + count > self._pages[-1].shape[1]:
+            # What is not written yet takes no memory; most recordings have one block, and need no page.
+            self._pages.append(part.new_empty(len(part), max(PAGE_FRAMES if self._pages else 0, count)))
+            self._filled.append(0)
+        begin = self._filled[-1]
+        self._pages[-1][:, begin : begin + count] = part
+        self._filled[-1] = begin + count
+
+    def joined(self) -> Tensor:
+        """All frames side by side; each page is given up once it is copied, so that they never exist twice."""
+        joined, begin = self._pages[0].new_empty(len(self._pages[0]), sum(self._filled)), 0
+        while self._pages:
+            page, count = self._pages.pop(0), self._filled.pop(0)
+            joined[:, begin : begin + count] = page[:, :count]
+            begin += count
+        return joined
 
 
 def _mirrored(samples: Tensor, count: int) -> Tensor:
