@@ -36,6 +36,7 @@ from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions,
 from glassformer.runs.options import RunOptions, SearchOptions, TrainOptions
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.studies.options import StudyOptions
+from glassformer.tasks.transcribe.clean_options import CleanOptions
 from glassformer.text.options import CheckOptions, TokenizerOptions
 
 
@@ -206,6 +207,7 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         CheckOptions,
         StudyOptions,
         BenchOptions,
+        CleanOptions,
         TrainOptions,
         RunOptions,
         ReadingOptions,

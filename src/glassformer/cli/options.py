@@ -178,7 +178,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "word_timestamps": ("--words",),
     "condition_on_previous_text": ("--previous-text/--no-previous-text",),
     "voice_filter": ("--voice-filter/--no-voice-filter",),
-    "language_model": ("--lm",),
+    "TranscriptionOptions.language_model": ("--lm",),
 }
 """Fields of library classes whose option is not called as they are; those of one class as `Class.field`."""
 
@@ -203,7 +203,7 @@ READERS: dict[str, str] = {
     "seeds": "glassformer.evaluation.compare.seeds:parse_seeds",
     "TokenizerOptions.like": "glassformer.hub:resolve",
     "WordOptions.tokenizer": "glassformer.hub:resolve",
-    "language_model": "glassformer.ngram.store:load_ngram",
+    "TranscriptionOptions.language_model": "glassformer.ngram.store:load_ngram",
     "json_schema": "glassformer.cli.options:read_schema",
 }
 """Fields that a command line gives as text, and what reads it, such as files."""

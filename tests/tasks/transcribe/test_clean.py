@@ -159,6 +159,8 @@ def test_the_command_writes_what_is_kept(tmp_path: Path, capsys: pytest.CaptureF
     reasons = [json.loads(each)["reason"] for each in dropped.read_text("utf-8").splitlines()]
     assert reasons == ["capitals alone", "no transcript"]
     assert "already exists" in run_here(capsys, *line).stderr
+    done = run_here(capsys, "data", "clean", path, "--language", "en", "--language-model", tmp_path / "nowhere")
+    assert done.returncode == 2 and "nowhere" in done.stderr, "a folder of a model, and no n-gram file"
     report = json.loads(run_here(capsys, "data", "clean", path, "--one-case", "--json").stdout)
     assert 1 in report["selected"] and report["kind"] == "speech-cleaning"
 

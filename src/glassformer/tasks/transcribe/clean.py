@@ -10,21 +10,25 @@ Source: Radford et al. 2022, section 2.1; robust z: Iglewicz and Hoaglin 1993, "
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer.data.rows import RowSequence, output_format, write_rows
+from glassformer.data.rows import RowSequence, output_format, read_rows, write_rows
 from glassformer.errors import ConfigError, DataError
+from glassformer.files.atomic import disk_errors, write_text
 from glassformer.model import load
+from glassformer.progress import Bar, no_bar
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.tasks.columns import check_columns, columns_of
+from glassformer.tasks.transcribe.clean_options import CleanOptions
 from glassformer.tasks.transcribe.language import LanguageFilter, TextLanguageFilter
 from glassformer.tasks.transcribe.passages import Passage, late_segment, passages
 from glassformer.tasks.transcribe.quality import DroppedRow, QualityFilters
@@ -219,3 +223,41 @@ class CleanedTable:
                 raise DataError(f"{self.path}: {sound} is not below its folder; write the table next to the recordings")
             row[self.column] = name.as_posix()
         return row
+
+
+def clean_table(table: str, options: CleanOptions, bar: Bar = no_bar) -> SpeechCleaning:
+    """Clean a table of recordings, or an audio folder; write the rows that are kept, and the others, to files.
+
+    Args: bar: shows progress, such as `glassformer.progress.progress_bar`
+    Raises: as `SpeechCleaner`, its `clean`, and `CleanedTable`.
+    """
+    filters = QualityFilters(
+        min_seconds=options.min_seconds,
+        max_seconds=options.max_seconds,
+        max_characters_per_second=options.max_rate,
+        mixed_case=not options.one_case,
+        speechless=options.speechless,
+        min_text_language_probability=None if options.language is None else 0.1,
+        min_language_probability=None if options.language_model is None else 0.5,
+        language_model=options.language_model,
+        skip_unreadable=True,
+    )
+    cleaner = SpeechCleaner(
+        columns=options.columns,
+        folder=options.folder,
+        filters=filters,
+        language=options.language,
+        outliers=options.outliers,
+    )
+    rows, output = read_rows(table), None
+    if options.output is not None:
+        output = CleanedTable(options.output, rows, column=cleaner.columns["audio"], folder=options.folder)
+    with bar("reading recordings", len(rows)) as advance:
+        result = cleaner.clean(rows, advance)
+    if output is not None:
+        output.write(result.selected)
+    if options.dropped is not None:
+        lines = (json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in result.dropped)
+        with disk_errors(options.dropped, DataError):
+            write_text(options.dropped, "".join(lines))
+    return result
