@@ -180,6 +180,8 @@ def test_mappings_are_names_and_values_and_others_are_read() -> None:
     assert request.columns == {"text": "x=y"} and request.settings == {"a.b": [1, 2], "c": 0.5}
     assert request.seeds == [0, 1, 2]
     assert CliRunner().invoke(app, []).exit_code == 2, "a field without default is required"
+    assert CliRunner().invoke(app, ["-o", "a", "-c", "text=\udcff"]).exit_code == 0, "a name that is no UTF-8"
+    assert seen[0].columns == {"text": "\udcff"}
     for words, message in (
         (["-c", "texts=a"], "--column is 'texts'; it must be text or label"),
         (["-c", "text"], "--column takes name=value; got 'text'"),

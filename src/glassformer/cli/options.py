@@ -306,7 +306,8 @@ def _read(group: type, name: str, value: Any, hint: Any) -> Any:
         value = pairs_of(value, spelling(name, group))
         if pair[1] is Any:
             value = {key: value_of(text) for key, text in value.items()}
-    return convert(hint, value, spelling(name, group))
+    # Not as of a file, which can hold no name of a file that is no UTF-8.
+    return convert(hint, value, spelling(name, group), strict=read is None)
 
 
 def _mapping_in(hint: Any) -> tuple[Any, ...] | None:
