@@ -28,7 +28,8 @@ from glassformer.reports.report import Display
 from glassformer.reports.table import IntervalCell, Table, shown_text
 
 STATIC = Path(__file__).parent / "static"
-MAX_TITLE_CHARACTERS = 300
+MAX_LABEL_CHARACTERS = 300
+"""Longest title, heading or name of a report that its page shows; of longer ones the beginning."""
 MAX_ARGUMENT_CHARACTERS = 300
 """Longest text shown in a command line; a longer one is shown as read from a file."""
 FOOT = """
@@ -106,7 +107,7 @@ def shown_place(where: str) -> str:
 
 def report_page(*reports: Display) -> str:
     """The page of a report, or of several: one HTML file with its program, its data, and no network."""
-    title = " · ".join(filter(None, map(_title, reports)))[:MAX_TITLE_CHARACTERS]
+    title = " · ".join(filter(None, map(_title, reports)))[:MAX_LABEL_CHARACTERS]
     style, script = report_files(reports)
     frame = (STATIC / "page.css").read_text("utf-8")
     return page(title, report_part("report", *reports, title=title), style=frame + style, script=script)
@@ -155,7 +156,12 @@ def report_data(report: Display) -> dict[str, Any]:
 
 
 def _title(report: Display) -> str:
-    return shown_text(str(getattr(report, "title", "")))[:MAX_TITLE_CHARACTERS]
+    return _label(str(getattr(report, "title", "")))
+
+
+def _label(text: str) -> str:
+    """The beginning of a title, a heading or a name."""
+    return shown_text(text if len(text) <= MAX_LABEL_CHARACTERS else f"{text[: MAX_LABEL_CHARACTERS - 1]}…")
 
 
 def _without_script(report: Display) -> str:
@@ -184,8 +190,8 @@ def _cell_data(cell: str) -> Any:
 
 def _table_data(table: Table) -> dict[str, Any]:
     return {
-        "caption": shown_text(table.caption),
-        "headings": list(map(shown_text, table.headings)),
+        "caption": _label(table.caption),
+        "headings": list(map(_label, table.headings)),
         "rows": [list(map(_cell_data, row)) for row in table.rows],
         "left": table.left,
         "shades": None if table.shades is None else [_numbers(row) for row in table.shades],
@@ -198,9 +204,9 @@ def _table_data(table: Table) -> dict[str, Any]:
 def _passages_data(passages: Passages) -> dict[str, Any]:
     both = [(pair, True) for pair in passages.references] + [(pair, False) for pair in passages.texts]
     return {
-        "title": shown_text(passages.title),
+        "title": _label(passages.title),
         "source": _running_text(passages.source),
-        "texts": [{"name": shown_text(x), "text": _running_text(y), "reference": first} for (x, y), first in both],
+        "texts": [{"name": _label(x), "text": _running_text(y), "reference": first} for (x, y), first in both],
     }
 
 
@@ -213,11 +219,11 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
     if isinstance(chart, TradeOff):
         return {
             "type": "trade-off",
-            "title": shown_text(chart.title),
+            "title": _label(chart.title),
             **{name: _axis_data(axis) for name, axis in (("x", chart.x), ("y", chart.y))},
             "points": [
                 {
-                    "name": shown_text(point.name),
+                    "name": _label(point.name),
                     "x": _cell_data(point.x),
                     "y": _cell_data(point.y),
                     "size": None if point.size is None else _number(point.size),
@@ -228,7 +234,7 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
         }
     return {
         "type": "series",
-        **{name: shown_text(getattr(chart, name)) for name in ("title", "x_label", "y_label", "note")},
+        **{name: _label(getattr(chart, name)) for name in ("title", "x_label", "y_label", "note")},
         **{name: getattr(chart, name) for name in ("log_x", "log_y", "wide")},
         "lines": list(map(_line_data, chart.lines)),
         "marks": list(map(_marks_data, chart.marks)),
@@ -236,13 +242,13 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
 
 
 def _axis_data(axis: Axis) -> dict[str, Any]:
-    return {"label": shown_text(axis.label), "unit": shown_text(axis.unit), "log": axis.log, "more": axis.more}
+    return {"label": _label(axis.label), "unit": _label(axis.unit), "log": axis.log, "more": axis.more}
 
 
 def _line_data(line: SeriesLine) -> dict[str, Any]:
     return {
-        "name": shown_text(line.name),
-        "group": shown_text(line.group),
+        "name": _label(line.name),
+        "group": _label(line.group),
         "x": [_axis_number(x) for x in line.x],
         **{name: _numbers(getattr(line, name)) for name in ("y", "low", "high")},
         **{name: getattr(line, name) for name in ("faint", "dashed", "markers")},
@@ -257,7 +263,7 @@ def _axis_number(x: float) -> float:
 
 def _marks_data(marks: Marks) -> dict[str, Any]:
     at = [_axis_number(x) for x in marks.at]
-    return {"name": shown_text(marks.name), "group": shown_text(marks.group), "at": at, "alert": marks.alert}
+    return {"name": _label(marks.name), "group": _label(marks.group), "at": at, "alert": marks.alert}
 
 
 # ── the command that makes a page ─────────────────────────────────────────────────────────────────────

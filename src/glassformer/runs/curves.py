@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ class TrainingCurves(Display):
         lines = sum(len(STEPS) + len(run.validation) for run in self.runs)
         return max(min(MAX_POINTS_PER_LINE, MAX_POINTS // max(lines, 1)), MIN_POINTS_PER_LINE)
 
-    @property
+    @cached_property
     def _all_charts(self) -> list[CurveChart]:
         return charts(self.runs, self._points)
 

@@ -187,6 +187,34 @@ def test_charts_over_other_amounts_have_zooms_of_their_own(tab: Tabs, pages: dic
     assert "∞" in page.locator('[data-chart="empty"]').inner_text()
 
 
+def test_names_of_megabytes_do_not_stretch_the_page(tab: Tabs, tmp_path: Path) -> None:
+    long = "x" * 4_000_000
+
+    @dataclass(frozen=True, repr=False)
+    class Long(WithSeries):
+        title = caption = finding = long
+        notes = (long,)
+
+        def tables(self) -> list[Table]:
+            return [Table([long, long], [[long, long]], long)]
+
+        def charts(self) -> list[Chart]:
+            line = SeriesLine(long, [1, 2], [1, 2], group=long, markers=True)
+            point = Point(long, amount(1, 0), amount(1, 0))
+            return [
+                Series(title=long, x_label=long, y_label=long, lines=[line], note=long),
+                TradeOff(long, Axis(long, long, more=True), Axis(long, more=True), [point]),
+            ]
+
+        def passages(self) -> list[Passages]:
+            return [Passages(long, [(long, long)], source=long)]
+
+    page = tab(viewport={"width": 390, "height": 900}).goto(write_page(tmp_path / "long.html", report_page(Long())))
+    page.wait_for_selector("canvas")
+    fits(page, "390 wide")
+    assert page.evaluate("document.body.innerText.length") < 30_000
+
+
 def test_on_paper_it_is_light_and_unfolded(tab: Tabs, pages: dict[str, Path]) -> None:
     page: Any = tab(color_scheme="dark").goto(pages["plain"])
     page.evaluate("dispatchEvent(new Event('beforeprint'))")

@@ -74,8 +74,8 @@ export function Report({ report, titled }: { report: ReportData; titled: boolean
   return (
     <article>
       {titled && report.title && <h2 class="finding">{report.title}</h2>}
-      {report.finding && <p class="finding">{report.finding}</p>}
-      {report.heading && <p class="heading">{report.heading}</p>}
+      {report.finding && <p class="finding"><Long text={report.finding} /></p>}
+      {report.heading && <p class="heading"><Long text={report.heading} /></p>}
       {tradeOffs.length > 0 && (
         <div class="cards">
           {tradeOffs.map((chart) => (
@@ -102,7 +102,7 @@ export function Report({ report, titled }: { report: ReportData; titled: boolean
       {report.remarks.length > 0 && (
         <div class="remarks">
           {report.remarks.map((remark) => (
-            <p class="remark">{remark}</p>
+            <p class="remark"><Long text={remark} /></p>
           ))}
         </div>
       )}

@@ -39,6 +39,9 @@ export function scaleOf(cells: IntervalCell[], axis: AxisData, count: number): S
 export const axisName = (axis: AxisData): string =>
   `${axis.label}${axis.unit && `, ${axis.unit}`}${axis.more === null ? "" : axis.more ? " · more is better" : " · less is better"}`;
 
+/** The beginning of a text for which a picture has room; the table has all of it. */
+const short = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
+
 const percent = (share: number): string => `${(100 * share).toFixed(2)}%`;
 
 /** The table that says the same. */
@@ -91,10 +94,10 @@ export function TradeOff({ data }: { data: TradeOffData }) {
             ))}
           </g>
           <text class="axis-label upwards" x="0" dx="-52" y="0" dy="-18">
-            ↑ {axisName(data.y)}
+            ↑ {short(axisName(data.y), 70)}
           </text>
           <text class="axis-label" x="50%" y="100%" dy="38">
-            {axisName(data.x)}
+            {short(axisName(data.x), 70)}
           </text>
           <svg class="lines" viewBox={`0 0 ${SIZE} ${SIZE}`} preserveAspectRatio="none" width="100%" height="100%">
             {best.length > 1 && <path class="front" d={`M${path.join("L")}`} />}
@@ -136,7 +139,7 @@ function Mark({ point, x, down, radius }: MarkProps) {
         <title>{`${point.name}: ${point.x.text}, ${point.y.text}`}</title>
       </circle>
       <text class="name" x={percent(across)} y={percent(below)} dx={end ? -radius - 4 : radius + 4} dy={-radius} text-anchor={end ? "end" : "start"}>
-        {point.name}
+        {short(point.name, 32)}
       </text>
     </g>
   );
