@@ -21,7 +21,7 @@ import torch
 
 from glassformer import foreign
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
-from glassformer.files import check_links, safe_repr
+from glassformer.files import check_links, is_int, safe_repr
 from glassformer.hub import resolve
 from glassformer.hub.find import is_adapter_folder
 from glassformer.models import FAMILIES
@@ -307,6 +307,6 @@ def shard_bytes(reference: Mapping[str, Any], max_shard_bytes: int) -> int:
         raise UnknownOptionError(f"save_pretrained(…) takes no {', '.join(map(safe_repr, rest))}")
     if isinstance(size, str) and (match := re.fullmatch(r"(\d+)\s*([KMGT]I?B)", size.strip().upper())):
         size = int(match[1]) * UNITS[match[2]]
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+    if not is_int(size, 1):
         raise ConfigError(f"max_shard_size is {safe_repr(size)}; it must be a number of bytes, or a text such as '5GB'")
     return size

@@ -27,7 +27,7 @@ from glassformer.engine.pooling import SIMILARITIES, PoolingSettings, read_pooli
 from glassformer.engine.prepare import PRECISIONS
 from glassformer.engine.scores import ACTIVATIONS
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
-from glassformer.files import check_count, safe_repr
+from glassformer.files import check_count, is_int, safe_repr
 from glassformer.pretrained import PretrainedModel
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class SentenceEncoder(PretrainedModel):
     def max_seq_length(self, limit: int | None) -> None:
         """Raises: ConfigError: no whole number from 1 up, or more than the network has positions for."""
         most = self.network.max_tokens
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        if limit is not None and not is_int(limit, 1):
             raise ConfigError(f"max_seq_length is {safe_repr(limit)}; it must be a whole number from 1 up, or None")
         if limit is not None and most is not None and limit > most:
             raise ConfigError(f"max_seq_length is {limit}; the model reads {most} tokens; give at most so many")

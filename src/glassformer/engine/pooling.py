@@ -24,7 +24,7 @@ from torch import Tensor
 from glassformer.core.masks import Packing
 from glassformer.engine.pooling_layers import LAYERS, PoolingLayer
 from glassformer.errors import ConfigError, UnsupportedError, nearest
-from glassformer.files import error_reason, open_regular_file, read_json_object, safe_repr
+from glassformer.files import error_reason, is_int, open_regular_file, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 
 MAX_MODULES_BYTES = 1 << 20
@@ -204,7 +204,7 @@ def read_pooling_settings(folder: Path | None, pooling: str = "mean") -> Pooling
     own = folder / "sentence_bert_config.json"
     settings = read_json_object(own, ConfigError) if own.is_file() else {}
     limit = settings.get("max_seq_length")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+    if limit is not None and not is_int(limit, 1):
         raise ConfigError(f"{own}: max_seq_length is {safe_repr(limit)}; it must be a whole number from 1 up, or null")
     lower = settings.get("do_lower_case")
     if lower is not None and not isinstance(lower, bool):
@@ -283,7 +283,7 @@ def _comparison(path: Path) -> tuple[int | None, str]:
     """How many dimensions a vector keeps, and how vectors are compared."""
     config = read_json_object(path, ConfigError) if path.is_file() else {}
     size, similarity = config.get("truncate_dim"), config.get("similarity_fn_name") or "cosine"
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+    if size is not None and not is_int(size, 1):
         raise ConfigError(f"{path}: truncate_dim is {safe_repr(size)}; it must be a whole number from 1 up, or null")
     if similarity not in SIMILARITIES:
         raise ConfigError(f"{path}: similarity_fn_name is {safe_repr(similarity)}; allowed: {', '.join(SIMILARITIES)}")

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import read_json_object, safe_repr
+from glassformer.files import is_int, read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, write_json
 from glassformer.weights.read import open_file
 from glassformer.weights.write import write_tensors
@@ -178,7 +178,7 @@ class LayerNormLayer(PoolingLayer):
 
 def _count(config: Mapping[str, object], key: str) -> int:
     value = config.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if not is_int(value, 1):
         raise ConfigError(f"config.json of a layer: {key} is {safe_repr(value)}; it must be a whole number from 1 up")
     return value
 

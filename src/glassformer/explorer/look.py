@@ -25,7 +25,7 @@ from glassformer.explorer.standalone_page import (
     generation_page,
 )
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
-from glassformer.files import safe_repr
+from glassformer.files import is_int, safe_repr
 from glassformer.inspect.session import Session
 from glassformer.reports.page import check_html_path, command_line
 
@@ -92,7 +92,7 @@ class InitialView:
             if value is not None and value not in allowed:
                 raise ConfigError(f"{name} is {safe_repr(value)}; allowed: {', '.join(allowed)}")
         for number in [*([] if self.layer is None else [self.layer]), *self._heads]:
-            if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            if not is_int(number):
                 raise ConfigError(f"layers and heads are counted from 0; got {safe_repr(number)}")
         if self.options is not None and self.view != "generate":
             raise ConfigError("options say how a text is written; they go with view='generate'")

@@ -25,7 +25,7 @@ from io import BufferedReader
 from itertools import islice
 from numbers import Integral
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeGuard
 
 from glassformer.errors import ConfigError, GlassformerError, WeightsError
 
@@ -53,6 +53,11 @@ def readable_path(path: str | Path) -> str:
 def counted(number: int, noun: str) -> str:
     """A number with its noun, for messages: `1 row`, `1,200 rows`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def is_int(value: object, least: int = 0, below: float = math.inf) -> TypeGuard[int]:
+    """Is a value a whole number from `least` up, and below `below`? True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < below
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import DataError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.files import is_int, safe_repr
 from glassformer.generation.detokenizer import decode_continuation
 from glassformer.generation.filter_chain import sampling_filters
 from glassformer.generation.generator import Generator
@@ -275,7 +275,7 @@ class GenerationTrace(Report, kind="generation-trace", keys=("prompt", "nodes"))
         Raises: DataError: there is no such node, it is an end token, or there is no such token.
         """
         for token in tokens:
-            if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < self.vocabulary:
+            if not is_int(token, 0, self.vocabulary):
                 raise DataError(f"there is no token {safe_repr(token)}; the vocabulary has 0 to {self.vocabulary - 1}")
         return self._check_goes_on(after)
 

@@ -11,6 +11,7 @@ import tokenizers
 from tokenizers import AddedToken
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
+from glassformer.files import is_int
 from glassformer.files.atomic import write_text
 from glassformer.text.build import SAVED_TARGET_FILE, build_target_engine
 from glassformer.text.engine import as_ids, as_text, guarded, prefix_and_suffix, sharing_copy
@@ -91,7 +92,7 @@ class TokenizerVocabulary:
 
     @model_max_length.setter
     def model_max_length(self, length: int | None) -> None:
-        if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 1):
+        if length is not None and not is_int(length, 1):
             raise ConfigError(f"model_max_length is {length!r:.60}; it must be a number of tokens from 1, or None")
         self._settings = replace(self._settings, model_max_length=None if (length or 0) >= NO_LIMIT else length)
 

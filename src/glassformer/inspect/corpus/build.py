@@ -22,7 +22,7 @@ from glassformer.engine.batching import plan_batches
 from glassformer.engine.encoder import BATCH_TOKENS, check_one_stack
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
-from glassformer.files import readable_path, safe_repr
+from glassformer.files import is_int, readable_path, safe_repr
 from glassformer.files.schema import at_least, check
 from glassformer.inspect.corpus.files import (
     CONTINUES,
@@ -306,7 +306,7 @@ def _neuron_taps(network: Network) -> dict[int, str]:
 def _numbers(what: str, numbers: Sequence[int], count: int, of: str = "") -> tuple[int, ...]:
     """Raises: ConfigError: one that there is not."""
     for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
+        if not is_int(number, 0, count):
             raise ConfigError(f"there is no {what} {safe_repr(number)}{of}; give one from 0 to {count - 1}")
     return tuple(sorted(set(numbers)))
 

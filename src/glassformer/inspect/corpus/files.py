@@ -28,7 +28,7 @@ from typing import Any, Self
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.files import append_handle, open_regular_file, read_json_object, safe_repr
+from glassformer.files import append_handle, is_int, open_regular_file, read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, disk_errors, flush_folder
 from glassformer.files.lock import FolderLock
 
@@ -150,7 +150,7 @@ class IndexProgress:
 
 def _count(name: str, value: object) -> int:
     """Raises: ValueError: no whole number from 0 up."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if not is_int(value):
         raise ValueError(f"{name} is {safe_repr(value)}")
     return value
 

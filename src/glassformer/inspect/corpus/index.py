@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import DataError
-from glassformer.files import safe_repr
+from glassformer.files import is_int, safe_repr
 from glassformer.inspect.corpus.files import (
     CONTINUES,
     SPECIAL,
@@ -167,7 +167,7 @@ class CorpusIndex:
         if layer not in layers:
             listed = ", ".join(map(str, layers)) or "none"
             raise DataError(f"the neurons of layer {safe_repr(layer)} are not in this index; its layers: {listed}")
-        if isinstance(neuron, bool) or not isinstance(neuron, int) or not 0 <= neuron < F:
+        if not is_int(neuron, 0, F):
             raise DataError(f"there is no neuron {safe_repr(neuron)}; a layer has neurons 0 to {F - 1}")
         entries = self._neurons[layers.index(layer), neuron]
         return [(int(token), float(value)) for value, token in entries.tolist() if token != ABSENT]

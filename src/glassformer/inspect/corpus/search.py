@@ -12,7 +12,7 @@ import torch
 
 from glassformer.core.flow import Batch
 from glassformer.errors import DataError
-from glassformer.files import safe_repr
+from glassformer.files import is_int, safe_repr
 from glassformer.files.schema import at_least, check
 from glassformer.inspect.corpus.files import Head
 from glassformer.inspect.corpus.index import CorpusIndex, IndexedWindow
@@ -172,7 +172,7 @@ class CorpusSearch:
         Raises: DataError: no such token; a layer or head that is not in the index. ConfigError: count.
         """
         tokens = session.streams["text"]
-        if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < len(tokens):
+        if not is_int(token, 0, len(tokens)):
             raise DataError(f"there is no token {safe_repr(token)}; the text has tokens 0 to {len(tokens) - 1}")
         self.index.vectors(layer, head)  # before the passes: is it there?
         vector = session.states(layer)[token] if layer is not None else session.head(*(head or (0, 0))).z(token)[0]

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import DataError, import_optional
+from glassformer.files import is_int
 from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, nearest_rows
 from glassformer.inspect.embeddings.projection import (
@@ -150,7 +151,7 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
 
     def neighbours(self, point: int, k: int = 10, level: int = -1) -> list[tuple[int, float]]:
         """The k points whose vectors have the largest cosine similarity. Raises: DataError: no such point or level."""
-        if isinstance(point, bool) or not isinstance(point, int) or not 0 <= point < len(self):
+        if not is_int(point, 0, len(self)):
             raise DataError(f"there is no point {point}; there are {len(self):,}, counted from 0")
         return nearest_rows(self.states[self.level(level)], point, k)
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import is_int
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, unit_rows
 from glassformer.inspect.embeddings.occurrences import embed_words
 from glassformer.pretrained import PretrainedModel
@@ -134,7 +135,7 @@ def word_change(
 
     Raises: DataError: fewer than two occurrences with a label. ConfigError: fewer than one resample.
     """
-    if isinstance(resamples, bool) or not isinstance(resamples, int) or resamples < 1:
+    if not is_int(resamples, 1):
         raise ConfigError(f"resamples is {resamples!r}; draw at least 1, better {RESAMPLES:,}")
     unit, labels = unit_rows(embeddings.vectors(layers)), np.array(embeddings.labels or [])
     sides = [unit[labels == name] if len(labels) else unit[:0] for name in names]
