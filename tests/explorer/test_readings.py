@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from glassformer.explorer.readings import quick_readings, read
-from glassformer.explorer.registry import Reading, request_of
+from glassformer.explorer.registry import Reading, View, request_of
 from glassformer.explorer.scene import ViewJob
 from glassformer.explorer.session_runs import PassStopped
 from glassformer.inspect.outputs import reads_layers
@@ -98,3 +98,20 @@ def test_a_filler_of_gaps_without_a_gap_has_a_lens_alone(folders: dict[str, Path
     model = load(folders["bert"], task="fill-mask")
     assert [each.view for each in quick_readings(model.inspect("time flies"))] == ["lens"]
     assert reads_layers(model.network) and not reads_layers(load(folders["bert"], task="feature-extraction").network)
+
+
+def test_a_view_whose_session_was_evicted_meanwhile_is_gone(serve: Callable[..., Client]) -> None:
+    client = serve("gpt2", TEXT, max_stored=1)
+    id, jobs = client.session()["id"], client.look._jobs
+    view, request = request_of("lens", {})
+    own = View.frame
+
+    def slow(self: View, *arguments: Any) -> bytes:
+        frame = own(self, *arguments)
+        client.session("a banana .")
+        return frame
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(View, "frame", slow)
+        key = jobs.begin(id, "lens", view, request).result().key
+    assert client.get("frame", s=id, key=key).status == 410

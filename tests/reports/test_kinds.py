@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
 from collections import Counter
 from typing import Any
 
 import pytest
 
-import glassformer
 from glassformer.inspect import ram, sizes, summary
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.occurrences import embed_words
@@ -22,31 +19,20 @@ from glassformer.model import Model, load
 from glassformer.models import FAMILIES
 from glassformer.reports.report import Report
 from tests.e2e.tiny_models import make_folder
+from tests.project.report_kinds import PAGE, page_with, report_classes
 
 TEXTS = ["time flies like an arrow", "fruit flies like a banana", "fruit flies . time flies"]
-LEFT_OUT = ("glassformer.__main__", "glassformer.integrations")
-"""A command that runs when it is imported, and bridges to libraries that may not be installed."""
-
-
-def kinds() -> dict[str, str]:
-    """The kind of each report class of the package; a dataclass with slots is made twice, under one name."""
-    for module in pkgutil.walk_packages(glassformer.__path__, "glassformer."):
-        if not module.name.startswith(LEFT_OUT):
-            importlib.import_module(module.name)
-    found, waiting = {}, [Report]
-    while waiting:
-        cls = waiting.pop()
-        waiting += cls.__subclasses__()
-        if cls.__module__.startswith("glassformer.") and "KIND" in vars(cls):
-            found[f"{cls.__module__}.{cls.__qualname__}"] = cls.KIND
-    return found
 
 
 def test_each_report_has_a_kind_of_its_own() -> None:
-    found = kinds()
-    shared = [kind for kind, count in Counter(found.values()).items() if count > 1]
-    assert len(found) >= 2 and not shared
-    assert all(kind == kind.lower() and " " not in kind and "_" not in kind for kind in found.values())
+    kinds = [cls.KIND for cls in report_classes()]
+    assert len(kinds) > 40 and not [kind for kind, count in Counter(kinds).items() if count > 1]
+    assert all(kind == kind.lower() and " " not in kind and "_" not in kind for kind in kinds)
+
+
+def test_the_page_of_reports_lists_their_kinds_and_keys() -> None:
+    text = PAGE.read_text("utf-8")
+    assert page_with(text) == text, "run: python -m tests.project.report_kinds"
 
 
 @pytest.fixture(scope="module")

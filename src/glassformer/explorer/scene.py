@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,7 +112,8 @@ class ViewJobs:
             if self._running.get((id, key)) is job:
                 del self._running[id, key]
         if job.value is not None:
-            self.runs.get(id).keep(job.value, MAX_READINGS)
+            with suppress(SessionGone):  # the session was evicted meanwhile, and its views with it
+                self.runs.get(id).keep(job.value, MAX_READINGS)
 
     def frame(self, id: str, key: str) -> bytes:
         """The frame of a finished job. Raises: SessionGone: it, or its session, was evicted."""

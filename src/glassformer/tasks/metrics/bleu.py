@@ -36,7 +36,7 @@ TOKENIZE = ("13a", "intl", "char", "zh", "none")
 
 @dataclass(frozen=True, repr=False)
 class Score(Report, kind="chrf"):
-    """A figure from 0 to 100 for a set of rows, with what is needed to compare it with others.
+    """A score from 0 to 100 of a set of rows (chrF, or BLEU), with what is needed to compare it with others.
 
     signature: the package's own description of the method · packages: what counted
     """
