@@ -59,7 +59,7 @@ def test_examples_as_files(tmp_path: Path) -> None:
 
 def test_as_data() -> None:
     coded = Sound("a", WAVE, 8_000, codes=torch.tensor([[1, 2]]), frame_rate_hz=20.0)
-    assert SoundExample("t", [coded], facts=[("n", "1")]).to_dict() == {
+    assert SoundExample("t", [coded], facts={"n": "1"}).to_dict() == {
         "title": "t",
         "facts": {"n": "1"},
         "sounds": [

@@ -46,7 +46,7 @@ def test_as_a_command(rows: Path, tmp_path: Path, command: Command) -> None:
         assert word in done.stdout
     assert "\x1b" not in done.stdout and "\\x1b[31m" in done.stdout
     assert done.stderr == ""
-    assert "<h1>Summarization: lead-3, tiny</h1>" in page.read_text("utf-8")
+    assert "<title>Summarization: lead-3, tiny</title>" in page.read_text("utf-8")
 
 
 def test_json(rows: Path, capsys: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -101,8 +102,13 @@ def test_a_usage_error_shows_what_was_typed(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_traceback_quotes_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["--debug", "predict", "classify", "no\x1b[31mfolder\u202e/\x07", "text"])
+    logger = logging.getLogger("glassformer")
+    level = logger.level
+    try:
+        with pytest.raises(SystemExit, match="2"):
+            main(["--debug", "predict", "classify", "no\x1b[31mfolder\u202e/\x07", "text"])
+    finally:  # else every later test of this process would log as --debug does
+        logger.setLevel(level)
     printed = capsys.readouterr().err
     assert "Traceback" in printed and not [c for c in printed if not c.isprintable() and c != "\n"]
 

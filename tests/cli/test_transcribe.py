@@ -270,7 +270,7 @@ def test_a_microphone_that_stops(
         (["a.wav", "--json", "--html", "page.html"], "--html writes one page"),
         (["a.wav", "--html", "page.txt"], "page.txt"),
         (["a.wav", "--alpha", "1"], "add --lm"),
-        (["a.wav", "--rescore"], "add --lm"),
+        (["a.wav", "--rescore"], "give --lm, and --beams from 2 up"),
         (["a.wav", "--lm", "none.arpa"], "none.arpa"),
         (["nowhere.wav"], "nowhere.wav"),
         (["."], "holds no audio or video file"),

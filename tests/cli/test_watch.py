@@ -175,7 +175,7 @@ def test_on_a_pipe_a_line_a_step(stories: str, model: Model, command: Command) -
 
 
 def test_on_a_pipe_beams(stories: str, model: Model, capsys: Any) -> None:
-    generate(stories, PROMPT, max_new_tokens=6, beams=3, answers=2, watch=True)
+    generate(stories, PROMPT, max_new_tokens=6, num_beams=3, num_return_sequences=2, watch=True)
     out = capsys.readouterr().out
     assert out.startswith("3 beams\n") and out.count("score -") == 2
     for text in model.generate(PROMPT, max_new_tokens=6, num_beams=3, num_return_sequences=2):

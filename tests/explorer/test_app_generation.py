@@ -332,7 +332,7 @@ def test_a_writing_that_is_not_kept_is_gone(client: Client) -> None:
         ({"prompt": 3, "options": {}}, "prompt is 3"),
         ({"prompt": None, "options": []}, "options is"),
         ({"prompt": "", "options": {}}, "the text is empty"),
-        ({"prompt": "\ud800", "options": {}}, "surrogate"),
+        ({"prompt": "\ud800", "options": {}}, "not valid Unicode"),
         ({"prompt": None, "options": {}, "w2": 1}, "'w2' is no option"),
         ({"prompt": None, "options": {"beams": 3}}, "takes no 'beams'"),
         ({"prompt": None, "options": {"use_cache": False}}, "takes no 'use_cache'"),

@@ -24,16 +24,22 @@ GREEDY = ["--beams", "1", "--temperature", "0"]
 KINDS: dict[str, list[str]] = {"letters": [], "words": [*GREEDY, "--words"]}
 BATCHES = {"windows": "0", "batches": "8"}
 LONG = ("letters", *BATCHES)
-COMMAND = """
-import resource, sys
+# Not `ru_maxrss`, which a process has from the one that started it.
+PEAK = r"""
+import re
+def peak_mb():
+    return int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1]) // 1024
+"""
+COMMAND = f"""{PEAK}
+import sys
 from glassformer.cli.app import main
 try:
     main(sys.argv[1:])
 except SystemExit as ended:
-    print(ended.code or 0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+    print(ended.code or 0, peak_mb())
 """
-JOB = """
-import resource, sys
+JOB = f"""{PEAK}
+import sys
 from pathlib import Path
 import glassformer
 from glassformer.speech.job import TranscriptionJob
@@ -42,7 +48,7 @@ model, sound, folder, batch = sys.argv[1:]
 # Without timestamps, by which a random model goes on a second at a time.
 options = TranscriptionOptions(num_beams=1, temperature=0.0, timestamps=False, batch_size=int(batch) or None)
 TranscriptionJob(glassformer.load(model), Path(sound), Path(folder), ["srt", "json"], options).run(lambda *step: None)
-print(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(0, peak_mb())
 """
 
 

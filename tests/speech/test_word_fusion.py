@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from glassformer.ngram.kneser_ney import train_ngram
-from glassformer.speech.word_fusion import FusedWords, TokenWords, words_of
+from glassformer.ngram.words import speech_words
+from glassformer.speech.word_fusion import FusedWords, TokenWords
 
 PIECES = [b"", b" the", b" The", b" ca", b"t", b".", b" sat", b"\xc3", b"\xa9", b"", b""]
 TIME, END = 9, 10
@@ -46,7 +47,9 @@ def test_a_word_without_end_is_paid_for() -> None:
 
 
 def test_the_words_of_a_text() -> None:
-    assert words_of("“It’s semi-dry,” Dr. O'Neil said: 3.5 – U.S.!") == "it’s semi dry dr o'neil said 3 5 u s".split()
+    assert (
+        speech_words("“It’s semi-dry,” Dr. O'Neil said: 3.5 – U.S.!") == "it’s semi dry dr o'neil said 3 5 u s".split()
+    )
 
 
 def test_an_unknown_word_counts_as_soon_as_no_known_one_begins_like_it() -> None:

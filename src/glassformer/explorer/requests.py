@@ -16,25 +16,14 @@ MAX_COMPONENTS = 512
 MAX_CONTEXTS = 200
 MAX_LEVELS = 1_000
 
-Characters = Annotated[
-    str, Allowed("a text without half of a surrogate pair", lambda text: text.isascii() or _whole(text))
-]
 Span = Annotated[tuple[NonNegativeInt, NonNegativeInt], Allowed("a pair [begin, end]", lambda x: len(x) == 2)]
-Choice: TypeAlias = Characters | int | None
+Choice: TypeAlias = str | int | None
 """An output by name or number; None = the model's own."""
 Components = Annotated[
     Sequence[str], Allowed(f"a list of at most {MAX_COMPONENTS} names", lambda x: len(x) <= MAX_COMPONENTS)
 ]
 Levels = Annotated[Sequence[int], Allowed("a list of one level or more", lambda x: 0 < len(x) <= MAX_LEVELS)]
 Head = Annotated[tuple[NonNegativeInt, NonNegativeInt], Allowed("a pair [layer, head]", lambda x: len(x) == 2)]
-
-
-def _whole(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,11 +110,11 @@ class PatchingRequest(Schema):
     """How activations are replaced, and which output is measured in the prediction."""
 
     mode: Annotated[str | None, Doc("zero, mean or resample; null where another text is swapped in.")] = None
-    other: Annotated[Characters | None, Doc("Text whose activations are swapped in.")] = None
+    other: Annotated[str | None, Doc("Text whose activations are swapped in.")] = None
     direction: Annotated[str, Doc("denoising or noising.")] = "denoising"
     align: Annotated[str, Doc("How tokens of the two texts are aligned.")] = "strict"
-    target: Annotated[Characters | None, Doc("Output that is read; null = the model's own.")] = None
-    against: Annotated[Characters | None, Doc("Output it is compared with.")] = None
+    target: Annotated[str | None, Doc("Output that is read; null = the model's own.")] = None
+    against: Annotated[str | None, Doc("Output it is compared with.")] = None
     position: Annotated[int | None, Doc("Token at which the prediction is read.")] = None
 
 
@@ -255,7 +244,7 @@ class WriteRequest(Schema):
     """Generate text from a prompt."""
 
     options: Annotated[Mapping[str, Any], Doc("Generation options, as in `generate`.")]
-    prompt: Annotated[Characters | None, Doc("Prompt; null = the text that the page was opened with.")] = None
+    prompt: Annotated[str | None, Doc("Prompt; null = the text that the page was opened with.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,6 +272,6 @@ class TextsRequest(Schema):
     """The texts of a forward pass."""
 
     texts: Annotated[
-        Annotated[Sequence[Characters], Allowed("a list of one text or two", lambda x: len(x) in (1, 2))] | None,
+        Annotated[Sequence[str], Allowed("a list of one text or two", lambda x: len(x) in (1, 2))] | None,
         Doc("One text or two; null = those that the page was opened with."),
     ] = None

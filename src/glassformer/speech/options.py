@@ -124,8 +124,8 @@ class TranscriptionOptions(Schema):
     ] = False
 
     def validate(self) -> None:
-        if self.language_model is None and (self.alpha != 0.5 or self.beta or self.rescore):
-            raise ConfigError("alpha, beta and rescore belong to a language model; add language_model")
+        if self.language_model is None and (self.alpha != 0.5 or self.beta):
+            raise ConfigError("alpha and beta belong to a language model; add language_model")
         if self.rescore and (self.language_model is None or self.num_beams == 1):
             raise ConfigError(
                 "rescore lets a language model choose among the texts of a beam search: give language_model, and "
