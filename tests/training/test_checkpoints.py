@@ -478,7 +478,7 @@ def save_together(tmp_path: Path, processes: int, times: int) -> None:
 
 @pytest.mark.usefixtures("no_flush")
 def test_eight_processes_save_50_times_each_into_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glassformer.runs.folder._POLL_SECONDS", 0.002)
+    monkeypatch.setattr("glassformer.files.lock._POLL_SECONDS", 0.002)
     save_together(tmp_path, 8, 50)
 
 
