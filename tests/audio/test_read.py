@@ -23,6 +23,7 @@ from glassformer.audio import read as reading
 from glassformer.audio.read import audio_seconds, read_audio, resample
 from glassformer.errors import DataError, MissingExtraError
 from tests.audio.sounds import RATE_HZ, encoded, speech_like, wav_bytes
+from tests.peak import PEAK_KB
 
 
 def likeness(one: Any, other: Any) -> float:
@@ -256,12 +257,12 @@ def test_ten_hours_in_a_header_take_no_memory(tmp_path: Path) -> None:
     """What is read counts, not what is claimed; measured in a process of its own."""
     samples = (speech_like(1.0) * 2**14).astype(np.int16)
     (tmp_path / "a.wav").write_bytes(wav_bytes(samples, claimed_bytes=36_000 * 2 * RATE_HZ))
-    code = (
-        "import resource, warnings; warnings.simplefilter('ignore')\n"
+    code = PEAK_KB + (
+        "import warnings; warnings.simplefilter('ignore')\n"
         "from glassformer.audio import read_audio\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak_kb()\n"
         f"samples = read_audio({str(tmp_path / 'a.wav')!r}, {RATE_HZ})\n"
-        "print(len(samples), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+        "print(len(samples), peak_kb() - before)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     read, grown_kb = map(int, done.stdout.split())
@@ -269,19 +270,22 @@ def test_ten_hours_in_a_header_take_no_memory(tmp_path: Path) -> None:
 
 
 THREE_HOURS = 3 * 3600
-READ = """
-import resource, sys, warnings
+READ = (
+    PEAK_KB
+    + """
+import sys, warnings
 warnings.simplefilter("ignore")
 from glassformer.audio.read import audio_blocks
 from glassformer.errors import DataError
-before, samples = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
+before, samples = peak_kb(), 0
 try:
     for block in audio_blocks(sys.argv[1], 16_000):
         samples += len(block)
 except DataError as problem:
     print(problem)
-print(samples, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(samples, peak_kb() - before)
 """
+)
 
 
 def read_blocks(path: Path) -> tuple[str, int, int]:

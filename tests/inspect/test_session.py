@@ -35,6 +35,7 @@ from tests.inspect.passes import (
     session_of,
     tokens_for,
 )
+from tests.peak import PEAK_KB
 from tests.senses import READ_NO_FILES, draw_fields
 
 
@@ -136,8 +137,10 @@ def test_a_limit_below_the_stream_is_refused_with_its_figures() -> None:
         session_of("transformer", limit_bytes=1000)
 
 
-DEEP = """
-import resource, sys, torch
+DEEP = (
+    PEAK_KB
+    + """
+import sys, torch
 from tests.core.small import STACKS
 from tests.inspect.passes import Plain, tokens_for
 from glassformer.core.flow import Batch
@@ -158,11 +161,12 @@ def look(session, T):
     head.tile(level, 0, 0), head.tile(0, 0, 0), head.probs(T - 1)
 
 look(Session(network, reading(64)), 64)  # what torch itself needs once
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_kb()
 session = Session(network, reading(T))
 look(session, T)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, session.nbytes)
+print(peak_kb() - before, session.nbytes)
 """
+)
 
 
 @pytest.mark.soak  # 4,096 tokens, layer by layer

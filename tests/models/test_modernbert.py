@@ -19,6 +19,7 @@ from glassformer import Model
 from glassformer.core import YarnScaling
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.models import FAMILIES, ConfigReader
+from tests.peak import PEAK_KB
 
 FAMILY = FAMILIES["modernbert"]
 
@@ -220,8 +221,10 @@ def test_the_tokenizer_masks_a_word(tmp_path: Path) -> None:
     assert best["token"] == int(logits.argmax())
 
 
-MEASURE = """
-import resource, sys, torch
+MEASURE = (
+    PEAK_KB
+    + """
+import sys, torch
 from glassformer import Model
 from glassformer.engine.encoder import final_states
 from glassformer.models import FAMILIES
@@ -230,10 +233,11 @@ sizes = {"hidden_size": 32, "intermediate_size": 32, "local_attention": 128, "nu
 network = Model.from_config({**FAMILIES["modernbert"].tiny, **sizes}, task="feature-extraction").eval().network
 with torch.inference_mode():
     final_states(network, [[7] * 64])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_kb()
     final_states(network, [[7] * 8192])
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / (2**20 if sys.platform == "darwin" else 2**10))
+print((peak_kb() - before) / (2**20 if sys.platform == "darwin" else 2**10))
 """
+)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="peak memory is only measured on POSIX")

@@ -14,6 +14,7 @@ import soundfile
 
 from glassformer.model import Model
 from glassformer.models.whisper.foreign_names import preprocessor_config
+from tests.peak import PEAK_KB
 from tests.tasks.transcribe.tones import RATE_HZ, WORDS, letters_folder, spoken, whisper_folder
 
 HOURS = 3
@@ -24,21 +25,15 @@ GREEDY = ["--beams", "1", "--temperature", "0"]
 KINDS: dict[str, list[str]] = {"letters": [], "words": [*GREEDY, "--words"]}
 BATCHES = {"windows": "0", "batches": "8"}
 LONG = ("letters", *BATCHES)
-# Not `ru_maxrss`, which a process has from the one that started it.
-PEAK = r"""
-import re
-def peak_mb():
-    return int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1]) // 1024
-"""
-COMMAND = f"""{PEAK}
+COMMAND = f"""{PEAK_KB}
 import sys
 from glassformer.cli.app import main
 try:
     main(sys.argv[1:])
 except SystemExit as ended:
-    print(ended.code or 0, peak_mb())
+    print(ended.code or 0, peak_kb() // 1024)
 """
-JOB = f"""{PEAK}
+JOB = f"""{PEAK_KB}
 import sys
 from pathlib import Path
 import glassformer
@@ -48,7 +43,7 @@ model, sound, folder, batch = sys.argv[1:]
 # Without timestamps, by which a random model goes on a second at a time.
 options = TranscriptionOptions(num_beams=1, temperature=0.0, timestamps=False, batch_size=int(batch) or None)
 TranscriptionJob(glassformer.load(model), Path(sound), Path(folder), ["srt", "json"], options).run(lambda *step: None)
-print(0, peak_mb())
+print(0, peak_kb() // 1024)
 """
 
 

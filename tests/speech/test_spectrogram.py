@@ -14,6 +14,7 @@ from glassformer.audio.features import LogMel
 from glassformer.speech.spectrogram import Spectrogram
 from tests.audio.sounds import speech_like
 from tests.audio.test_read import silence
+from tests.peak import PEAK_KB
 
 
 @pytest.mark.parametrize("block", [1_600, 7_919, 480_000, 10**9])
@@ -54,17 +55,20 @@ def test_less_than_a_frame(samples: int) -> None:
     assert spectrogram.window(0, spectrogram.frames).isfinite().all() if spectrogram.frames else True
 
 
-READ = """
-import resource, sys
+READ = (
+    PEAK_KB
+    + """
+import sys
 from glassformer.audio.features import LogMel
 from glassformer.audio.read import audio_blocks
 from glassformer.speech.spectrogram import Spectrogram
 extractor = LogMel(bins=16)
 Spectrogram(extractor, audio_blocks(sys.argv[1], 16_000))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_kb()
 made = Spectrogram(extractor, audio_blocks(sys.argv[2], 16_000))
-print(made.logs.nbytes // 1024, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(made.logs.nbytes // 1024, peak_kb() - before)
 """
+)
 
 
 def test_an_hour_takes_the_memory_of_its_spectrogram(tmp_path: Path) -> None:
