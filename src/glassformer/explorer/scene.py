@@ -13,7 +13,7 @@ from typing import Any
 
 from glassformer.errors import DataError
 from glassformer.explorer.embeddings import EmbeddingMaps
-from glassformer.explorer.registry import Reading, View, fields_of
+from glassformer.explorer.registry import Reading, View, fields_of, key_of
 from glassformer.explorer.session_runs import Job, Jobs, SessionGone, SessionRun, SessionRuns
 from glassformer.explorer.traces import TraceStore
 from glassformer.files.schema import Schema
@@ -89,21 +89,22 @@ class ViewJobs:
         Raises: SessionGone: no such session. DataError: too many are waiting for their turn.
         """
         self.runs.get(id)  # early
-        reading = Reading(name, fields_of(request), b"")
+        fields = fields_of(request)
+        key = key_of(name, fields)
 
         def make(job: ViewJob) -> Reading:
-            return Reading(name, reading.request, view.frame(name, self.scene(id, job), request))
+            return Reading(name, fields, view.frame(name, self.scene(id, job), request))
 
         with self._lock:
-            running = self._running.get((id, reading.key))
+            running = self._running.get((id, key))
             if running is not None and not running.stopped:
                 return running
             if view.in_turn and sum(not job.stopped for job in self._in_turn) >= MAX_WAITING:
                 raise DataError(f"{MAX_WAITING} of the view {name!r} are waiting; try again when one is finished")
-            job = self._running[id, reading.key] = ViewJob(make, self._turn if view.in_turn else None)
+            job = self._running[id, key] = ViewJob(make, self._turn if view.in_turn else None)
             if view.in_turn:
                 self._in_turn.add(job)
-            self._jobs.start(job, lambda: self._store(id, job, reading.key))
+            self._jobs.start(job, lambda: self._store(id, job, key))
         return job
 
     def _store(self, id: str, job: ViewJob, key: str) -> None:
