@@ -10,8 +10,12 @@ from typing import Annotated, Any
 from glassformer.errors import ConfigError
 from glassformer.files.schema import Allowed, Count, Doc, NonNegativeInt, Schema, one_of
 
-FILE_FORMAT = "File format"
+DATA, FILE_FORMAT = "Data", "File format"
 Fractions = Annotated[Sequence[float], Allowed("numbers separated by commas, such as 0.8,0.1,0.1")]
+ColumnMapping = Annotated[
+    Mapping[str, str], Doc("Column mapping, role=column: text=tweet, label=mood; repeatable.", DATA)
+]
+IgnoredColumns = Annotated[Sequence[str], Doc("Column to ignore; repeatable; '*' for all unused ones.", DATA)]
 COLUMNS = Doc("Column mapping, role=column: text=body, text_pair=title, label=kind; repeatable.")
 
 

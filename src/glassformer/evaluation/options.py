@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from glassformer.data.options import DATA, ColumnMapping, IgnoredColumns
 from glassformer.errors import ConfigError
 from glassformer.files.schema import Allowed, Count, Doc, NonNegativeInt, Schema
 
-DATA, MODEL = "Data", "A model that is not a run"
+MODEL = "A model that is not a run"
 PARTS = ("task_options", "evaluation")
 Setting = Annotated[
     str,
@@ -22,10 +23,8 @@ Setting = Annotated[
 class EvaluationRequest(Schema):
     """What a run, or a model, is evaluated on."""
 
-    columns: Annotated[
-        Mapping[str, str], Doc("Column mapping, role=column: text=tweet, label=mood; repeatable.", DATA)
-    ] = field(default_factory=dict)
-    ignore: Annotated[Sequence[str], Doc("Column to ignore; repeatable; '*' for all unused ones.", DATA)] = ()
+    columns: ColumnMapping = field(default_factory=dict)
+    ignore: IgnoredColumns = ()
     data: Annotated[Sequence[str], Doc("Test data files; repeatable. Default: the run's validation split.", DATA)] = ()
     format: Annotated[
         Mapping[str, Any] | None,

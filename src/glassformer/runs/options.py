@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from glassformer.data.options import DATA, ColumnMapping, IgnoredColumns
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.files.schema import Allowed, Count, Doc, NonNegativeInt, Positive, Schema, Seed, given
@@ -36,7 +37,7 @@ def with_values(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
     return changed
 
 
-DATA, OPTIMISATION, RUN = "Data", "Optimisation", "Run"
+OPTIMISATION, RUN = "Optimisation", "Run"
 TRAINING = ("epochs", "steps", "learning_rate", "batch_size", "precision", "seed", "dry_run")
 PATHS = {
     **{name: name for name in ("task", "model", "device", "output", "trackers")},
@@ -54,10 +55,8 @@ def _key(name: str, group: str | None = None) -> Doc:
 class TrainOptions(Schema):
     """Values in place of those of a training's configuration."""
 
-    columns: Annotated[
-        Mapping[str, str], Doc("Column mapping, role=column: text=tweet, label=mood; repeatable.", DATA)
-    ] = field(default_factory=dict)
-    ignore: Annotated[Sequence[str], Doc("Column to ignore; repeatable; '*' for all unused ones.", DATA)] = ()
+    columns: ColumnMapping = field(default_factory=dict)
+    ignore: IgnoredColumns = ()
     task: Annotated[str | None, _key("task")] = None
     model: Annotated[str | None, _key("model")] = None
     data: Annotated[Sequence[str], _key("data", DATA)] = ()
