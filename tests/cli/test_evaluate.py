@@ -15,12 +15,7 @@ import yaml
 from glassformer.cli.app import main
 from glassformer.errors import MissingExtraError
 from glassformer.tasks.classify.task import Classify
-from tests.e2e.tiny_models import word_tokenizer
-
-BERT = {
-    "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
-    "max_position_embeddings": 16,
-}  # fmt: skip
+from tests.e2e.tiny_runs import tiny_run
 
 
 def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Any, str, str]:
@@ -33,19 +28,9 @@ def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Any, 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    rows = [f"{word} flies,{label}" for word, label in (("time", "a"), ("fruit", "b"))] * 20
-    (tmp_path / "rows.csv").write_text("text,mood\n" + "\n".join(rows) + "\n")
+    values = tiny_run(tmp_path)
+    values["data"]["columns"] = {"label": "mood"}
     (tmp_path / "test.csv").write_text("id;tweet;mood\n1;time flies;a\n2;fruit flies;b\n3;fruit;a\n")
-    (tmp_path / "words").mkdir()
-    word_tokenizer().save(str(tmp_path / "words" / "tokenizer.json"))
-    values = {
-        "task": "classify",
-        "scratch": BERT,
-        "tokenizer": str(tmp_path / "words"),
-        "output": str(tmp_path / "run"),
-        "data": {"train": str(tmp_path / "rows.csv"), "validation": 0.2, "columns": {"label": "mood"}},
-        "training": {"steps": 3, "batch_size": 8},
-    }
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
     return tmp_path / "run.yaml"
 

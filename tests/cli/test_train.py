@@ -22,29 +22,13 @@ from glassformer.files.schema import Doc, field_types, metadata_of
 from glassformer.runs import KEYS
 from glassformer.runs.options import PATHS, TrainOptions
 from tests.cli.conftest import Command
-from tests.e2e.tiny_models import word_tokenizer
-
-BERT = {
-    "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
-    "max_position_embeddings": 16,
-}  # fmt: skip
+from tests.e2e.tiny_runs import tiny_run
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """A file that says what a small run is."""
-    rows = [f"{word} flies,{label}" for word, label in (("time", "a"), ("fruit", "b"))] * 20
-    (tmp_path / "rows.csv").write_text("text,mood\n" + "\n".join(rows) + "\n")
-    (tmp_path / "words").mkdir()
-    word_tokenizer().save(str(tmp_path / "words" / "tokenizer.json"))
-    values = {
-        "task": "classify",
-        "scratch": BERT,
-        "tokenizer": str(tmp_path / "words"),
-        "output": str(tmp_path / "run"),
-        "data": {"train": str(tmp_path / "rows.csv"), "validation": 0.2},
-        "training": {"steps": 3, "batch_size": 8},
-    }
+    values = tiny_run(tmp_path)
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
     return tmp_path / "run.yaml"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,15 +15,11 @@ import yaml
 
 from glassformer.cli.app import main
 from glassformer.files import read_json_object, readable_path
-from tests.e2e.tiny_models import word_tokenizer
+from tests.e2e.tiny_runs import tiny_run
 from tests.tasks.transcribe.tones import whisper_folder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names of bytes that are no UTF-8: Linux has them")
 NAME = "r\udcff\u202e<img src=x onerror=alert(1)>"
-BERT = {
-    "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
-    "max_position_embeddings": 16,
-}  # fmt: skip
 
 
 class Folder:
@@ -48,19 +45,8 @@ class Folder:
 @pytest.fixture
 def named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Folder:
     made = Folder(tmp_path, capsys)
-    rows = [f"{word} flies,{label}" for word, label in (("time", "a"), ("fruit", "b"))] * 20
-    made.path(".csv").write_text("text,label\n" + "\n".join(rows) + "\n")
-    (tmp_path / "rows.csv").write_text(made.path(".csv").read_text())
-    (tmp_path / "words").mkdir()
-    word_tokenizer().save(str(tmp_path / "words" / "tokenizer.json"))
-    values = {
-        "task": "classify",
-        "scratch": BERT,
-        "tokenizer": str(tmp_path / "words"),
-        "output": str(tmp_path / "run"),
-        "data": {"train": str(tmp_path / "rows.csv"), "validation": 0.2},
-        "training": {"steps": 3, "batch_size": 8},
-    }
+    values = tiny_run(tmp_path, label="label")
+    shutil.copy(tmp_path / "rows.csv", made.path(".csv"))
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
     return made
 

@@ -14,35 +14,19 @@ from glassformer.errors import ConfigError, DataError, GlassformerError, Unsuppo
 from glassformer.evaluation.runs import TrainedRun, evaluate_model, open_run
 from glassformer.runs.config import parse_config
 from glassformer.training.run import make_trainer
-from tests.e2e.tiny_models import make_folder, word_tokenizer
-
-BERT = {
-    "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
-    "max_position_embeddings": 16,
-}  # fmt: skip
+from tests.e2e.tiny_models import make_folder
+from tests.e2e.tiny_runs import tiny_run
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small run, and data beside it."""
     place = tmp_path_factory.mktemp("runs")
-    lines = [f"{word} flies,{label}" for word, label in (("time", "a"), ("fruit", "b"))] * 20
-    (place / "rows.csv").write_text("text,mood\n" + "\n".join(lines) + "\n")
+    values = tiny_run(place, steps=20)
+    values["data"]["columns"] = {"label": "mood"}
+    values["training"] |= {"learning_rate": 1e-2, "seed": 5}
     (place / "test.csv").write_text("place;tweet;mood\nx7;time flies;a\nq2;fruit flies;b\nm5;time;a\n")
-    (place / "words").mkdir()
-    word_tokenizer().save(str(place / "words" / "tokenizer.json"))
-    make_trainer(
-        parse_config(
-            {
-                "task": "classify",
-                "scratch": BERT,
-                "tokenizer": str(place / "words"),
-                "output": str(place / "run"),
-                "data": {"train": str(place / "rows.csv"), "validation": 0.2, "columns": {"label": "mood"}},
-                "training": {"steps": 20, "batch_size": 8, "learning_rate": 1e-2, "seed": 5},
-            }
-        )
-    ).train()
+    make_trainer(parse_config(values)).train()
     return place
 
 
