@@ -13,6 +13,20 @@ The numbers come from `glassformer.inspect`; nothing here computes attention.
 
 from __future__ import annotations
 
-from glassformer.explorer.look import Look, look
+import sys
+from typing import TYPE_CHECKING
+
+from glassformer.files.lazy import LazyPackage
+
+if TYPE_CHECKING:
+    from glassformer.explorer.look import Look, look
 
 __all__ = ["Look", "look"]
+
+_LAZY = {
+    "Look": "glassformer.explorer.look",
+    "look": "glassformer.explorer.look",
+}
+"""Imported when used: a command line reads options of this package without torch."""
+
+sys.modules[__name__].__class__ = LazyPackage

@@ -15,8 +15,10 @@ Read in this order:
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING
+
+from glassformer.files.lazy import LazyPackage
 
 if TYPE_CHECKING:
     from glassformer.tasks.pipeline_registry import PIPELINES, pipeline
@@ -30,10 +32,4 @@ _LAZY = {
     "pipeline": "glassformer.tasks.pipeline_registry",
 }
 
-
-if not TYPE_CHECKING:  # a type checker sees the imports above
-
-    def __getattr__(name: str) -> Any:
-        if name not in _LAZY:
-            raise AttributeError(f"module 'glassformer.tasks' has no attribute {name!r}")
-        return getattr(import_module(_LAZY[name]), name)
+sys.modules[__name__].__class__ = LazyPackage

@@ -11,8 +11,25 @@ Source: exBERT (Hoover et al. 2020), section 3.3; top activating contexts: commo
 
 from __future__ import annotations
 
-from glassformer.inspect.corpus.build import index_corpus
-from glassformer.inspect.corpus.index import CorpusIndex
-from glassformer.inspect.corpus.search import Contexts, CorpusSearch, Match
+import sys
+from typing import TYPE_CHECKING
+
+from glassformer.files.lazy import LazyPackage
+
+if TYPE_CHECKING:
+    from glassformer.inspect.corpus.build import index_corpus
+    from glassformer.inspect.corpus.index import CorpusIndex
+    from glassformer.inspect.corpus.search import Contexts, CorpusSearch, Match
 
 __all__ = ["Contexts", "CorpusIndex", "CorpusSearch", "Match", "index_corpus"]
+
+_LAZY = {
+    "Contexts": "glassformer.inspect.corpus.search",
+    "CorpusIndex": "glassformer.inspect.corpus.index",
+    "CorpusSearch": "glassformer.inspect.corpus.search",
+    "Match": "glassformer.inspect.corpus.search",
+    "index_corpus": "glassformer.inspect.corpus.build",
+}
+"""Imported when used: a command line reads options of this package without torch."""
+
+sys.modules[__name__].__class__ = LazyPackage
