@@ -16,6 +16,9 @@ import glassformer
 from glassformer import ConfigError, DataError, Model, UnsupportedError, load
 from glassformer.core import processor
 from glassformer.engine.pooling import PoolingSettings
+from glassformer.engine.prepare import prepared_precision
+from glassformer.files.schema import given
+from glassformer.loading import InferenceLoading
 from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import make_folder
 
@@ -45,6 +48,19 @@ def test_a_body_saved_without_its_pooler_loads(bert: Path, tmp_path: Path) -> No
     assert model.report.new == ["head.dense.weight", "head.dense.bias"]
     ids = torch.tensor([[1, 4, 5, 2]])
     assert torch.equal(model(ids).last_hidden_state, load(bert)(ids).last_hidden_state)
+
+
+def test_a_precision_of_inference_is_a_keyword_of_loading(bert: Path) -> None:
+    ids = torch.tensor([[1, 4, 5, 2]])
+    loaded = load(bert, **given(InferenceLoading(precision="bf16")))
+    assert prepared_precision(loaded.network) == "bf16" and prepared_precision(load(bert).network) is None
+    assert torch.equal(loaded(ids).last_hidden_state, load(bert).prepare("bf16")(ids).last_hidden_state)
+    with pytest.raises(ConfigError, match="precision is 'fp61'; allowed: fp32, fp16, bf16, int8"):
+        load(bert, precision="fp61")
+    with pytest.raises(ConfigError, match="precision is 'fp61'; allowed: fp32, fp16, bf16, int8"):
+        InferenceLoading(precision="fp61")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="dtype is 'int4'; allowed: float32, float64, float16, bfloat16, auto"):
+        InferenceLoading(dtype="int4")  # type: ignore[arg-type]
 
 
 def test_a_head_of_another_task_is_new_and_reported(bert: Path) -> None:

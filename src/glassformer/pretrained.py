@@ -20,6 +20,7 @@ from glassformer.core import processor
 from glassformer.core.heads import Head
 from glassformer.core.init import zero_padding
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
+from glassformer.engine.prepare import prepare
 from glassformer.errors import ConfigError, GlassformerError, MissingPartError, WeightsError
 from glassformer.files import read_json_object
 from glassformer.files.atomic import write_json
@@ -113,6 +114,7 @@ class PretrainedModel(AdaptedModule):
         allow_pickle: bool = False,
         offline: bool = False,
         strict: bool = False,
+        precision: str | None = None,
         **reference: Any,
     ) -> Self:
         """Load a model folder in the Hugging Face layout, or a model of the Hub by name.
@@ -130,6 +132,7 @@ class PretrainedModel(AdaptedModule):
             revision: a branch, tag or commit on the Hub · offline: never open a connection · strict: unused tensors are
                 an error · allow_pickle: also read old pickles, `.bin` and `.pt`, in a sandboxed child process.
             base: the base model of a folder of adapters; None = as these say.
+            precision: of inference, as `Model.prepare`; None = the weights are left as they are.
             reference: keywords of Hugging Face transformers (see `LoadOptions`), and keys of `config.json` to override.
         Returns: the model in eval mode; `model.report` says what became of every tensor.
         Raises: DataError, ConfigError, WeightsError, UnsupportedError: what is wrong with the folder, and what to do.
@@ -148,6 +151,8 @@ class PretrainedModel(AdaptedModule):
         model.folder = folder if folder.exists() else Path(location)  # what was made of another library's file is gone
         if adapters is not None:
             model.load_adapter(adapters, allow_pickle=allow_pickle)
+        if precision is not None:
+            prepare(model.network, precision)
         return model
 
     @classmethod

@@ -13,7 +13,6 @@ from glassformer.cli.options import (
     Defaults,
     Html,
     Json,
-    Loading,
     Only,
     Options,
     Without,
@@ -26,6 +25,7 @@ from glassformer.errors import ConfigError
 from glassformer.files.atomic import check_output
 from glassformer.files.schema import given
 from glassformer.generation.options import GenerationOptions
+from glassformer.loading import Loading
 from glassformer.progress import progress_bar, spinner
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _compare_texts(
     count = sum(1 for _ in read_rows(*read))
     metrics_of(task, stemming=scoring.stemming, language=language)
     with notes(repeats=False):
-        systems = named_systems(names, task, language=language, loading=loading.given(), **generation)
+        systems = named_systems(names, task, language=language, loading=given(loading), **generation)
         with progress_bar("evaluating", count) as advance:
             return compare(read_rows(*read), systems, progress=advance, **asdict(scoring)), count
 

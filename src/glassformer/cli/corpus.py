@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.inputs import check_files, naming_columns
-from glassformer.cli.options import Json, Loading, ModelName, Options, columns_of, command, option
+from glassformer.cli.options import Json, ModelName, Options, columns_of, command, option
 from glassformer.cli.screen import (
     note,
     notes,
@@ -25,6 +25,8 @@ from glassformer.cli.screen import (
     text_of,
 )
 from glassformer.errors import ConfigError
+from glassformer.files.schema import given
+from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path
@@ -113,7 +115,7 @@ def index(
         from glassformer.inspect.corpus import index_corpus
         from glassformer.model import load
 
-        loaded = load(model, **loading.given())
+        loaded = load(model, **given(loading))
         groups = loaded.network.attention_layout()
     start, columns = perf_counter(), {"text": "text", **columns_of(options.column, ["text"])}
     with notes(), naming_columns(columns), progress_of("indexing") as bar:
@@ -167,7 +169,7 @@ def search(
         from glassformer.inspect.corpus import CorpusIndex, CorpusSearch
         from glassformer.model import load
 
-        searched = CorpusSearch(load(model, **loading.given()), CorpusIndex(folder, verify=options.verify))
+        searched = CorpusSearch(load(model, **given(loading)), CorpusIndex(folder, verify=options.verify))
     asked: dict[str, Any] = {"count": options.count}
     if options.attention is not None:
         asked["attention"] = pair(options.attention, "--attention")

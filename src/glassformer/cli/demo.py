@@ -17,9 +17,11 @@ from rich.console import Console
 from rich.text import Text
 
 from glassformer.cli.demo_tour import SharedWord, Tour, as_data, observe, stages
-from glassformer.cli.options import Offline, Options, Serving, command, option
+from glassformer.cli.options import Only, Options, Serving, command, option
 from glassformer.cli.screen import heading, notes, plain_table, print_json, terminal, visible
 from glassformer.errors import DataError, GlassformerError
+from glassformer.files.schema import given
+from glassformer.loading import Loading
 from glassformer.reports.amounts import amount
 from glassformer.reports.page import check_html_path
 from glassformer.reports.table import bar
@@ -57,7 +59,7 @@ def demo(
     ] = None,
     *,
     serving: Serving,
-    offline: Offline = False,
+    loading: Annotated[Loading, Only(["offline"])],
     riff: RiffOptions,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs; serve no page.")] = False,
 ) -> None:
@@ -83,7 +85,7 @@ def demo(
     if serving.html is not None:
         check_html_path(serving.html)
     address = model or _named() or HUB_NAME
-    tour = observe(_load(address, offline), pair)
+    tour = observe(_load(address, loading), pair)
     if json:
         print_json(as_data(tour))
         return
@@ -92,11 +94,11 @@ def demo(
     _explore(console, tour, serving)
 
 
-def _load(address: str, offline: bool) -> Model:
+def _load(address: str, loading: Loading) -> Model:
     from glassformer.model import load
 
     try:
-        return load(address, offline=offline)
+        return load(address, **given(loading))
     except GlassformerError as error:
         if address != HUB_NAME:
             raise

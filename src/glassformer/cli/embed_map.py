@@ -11,9 +11,11 @@ import typer
 
 from glassformer.cli.embed_map_page import serve_page, write_page
 from glassformer.cli.inputs import NO_LIMIT, inputs
-from glassformer.cli.options import Json, Loading, ModelName, Serving, columns_of, command, option
+from glassformer.cli.options import Json, ModelName, Serving, columns_of, command, option
 from glassformer.cli.screen import notes, progress_of, say, show
 from glassformer.errors import ConfigError, DataError
+from glassformer.files.schema import given
+from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path
@@ -118,7 +120,7 @@ def embed_map(
     with spinner("loading the model"):
         from glassformer.model import load
 
-        loaded = load(model, **loading.given())
+        loaded = load(model, **given(loading))
     with notes(repeats=False):
         if second is not None:
             measure_change(loaded, corpus, second, texts, options, json)

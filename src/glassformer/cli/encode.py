@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.inputs import STDIN, inputs, is_table, text_lines
-from glassformer.cli.options import Json, Loading, ModelName, Options, Without, columns_of, command, option
+from glassformer.cli.options import Defaults, Json, ModelName, Options, Without, columns_of, command, option
 from glassformer.cli.screen import note, print_json, say
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
+from glassformer.files.schema import given
+from glassformer.loading import InferenceLoading
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     import numpy as np
 
     from glassformer.model import Model
-
-PRECISIONS = ("fp32", "fp16", "bf16", "int8")
-
 
 TextFile = Annotated[
     str,
@@ -40,9 +39,6 @@ class EncodeOptions(Options):
 
     output: Path = option(..., "Output file: a NumPy array (.npy), one float32 row per line.", "--output", "-o")
     column: list[str] | None = option(None, "Column mapping of a table, role=column: text=body.", "--column", "-c")
-    precision: str = option(
-        "fp32", "Inference precision: fp32 is exact; fp16, bf16 and int8 are faster on some machines."
-    )
     prompt: str | None = option(None, "Prompt: put before each text, such as 'search_query: '.")
     prompt_name: str | None = option(
         None, "Prompt by its name in the model's config_sentence_transformers.json, such as query."
@@ -57,7 +53,7 @@ def encode(
     file: TextFile,
     *,
     options: EncodeOptions,
-    loading: Annotated[Loading, Without(["dtype"])],
+    loading: Annotated[InferenceLoading, Without(["dtype"]), Defaults(precision="fp32")],
     json: Json = False,
 ) -> None:
     """Compute embeddings: one vector for each line of a text file, saved as one NumPy array.
@@ -65,8 +61,6 @@ def encode(
     Row i of the array is line i of the file, or row i of the table; an empty line is a text too. Read the array with
     numpy.load.
     """
-    if options.precision not in PRECISIONS:
-        raise ConfigError(f"--precision is {options.precision!r}; allowed: {', '.join(PRECISIONS)}")
     check_output(options.output, "the array of vectors", ".npy")
     table = is_table(file)
     if options.column and not table:
@@ -76,8 +70,7 @@ def encode(
     with spinner("loading the model"):
         from glassformer.model import load
 
-        loaded = load(model, **loading.given())
-        loaded.prepare(options.precision)
+        loaded = load(model, **given(loading))
     vectors, seconds, remarks = _encode(loaded, texts, options)
     for remark in remarks:
         note(remark)
@@ -91,13 +84,13 @@ def encode(
             "width": width,
             "seconds": seconds,
             "texts_per_second": rate,
-            "precision": options.precision,
+            "precision": loading.precision,
             "out": str(options.output),
             "notes": remarks,
         }
         print_json(report)
     elif count:
-        speed = f"in {seconds:.2f} s: {rate:,.0f} texts/s ({options.precision})"
+        speed = f"in {seconds:.2f} s: {rate:,.0f} texts/s ({loading.precision})"
         say(f"{count:,} texts → {width} numbers each, {speed}")
         say(f"saved in {options.output}")
     else:

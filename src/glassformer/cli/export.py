@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from glassformer.cli.options import Json, Loading, ModelName, Options, Without, command, option
+from glassformer.cli.options import Json, ModelName, Options, Without, command, option
 from glassformer.cli.screen import print_json, say
 from glassformer.errors import ConfigError, DataError
+from glassformer.files.schema import given
+from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
 
@@ -52,7 +54,7 @@ def export(
     with spinner("loading the model"):
         from glassformer.model import load
 
-        loaded = load(model, task=options.task, dtype="float32", **loading.given())
+        loaded = load(model, task=options.task, dtype="float32", **given(loading))
     with spinner(f"exporting to {options.format}"):
         paths = export_folder(loaded, options.output, options.format)
     sizes = {str(path): sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")) for path in paths}

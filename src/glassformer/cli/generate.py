@@ -15,17 +15,17 @@ from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.options import (
     Defaults,
     Json,
-    Loading,
     ModelName,
     Options,
-    Precision,
     command,
     generation_keywords,
     option,
 )
 from glassformer.cli.screen import notes, plain_table, print_json, terminal, visible, visible_lines
 from glassformer.errors import ConfigError
+from glassformer.files.schema import given
 from glassformer.generation.options import GenerationOptions
+from glassformer.loading import InferenceLoading
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def generate(
     prompt: Annotated[str, typer.Argument(help="Prompt, in quotes, or a text file; - reads standard input.")],
     view: ViewOptions,
     generation: Annotated[GenerationOptions, Defaults(max_new_tokens=40)],
-    loading: Loading,
-    precision: Precision,
+    loading: InferenceLoading,
     json: Json = False,
 ) -> None:
     """Generate text: continue a prompt, or answer it with an encoder-decoder, streamed as tokens arrive.
@@ -81,7 +80,7 @@ def generate(
         raise ConfigError("--watch shows the most likely tokens itself; leave --top and --json out")
     check_texts([prompt], most=1)
     with spinner("loading the model"):
-        loaded = _load(model, loading, precision.precision, options)
+        loaded = _load(model, loading, options)
     (text,) = whole_texts([prompt], loaded)
     with notes():
         if view.watch:
@@ -94,18 +93,14 @@ def generate(
             _print_stream(loaded, text, options)
 
 
-def _load(model: str, loading: Loading, precision: str | None, options: dict[str, Any]) -> Model:
-    """The model in its precision; a draft model, of the Hub's default revision, is put into the options."""
+def _load(model: str, loading: InferenceLoading, options: dict[str, Any]) -> Model:
+    """The model; a draft model, of the Hub's default revision and its own base, is put into the options."""
     from glassformer.model import load
 
-    loaded = [load(model, **loading.given())]
+    loaded = load(model, **given(loading))
     if (draft := options.get("assistant_model")) is not None:
-        loaded.append(load(draft, **{**loading.given(), "revision": None}))
-        options["assistant_model"] = loaded[-1]
-    if precision is not None:
-        for each in loaded:
-            each.prepare(precision)
-    return loaded[0]
+        options["assistant_model"] = load(draft, **{**given(loading), "revision": None, "base": None})
+    return loaded
 
 
 def _print_all(model: Model, text: str, options: Mapping[str, Any], *, top: int, json: bool) -> None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import HeadTask, Json, Loading, Options, Without, command, option
+from glassformer.cli.options import Json, Options, Without, command, option
 from glassformer.cli.screen import show, show_tables, terminal
 from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files.schema import given
+from glassformer.loading import HeadLoading
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
@@ -42,10 +44,9 @@ def info(
             "or model name on the Hugging Face Hub; the first that exists."
         ),
     ],
-    task: HeadTask = None,
     *,
     shown: SummaryOptions,
-    loading: Annotated[Loading, Without(["device"])],
+    loading: Annotated[HeadLoading, Without(["device"])],
     json: Json = False,
 ) -> None:
     """Model summary: modules, shapes, parameters, bytes, FLOPs per token, memory, tensor names and taps.
@@ -57,7 +58,7 @@ def info(
         from glassformer.inspect import ram as estimate_memory
         from glassformer.inspect import summary
 
-        loaded, origin = _load(model, task, loading)
+        loaded, origin = _load(model, loading)
     theirs = _their_names(loaded, origin is None, loading.allow_pickle) if shown.names or json else None
     result = summary(loaded.network, tokens=shown.tokens, theirs=theirs)
     estimate = estimate_memory(loaded.network, batch=shown.batch, tokens=shown.tokens)
@@ -79,7 +80,7 @@ def info(
     show_tables([*tensors, result.tap_table(folded=not shown.taps)])
 
 
-def _load(name: str, task: str | None, loading: Loading) -> tuple[Model, str | None]:
+def _load(name: str, loading: HeadLoading) -> tuple[Model, str | None]:
     """Load the model on the meta device; with the source of its sizes, None for a checkpoint."""
     from glassformer.files import read_json_object
     from glassformer.model import load
@@ -89,12 +90,12 @@ def _load(name: str, task: str | None, loading: Loading) -> tuple[Model, str | N
     config = _config_alone(path)
     if config is not None:
         values = read_json_object(config, ConfigError)
-        return _without_weights(values, config.parent, task, loading.dtype), "config.json alone"
+        return _without_weights(values, config.parent, loading), "config.json alone"
     exists = path.exists()
     if not exists and loading.revision is None and name in PRESETS:  # a revision means a model on the Hub
-        return _without_weights(PRESETS[name].config, None, task, loading.dtype), PRESETS[name].source
+        return _without_weights(PRESETS[name].config, None, loading), PRESETS[name].source
     try:
-        loaded = load(name, task=task, **{**loading.given(), "device": "meta"})
+        loaded = load(name, **{**given(loading), "device": "meta"})
     except DataError as error:
         hint = "" if exists else nearest(name, PRESETS).replace("nearest", "sizes are known of")
         raise DataError(f"{error}{hint}") from error
@@ -110,16 +111,16 @@ def _config_alone(path: Path) -> Path | None:
     return path / "config.json"
 
 
-def _without_weights(config: Mapping[str, Any], folder: Path | None, task: str | None, dtype: str | None) -> Model:
+def _without_weights(config: Mapping[str, Any], folder: Path | None, loading: HeadLoading) -> Model:
     """A model from a config alone, on the meta device: shapes without weights."""
     from glassformer.load_options import dtype_of
     from glassformer.model import Model
     from glassformer.text import Tokenizer
 
     tokenizer = None if folder is None else Tokenizer.find(folder)
-    model = Model.from_config(config, task=task, tokenizer=tokenizer, device="meta")
+    model = Model.from_config(config, task=loading.task, tokenizer=tokenizer, device="meta")
     model.folder = folder
-    return model.to(dtype_of(dtype or config.get("dtype") or config.get("torch_dtype") or "float32"))
+    return model.to(dtype_of(loading.dtype or config.get("dtype") or config.get("torch_dtype") or "float32"))
 
 
 def _their_names(model: Model, weights: bool, allow_pickle: bool) -> Callable[[str], list[str]]:

@@ -12,10 +12,8 @@ import typer
 
 from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.options import (
-    HeadTask,
     Html,
     Json,
-    Loading,
     ModelName,
     Options,
     Texts,
@@ -24,6 +22,8 @@ from glassformer.cli.options import (
     option,
 )
 from glassformer.cli.screen import notes, progress_of, say, show
+from glassformer.files.schema import given as given_options
+from glassformer.loading import HeadLoading
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path, command_line
@@ -61,9 +61,8 @@ def lens(
     ] = None,
     top: Annotated[int, typer.Option(help="Number of outputs per cell, in --json.", min=1)] = 5,
     html: Html = None,
-    task: HeadTask = None,
     *,
-    loading: Loading,
+    loading: HeadLoading,
     truncate: Truncate = False,
     json: Json = False,
 ) -> None:
@@ -77,7 +76,7 @@ def lens(
       glassformer lens ./gpt2 'The capital of France is' --target ' Paris' --html page.html
       glassformer lens ./bert 'The capital of France is [MASK].'
     """
-    loaded, session = _opened(model, texts, html, task, loading, truncate)
+    loaded, session = _opened(model, texts, html, loading, truncate)
     with progress_of("layers") as update:
         result = session.lens(top=top, target=_number(target), progress=update)
     if html is not None:
@@ -94,8 +93,7 @@ def attribute(
     *,
     options: TargetOptions,
     html: Html = None,
-    task: HeadTask = None,
-    loading: Loading,
+    loading: HeadLoading,
     truncate: Truncate = False,
     json: Json = False,
 ) -> None:
@@ -109,7 +107,7 @@ def attribute(
       glassformer attribute ./gpt2 'The capital of France is' --target ' Paris' --against ' London'
       glassformer attribute ./ner 'Ada met Grace' --at Ada --html page.html
     """
-    loaded, session = _opened(model, texts, html, task, loading, truncate)
+    loaded, session = _opened(model, texts, html, loading, truncate)
     given = options.given()
     request: dict[str, Any] = {
         "target": given.get("target"),
@@ -127,7 +125,7 @@ def attribute(
 
 
 def _opened(
-    name: str, texts: Sequence[str], html: Path | None, task: str | None, loading: Loading, truncate: bool
+    name: str, texts: Sequence[str], html: Path | None, loading: HeadLoading, truncate: bool
 ) -> tuple[Model, Session]:
     check_texts(texts)
     if html is not None:
@@ -136,7 +134,7 @@ def _opened(
         with spinner("loading the model"):
             from glassformer.model import load
 
-            model = load(name, task=task, **loading.given())
+            model = load(name, **given_options(loading))
         return model, model.inspect(*whole_texts(texts, model), truncation=truncate)
 
 

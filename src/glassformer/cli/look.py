@@ -15,7 +15,6 @@ import typer
 from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.options import (
     Json,
-    Loading,
     ModelName,
     Only,
     Serving,
@@ -26,7 +25,9 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.screen import notes, print_json, progress_of, say
 from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.files.schema import given
 from glassformer.generation.options import GenerationOptions
+from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path, page_path
@@ -137,7 +138,7 @@ def look(
         from glassformer.cli.look_codes import look_at_codes, shows_sound
         from glassformer.model import load
 
-        loaded = load(model, **loading.given())
+        loaded = load(model, **given(loading))
     if shows_sound(loaded, page.view):
         look_at_codes(loaded, texts, codec=page.codec, html=page.html, browser=page.browser, json=json)
     elif page.view == "sound" and page.html is not None:

@@ -29,7 +29,6 @@ from glassformer.files.schema import Doc, convert, field_types, given, metadata_
 
 T = TypeVar("T")
 E = TypeVar("E", bound=GlassformerError)
-LOADING = "Loading"
 DATA = "Data"
 
 # ── options from dataclasses ─────────────────────────────────────────────────────────────────────────────
@@ -92,45 +91,64 @@ class Defaults(dict[str, Any]):
     """Defaults of a command in place of the library's: `Annotated[GenerationOptions, Defaults(max_new_tokens=40)]`."""
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters that are groups of options are replaced by one parameter for each of their fields."""
-    hints = get_type_hints(function, include_extras=True)
-    groups: dict[str, tuple[type, list[str]]] = {}
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(function).parameters.values():
-        hint = hints[parameter.name]
-        group, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        if not (isinstance(group, type) and is_dataclass(group)):
-            kind = inspect.Parameter.KEYWORD_ONLY if groups else parameter.kind
-            parameters.append(parameter.replace(annotation=hint, kind=kind))
-            continue
-        own = _parameters(group) if issubclass(group, Options) else _library_parameters(group)
-        left_out = {name for extra in extras if isinstance(extra, Without) for name in extra}
-        chosen = next((extra for extra in extras if isinstance(extra, Only)), [x.name for x in own])
-        defaults = {name: value for extra in extras if isinstance(extra, Defaults) for name, value in extra.items()}
-        own = [x for x in own if x.name in chosen and x.name not in left_out]
-        groups[parameter.name] = group, [x.name for x in own]
-        parameters += [x.replace(default=defaults.get(x.name, x.default)) for x in own]
-    signature = inspect.Signature(parameters)
+class Command:
+    """A function whose parameters that are groups of options are replaced by one parameter for each of their fields.
 
-    @functools.wraps(function)
-    def run(*arguments: Any, **options: Any) -> None:
+    They are made when they are first asked for: the list of all commands needs their documentation alone.
+    """
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        functools.update_wrapper(self, function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+        self._function = function
+
+    @functools.cached_property
+    def _made(self) -> tuple[inspect.Signature, dict[str, tuple[type, list[str]]]]:
+        """The parameters; and each group with the names of its fields that are among them."""
+        hints = get_type_hints(self._function, include_extras=True)
+        groups: dict[str, tuple[type, list[str]]] = {}
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(self._function).parameters.values():
+            hint = hints[parameter.name]
+            group, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+            if not (isinstance(group, type) and is_dataclass(group)):
+                kind = inspect.Parameter.KEYWORD_ONLY if groups else parameter.kind
+                parameters.append(parameter.replace(annotation=hint, kind=kind))
+                continue
+            own = _parameters(group) if issubclass(group, Options) else _library_parameters(group)
+            left_out = {name for extra in extras if isinstance(extra, Without) for name in extra}
+            chosen = next((extra for extra in extras if isinstance(extra, Only)), [x.name for x in own])
+            defaults = {name: value for extra in extras if isinstance(extra, Defaults) for name, value in extra.items()}
+            own = [x for x in own if x.name in chosen and x.name not in left_out]
+            groups[parameter.name] = group, [x.name for x in own]
+            parameters += [x.replace(default=defaults.get(x.name, x.default)) for x in own]
+        return inspect.Signature(parameters), groups
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return self._made[0]
+
+    @property
+    def __annotations__(self) -> dict[str, Any]:  # type: ignore[override] # that of the function
+        return {parameter.name: parameter.annotation for parameter in self.__signature__.parameters.values()}
+
+    def __call__(self, *arguments: Any, **options: Any) -> None:
+        signature, groups = self._made
         bound = signature.bind(*arguments, **options)
         bound.apply_defaults()
         values = bound.arguments
         for name, (group, names) in groups.items():
             values[name] = _group_of(group, {name: values.pop(name) for name in names})
         try:
-            function(**values)
+            self._function(**values)
         except (ConfigError, DataError) as error:
             libraries = [group for group, _ in groups.values() if not issubclass(group, Options)]
             if (typed := _as_typed(error, *libraries, words=False)) is error:
                 raise
             raise typed from error
 
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
+
+command = Command
+"""The decorator of a command."""
 
 
 def _parameters(group: type[Options]) -> list[inspect.Parameter]:
@@ -378,44 +396,6 @@ Texts = Annotated[
     typer.Argument(help="One text, or a pair, or source and target: in quotes, a text file, or - for standard input."),
 ]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Truncate texts that are too long, instead of an error.")]
-HeadTask = Annotated[
-    str | None,
-    typer.Option(help="Model head (task): fill-mask, text-classification, … Default: the checkpoint's."),
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loading(Options):
-    """How a model is loaded: the options of `glassformer.load`."""
-
-    device: str = option("cpu", "Device: cpu, cuda, mps, or auto.", panel=LOADING)
-    dtype: str | None = option(
-        None, "Data type of the weights: float32, bfloat16, … Default: the checkpoint's.", panel=LOADING
-    )
-    revision: str | None = option(None, "Model revision on the Hub: a branch, tag or commit.", panel=LOADING)
-    allow_pickle: bool = option(
-        False,
-        "Allow pickle checkpoints: read old .bin and .pt files, in a sandboxed child process.",
-        panel=LOADING,
-    )
-    offline: bool = option(False, "Offline mode: never open a network connection.", panel=LOADING)
-    base: str | None = option(
-        None, "Base model of a folder of adapters (PEFT), in place of the one that they name.", panel=LOADING
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Precision(Options):
-    """Packed weights for inference."""
-
-    precision: str | None = option(
-        None,
-        "Inference precision: fp16, bf16 or int8. Packed weights: faster, slightly different results.",
-        panel=LOADING,
-    )
-
-
-Offline = Annotated[bool, Loading.typer_option("offline")]
 
 # ── runs and their data ──────────────────────────────────────────────────────────────────────────────────
 

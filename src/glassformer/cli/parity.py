@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import Loading, ModelName, Without, command
+from glassformer.cli.options import ModelName, Without, command
 from glassformer.cli.screen import show
+from glassformer.files.schema import given
+from glassformer.loading import Loading
 from glassformer.progress import spinner
 
 
@@ -35,9 +37,7 @@ def parity(
         report = compare_folder(
             model,
             seed=seed,
-            revision=loading.revision,
-            allow_pickle=loading.allow_pickle,
-            offline=loading.offline,
+            **given(loading),
         )
     show(report, json)
     if not report.equal:

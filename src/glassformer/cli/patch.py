@@ -11,9 +11,11 @@ from urllib.parse import urlencode
 import typer
 
 from glassformer.cli.inputs import check_texts, inputs, whole_texts
-from glassformer.cli.options import HeadTask, Html, Json, Loading, ModelName, Options, Truncate, command, option
+from glassformer.cli.options import Html, Json, ModelName, Options, Truncate, command, option
 from glassformer.cli.screen import notes, progress_of, say, show
 from glassformer.errors import ConfigError, DataError
+from glassformer.files.schema import given as given_options
+from glassformer.loading import HeadLoading
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path, command_line
@@ -81,8 +83,7 @@ def patch(
     *,
     options: PatchingOptions,
     html: Html = None,
-    task: HeadTask = None,
-    loading: Loading,
+    loading: HeadLoading,
     truncate: Truncate = False,
     json: Json = False,
 ) -> None:
@@ -104,7 +105,7 @@ def patch(
         with spinner("loading the model"):
             from glassformer.model import load
 
-            loaded = load(model, task=task, **loading.given())
+            loaded = load(model, **given_options(loading))
         clean, *others = whole_texts([clean] if corrupt is None else [clean, corrupt], loaded)
         corrupt = others[0] if others else None
         patched, given = _opened(loaded, clean, corrupt, options, truncate)

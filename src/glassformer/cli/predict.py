@@ -14,11 +14,9 @@ import typer
 
 from glassformer.cli.inputs import check_files, inputs, role_inputs
 from glassformer.cli.options import (
-    Loading,
     ModelName,
     Only,
     Options,
-    Precision,
     columns_of,
     command,
     option,
@@ -29,6 +27,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import error_reason
 from glassformer.files.schema import given as given_options
 from glassformer.generation.options import LENGTH, GenerationOptions
+from glassformer.loading import InferenceLoading
 from glassformer.progress import spinner
 
 if TYPE_CHECKING:
@@ -133,8 +132,7 @@ def predict(
     batch: FileOptions,
     prediction: PredictOptions,
     generation: Annotated[GenerationOptions, Only(["max_new_tokens", "num_beams"])],
-    loading: Loading,
-    precision: Precision,
+    loading: InferenceLoading,
 ) -> None:
     """Run inference for a task: text, image and audio classification, NER, summarisation, translation, transcription.
 
@@ -171,9 +169,7 @@ def predict(
     done = 0 if batch.output is None else _count_done(batch.output, texts, batch)
     with notes():
         with spinner("loading the model"):
-            pipe = pipeline(task, model, **{**loading.given(), **options})
-            if precision.precision is not None:
-                pipe.model.prepare(precision.precision)
+            pipe = pipeline(task, model, **{**given_options(loading), **options})
         if batch.output is not None:
             _write_predictions(pipe, texts[done:], batch.output)
         elif batch.json:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.inputs import inputs
-from glassformer.cli.options import Json, Loading, ModelName, Options, command, option
+from glassformer.cli.options import Json, ModelName, Options, command, option
 from glassformer.cli.screen import notes, show
 from glassformer.errors import ConfigError, DataError
+from glassformer.files.schema import given
+from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path
 
@@ -74,7 +76,7 @@ def similar(
     with spinner("loading the model"):
         from glassformer.model import load
 
-        loaded = load(model, **loading.given())
+        loaded = load(model, **given(loading))
     with notes():
         if options.html is not None:
             _write_page(loaded, read, options.html, json)

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.inputs import check_texts, whole_texts
-from glassformer.cli.options import HeadTask, Loading, ModelName, Texts, Truncate, command
+from glassformer.cli.options import ModelName, Texts, Truncate, command
 from glassformer.cli.screen import notes, show, terminal, text_of
+from glassformer.files.schema import given
+from glassformer.loading import HeadLoading
 from glassformer.progress import spinner
 
 
@@ -24,9 +26,8 @@ def trace(
         ),
     ] = None,
     all_layers: Annotated[bool, typer.Option("--all", help="Show every layer, without folding equal ones.")] = False,
-    task: HeadTask = None,
     *,
-    loading: Loading,
+    loading: HeadLoading,
     truncate: Truncate = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs, of every layer.")] = False,
 ) -> None:
@@ -43,7 +44,7 @@ def trace(
         with spinner("loading the model"):
             from glassformer.model import load
 
-            loaded = load(model, task=task, **loading.given())
+            loaded = load(model, **given(loading))
         session = loaded.inspect(*whole_texts(texts, loaded), truncation=truncate)
     from glassformer.inspect.trace import SLOW
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.inputs import check_files
-from glassformer.cli.options import Loading, ModelName, Options, Precision, command, option
+from glassformer.cli.options import ModelName, Options, command, option
 from glassformer.cli.screen import note, notes, say, visible
 from glassformer.cli.transcribe_screen import follow, print_transcript, tell_language, write_page
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files.atomic import disk_errors
+from glassformer.files.schema import given
+from glassformer.loading import InferenceLoading
 from glassformer.progress import progress_bar, spinner
 from glassformer.reports.page import check_html_path
 from glassformer.speech.options import TranscriptionOptions
@@ -79,8 +81,7 @@ def transcribe(
     *,
     options: TranscriptionOptions,
     output: OutputOptions,
-    loading: Loading,
-    precision: Precision,
+    loading: InferenceLoading,
 ) -> None:
     """Transcribe speech: audio or video of any length to text, subtitles or JSON.
 
@@ -107,12 +108,10 @@ def transcribe(
     with spinner("loading the model"):
         from glassformer.model import load
 
-        given = loading.given()
+        keywords = given(loading)
         if loading.dtype is None and loading.device == "cpu":  # which computes in half precision slowly
-            given["dtype"] = "float32"
-        loaded = load(model, **given)
-        if precision.precision is not None:
-            loaded.prepare(precision.precision)
+            keywords["dtype"] = "float32"
+        loaded = load(model, **keywords)
     if output.follow:
         follow(loaded, options)
         return

@@ -8,7 +8,9 @@ from typing import Any
 
 from glassformer.errors import ConfigError, DataError, UnknownNameError, UnsupportedError, WeightsError, nearest
 from glassformer.files import read_json_object, safe_repr
+from glassformer.files.schema import field_types
 from glassformer.hub import resolve
+from glassformer.loading import InferenceLoading
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES, TASK_ALIASES, find_family, text_part
 from glassformer.tasks.classify.pipeline import TextClassification
@@ -62,7 +64,8 @@ PIPELINES: dict[str, type[Pipeline]] = {
 }
 """Name of a task (Hugging Face's, where it has one) → what does it; a new task is a line here."""
 
-LOADING = ("dtype", "device", "revision", "allow_pickle", "offline", "strict")
+LOADING = (*field_types(InferenceLoading), "strict")
+"""Options of `load`."""
 
 EXAMPLES = {
     "text-generation": "openai-community/gpt2",
