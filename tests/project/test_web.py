@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -100,3 +101,14 @@ def test_nothing_in_the_page_comes_from_elsewhere() -> None:
         }
         allowed = ("www.w3.org/", "127.0.0.1", "localhost")
         assert all(address.startswith(allowed) for address in addresses), (name, addresses)
+
+
+def test_each_colour_is_written_once_and_scripts_read_it_as_a_colour() -> None:
+    sheets = "\n".join(path.read_text(encoding="utf-8") for path in (WEB / "src").rglob("*.css"))
+    assert "prefers-color-scheme" not in sheets, "write light-dark(a, b), which follows the system and the choice"
+    of_both_themes = set(re.findall(r"(--[\w-]+): light-dark\(", sheets))
+    registered = set(re.findall(r"@property (--[\w-]+)", sheets))
+    scripts = [path for path in (WEB / "src").rglob("*.ts*") if path.parent.name != "report"]
+    read = {name for path in scripts for name in re.findall(r'"(--[\w-]+)"', path.read_text(encoding="utf-8"))}
+    read &= of_both_themes
+    assert {"--ink", "--panel"} <= read <= registered, sorted(read - registered)
