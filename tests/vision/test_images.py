@@ -141,9 +141,20 @@ def test_numbers_without_a_scale(mode: str) -> None:
 
 
 def test_what_is_no_picture_at_all() -> None:
-    for value in (3, None, {"path": "a.png"}, b"\x89PNG"):
+    for value in (3, None, {"path": "a.png"}):
         with pytest.raises(DataError, match="give a path"):
             open_rgb(value)
+    for cut in (b"", b"\x89PNG"):
+        with pytest.raises(DataError, match="the image: is not an image in a supported format"):
+            open_rgb(cut)
+
+
+def test_the_bytes_of_a_file_are_read_as_the_file(tmp_path: Path) -> None:
+    Image.fromarray(noise()).save(tmp_path / "a.png")
+    content = (tmp_path / "a.png").read_bytes()
+    assert np.array_equal(np.asarray(open_rgb(content)), np.asarray(open_rgb(tmp_path / "a.png")))
+    with pytest.raises(DataError, match=r"the image.*damaged"):
+        open_rgb(content[:60])
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:

@@ -91,11 +91,13 @@ class Head(Node):
     FIELDS: the fields of `Output` that it fills; each is also a tap
     LOGIT_A_TOKEN: its logits are one number for each token [B, T], and not for each class
     OVER_VOCABULARY: its logits are one for each entry of a vocabulary [B, T, V]
+    WHOLE_BATCH: its loss compares the examples of a call with one another, so that two halves have another loss
     """
 
     FIELDS: ClassVar[tuple[str, ...]] = ("logits",)
     LOGIT_A_TOKEN: ClassVar[bool] = False
     OVER_VOCABULARY: ClassVar[bool] = False
+    WHOLE_BATCH: ClassVar[bool] = False
 
     @property
     def reads_first_token(self) -> bool:

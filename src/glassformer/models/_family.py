@@ -29,6 +29,7 @@ TASK_ALIASES = {
     "classify": "text-classification",
     "classify-image": "image-classification",
     "classify-audio": "audio-classification",
+    "contrastive": "zero-shot-image-classification",
     "embed": "feature-extraction",
     "features": "feature-extraction",
     "fill": "fill-mask",

@@ -283,6 +283,7 @@ TASKS: dict[str, str | type[Task]] = {
     "classify": "classify.task.Classify",
     "classify-image": "classify.media.ClassifyImage",
     "classify-audio": "classify.media.ClassifyAudio",
+    "contrastive": "contrastive.Contrastive",
     "tag": "tag.task.Tag",
     "answer": "span.Answer",
     "generate": "causal.task.Causal",

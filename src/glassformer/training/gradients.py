@@ -10,6 +10,7 @@ out of memory    the whole step again, in micro-batches of half the size; the ba
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -101,9 +102,15 @@ class Gradients:
     ) -> None:
         self.network, self.batch_loader, self.options = network, batch_loader, options
         self.distributed, self.device = distributed, device
-        if batch_loader.task.WHOLE_BATCH and distributed.world_size > 1:
+        task, head = batch_loader.task, network.head
+        if head is not None and head.WHOLE_BATCH and not task.WHOLE_BATCH:
             raise ConfigError(
-                f"{type(batch_loader.task).__name__} compares all examples of a batch, and {distributed.world_size} "
+                f"the loss of {type(head).__name__} compares all examples of a batch, and {type(task).__name__} lets a "
+                "batch be cut; set WHOLE_BATCH = True on the task"
+            )
+        if task.WHOLE_BATCH and distributed.world_size > 1:
+            raise ConfigError(
+                f"{type(task).__name__} compares all examples of a batch, and {distributed.world_size} "
                 "processes would each see a part of it; train it in a single process"
             )
         warn_of_emulation(options.precision, device)
@@ -219,7 +226,9 @@ class Gradients:
             yield
 
     def micro_batch_tokens(self, state: TrainingState) -> int:
-        """Maximum tokens of a micro-batch."""
+        """Maximum tokens of a micro-batch; a batch that may not be cut has no limit by default."""
+        if self.options.micro_batch_tokens is None and self.batch_loader.task.WHOLE_BATCH:
+            return sys.maxsize
         full = self.options.micro_batch_tokens or (CPU_TOKENS if self.device.type == "cpu" else TOKENS)
         return max(full >> state.micro_batch_halvings, 1)
 

@@ -1,6 +1,6 @@
 """Read untrusted images: size-limited, decoded by Pillow, converted to RGB.
 
-    file               rotated by its EXIF orientation, transparency dropped
+    file, its bytes    rotated by its EXIF orientation, transparency dropped
     PIL image, array   as it is; transparent pixels become white
 
 Both are what the reference library does with a path and with an image.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 ImageInput = Any
-"""A path, a PIL image, or uint8 [H, W], [H, W, 3] or [H, W, 4] (numpy or torch)."""
+"""A path, the bytes of a file, a PIL image, or uint8 [H, W], [H, W, 3] or [H, W, 4] (numpy or torch)."""
 
 FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that are decoded; Pillow's others are rare, and some start other programs."""
@@ -61,12 +61,18 @@ def open_rgb(image: ImageInput) -> Image:
     Raises: DataError: not an image, a damaged one, or more than `MOST_PIXELS` pixels; the file is named.
     """
     if isinstance(image, (str, Path)):
-        return _from_file(Path(image))
+        pillow()  # missing, it is named before the file is read
+        return _from_file(str(image), read_bytes(Path(image), DataError, MAX_BYTES))
+    if isinstance(image, bytes):
+        return _from_file("the image", image)
     if isinstance(image, (np.ndarray, Tensor)):
         return _from_array(image)
     if isinstance(image, pillow().Image):
         return _decode("the image", image, _opaque)
-    raise DataError(f"an image is {type(image).__name__}; give a path, a PIL image, or an array of bytes [H, W, 3]")
+    raise DataError(
+        f"an image is {type(image).__name__}; give a path, the bytes of a file, a PIL image, or an array of "
+        "bytes [H, W, 3]"
+    )
 
 
 def check_pixels(what: str, height: int, width: int) -> None:
@@ -80,21 +86,21 @@ def check_pixels(what: str, height: int, width: int) -> None:
         )
 
 
-def _from_file(path: Path) -> Image:
+def _from_file(name: str, content: bytes) -> Image:
+    """Decode the content of a file. Args: name: for errors"""
     module = pillow()
-    stream = io.BytesIO(read_bytes(path, DataError, MAX_BYTES))
     try:
-        opened = module.open(stream, formats=FORMATS)
+        opened = module.open(io.BytesIO(content), formats=FORMATS)
     except module.DecompressionBombError:
-        raise DataError(f"{path}: has more than {_MILLIONS} million pixels; give a smaller image") from None
+        raise DataError(f"{name}: has more than {_MILLIONS} million pixels; give a smaller image") from None
     except module.UnidentifiedImageError:
         raise DataError(
-            f"{path}: is not an image in a supported format: {', '.join(FORMATS)}; convert it to one of them"
+            f"{name}: is not an image in a supported format: {', '.join(FORMATS)}; convert it to one of them"
         ) from None
     except Exception as error:  # decoders may raise anything on damaged files
-        raise _damaged_error(str(path), error) from error
+        raise _damaged_error(name, error) from error
     with opened:
-        return _decode(str(path), opened, _upright)
+        return _decode(name, opened, _upright)
 
 
 def _decode(what: str, image: Image, finish: Any) -> Image:

@@ -51,7 +51,8 @@ class ServedErrors(PageServer):
             Route(f"/api/{name}", _static(page.body(served=True), "text/html")),
         ]
         self._name = name
-        self.begin(explorer_texts(page.rows[0]), port, routes)
+        # A row whose input is no text and no file, such as bytes of Parquet, opens the explorer with none.
+        self.begin(explorer_texts(page.rows[0]) or [""], port, routes)
 
     @property
     def url(self) -> str:

@@ -10,15 +10,10 @@ from torch import Tensor, nn
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head, Labels
 from glassformer.core.losses import cross_entropy
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import DataError
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-
-NEEDS_WHOLE_BATCH = (
-    "a contrastive loss compares all texts and images of a step with each other, so it cannot be added up over "
-    "several calls; give the whole batch in one call, with labels: its `loss` is that of the step"
-)
 
 
 class ContrastiveHead(Head):
@@ -35,6 +30,7 @@ class ContrastiveHead(Head):
     """
 
     FIELDS = ("text_embeds", "image_embeds", "logits_per_text", "logits_per_image")
+    WHOLE_BATCH = True
 
     def __init__(self, text_width: int, image_width: int, projection: int, scale: float) -> None:
         super().__init__()
@@ -53,12 +49,6 @@ class ContrastiveHead(Head):
             return Output(text_embeds=t, image_embeds=i)
         scores = self.scale.exp() * t @ i.T  # [texts, images]
         return Output(text_embeds=t, image_embeds=i, logits_per_text=scores, logits_per_image=scores.T)
-
-    def label_counts(self, labels: Labels) -> dict[str, int]:
-        raise ConfigError(NEEDS_WHOLE_BATCH)
-
-    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
-        raise ConfigError(NEEDS_WHOLE_BATCH)
 
     def loss(self, output: Output, labels: Labels) -> Tensor:
         """Contrastive loss. labels: index of each text's own image in the batch; `torch.arange(N)` for aligned pairs.

@@ -18,11 +18,12 @@ from glassformer.model import Model
 from glassformer.tasks.base import Dataset, Examples
 from glassformer.tasks.classify.task import ClassificationTask
 from glassformer.tasks.columns import placed, tell_cut
+from glassformer.tasks.images import RowImages, patch_count
 from glassformer.tasks.microbatch import Example
 from glassformer.tasks.transcribe.sounds import RowSounds
 
-PATCH_PIXELS, FRAME_SAMPLES = 16 * 16, 320
-"""Pixels of an image, and samples of a sound, that count as one token of a micro-batch."""
+FRAME_SAMPLES = 320
+"""Samples of a sound that count as one token of a micro-batch."""
 
 
 class MediaClassificationTask(ClassificationTask):
@@ -78,14 +79,13 @@ class ClassifyImage(MediaClassificationTask):
 
     HEAD = "image-classification"
 
+    def files(self, rows: Dataset) -> RowImages:
+        return RowImages(rows, self.columns["file"], self.folder, self._processor)
+
     def read(self, files: RowSounds, index: int) -> dict[str, Any]:
-        value = files.rows[index].get(files.column)
-        image: Any = files.source(index)[0] if isinstance(value, (str, bytes, Mapping)) else value
-        tensors = self._processor([image])
-        example: dict[str, Any] = {name: x[0].numpy() for name, x in tensors.items()}
-        if (pixels := example.get("pixel_values")) is not None:
-            example["length"] = max(pixels[0].size // PATCH_PIXELS, 1)
-        return example
+        assert isinstance(files, RowImages)  # of `files` above
+        tensors = files.tensors(index)
+        return {**tensors, "length": patch_count(tensors)} if "pixel_values" in tensors else tensors
 
 
 class ClassifyAudio(MediaClassificationTask):
