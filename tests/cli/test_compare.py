@@ -50,7 +50,7 @@ def test_as_a_command(rows: Path, tmp_path: Path, command: Command) -> None:
 
 
 def test_json(rows: Path, capsys: Any) -> None:
-    compare(["lead-3", "lead-1"], rows, json=True, examples=1)
+    compare(["lead-3", "lead-1"], data=rows, json=True, examples=1)
     report = json.loads(capsys.readouterr().out)
     assert report["rows"] == 9 and not report["interrupted"]
     assert report["systems"][1]["differences"]["ROUGE-1 f"]["high"] is not None
@@ -62,7 +62,7 @@ def test_other_columns_and_translation(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text('{"en": "time flies", "de": ["die Zeit", "Zeit"]}\n')
     folder = make_folder(tmp_path / "marian", "marian")
-    compare([str(folder)], path, column=["source=en", "target=de"], task="translation", max_new_tokens=4)
+    compare([str(folder)], data=path, columns=["source=en", "target=de"], task="translation", max_new_tokens=4)
     out = capsys.readouterr().out
     assert "BLEU" in out and "chrF" in out and "nrefs:2" in out
 
@@ -79,7 +79,7 @@ def test_ctrl_c_shows_what_was_judged(rows: Path, monkeypatch: Any, capsys: Any)
 
     monkeypatch.setattr(Lead, "__call__", write)
     with pytest.raises(typer.Exit) as ended:
-        compare(["lead-3"], rows, batch=2)
+        compare(["lead-3"], data=rows, batch=2)
     assert ended.value.exit_code == 130
     shown = capsys.readouterr()
     assert "summarization of 4 rows, those evaluated before Ctrl-C" in shown.out
@@ -89,19 +89,22 @@ def test_ctrl_c_shows_what_was_judged(rows: Path, monkeypatch: Any, capsys: Any)
 def test_warnings_are_notes(rows: Path, tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"article": "кот", "highlights": "кот"}\n' * 3)
-    compare(["lead-1"], path)
+    compare(["lead-1"], data=path)
     assert capsys.readouterr().err.count("note: a reference has no word that ROUGE reads") == 1
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"column": ["source=articel"]}, "line 2: no column 'articel'; nearest: 'article'"),
-        ({"task": "chess"}, "the task is 'chess'"),
+        ({"columns": ["source=articel"]}, "line 2: no column 'articel'; nearest: 'article'"),
+        ({"task": "chess"}, "--task is 'chess'; allowed: summarization, translation"),
         ({"html": "."}, "is a folder; name a file in it"),
         ({"html": "no/page.html"}, r"no such folder to save page\.html in"),
         ({"language": "xx"}, "language 'xx'"),
         ({"systems": ["lead-3", "lead-3"]}, "two systems are called 'lead-3'"),
+        ({"columns": ["sauce=a"]}, "--column is 'sauce'; it must be source or target"),
+        ({"batch": 0}, "--batch is 0; it must be a whole number from 1"),
+        ({"latency": True}, "--latency is of trained runs; leave it out, or leave out --data"),
     ],
 )
 def test_errors_come_before_any_work(rows: Path, options: dict[str, Any], message: str) -> None:
@@ -110,6 +113,11 @@ def test_errors_come_before_any_work(rows: Path, options: dict[str, Any], messag
         arguments["html"] = rows.parent / arguments["html"]
     with pytest.raises(GlassformerError, match=message):
         compare(data=rows, **arguments)
+
+
+def test_options_of_texts_need_test_data() -> None:
+    with pytest.raises(GlassformerError, match=r"^--column and --limit: of texts that .* is missing: --data FILE$"):
+        compare(["runs/a"], columns=["source=a"], limit=3)
 
 
 def test_a_mistake_is_one_line(rows: Path, command: Command) -> None:

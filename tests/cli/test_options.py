@@ -29,7 +29,9 @@ from glassformer.cli.options import (
 from glassformer.data.options import CardOptions, InspectionOptions, ReadingOptions, SplitOptions, VersionOptions
 from glassformer.errors import ConfigError
 from glassformer.evaluation.bench_options import BenchOptions
+from glassformer.evaluation.compare.options import CompareOptions
 from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, EvaluationRequest, RowOptions
+from glassformer.explorer.options import Serving
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of, one_of
 from glassformer.generation.options import GenerationOptions
 from glassformer.loading import HeadLoading, InferenceLoading, Loading
@@ -233,6 +235,8 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         SearchOptions,
         HeadLoading,
         InferenceLoading,
+        CompareOptions,
+        Serving,
     ],
 )
 def test_every_field_of_a_request_has_an_option_or_is_named_as_having_none(group: type) -> None:

@@ -17,9 +17,10 @@ from rich.console import Console
 from rich.text import Text
 
 from glassformer.cli.demo_tour import SharedWord, Tour, as_data, observe, stages
-from glassformer.cli.options import Only, Options, Serving, command, option
+from glassformer.cli.options import Only, Options, command, option
 from glassformer.cli.screen import heading, notes, plain_table, print_json, terminal, visible
 from glassformer.errors import DataError, GlassformerError
+from glassformer.explorer.options import Serving
 from glassformer.files.schema import given
 from glassformer.loading import Loading
 from glassformer.reports.amounts import amount

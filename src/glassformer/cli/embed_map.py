@@ -11,7 +11,7 @@ import typer
 
 from glassformer.cli.embed_map_page import serve_page, write_page
 from glassformer.cli.inputs import NO_LIMIT, inputs
-from glassformer.cli.options import Json, ModelName, Serving, columns_of, command, option
+from glassformer.cli.options import Json, ModelName, PageServing, columns_of, command, option
 from glassformer.cli.screen import notes, progress_of, say, show
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.schema import given
@@ -29,7 +29,7 @@ WORDS, MAP, OUTPUT = "Words", "Map", "Output"
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbedMapOptions(Serving):
+class EmbedMapOptions(PageServing):
     """Which occurrences, how they are embedded and mapped, and where the results go."""
 
     word: str | None = option(

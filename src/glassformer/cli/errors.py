@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Json, RunFolder, Serving, Without, command
+from glassformer.cli.options import Json, RunFolder, Without, command
 from glassformer.cli.screen import note, notes, progress_of, say, show, show_next, show_tables, visible
 from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, RowOptions
+from glassformer.explorer.options import Serving
 from glassformer.progress import spinner
 from glassformer.reports.page import page_path
 from glassformer.reports.report import plain

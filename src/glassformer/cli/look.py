@@ -17,7 +17,7 @@ from glassformer.cli.options import (
     Json,
     ModelName,
     Only,
-    Serving,
+    PageServing,
     Truncate,
     command,
     generation_keywords,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageOptions(Serving):
+class PageOptions(PageServing):
     """What the page holds, and how it opens."""
 
     layers: str | None = option(

@@ -179,6 +179,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "TrainOptions.settings": ("--set",),
     "TrainOptions.trackers": ("--tracker",),
     "RunOptions.evaluate": ("--evaluate/--no-evaluate",),
+    "browser": ("--browser/--no-browser",),
     "EvaluationRequest.name": ("--as",),
     "EvaluationRequest.baselines": ("--baselines/--no-baselines",),
     "EvaluationRequest.settings": ("--set",),
@@ -378,7 +379,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Quiet: print the fin
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serving(Options):
+class PageServing(Options):
     """Where a page goes: to a web server of this machine, or to a file."""
 
     port: int | None = option(None, "Port of the web server. Default: a free one.", min=1, max=65535)

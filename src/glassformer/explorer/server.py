@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import uvicorn
 from starlette.routing import Route
@@ -28,11 +28,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from glassformer.errors import ConfigError
 from glassformer.explorer.app import build
 from glassformer.explorer.embeddings import EmbeddingMaps
+from glassformer.explorer.options import Port
 from glassformer.explorer.scene import ViewJobs
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.sound import TranscriptionStore, sound_routes
 from glassformer.explorer.traces import TraceStore
-from glassformer.files.schema import at_least, check
+from glassformer.files.schema import check
 
 HOST = "127.0.0.1"
 BACKLOG = 64  # connections that wait to be accepted: one browser opens few
@@ -50,7 +51,7 @@ def bind(port: int | None) -> socket.socket:
 
     Raises: ConfigError: the port is invalid, in use, or not permitted.
     """
-    check(Annotated[int, at_least(1, 65535)] | None, port, "the port")
+    check(Port | None, port, "the port")
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     # SO_REUSEADDR: on POSIX it frees the port of a server that has just ended; on Windows it would share a port in use.
     if os.name == "posix":

@@ -19,7 +19,7 @@ from glassformer.evaluation.compare.seeds import SeedRun, SeedSummary, differenc
 from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, EvaluationReport
 from glassformer.evaluation.remarks import distinct_metrics, equal_metrics
 from glassformer.evaluation.runs import EVALUATION, TrainedRun, open_run
-from glassformer.runs.folder import CONFIG, run_name, seed_folders
+from glassformer.runs.folder import CONFIG, no_run, run_name, seed_folders
 from glassformer.tasks.base import Task
 from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences
 from glassformer.tasks.predictions import read_predictions
@@ -60,6 +60,8 @@ def compare_runs(
     """
     if not folders:
         raise ConfigError("no run to compare; name at least one folder")
+    for folder in folders:
+        _check_comparable(folder)
     sides = [_load_side(folder, progress) for folder in folders]
     counts: dict[str, int] = {}
     for side in sides:  # systems of the same name are numbered
@@ -122,10 +124,14 @@ class _LoadedSide:
         return self.task.metrics(read_predictions(self.evaluation / PREDICTIONS))
 
 
-def is_comparable(folder: str | Path) -> bool:
-    """Whether this is the folder of a run, of several seeds, or of an evaluation."""
+def _check_comparable(folder: str | Path) -> None:
+    """Raises: ConfigError: this is the folder of no run, of no seeds, and of no evaluation."""
     path = Path(folder)
-    return (path / CONFIG).is_file() or (path / REPORT).is_file() or bool(seed_folders(path))
+    if not ((path / CONFIG).is_file() or (path / REPORT).is_file() or seed_folders(path)):
+        raise ConfigError(
+            f"{no_run(folder, 'holds no run and no evaluation')}; name folders that `glassformer train` or `evaluate` "
+            "wrote, or give the test data that systems generate text for: data= FILE"
+        )
 
 
 def _load_side(folder: str | Path, progress: Progress | None) -> _LoadedSide:

@@ -27,8 +27,10 @@ from glassformer.data.rows import EXTENSIONS, data_extension, make_format
 from glassformer.data.sequence import check_column
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison, ExampleRow
+from glassformer.evaluation.compare.options import CompareOptions
 from glassformer.files import safe_repr
 from glassformer.model import Model, load
+from glassformer.progress import Bar, no_bar
 from glassformer.tasks.generate.long import ChunkAndMerge, Summariser, check_written
 from glassformer.tasks.generate.prompts import tldr
 from glassformer.tasks.generate.settings import recommended
@@ -194,6 +196,41 @@ def _words(texts: Iterable[str]) -> int:
 
 
 # ---------------------------------------------------------------------------------- rows of a file, systems by name
+
+
+def compare_file(
+    names: Sequence[str],
+    options: CompareOptions,
+    *,
+    loading: Mapping[str, Any] | None = None,
+    generation: Mapping[str, Any] | None = None,
+    bar: Bar = no_bar,
+) -> tuple[Comparison, int]:
+    """Compare systems by the texts that they generate for the rows of a file; with the number of its rows.
+
+    Args:
+        names: as in `named_systems`
+        loading, generation: options of `load` and of `model.generate`
+        bar: shows progress, such as `glassformer.progress.progress_bar`
+    Raises: ConfigError: no file. Else as `compare`, `read_rows` and `named_systems`.
+    """
+    if options.data is None:
+        raise ConfigError("data= is missing: the file of test data")
+    columns = {"source": "article", "target": "highlights", **options.columns}
+    read = (options.data, columns["source"], columns["target"], options.limit)
+    task, language, stemming = options.task, options.language, options.stemming
+    # All rows are read, and the metrics' packages imported, before models are loaded: errors come early.
+    count = sum(1 for _ in read_rows(*read))
+    metrics_of(task, stemming=stemming, language=language)
+    written = {"prefix": options.prefix, **(generation or {})}
+    systems = named_systems(names, task, language=language, loading=loading, **written)
+    scoring: dict[str, Any] = {"task": task, "language": language, "stemming": stemming}
+    with bar("evaluating", count) as advance:
+        compared = compare(
+            read_rows(*read), systems, batch=options.batch, examples=options.examples, progress=advance, **scoring
+        )
+    return compared, count
+
 
 FORMATS = ("csv", "tsv", "jsonl")
 LONGEST = 100_000_000  # bytes of a row: whole books are summarised too
