@@ -21,7 +21,7 @@ import os
 import re
 import stat
 from difflib import get_close_matches
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from itertools import islice
 from numbers import Integral
 from pathlib import Path
@@ -103,6 +103,22 @@ def append_handle(path: Path) -> int:
         os.close(handle)
         raise OSError(errno.EINVAL, "is not a regular file; remove it")
     return handle
+
+
+def drop_cut_line(stream: FileIO, size: int | None = None) -> int:
+    """Truncate a file of lines behind its last whole one: a kill, or a full disk, may have cut the next.
+
+    Args: size: look at so many bytes of it, and drop the rest; None = all
+    Returns: its size in bytes then.
+    """
+    size = stream.seek(0, os.SEEK_END) if size is None else size
+    whole, start = 0, size
+    while start and not whole:
+        start, end = max(start - 65_536, 0), start
+        stream.seek(start)
+        whole = stream.read(end - start).rfind(b"\n") + 1
+    stream.truncate(start + whole)
+    return start + whole
 
 
 def nearest_path(path: Path) -> str:

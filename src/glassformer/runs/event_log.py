@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from glassformer.errors import DataError
-from glassformer.files import append_handle, error_reason, open_regular_file
+from glassformer.files import append_handle, drop_cut_line, error_reason, open_regular_file
 from glassformer.files.json_values import json_value
 
 NONFINITE = ("nan", "inf", "-inf")
@@ -59,7 +59,7 @@ class EventLog:
         except OSError as problem:
             raise DataError(f"{self.path}: the log cannot be opened: {error_reason(problem)}") from problem
         self._warned = False
-        self._truncate_to_whole_line(self._file.seek(0, os.SEEK_END))
+        self._offset = drop_cut_line(self._file)
 
     @property
     def offset(self) -> int:
@@ -86,7 +86,7 @@ class EventLog:
         size = self._offset
         if offset > size:
             self._warn(f"has {size} bytes, {offset} when the checkpoint was saved: the difference is lost")
-        self._truncate_to_whole_line(min(offset, size))
+        self._offset = drop_cut_line(self._file, min(offset, size))
 
     def sync(self) -> None:
         """Flush the file to the disk, so that the log has everything that precedes a checkpoint."""
@@ -101,18 +101,6 @@ class EventLog:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self.close()
-
-    def _truncate_to_whole_line(self, size: int) -> None:
-        """Truncate to the complete lines within the first `size` bytes."""
-        while size and self._read_at(size - 1, 1) != b"\n":
-            start = max(size - 65_536, 0)
-            size = start + self._read_at(start, size - start).rfind(b"\n") + 1
-        self._file.truncate(size)
-        self._offset = size
-
-    def _read_at(self, start: int, count: int) -> bytes:
-        self._file.seek(start)
-        return self._file.read(count)
 
     def _warn(self, what: str) -> None:
         if not self._warned:

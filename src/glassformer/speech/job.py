@@ -1,17 +1,19 @@
 """Transcription of a recording to files of a folder, with a record of what made them; a stopped one is resumed.
 
-    talks/a.flac ─> out/a.srt, out/a.json, out/.transcripts/a.json
+    talks/a.flac ─> out/a.srt, out/a.json, out/.transcripts/a.json     the record
+                                           out/.transcripts/a.jsonl    the windows so far, while it runs: a line each
     more/a.flac  ─> out/a-2.srt, …                             the name "a" is recorded as that of talks/a.flac
 
-A record names its recording; for each file, the model and options that made it; and while a transcription runs, the
-windows so far. So a file is never taken for that of another recording, model or option.
+A record names its recording; for each file, the model and options that made it; and those of a transcription that is
+not finished. So a file is never taken for that of another recording, model or option. Windows are appended: the bytes
+written grow with the length of the recording, not with its square.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, fields
 from itertools import count
 from pathlib import Path
@@ -19,7 +21,15 @@ from typing import Any
 
 from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import DataError
-from glassformer.files import open_regular_file, read_json_object, readable_path, safe_repr
+from glassformer.files import (
+    append_handle,
+    drop_cut_line,
+    open_regular_file,
+    parse_json_object,
+    read_json_object,
+    readable_path,
+    safe_repr,
+)
 from glassformer.files.atomic import disk_errors, write_json, write_text
 from glassformer.ngram.model import NgramModel
 from glassformer.pretrained import PretrainedModel
@@ -31,7 +41,9 @@ from glassformer.speech.transcribe import Recording, open_recording
 
 RECORDS = ".transcripts"
 """Folder of the records, in the output folder."""
-VERSION = 2
+VERSION = 3
+MAX_LINE_BYTES = 4 << 20
+"""Of a window: 224 tokens with their word times are 40 kB at most."""
 
 
 class TranscriptionJob:
@@ -64,6 +76,7 @@ class TranscriptionJob:
         self._key = _key(model, sound, options, model_name)
         recording = readable_path(sound.resolve())
         self._record = _claim(folder / RECORDS, recording, sound.stem, reserved)
+        self._windows = WindowLog(self._record.with_suffix(".jsonl"))
         document = _read(self._record)
         self._made: dict[str, Any] = document["outputs"]
         self._unfinished: dict[str, Any] | None = document["unfinished"]
@@ -79,7 +92,7 @@ class TranscriptionJob:
     @property
     def is_partial(self) -> bool:
         """Whether it was stopped, and can be resumed."""
-        return self._unfinished is not None and "state" in self._unfinished
+        return self._unfinished is not None and next(self._windows.entries(), None) is not None
 
     def run(self, on_step: Callable[[Any, Step], None]) -> Transcription:
         """Transcribe, and write the files.
@@ -89,22 +102,27 @@ class TranscriptionJob:
         """
         self._check()
         recording = open_recording(self.model, self.sound, self.options)
-        if self.is_partial and isinstance(recording, Recording):
+        if not self.is_partial:
+            self._windows.remove()  # of a transcription that was finished or given up, before the record says otherwise
+        elif isinstance(recording, Recording):
             self._resume(recording, on_step)
+        frame = recording.progress.frame if isinstance(recording, Recording) else 0
         for step in recording:
             on_step(recording, step)
             if isinstance(recording, Recording):
-                self._save(recording)
+                if self._unfinished is None:
+                    self._begin()
+                self._windows.append({"from": frame, **recording.state(), **asdict(step)})
+                frame = recording.progress.frame
         transcription = recording.transcription
-        # Until all files are written the record says that they are not finished.
-        self._unfinished = {**(self._unfinished or {}), "key": self._key, "formats": list(self.outputs)}
-        self._write_record()
+        self._begin()  # until all files are written the record says that they are not finished
         for kind, path in self.outputs.items():
             with disk_errors(path, DataError):
                 write_text(path, write(kind, transcription, self.limits))
             self._made[kind] = self._key_of(kind)
         self._unfinished = None
         self._write_record()
+        self._windows.remove()
         return transcription
 
     def _key_of(self, kind: str) -> dict[str, Any]:
@@ -135,15 +153,9 @@ class TranscriptionJob:
             if not _same(made, self._key_of(kind)):
                 raise DataError(f"{path} was made otherwise ({_difference(made, self._key_of(kind))}); {again}")
 
-    def _save(self, recording: Recording) -> None:
-        done = recording.transcription
-        self._unfinished = {
-            "key": self._key,
-            "formats": list(self.outputs),
-            "state": recording.state(),
-            "segments": [asdict(segment) for segment in done.segments],
-            "windows": [asdict(window) for window in done.windows],
-        }
+    def _begin(self) -> None:
+        """Record that these files are being made."""
+        self._unfinished = {"key": self._key, "formats": list(self.outputs)}
         self._write_record()
 
     def _write_record(self) -> None:
@@ -151,15 +163,13 @@ class TranscriptionJob:
 
     def _resume(self, recording: Recording, on_step: Callable[[Any, Step], None]) -> None:
         """Take over what a stopped transcription has done."""
-        assert self._unfinished is not None
         try:
-            segments = [_segment(dict(each)) for each in self._unfinished["segments"]]
-            windows = [_window(dict(each)) for each in self._unfinished["windows"]]
-            recording.resume(self._unfinished["state"], segments, windows)
+            entries = [_step(entry) for entry in self._windows.entries()]
+            recording.resume([step for step, _ in entries], entries[-1][1])
         except (KeyError, TypeError, AttributeError, ValueError) as damage:
-            raise DataError(f"{self._record} is damaged: {damage!r}; remove it to start again") from None
-        if windows:
-            on_step(recording, Step(windows[-1], tuple(segments)))
+            raise DataError(f"{self._windows.path} is damaged: {damage!r}; remove it to start again") from None
+        for step, _ in entries:
+            on_step(recording, step)
 
 
 # ------------------------------------------------------------------------------------------------------------ records
@@ -251,6 +261,67 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
             then = before.get(name)
             return f"{named.get(name, name)}: then {safe_repr(then)}, now {safe_repr(value)}"
     return "other entries in its record"
+
+
+class WindowLog:
+    """The windows of a transcription that is not finished: a file of JSON lines, which is appended to.
+
+        {"from": 0, "frame": 2964, "seen_from": 0, "language": "en", …, "window": {…}, "segments": […]}
+        {"from": 2964, "frame": 5801, …                                 cut by a kill: dropped
+
+    from, frame: where the window begins, and the next one. A window that does not begin where the last one led is left
+    out: two processes that transcribe one recording at a time append to one file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """The windows, in order. Raises: DataError: the file is damaged."""
+        if not self.path.exists():
+            return
+        stream, _ = open_regular_file(self.path, DataError)
+        frame = 0
+        with stream:
+            for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
+                where = f"{self.path}: line {number}"
+                if not line.endswith(b"\n"):
+                    if len(line) == MAX_LINE_BYTES:
+                        raise DataError(
+                            f"{where} is longer than a window; the file is damaged: remove it to start again"
+                        )
+                    return
+                entry = parse_json_object(line, where, DataError)
+                if entry.get("from") == frame and isinstance(entry.get("frame"), int):
+                    frame = entry["frame"]
+                    yield entry
+
+    def append(self, entry: dict[str, Any]) -> None:
+        """Add a window, behind the last whole line. Raises: DataError: the disk refuses; the file is as it was."""
+        data = json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        with (
+            disk_errors(self.path, DataError, "the window", "the windows before it are kept, and it is decoded again"),
+            open(append_handle(self.path), "a+b", buffering=0) as stream,
+        ):
+            size = drop_cut_line(stream)
+            try:
+                while data:
+                    data = data[stream.write(data) :]  # a disk that fills up writes a part, and fails the next time
+                os.fsync(stream.fileno())
+            except OSError:
+                stream.truncate(size)
+                raise
+
+    def remove(self) -> None:
+        """Remove the file, where there is one. Raises: DataError: the system refuses."""
+        with disk_errors(self.path, DataError):
+            self.path.unlink(missing_ok=True)
+
+
+def _step(entry: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
+    """A window and its segments, and the state after it."""
+    step = Step(_window(entry.pop("window")), tuple(_segment(each) for each in entry.pop("segments")))
+    return step, entry
 
 
 def _segment(document: dict[str, Any]) -> Segment:

@@ -35,7 +35,7 @@ RESET_TEMPERATURE = 0.5
 
 @dataclass
 class WindowProgress:
-    """How far a transcription is; JSON stores it, so that a stopped one goes on.
+    """How far a transcription is.
 
     frame: where the next window begins · tokens: of all text so far · seen_from: the next window sees those from here
     """

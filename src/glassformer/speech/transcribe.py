@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +20,7 @@ from glassformer.speech.alignment_heads import SCORING, best_heads, published_he
 from glassformer.speech.batched import batched_steps, speech_windows
 from glassformer.speech.ctc import CTCTranscription
 from glassformer.speech.options import TranscriptionOptions
-from glassformer.speech.results import Segment, Transcription, Window
+from glassformer.speech.results import Transcription
 from glassformer.speech.sequential import SequentialTranscription, Step, WindowProgress, pause_at, prompt_tokens
 from glassformer.speech.spectrogram import Spectrogram
 from glassformer.speech.voice import SileroDetector, Span
@@ -144,20 +143,20 @@ class Recording:
     # ------------------------------------------------------------------------------------------------- going on
 
     def state(self) -> dict[str, Any]:
-        """What `resume` needs, as JSON."""
+        """What `resume` needs beside the steps, as JSON."""
         return {
             "language": self.language,
             "language_probability": self.language_probability,
-            "progress": asdict(self.progress),
+            "frame": self.progress.frame,
+            "seen_from": self.progress.seen_from,
         }
 
-    def resume(self, state: dict[str, Any], segments: list[Segment], windows: list[Window]) -> None:
+    def resume(self, steps: list[Step], state: dict[str, Any]) -> None:
         """Go on where another transcription of the same recording was stopped."""
         self.language, self.language_probability = state["language"], state["language_probability"]
-        self.progress = WindowProgress(**state["progress"])
-        self._steps = [Step(window, ()) for window in windows]
-        if self._steps:
-            self._steps[-1] = Step(windows[-1], tuple(segments))
+        tokens = [token for step in steps for segment in step.segments for token in segment.tokens]
+        self.progress = WindowProgress(state["frame"], prompt_tokens(self._decoder) + tokens, state["seen_from"])
+        self._steps = list(steps)
 
     @property
     def transcription(self) -> Transcription:
