@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from glassformer.training.trainer import Trainer
 
 
-MakeTrial = Callable[[dict[str, Any], Callback], Mapping[str, float]]
+MakeTrial = Callable[[dict[str, Any], "TrialCallback"], Mapping[str, float]]
 
 
 def search(
@@ -86,7 +86,7 @@ def search(
             study.sampler = optuna.samplers.TPESampler(seed=trial_seed)
             with _storing(storage):
                 trial = study.ask(distributions)
-            _run(optuna, study, trial, make_trial, metric, storage)
+            _run(optuna, study, TrialCallback(trial, metric, done), make_trial, storage)
             progress(_finished_trials(study)[-1])
         return SearchResult(metric, direction, _finished_trials(study))
     finally:
@@ -104,11 +104,14 @@ class _MissingMetricError(ConfigError):
     """Trials do not give the metric to optimise."""
 
 
-class _PruningCallback(Callback):
-    """Reports a trial's validations, and ends it where they are worse than half of the others' at that step."""
+class TrialCallback(Callback):
+    """Reports a trial's validations, and ends it where they are worse than half of the others' at that step.
 
-    def __init__(self, trial: Any, metric: str) -> None:
-        self.trial, self.metric = trial, metric
+    number: of the trial, as in the results; one that was interrupted has it again when it is repeated
+    """
+
+    def __init__(self, trial: Any, metric: str, number: int) -> None:
+        self.trial, self.metric, self.number = trial, metric, number
         self.metrics: dict[str, float] = {}
 
     def on_validation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
@@ -120,9 +123,9 @@ class _PruningCallback(Callback):
                 raise _TrialPrunedError
 
 
-def _run(optuna: Any, study: Any, trial: Any, make_trial: MakeTrial, metric: str, storage: str | Path) -> None:
+def _run(optuna: Any, study: Any, watch: TrialCallback, make_trial: MakeTrial, storage: str | Path) -> None:
     """Run one trial; an error that is not due to its settings ends the search."""
-    watch, start = _PruningCallback(trial, metric), time.perf_counter()
+    trial, metric, start = watch.trial, watch.metric, time.perf_counter()
     states = optuna.trial.TrialState
     state, value, error = states.FAIL, None, None
     try:

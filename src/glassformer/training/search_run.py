@@ -7,15 +7,14 @@ configuration ── `search`: space ──> trials ──> trials.json, trials.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from glassformer.errors import ConfigError
-from glassformer.files.atomic import atomic_file
+from glassformer.errors import ConfigError, DataError
+from glassformer.files.atomic import atomic_file, disk_errors, remove_folder
 from glassformer.files.lock import FolderLock
 from glassformer.files.schema import parse
 from glassformer.runs.config import parse_config
@@ -26,7 +25,7 @@ from glassformer.tasks.base import task_class
 from glassformer.tasks.metrics.metric import greater_is_better
 from glassformer.training.callbacks import Callback
 from glassformer.training.run import make_trainer
-from glassformer.training.search import search
+from glassformer.training.search import TrialCallback, search
 from glassformer.training.trials import SearchResult, Trial
 
 
@@ -62,8 +61,9 @@ def search_config(
     values["training"] = {**values.get("training", {}), "metric": metric}
     folder.mkdir(parents=True, exist_ok=True)
 
-    def run_trial(settings: dict[str, Any], pruning: Callback) -> Mapping[str, float]:
-        return _run_trial(with_values(values, settings), folder, [pruning, *callbacks()], plan.keep_models)
+    def run_trial(settings: dict[str, Any], trial: TrialCallback) -> Mapping[str, float]:
+        run = folder / f"trial-{trial.number}"
+        return _run_trial(with_values(values, settings), run, [trial, *callbacks()], plan.keep_models)
 
     with FolderLock(folder / "lock"):
         results = search(
@@ -76,6 +76,8 @@ def search_config(
             seed=base.training.seed,
             progress=lambda trial: progress(trial, metric),
         )
+        # A killed search leaves the folder of the trial that it was at; where that trial is not wanted any more, here.
+        _remove(folder / f"trial-{len(results.trials)}")
     results.write(folder)
     if results.best is not None:
         with atomic_file(folder / "best.yaml") as stream:
@@ -85,13 +87,19 @@ def search_config(
 
 
 def _run_trial(
-    values: Mapping[str, Any], parent: Path, callbacks: Sequence[Callback], keep: bool
+    values: Mapping[str, Any], folder: Path, callbacks: Sequence[Callback], keep: bool
 ) -> Mapping[str, float]:
-    """Train one trial; its folder is deleted afterwards, unless models are kept."""
-    folder = Path(tempfile.mkdtemp(prefix="trial-", dir=parent))
+    """Train one trial from its start; its folder is deleted afterwards, unless models are kept."""
+    _remove(folder)
     try:
         trainer = make_trainer(parse_config({**values, "output": str(folder)}), callbacks)
         return trainer.train().metrics
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of a trial that was interrupted. Raises: DataError: the system refuses."""
+    with disk_errors(folder, DataError, remains="remove this folder of an interrupted trial, and search again"):
+        remove_folder(folder)
