@@ -7,6 +7,7 @@ Any other keyword is a key of `config.json` to override, if the family reads it.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -272,7 +273,7 @@ def _device(device_map: Any) -> Any:
                 "{'': 'cuda:0'}"
             )
         device_map = device_map[""]
-    if isinstance(device_map, int) and not isinstance(device_map, bool):
+    if is_int(device_map, -math.inf):
         return f"cuda:{device_map}"
     one = ("balanced", "balanced_low_0", "sequential")
     return "auto" if device_map in one else device_map

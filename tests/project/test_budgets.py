@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from tests.project.budgets import FUNCTION, MODULE, SOURCE, lines_of_code, offenders
@@ -27,6 +29,14 @@ def test_a_command_loads_calls_one_function_and_shows() -> None:
     assert modules.keys() >= SHARED | {"train", "evaluate"}
     longer = {name: lines for name, lines in modules.items() if lines > COMMAND and name not in SHARED | LONGER}
     assert not longer, f"longer than {COMMAND} lines: {longer}; what Python users need too belongs to the library"
+
+
+def test_one_helper_tells_numbers_from_booleans() -> None:
+    """`files.is_int` and `is_number`, or a schema; what is left are paths of each token, and flags."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py")]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    guards = [call for call in calls if ast.unparse(call.func) == "isinstance" and ast.unparse(call.args[1]) == "bool"]
+    assert 0 < len(guards) < 20
 
 
 def test_documentation_is_no_code() -> None:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import DataError, import_optional
-from glassformer.files import error_reason, open_regular_file, safe_repr
+from glassformer.files import error_reason, is_int, open_regular_file, safe_repr
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -129,7 +129,7 @@ def _check_rate(rate_hz: object, what: str) -> None:
 
     Raises: DataError: it is not an integer, or out of range.
     """
-    if isinstance(rate_hz, bool) or not isinstance(rate_hz, int) or not RATES_HZ[0] <= rate_hz <= RATES_HZ[1]:
+    if not is_int(rate_hz, RATES_HZ[0], RATES_HZ[1] + 1):
         raise DataError(
             f"{what} has the sample rate {safe_repr(rate_hz)} Hz; allowed: a whole number from {RATES_HZ[0]} to "
             f"{RATES_HZ[1]}"

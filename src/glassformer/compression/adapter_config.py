@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import read_json_object, safe_repr
+from glassformer.files import is_int, is_number, read_json_object, safe_repr
 from glassformer.models import LABEL_TASKS
 
 CONFIG = "adapter_config.json"
@@ -140,10 +140,8 @@ class AdapterConfig:
             numbers |= {f"{kind} of {name}": value for name, value in given.items()}
         for key, value in numbers.items():
             kind = key.partition(" ")[0]
-            whole, (least, most) = kind == "r", BOUNDS[kind]
-            if isinstance(value, bool) or not (
-                isinstance(value, int if whole else (int, float)) and least <= value <= most
-            ):
+            least, most = BOUNDS[kind]
+            if not (is_number(value) and least <= value <= most) or (kind == "r" and not is_int(value)):
                 raise ConfigError(f"{where}: {key} is {safe_repr(value)}; it must be a number from {least} to {most}")
 
 

@@ -36,7 +36,7 @@ from glassformer.compression.adapters import (
 )
 from glassformer.compression.low_rank import LowRank
 from glassformer.errors import ConfigError, UnsupportedError, nearest
-from glassformer.files import check_count, safe_repr
+from glassformer.files import check_count, is_number, safe_repr
 
 PRUNED = ("magnitude_prune", "ties", "dare_linear", "dare_ties")
 COMBINATIONS = ("cat", "svd", "linear", *PRUNED, *(f"{kind}_svd" for kind in PRUNED))
@@ -67,8 +67,7 @@ class Combination:
         rank, density = self.svd_rank, self.density
         if rank is not None:
             check_count("svd_rank", rank)
-        number = isinstance(density, (int, float)) and not isinstance(density, bool)
-        if self.prunes and not (number and 0 < float(density or 0) <= 1):
+        if self.prunes and not (is_number(density) and 0 < density <= 1):
             raise ConfigError(
                 f"density is {safe_repr(density)}; for {self.kind!r} it must be a number above 0, up to 1: the share "
                 "of numbers that stay"
@@ -169,5 +168,5 @@ def _check(network: nn.Module, names: Sequence[str], weights: Sequence[float]) -
             )
     for name in names:
         named_adapters(network, name)
-    if wrong := [w for w in weights if isinstance(w, bool) or not isinstance(w, (int, float)) or not math.isfinite(w)]:
+    if wrong := [w for w in weights if not is_number(w)]:
         raise ConfigError(f"a weight is {safe_repr(wrong[0])}; weights are finite numbers")

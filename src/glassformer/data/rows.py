@@ -44,7 +44,7 @@ from glassformer.data.squad import SquadFile, is_squad
 from glassformer.data.tables import TSV_OPTIONS, DelimitedText
 from glassformer.data.views import ColumnSubset, ConcatenatedRows
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import error_reason, safe_repr
+from glassformer.files import error_reason, is_int, safe_repr
 from glassformer.files.atomic import new_file
 from glassformer.files.schema import convert
 
@@ -122,7 +122,7 @@ def read_rows(
         ConfigError: an unknown option of the format
         MissingExtraError: Parquet without pyarrow
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+    if not is_int(limit, 1, MAX_LIMIT + 1):
         raise ConfigError(f"limit is {safe_repr(limit)} bytes; take a whole number from 1 to {MAX_LIMIT}")
     RowSchema(columns)  # validates the list of columns before anything is read
     rows = [opened.indexed(columns, limit) for opened in open_sources(source, kind, options)]

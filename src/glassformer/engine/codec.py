@@ -19,7 +19,7 @@ from glassformer.audio.listening import Sound
 from glassformer.audio.read import AudioInput, audio_blocks
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.files import is_number, safe_repr
 from glassformer.models import Network, eval_mode
 from glassformer.models._codec import AudioCodec
 from glassformer.models._quantizer import Codebook
@@ -175,7 +175,7 @@ def _books_of(codec: AudioCodec, bandwidth: object, codebooks: object) -> int:
     known = codec.spec.bandwidths
     if codebooks is not None:
         raise ConfigError(f"bandwidth={safe_repr(bandwidth)} and codebooks={safe_repr(codebooks)}; give one of them")
-    if isinstance(bandwidth, bool) or not isinstance(bandwidth, (int, float)) or bandwidth not in known:
+    if not is_number(bandwidth) or bandwidth not in known:
         allowed = f"one of {', '.join(f'{kbps:g}' for kbps in known)} kbit/s" if known else "none: give codebooks=…"
         raise ConfigError(f"bandwidth is {safe_repr(bandwidth)}; of this codec it must be {allowed}")
     return known[bandwidth]

@@ -293,7 +293,7 @@ def _comparison(path: Path) -> tuple[int | None, str]:
 def _tokenizer_limit(path: Path) -> int | None:
     """The limit of tokens in a tokenizer_config.json; a huge one stands for none."""
     limit = read_json_object(path, ConfigError).get("model_max_length") if path.is_file() else None
-    return limit if isinstance(limit, int) and not isinstance(limit, bool) and 0 < limit < 10**6 else None
+    return limit if is_int(limit, 1, 10**6) else None
 
 
 def _pools_prompt(path: Path) -> bool:

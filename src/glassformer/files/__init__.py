@@ -55,9 +55,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def is_int(value: object, least: int = 0, below: float = math.inf) -> TypeGuard[int]:
+def is_int(value: object, least: float = 0, below: float = math.inf) -> TypeGuard[int]:
     """Is a value a whole number from `least` up, and below `below`? True and False are none."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < below
+    return isinstance(value, int) and is_number(value, least, below)
+
+
+def is_number(value: object, least: float = -math.inf, below: float = math.inf) -> TypeGuard[float]:
+    """Is a value a finite number from `least` up, and below `below`? True, False and NaN are none."""
+    # bool is a subclass of int: JSON's true would pass for 1. No math.isfinite: it fails at integers beyond floats.
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return least <= value < below and value != -math.inf
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:

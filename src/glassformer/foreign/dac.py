@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from glassformer.errors import WeightsError
-from glassformer.files import safe_repr
+from glassformer.files import is_int, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.foreign.renamed import RenamedWeights
 from glassformer.models.dac.names import original_names
@@ -66,8 +66,8 @@ def open_original(checkpoint: WeightFiles, source: Path, folder: Path) -> Rename
     strides = [_size(weights, f"encoder.block.{i}.conv1.weight", 2) // 2 for i in range(blocks)]
     books = weights.count("quantizer.quantizers.{i}.")
     rate = _metadata(checkpoint).get("sample_rate", 44_100)
-    if not isinstance(rate, int) or isinstance(rate, bool):
-        raise WeightsError(f"{source}: its sample_rate is {safe_repr(rate)}; it must be a whole number of Hz")
+    if not is_int(rate, 1):
+        raise WeightsError(f"{source}: its sample_rate is {safe_repr(rate)}; it must be a whole number of Hz above 0")
     config = {
         "model_type": "dac",
         "architectures": ["DacModel"],

@@ -13,7 +13,7 @@ from typing import Any
 
 from glassformer.audio.languages import TABLE
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
-from glassformer.files import read_json_object, safe_repr
+from glassformer.files import is_int, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.foreign.ctranslate2 import CTranslate2Weights
 from glassformer.foreign.renamed import RenamedWeights
@@ -96,7 +96,7 @@ def open_ctranslate2(source: Path, folder: Path) -> RenamedWeights:
 def _positive(heads: Mapping[str, Any], source: Path) -> dict[str, int]:
     """Heads of each side, where they are stated. Raises: WeightsError: no whole numbers above 0."""
     given = {side: count for side, count in heads.items() if count is not None}
-    if not all(isinstance(count, int) and not isinstance(count, bool) and count > 0 for count in given.values()):
+    if not all(is_int(count, 1) for count in given.values()):
         raise WeightsError(f"{source}: its numbers of heads are {safe_repr(given)}; they must be whole, from 1")
     return given
 

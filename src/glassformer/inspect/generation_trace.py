@@ -296,7 +296,7 @@ class GenerationTrace(Report, kind="generation-trace", keys=("prompt", "nodes"))
         return last.depth
 
     def _check_node(self, node: int) -> None:
-        if isinstance(node, bool) or not isinstance(node, int) or not (node == 0 or node in self.nodes):
+        if not is_int(node) or (node != 0 and node not in self.nodes):
             raise DataError(f"there is no node {node!r}; the tree has nodes 0 (the prompt) to {len(self.nodes)}")
 
 

@@ -11,6 +11,7 @@ span classifier               start, end                   a token of the stream
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from glassformer.core.flow import Output
 from glassformer.errors import DataError, UnsupportedError, WeightsError, nearest
-from glassformer.files import safe_repr
+from glassformer.files import is_int, safe_repr
 from glassformer.inspect.tokens import Token, readable, special_token, vocabulary_entry
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
@@ -118,7 +119,7 @@ class OutputTable:
 
         Raises: DataError: there is no such choice, or it is not one token.
         """
-        if isinstance(target, int) and not isinstance(target, bool):
+        if is_int(target, -math.inf):
             if not 0 <= target < count:
                 raise DataError(f"there is no output {target}; the classes are 0 to {count - 1}")
             return target

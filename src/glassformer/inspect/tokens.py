@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import DataError, nearest
-from glassformer.files import safe_repr
+from glassformer.files import is_int, safe_repr
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
 
@@ -96,7 +97,7 @@ def find_token(at: str | int, tokens: Sequence[Token]) -> int:
 
     Raises: DataError: there is no such token or word.
     """
-    if isinstance(at, int) and not isinstance(at, bool):
+    if is_int(at, -math.inf):
         if not -len(tokens) <= at < len(tokens):
             raise DataError(f"there is no token {at}; the text has tokens 0 to {len(tokens) - 1}")
         return at % len(tokens)

@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.core import Problem
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import counted, safe_repr
+from glassformer.files import counted, is_int, is_number, safe_repr
 
 IGNORED_KEYS = frozenset(
     """_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path architectures auto_map
@@ -90,8 +90,7 @@ class ConfigReader:
     def integer(self, *keys: str, default: Any = REQUIRED, minimum: int = 1, maximum: int = MAX_WIDTH) -> int:
         """A bounded whole number, such as a width: no product of sizes overflows."""
         value = self.get(*keys, default=default)
-        # bool is a subclass of int, and JSON's true would pass for 1.
-        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        if not is_int(value, minimum, maximum + 1):
             raise self._invalid(keys, value, f"a whole number from {minimum} to {maximum}")
         return value
 
@@ -129,8 +128,7 @@ class ConfigReader:
     def number(self, *keys: str, default: Any = REQUIRED) -> float:
         """A finite number from 0 up."""
         value = self.get(*keys, default=default)
-        # The comparison refuses NaN too; the bound refuses infinity and integers that no float holds.
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e300:
+        if not is_number(value, 0, 1e300):  # integers above have no float
             raise self._invalid(keys, value, "a number from 0 up")
         return float(value)
 

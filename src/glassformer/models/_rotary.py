@@ -21,7 +21,7 @@ from glassformer.core import (
 )
 from glassformer.core.rotary import RotaryScaling
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.files import is_number, safe_repr
 from glassformer.models._config import MAX_ROWS, ConfigReader
 
 NO_ALIASES: Mapping[str, str] = MappingProxyType({})
@@ -222,4 +222,4 @@ def _wave_factors(rope: ConfigReader, key: str, count: int) -> tuple[float, ...]
 
 
 def _is_factor(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e30
+    return is_number(value, 0, 1e30) and value > 0

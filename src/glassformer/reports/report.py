@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import read_json_object, safe_repr
+from glassformer.files import is_int, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.json_values import nan_from_null, null_for_nan
 from glassformer.reports.charts import Chart, Passages
@@ -157,8 +157,8 @@ def check_kind(values: Mapping[str, Any], cls: type[Report]) -> None:
     if kind != cls.KIND:
         got = "which has no kind" if kind is None else f"whose kind is {safe_repr(kind)}"
         raise ConfigError(f"expected a report of kind '{cls.KIND}', got JSON {got}")
-    if version != cls.VERSION or isinstance(version, bool):
-        later = isinstance(version, int) and version > cls.VERSION
+    if not is_int(version) or version != cls.VERSION:
+        later = is_int(version, cls.VERSION + 1)
         remedy = "it was written by a later Glassformer; update this one" if later else "make the report again"
         raise ConfigError(f"this {kind} report has version {safe_repr(version)}; supported: {cls.VERSION}; {remedy}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 from tokenizers import AddedToken
 
 from glassformer.errors import DataError
-from glassformer.files import check_links, read_json_object, read_text
+from glassformer.files import check_links, is_number, read_json_object, read_text
 from glassformer.files.atomic import write_text
 
 Value = TypeVar("Value")
@@ -175,7 +176,7 @@ def _read_max_length(config: Mapping[str, Any], path: Path) -> int | None:
     length = config.get("model_max_length")
     if length is None:
         return None
-    if isinstance(length, bool) or not isinstance(length, (int, float)) or not length > 0:
+    if length != math.inf and not (is_number(length) and length > 0):  # files of Python may write Infinity
         raise DataError(f"{path}: model_max_length must be a positive number of tokens, got {length!r:.60}")
     return int(length) if length < NO_LIMIT else None
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, import_optional, nearest
-from glassformer.files import disk_reason, error_reason, safe_repr
+from glassformer.files import disk_reason, error_reason, is_number, safe_repr
 from glassformer.files.atomic import disk_errors
 from glassformer.files.json_values import json_value
 from glassformer.runs.event_log import EventLog
@@ -262,6 +262,6 @@ def _as_number(name: str, x: Any, end: str) -> int | float:
             return float(x)
         except ValueError:
             pass
-    if isinstance(x, bool) or not isinstance(x, int | float) or not math.isfinite(x):
+    if not is_number(x):
         raise ConfigError(f"{name}: {end} is {safe_repr(x)}; it must be a number")
     return x

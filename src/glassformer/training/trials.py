@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import DataError
+from glassformer.files import is_number
 from glassformer.reports.page import scroll_region
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
@@ -167,7 +168,7 @@ def _chart(name: str, settings: Sequence[Any], done: Sequence[Trial], results: S
 
 def _scale(values: Sequence[Any]) -> tuple[Callable[[Any], float], list[tuple[float, str]]]:
     """The horizontal position of a value, in percent, and the tick labels."""
-    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in values)
+    numbers = all(map(is_number, values))
     if not numbers or len(set(values)) == 1:
         labels = sorted(set(map(_text, values)))
         position = {label: 100 * (i + 0.5) / len(labels) for i, label in enumerate(labels)}
@@ -194,4 +195,4 @@ def _scale(values: Sequence[Any]) -> tuple[Callable[[Any], float], list[tuple[fl
 
 
 def _text(value: Any) -> str:
-    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return number(value) if is_number(value) else str(value)

@@ -105,14 +105,14 @@ def test_written_clips_are_a_folder_of_recordings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clips": 0}, "guitar: clips is 0; it must be a whole number from 1 up"),
+        ({"clips": 0}, r"guitar\.clips is 0; it must be a whole number from 1 to 1000000000"),
         ({"seconds": 0}, "seconds is 0"),
         ({"sample_rate_hz": 100}, "sample_rate_hz is 100"),
         ({"seed": -1}, "seed is -1"),
         ({"contents": "riff"}, "contents is 'riff'; it must be a list of note, chord, riff"),
         ({"contents": ["solo"]}, r"contents is \['solo'\]"),
-        ({"part": "half"}, "part is 'half'; it must be one of all, train, test"),
-        ({"clip": 5}, "'clip' is no option of guitar; nearest: 'clips'"),
+        ({"part": "half"}, "part is 'half'; allowed: all, train, test"),
+        ({"clip": 5}, "guitar: 'clip' is no option; nearest: 'clips'"),
         ({"pedals": {"phaser": 1}}, "'phaser' is no pedal"),
     ],
 )

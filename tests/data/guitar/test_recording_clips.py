@@ -197,7 +197,7 @@ def test_bad_folders_and_options(tmp_path: Path) -> None:
     write(tmp_path / "a.wav", ramp(1.0))
     with pytest.raises(DataError, match=r"of dry recordings without any of these, clips can be made"):
         read_rows(tmp_path, kind="guitar")
-    with pytest.raises(ConfigError, match="'clip' is no option of guitar; nearest: 'clips'"):
+    with pytest.raises(ConfigError, match="guitar: 'clip' is no option; nearest: 'clips'"):
         read_rows(tmp_path, kind="guitar", clip=3)
     with pytest.raises(ConfigError, match=r"contents is \['riff'\], and .* is a folder of recordings"):
         read_rows(tmp_path, kind="guitar", clips=3, contents=["riff"])

@@ -14,9 +14,9 @@ import math
 import wave
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,18 +31,20 @@ from glassformer.data.guitar.pedals import (
 from glassformer.data.guitar.playing import Content, Note, Part, play
 from glassformer.data.guitar.strings import Guitar, body, pluck, soften
 from glassformer.data.sequence import ColumnNames, Row, RowSchema, RowSequence, RowSource
-from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import error_reason, safe_repr
+from glassformer.errors import DataError
+from glassformer.files import error_reason
 from glassformer.files.atomic import removed_on_failure
+from glassformer.files.schema import Allowed, Schema, Seed, at_least, parse
 
 LEVELS = (0.4, 0.9)
 """The range of the peak of a clip; full scale is 1."""
 RELEASE_S = 0.03
 """How long a note fades that is stopped."""
+SOME_CONTENTS = Allowed(f"a list of {', '.join(get_args(Content))}", len)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuitarOptions:
+class GuitarOptions(Schema):
     """What the clips of a synthetic guitar are like, or those of a folder of recordings.
 
     clips: how many · seconds: of each · sample_rate_hz · seed: another one gives other clips
@@ -53,42 +55,18 @@ class GuitarOptions:
     dry: rows have a column `dry` too, the sound before the pedals
     """
 
-    clips: int = 1_000
-    seconds: float = 2.0
-    sample_rate_hz: int = 16_000
-    seed: int = 0
-    contents: Sequence[Content] = ("note", "chord", "riff")
+    clips: Annotated[int, at_least(1, 10**9)] = 1_000
+    seconds: Annotated[float, at_least(0.1, 600.0)] = 2.0
+    sample_rate_hz: Annotated[int, at_least(8_000, 96_000)] = 16_000
+    seed: Seed = 0
+    contents: Annotated[Sequence[Content], SOME_CONTENTS] = ("note", "chord", "riff")
     pedals: Mapping[str, Any] | None = field(default_factory=lambda: dict(PROBABILITIES))
     part: Part = "all"
     dry: bool = False
 
-    def __post_init__(self) -> None:
-        def require(name: str, holds: bool, allowed: str) -> None:
-            if not holds:
-                raise ConfigError(f"guitar: {name} is {safe_repr(getattr(self, name))}; it must be {allowed}")
-
-        whole = {name: type(getattr(self, name)) is int for name in ("clips", "sample_rate_hz", "seed")}
-        require("clips", whole["clips"] and 1 <= self.clips <= 10**9, "a whole number from 1 up")
-        rates = "a whole number from 8000 to 96000"
-        require("sample_rate_hz", whole["sample_rate_hz"] and 8_000 <= self.sample_rate_hz <= 96_000, rates)
-        require("seed", whole["seed"] and 0 <= self.seed < 2**32, f"a whole number from 0 to {2**32 - 1}")
-        numeric = isinstance(self.seconds, (int, float)) and not isinstance(self.seconds, bool)
-        require("seconds", numeric and 0.1 <= self.seconds <= 600.0, "a number from 0.1 to 600")
-        kinds, one = get_args(Content), isinstance(self.contents, str)
-        known = not one and bool(self.contents) and all(content in kinds for content in self.contents)
-        require("contents", known, f"a list of {', '.join(kinds)}")
-        require("dry", isinstance(self.dry, bool), "true or false")
-        require("part", self.part in get_args(Part), f"one of {', '.join(get_args(Part))}")
+    def validate(self) -> None:
+        """Raises: ConfigError: unknown pedals, or settings that they do not have."""
         object.__setattr__(self, "pedals", check_pedals(self.pedals or {}))
-
-    @classmethod
-    def read(cls, options: Mapping[str, Any]) -> GuitarOptions:
-        """Options by name. Raises: ConfigError: an unknown one, or a value that is not allowed."""
-        known = [one.name for one in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise ConfigError(f"{name!r} is no option of guitar{nearest(name, known)}; it has: {', '.join(known)}")
-        return cls(**options)
 
     def fingerprint(self) -> str:
         """Of two guitars with the same one, all clips are the same."""
@@ -218,7 +196,7 @@ class GuitarSource(RowSource):
     """A synthetic guitar as a source of rows."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        self.name, self._options = name, GuitarOptions.read(options)
+        self.name, self._options = name, parse(GuitarOptions, options, "guitar")
 
     def indexed(self, columns: ColumnNames, limit: int) -> GuitarRows:
         return GuitarRows(self._options, self.name, columns)

@@ -19,7 +19,7 @@ import numpy as np
 
 from glassformer.data.guitar.filters import Samples, bandpass, delayed, highpass, lowpass, peak, shelf
 from glassformer.errors import ConfigError, DataError, import_optional, nearest
-from glassformer.files import safe_repr
+from glassformer.files import is_number, safe_repr
 
 Setting = Mapping[str, float]
 
@@ -145,7 +145,7 @@ def check_pedals(pedals: Mapping[str, Any]) -> dict[str, Any]:
             if key not in ranges:
                 raise ConfigError(f"pedals: {name} has no setting {safe_repr(key)}; it has: {', '.join(ranges)}")
             what, (low, high) = (name if key == "probability" else f"{key} of {name}"), ranges[key]
-            if isinstance(number, bool) or not isinstance(number, (int, float)) or not low <= number <= high:
+            if not is_number(number, low) or number > high:
                 kind = f"{'probability' if key == 'probability' else 'number'} from {low:g} to {high:g}"
                 raise ConfigError(f"pedals: {what} is {safe_repr(number)}; it must be a {kind}")
     return {name: _fixed(pedals.get(name, 0.0)) for name in PEDALS}

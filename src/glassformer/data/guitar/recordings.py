@@ -28,6 +28,7 @@ from glassformer.data.guitar.recording_clips import RecordingClips
 from glassformer.data.sequence import ColumnNames, InMemoryRows, Row, RowSchema, RowSequence, RowSource, RowView
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import error_reason, open_regular_file, safe_repr
+from glassformer.files.schema import parse
 
 EFFECTS: dict[str, list[str] | None] = {
     "nofx": [],
@@ -62,7 +63,7 @@ class GuitarFolder(RowSource):
                 f"guitar: contents is {safe_repr(options['contents'])}, and {folder} is a folder of recordings, which "
                 "hold what was played; leave it out"
             )
-        self._options = GuitarOptions.read(options) if options else None
+        self._options = parse(GuitarOptions, options, "guitar") if options else None
 
     def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
         if self._options is not None:

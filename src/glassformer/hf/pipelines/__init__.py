@@ -6,6 +6,7 @@ whether one text or a list came, and on the options. This module says how, task 
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
-from glassformer.files import check_count, safe_repr
+from glassformer.files import check_count, is_int, safe_repr
 from glassformer.generation.arguments import with_config
 from glassformer.hf.auto import as_reference
 from glassformer.hf.tokenizers import AutoTokenizer
@@ -186,7 +187,7 @@ def _place_and_kind(place: Any, kind: Any) -> dict[str, Any]:
 
 def named_device(place: Any) -> Any:
     """A device by number: -1 = the CPU, 0 = the first accelerator, and the CPU with a note where there is none."""
-    if not isinstance(place, int) or isinstance(place, bool):
+    if not is_int(place, -math.inf):
         return place
     accelerator = torch.accelerator.current_accelerator(check_available=True) if place >= 0 else None
     if place >= 0 and accelerator is None:

@@ -6,6 +6,7 @@ rows ──tokenise──> windows ──chunks of equal size──> packed pass
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -325,7 +326,7 @@ def _window_tokens(model: PretrainedModel, asked: int | None) -> int:
     """The tokens of a window. Raises: ConfigError: more than the model reads, or no room beside special tokens."""
     most, special = model.network.max_tokens, sum(map(len, model.tokenizer.prefix_and_suffix))
     tokens = min(MAX_TOKENS, most or MAX_TOKENS) if asked is None else asked
-    if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens <= special or (most and tokens > most):
+    if not is_int(tokens, special + 1, most + 1 if most else math.inf):
         limit = f" to {most:,}" if most else " up"
         raise ConfigError(f"max_tokens is {safe_repr(tokens)}; it must be a whole number from {special + 1}{limit}")
     return tokens

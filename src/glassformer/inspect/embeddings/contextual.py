@@ -11,13 +11,14 @@ section 5.3 (sums and concatenations of the last four layers); Rousseeuw 1987 (s
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError, import_optional
-from glassformer.files import safe_repr
+from glassformer.files import is_int, safe_repr
 from glassformer.inspect.embeddings.senses import Senses, cluster_senses
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
@@ -157,7 +158,7 @@ class ContextualEmbeddings(
         Args: layers: "sum", "mean" or "concat" of the last four layers, "last", or a level from 0, or from the end: -1
         Raises: ConfigError: no such level or combination.
         """
-        if isinstance(layers, int) and not isinstance(layers, bool):
+        if is_int(layers, -math.inf):
             if not -self.levels <= layers < self.levels:
                 raise ConfigError(
                     f"layers is {layers}; the levels are 0 (embeddings) to {self.levels - 1}, or from the end: -1"

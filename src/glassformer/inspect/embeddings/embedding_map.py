@@ -139,11 +139,7 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
 
     def level(self, number: int) -> int:
         """A level counted from 0. Raises: DataError: there is none."""
-        if (
-            isinstance(number, bool)
-            or not isinstance(number, int)
-            or not -len(self.levels) <= number < len(self.levels)
-        ):
+        if not is_int(number, -len(self.levels), len(self.levels)):
             raise DataError(
                 f"there is no level {number}; there are 0 to {len(self.levels) - 1}: {', '.join(self.levels)}"
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +16,7 @@ from glassformer.core.flow import Batch, Flow
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.engine.codec import decoded_sound, encode_audio, require_codec
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.files import is_number, safe_repr
 from glassformer.generation.audio_codes import code_pattern, longest_window
 from glassformer.model import Model, load
 from glassformer.models._codec import AudioCodec
@@ -172,6 +171,6 @@ def code_layout(codec: AudioCodec, recordings: int = 1) -> CodePattern:
 
 
 def _number(seconds: object) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
+    if not is_number(seconds):
         raise ConfigError(f"seconds is {safe_repr(seconds)}; it must be a number")
     return float(seconds)
