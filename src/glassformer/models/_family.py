@@ -26,6 +26,7 @@ from glassformer.weights.names import WeightNames
 
 TASK_ALIASES = {
     "answer": "question-answering",
+    "answer-table": "table-question-answering",
     "classify": "text-classification",
     "classify-image": "image-classification",
     "classify-audio": "audio-classification",
@@ -257,7 +258,7 @@ LABEL_TASKS = {
     "audio-frame-classification",
 }
 """Tasks whose heads have the same tensor names: the weights of one would fit another, and mean nothing there."""
-LABEL_KEYS = frozenset({"num_labels", "id2label"})
+LABEL_KEYS = frozenset({"num_labels", "id2label", "num_aggregation_labels", "num_qa_labels"})
 """Config keys that, when overridden, ask for a head with other labels than the checkpoint's."""
 
 

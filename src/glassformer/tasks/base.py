@@ -286,6 +286,7 @@ TASKS: dict[str, str | type[Task]] = {
     "contrastive": "contrastive.Contrastive",
     "tag": "tag.task.Tag",
     "answer": "span.Answer",
+    "answer-table": "table_cells.AnswerTable",
     "generate": "causal.task.Causal",
     "instruct": "causal.task.Answers",
     "fill": "masked.Masked",

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 import torch
 
 from glassformer.errors import DataError
@@ -100,19 +99,31 @@ class TableQuestionAnswering(Pipeline):
             types, mask = (inputs[name][0].cpu().numpy() for name in ("token_type_ids", "attention_mask"))
             cells = answer_cells(cell_probabilities(output["logits"][0].float().cpu().numpy(), types, mask), THRESHOLD)
             previous = set(cells)
-            answers.append(self._answer(table, cells, output.get("logits_aggregation")))
+            operators = output.get("logits_aggregation")
+            operator = None if operators is None else int(operators[0].float().argmax())
+            answers.append(table_answer(self.model.config, table, cells, operator))
         return answers[0] if isinstance(asked, str) else answers
 
-    def _answer(self, table: TextTable, cells: list[tuple[int, int]], operators: Any) -> TableAnswer:
-        texts = [table.rows[row][column] for row, column in cells]
-        names = self.model.config.get("aggregation_labels") or {}
-        operator = None
-        if operators is not None and names:
-            number = int(np.argmax(operators[0].float().cpu().numpy()))
-            operator = str(names.get(str(number), names.get(number, number)))
-            shown = number != self.model.config.get("no_aggregation_label_index")
-        prefix = f"{operator} > " if operator is not None and shown else ""
-        return TableAnswer(prefix + ", ".join(texts), cells, texts, operator)
+
+def operator_names(config: Mapping[str, Any]) -> list[str]:
+    """The names of a model's operators, by number; [] where the config names none."""
+    names = config.get("aggregation_labels")
+    if not isinstance(names, Mapping):
+        return []
+    return [str(names.get(str(number), names.get(number, number))) for number in range(len(names))]
+
+
+def table_answer(
+    config: Mapping[str, Any], table: TextTable, cells: Sequence[tuple[int, int]], operator: int | None
+) -> TableAnswer:
+    """Cells as an answer, after the name of the operator, where it is not the one that means none.
+
+    Args: cells: row and column of each · operator: its number; None = the model has none
+    """
+    texts, names = [table.rows[row][column] for row, column in cells], operator_names(config)
+    name = None if operator is None or not names else names[operator]
+    shown = name is not None and operator != config.get("no_aggregation_label_index")
+    return TableAnswer((f"{name} > " if shown else "") + ", ".join(texts), list(cells), texts, name)
 
 
 def _mark(types: torch.Tensor, cells: set[tuple[int, int]]) -> None:

@@ -67,7 +67,7 @@ class RowSounds:
         if isinstance(value, bytes):
             return value, None
         if isinstance(value, str) and value:
-            return self._path(index, value), None
+            return self.path(index, value), None
         try:
             samples = np.asarray(listed(value), dtype=np.float32)
         except (TypeError, ValueError):
@@ -86,12 +86,12 @@ class RowSounds:
             value = self.rows[index].get(self.column)
             if value is not None and not isinstance(value, str):
                 break  # a column has values of one type: no row names a file
-            if value is not None and (path := self._path(index, value)).is_file():
+            if value is not None and (path := self.path(index, value)).is_file():
                 status = path.stat()
                 digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
         return digest.hexdigest()
 
-    def _path(self, index: int, name: str) -> Path:
+    def path(self, index: int, name: str) -> Path:
         """The path of a file, within the folder. Raises: DataError: it leads out of it."""
         file: Any = getattr(self.rows, "file", None)
         table = Path(file(index)) if file is not None else Path()

@@ -41,10 +41,11 @@ NO_TRUNCATION = (None, False, "do_not_truncate")
 
 @dataclass(frozen=True, slots=True)
 class EncodedTable:
-    """ids: of the tokens [T] · types: token types [T, 7]"""
+    """ids: of the tokens [T] · types: token types [T, 7] · cut: cells were cut, or rows dropped"""
 
     ids: list[int]
     types: np.ndarray
+    cut: bool = False
 
 
 class TableTokenizer:
@@ -117,8 +118,9 @@ class TableTokenizer:
             raise DataError("a table's tokenizer needs the tokens [CLS] and [SEP]; take the one of a TAPAS model")
         asked = self.tokenizer.tokenize(question)
         cells = [[self._pieces(cell) for cell in row] for row in (table.columns, *table.rows)]
+        whole = cells
         if limit is not None:
-            cells = _fitted(cells, limit - len(asked) - 2)
+            cells = _fitted(whole, limit - len(asked) - 2)
         tokens = [begin, *asked, end]
         types = [[0] * TYPES for _ in tokens]
         places: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -129,7 +131,7 @@ class TableTokenizer:
                 types += [[1, column + 1, row, 0, 0, 0, 0] for _ in pieces]
         of_tokens = np.array(types, dtype=np.int64)
         _add_values(of_tokens, table, question, places)
-        return EncodedTable(self.tokenizer.convert_tokens_to_ids(tokens), of_tokens)
+        return EncodedTable(self.tokenizer.convert_tokens_to_ids(tokens), of_tokens, cut=cells != whole)
 
     def _pieces(self, cell: str) -> list[str]:
         if not cell:
