@@ -243,3 +243,22 @@ def test_a_length_that_the_cache_cannot_have_is_refused(length: object) -> None:
         cache.length = length  # type: ignore[assignment] # what a caller may write
     cache.length = 3
     assert cache.length == 3
+
+
+def test_keys_of_another_dtype_are_refused() -> None:
+    network = named(stack("pre-norm causal"))
+    x, cache, other = torch.randn(1, 3, 32), KeyValueCache(), copy.deepcopy(network).to(torch.bfloat16)
+    with torch.no_grad():
+        network(x, Flow(cache=cache))
+        with pytest.raises(ConfigError, match=r"holds torch.float32 for 0\.attn, which makes torch.bfloat16"):
+            other(x.bfloat16(), Flow(cache=cache))
+        assert_close(network(x, Flow(cache=cache)), network(torch.cat([x, x], 1), Flow())[:, 3:])
+
+
+def test_a_cache_that_was_filled_in_inference_mode_is_continued_outside_it() -> None:
+    network, x, cache = named(stack("pre-norm causal")), torch.randn(2, 6, 32), KeyValueCache()
+    with torch.inference_mode():
+        network(x[:, :2], Flow(cache=cache))
+    with torch.no_grad():
+        after = [network(x[:, n : n + 2], Flow(cache=cache)) for n in (2, 4)]
+    assert_close(torch.cat(after, 1), network(x, Flow())[:, 2:])

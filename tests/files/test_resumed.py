@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from glassformer.hub.data_sets import _receive
 from glassformer.inspect.embeddings.embedding_map import _write_lines
 from glassformer.reports.page import write_page
 from glassformer.runs.event_log import EventLog
+from glassformer.speech.job import _claim
 from glassformer.training.trackers import _run_id
 
 THESIS = b"many years of work, and no newline"
@@ -76,6 +78,20 @@ def test_only_a_regular_file_is_appended_to(tmp_path: Path, kind: str) -> None:
         append_handle(tmp_path / "x")
     with pytest.raises(DataError, match="the log cannot be opened"):
         EventLog(tmp_path / "x")
+
+
+def test_a_record_that_cannot_be_opened_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = _claim(tmp_path, "/talks/a.flac", "a", ())
+    written = record.read_bytes()
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", refused)
+        with pytest.raises(DataError, match="Too many open files"):
+            _claim(tmp_path, "/talks/a.flac", "a", ())
+    assert record.read_bytes() == written
 
 
 def test_of_a_linked_folder_the_link_alone_is_removed(tmp_path: Path) -> None:

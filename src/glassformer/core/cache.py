@@ -84,6 +84,11 @@ class KeyValueCache:
             self._buffers[place] = _Filled(k, v, total, own=False)
             return k, v
         buffers = self.reserve(layer, k, v, k.shape[2])
+        if buffers[0].dtype != k.dtype and not torch.is_autocast_enabled(k.device.type):
+            raise ConfigError(
+                f"the cache holds {buffers[0].dtype} for {_name(layer)}, which makes {k.dtype}: it was filled by "
+                "another model; make one cache a model"
+            )
         for buffer, new in zip(buffers, (k, v), strict=True):
             buffer[:, :, self.length : total] = new
         return buffers[0][:, :, :total], buffers[1][:, :, :total]
@@ -101,7 +106,7 @@ class KeyValueCache:
         place, total = _place(layer), self.length + tokens
         filled = self._buffers.get(place)
         self._check(layer, filled, k)
-        if filled is None or filled.k.shape[2] < total or not filled.own:
+        if filled is None or filled.k.shape[2] < total or not _is_writable(filled):
             filled = _Filled(
                 self._grown(filled and filled.k, k, total), self._grown(filled and filled.v, v, total), total
             )
@@ -235,6 +240,11 @@ class FunctionalCache(KeyValueCache):
         """A self-attention layer's keys and values of all tokens. [B, K, length, E] each"""
         filled = self._buffers[_place(layer)]
         return filled.k, filled.v
+
+
+def _is_writable(filled: _Filled) -> bool:
+    """Whether new tokens may be written into the buffers themselves: tensors made in inference mode are closed outside."""
+    return filled.own and (torch.is_inference_mode_enabled() or not filled.k.is_inference())
 
 
 Place = str | nn.Module

@@ -30,7 +30,7 @@ from glassformer.files import (
     readable_path,
     safe_repr,
 )
-from glassformer.files.atomic import disk_errors, write_json, write_text
+from glassformer.files.atomic import disk_errors, new_file, write_json, write_text
 from glassformer.ngram.model import NgramModel
 from glassformer.pretrained import PretrainedModel
 from glassformer.speech.options import TranscriptionOptions
@@ -197,13 +197,10 @@ def _claim(folder: Path, recording: str, stem: str, reserved: Collection[str]) -
 def _created(path: Path, text: str) -> bool:
     """Create a file; whether it did not exist. Raises: OSError: as the system refuses; no file is left then."""
     try:
-        with path.open("x", encoding="utf-8") as stream:
+        with new_file(path) as stream:
             stream.write(text)
     except FileExistsError:
         return False
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
     return True
 
 
