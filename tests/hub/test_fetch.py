@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import socket
 import struct
 import time
@@ -19,6 +20,7 @@ import pytest
 
 from glassformer.errors import DataError, WeightsError
 from glassformer.hub import resolve
+from glassformer.hub.fetch import SnapshotRecord
 from glassformer.hub.find import missing_files, model_files
 from tests.files.test_full_disk import full_disk
 from tests.hub.hub_server import COMMIT, Fault, HubServer, Repository, Serve
@@ -374,3 +376,29 @@ def test_a_loop_of_links_ends(serve: Serve, tmp_path: Path) -> None:
     stored.unlink()
     stored.symlink_to(stored)
     assert (fetch(server, tmp_path) / "model.safetensors").read_bytes() == server.repository.files["model.safetensors"]
+
+
+@pytest.mark.parametrize("linked", ["snapshot", "subfolder"])
+def test_a_file_behind_a_linked_folder_is_never_moved(serve: Serve, tmp_path: Path, linked: str) -> None:
+    server = serve(repository())
+    folder, own = fetch(server, tmp_path / "cache"), tmp_path / "own"
+    shutil.copytree(folder, own)
+    name = "model.safetensors" if linked == "snapshot" else "more/model.safetensors"
+    if linked == "snapshot":
+        shutil.rmtree(folder)
+        folder.symlink_to(own)
+    else:
+        (folder / "more").symlink_to(own)
+    before = {path.name: path.read_bytes() for path in own.iterdir()}
+    with pytest.raises(OSError, match="its folder is a link out of the cache"):
+        SnapshotRecord(folder).quarantine(name)
+    assert {path.name: path.read_bytes() for path in own.iterdir()} == before
+
+
+def test_a_cache_behind_a_link_is_still_the_cache(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "cache").symlink_to(tmp_path / "disk")
+    server = serve(repository())
+    (fetch(server, tmp_path / "cache") / "model.safetensors").resolve().write_bytes(b"damaged")
+    folder = fetch(server, tmp_path / "cache")
+    assert (folder / "model.safetensors").read_bytes() == server.repository.files["model.safetensors"]

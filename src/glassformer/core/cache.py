@@ -243,7 +243,7 @@ class FunctionalCache(KeyValueCache):
 
 
 def _is_writable(filled: _Filled) -> bool:
-    """Whether new tokens may be written into the buffers themselves: tensors made in inference mode are closed outside."""
+    """Whether new tokens may be written into the buffers: those made in inference mode are closed outside it."""
     return filled.own and (torch.is_inference_mode_enabled() or not filled.k.is_inference())
 
 

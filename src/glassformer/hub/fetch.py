@@ -18,6 +18,7 @@ Source: git, "Git Objects" (blob = SHA-1 of `blob <bytes>\\0` and the content); 
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import json
@@ -300,8 +301,10 @@ class SnapshotRecord:
         """Move a damaged file out of the cache, so that it is downloaded again, and can still be examined.
 
         A link may lead anywhere. Only what lies in the cache is moved or removed: of a file elsewhere only the link.
-        Raises: OSError: the cache cannot be written.
+        Raises: OSError: the cache cannot be written, or the file's folder is a link out of it.
         """
+        if not self._is_in_cache(self.folder / name):
+            raise OSError(errno.ELOOP, "its folder is a link out of the cache, and what is there is not changed")
         damaged_folder = self._path.parent / "damaged"
         damaged_folder.mkdir(parents=True, exist_ok=True)
         # Every link from the snapshot to the file itself; another process may have moved some of them already.
@@ -318,7 +321,8 @@ class SnapshotRecord:
     def _is_in_cache(self, path: Path) -> bool:
         """Whether a file, or a link itself, lies in the snapshot or where its links may lead (`files.check_link`)."""
         folder = path.parent.resolve()
-        stores = [self.folder.resolve(), *blob_stores(self.folder.resolve())]
+        snapshot = self.folder.parent.resolve() / self.folder.name  # itself it may be a link to any folder of the user
+        stores = [snapshot, *blob_stores(snapshot)]
         return any(folder == store or store in folder.parents for store in stores)
 
     def _save(self, **changes: Any) -> None:
