@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import torch
 from glassformer.explorer.readings import quick_readings, read
 from glassformer.explorer.registry import Reading, View, request_of
 from glassformer.explorer.scene import ViewJob
-from glassformer.explorer.session_runs import PassStopped
+from glassformer.explorer.session_runs import PassStopped, SessionRun
 from glassformer.inspect.outputs import reads_layers
 from glassformer.model import Model, load
 from tests.explorer.client import Client
@@ -72,7 +74,11 @@ def test_a_reading_that_is_not_there(client: Client, id: str) -> None:
 def test_who_goes_away_ends_it(client: Client, id: str) -> None:
     jobs = client.look._jobs
     view, request = request_of("attribution", {})
-    job = ViewJob(lambda job: Reading("attribution", {}, view.frame("attribution", jobs.scene(id, job), request)), None)
+
+    def make(job: ViewJob) -> Reading:
+        return Reading("attribution", {}, view.frame("attribution", jobs.scene(id, job), request))
+
+    job = ViewJob(make, threading.Lock())
     job.stop()
     with pytest.raises(PassStopped):
         job.work()
@@ -85,6 +91,39 @@ def test_the_same_view_is_computed_once_and_kept_with_its_session(client: Client
     assert first is second or first.finished
     key = second.result().key
     assert jobs.frame(id, key) == second.result().frame
+
+
+def test_jobs_of_one_view_run_one_after_another(client: Client, id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attribution takes tens of megabytes; a page that asks for a hundred at once took gigabytes."""
+    running: list[str] = []
+    most: dict[str, int] = {}
+
+    def slow(self: View, name: str, *_: Any) -> bytes:
+        running.append(name)
+        most[name] = max(most.get(name, 0), running.count(name))
+        time.sleep(0.02)
+        running.remove(name)
+        return b"frame"
+
+    monkeypatch.setattr(View, "frame", slow)
+    jobs = client.look._jobs
+    views = [
+        (name, *request_of(name, {"target": 1 + number})) for number in range(5) for name in ("lens", "attribution")
+    ]
+    begun = [jobs.begin(id, *view) for view in views]
+    assert [job.result().frame for job in begun] == [b"frame"] * 10
+    assert most == {"lens": 1, "attribution": 1}
+
+
+def test_a_view_that_ends_while_a_page_is_saved_does_not_disturb_it() -> None:
+    run = SessionRun("id", (), lambda progress: None, threading.Lock())  # type: ignore[arg-type, return-value] # no pass
+    for number in range(3):
+        run.keep(Reading("lens", {"target": number}, b""), 3)
+    saved = iter(run.readings.values())
+    first = next(saved)
+    run.keep(Reading("lens", {"target": 3}, b""), 3)
+    assert [each.request["target"] for each in (first, *saved)] == [0, 1, 2]
+    assert [each.request["target"] for each in run.readings.values()] == [1, 2, 3]
 
 
 def test_a_page_to_be_saved_holds_what_is_quick(models: dict[str, Model]) -> None:

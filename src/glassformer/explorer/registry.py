@@ -56,16 +56,14 @@ class View:
     answer: "module:function", called with the session and the fields of the request; gives a `Report`, a dict, or a
         binary frame
     quick: answered at once; else in a thread, by a function that takes `progress`, and kept with the session and its
-        saved page
+        saved page. Such jobs of one view run one after another, since each may take hundreds of megabytes
     scene: the function takes the whole `Scene` in place of the session
-    in_turn: one after another, since each takes much memory
     """
 
     request: type[Schema]
     answer: str
     quick: bool = False
     scene: bool = False
-    in_turn: bool = False
 
     def frame(self, name: str, scene: Scene, request: Schema) -> bytes:
         """Its answer as a binary frame; the function is imported when it is first called."""
@@ -109,9 +107,7 @@ VIEWS: dict[str, View] = {
     "neighbours": View(
         request=NeighboursRequest, answer="glassformer.explorer.embeddings:neighbours", quick=True, scene=True
     ),
-    "projection": View(
-        request=ProjectionRequest, answer="glassformer.explorer.embeddings:projection", scene=True, in_turn=True
-    ),
+    "projection": View(request=ProjectionRequest, answer="glassformer.explorer.embeddings:projection", scene=True),
     "distribution": View(
         request=DistributionRequest, answer="glassformer.explorer.traces:distribution", quick=True, scene=True
     ),

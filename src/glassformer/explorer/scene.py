@@ -6,8 +6,9 @@ ViewJobs.begin(session id, name, request) ──a thread──> frame, kept in t
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +56,13 @@ class Scene:
 class ViewJob(Job[Reading]):
     """One view that is computed in a thread of its own."""
 
-    def __init__(self, make: Callable[[ViewJob], Reading], turn: threading.Lock | None) -> None:
+    def __init__(self, make: Callable[[ViewJob], Reading], turn: threading.Lock) -> None:
         super().__init__()
         self.steps_done = (0, 0)
         self._make, self._turn = make, turn
 
     def work(self) -> Reading:
-        with nullcontext() if self._turn is None else self.in_turn(self._turn):
+        with self.in_turn(self._turn):
             return self._make(self)
 
     def progress(self, done: int, of: int) -> None:
@@ -75,8 +76,9 @@ class ViewJobs:
     def __init__(self, runs: SessionRuns, traces: TraceStore, maps: EmbeddingMaps) -> None:
         self.runs, self.traces, self.maps = runs, traces, maps
         self._running: dict[tuple[str, str], ViewJob] = {}
-        self._in_turn: set[ViewJob] = set()
-        self._lock, self._turn, self._jobs = threading.Lock(), threading.Lock(), Jobs()
+        self._by_view: defaultdict[str, set[ViewJob]] = defaultdict(set)
+        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # a view: its jobs, one by one
+        self._lock, self._jobs = threading.Lock(), Jobs()
 
     def scene(self, id: str, job: ViewJob | None = None) -> Scene:
         """What a view of a session reads."""
@@ -99,17 +101,16 @@ class ViewJobs:
             running = self._running.get((id, key))
             if running is not None and not running.stopped:
                 return running
-            if view.in_turn and sum(not job.stopped for job in self._in_turn) >= MAX_WAITING:
+            if sum(not job.stopped for job in self._by_view[name]) >= MAX_WAITING:
                 raise DataError(f"{MAX_WAITING} of the view {name!r} are waiting; try again when one is finished")
-            job = self._running[id, key] = ViewJob(make, self._turn if view.in_turn else None)
-            if view.in_turn:
-                self._in_turn.add(job)
-            self._jobs.start(job, lambda: self._store(id, job, key))
+            job = self._running[id, key] = ViewJob(make, self._turns[name])
+            self._by_view[name].add(job)
+            self._jobs.start(job, lambda: self._store(id, name, job, key))
         return job
 
-    def _store(self, id: str, job: ViewJob, key: str) -> None:
+    def _store(self, id: str, name: str, job: ViewJob, key: str) -> None:
         with self._lock:
-            self._in_turn.discard(job)
+            self._by_view[name].discard(job)
             if self._running.get((id, key)) is job:
                 del self._running[id, key]
         if job.value is not None:

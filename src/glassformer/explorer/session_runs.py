@@ -249,15 +249,16 @@ class SessionRun(Job[Session]):
         self.texts = texts
         self.blocks_done = (0, 0)
         self.readings: dict[str, Any] = {}
+        self._readings_lock = threading.Lock()
         self._make = make
         self._turn = turn
 
     def keep(self, reading: Any, most: int) -> None:
         """Keep a view, and of the oldest as many as this leaves."""
-        self.readings.pop(reading.key, None)
-        self.readings[reading.key] = reading
-        while len(self.readings) > most:
-            del self.readings[next(iter(self.readings))]
+        with self._readings_lock:  # jobs of several views may end at once
+            readings = [each for each in self.readings.values() if each.key != reading.key] + [reading]
+            # A new mapping: one that is being read stays as it is.
+            self.readings = {each.key: each for each in readings[-most:]}
 
     def work(self) -> Session:
         with self.in_turn(self._turn):
