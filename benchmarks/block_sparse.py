@@ -1,4 +1,4 @@
-"""Block-sparse attention on long texts beside full attention, ours and the reference library's: memory and time.
+"""Block-sparse attention on long texts compared with full attention, ours and the reference library's: memory and time.
 
     python benchmarks/block_sparse.py                      BigBird-base width, 2 layers: 1k, 2k, 4k and 8k tokens
     python benchmarks/block_sparse.py --tokens 1024 2048   shorter
@@ -6,7 +6,7 @@
     python benchmarks/block_sparse.py --json
 
 Each system runs in a process of its own, with random weights and one text. Memory is the peak of the process above what
-it held before the first pass: all that a pass needs beside weights and libraries. Seconds are the median over the
+it held before the first pass: all that a pass needs besides weights and libraries. Seconds are the median over the
 rounds after it. A ratio is ours / this.
 """
 

@@ -1,4 +1,4 @@
-"""Encoding and decoding sound with an audio codec beside the reference library's model: times real time, and ratios.
+"""Encoding and decoding sound with an audio codec and with the reference library's model: times real time, ratios.
 
     python benchmarks/codec.py               the codec that the package carries, and the sizes of DAC and EnCodec
     python benchmarks/codec.py --seconds 10  of noise, in one piece

@@ -1,4 +1,4 @@
-"""Corpus index benchmark: indexing beside plain encoding of the same windows, size on disk, and query time.
+"""Corpus index benchmark: indexing compared with plain encoding of the same windows, size on disk, and query time.
 
     python benchmarks/corpus.py --file wikitext-2/valid.txt              MiniLM, layers 3 and 6, one head, all neurons
     python benchmarks/corpus.py --file corpus.txt --model FOLDER --layers 6 12 --json

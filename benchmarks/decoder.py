@@ -1,4 +1,4 @@
-"""Generating beside the peers: tokens a second, one process a library, in turn.
+"""Generating compared with the peers: tokens a second, one process a library, in turn.
 
     python benchmarks/decoder.py                        every case, five rounds
     python benchmarks/decoder.py --case gpt2 --rounds 3
@@ -13,7 +13,7 @@ encoder-decoders), and no end before.
 Libraries that share a process slow each other down, so each has its own. Seconds are those of all new tokens but the
 first, which comes out of the prompt's pass: (time for N tokens - time for 1) / (N - 1).
 A ratio is ours / theirs, the median over rounds: larger is better. `limit` is the share of the memory's bandwidth that
-reading every weight once a step would take; the bandwidth is that of a sum over 256 MB, measured beside.
+reading every weight once a step would take; the bandwidth is that of a sum over 256 MB, measured alongside.
 llama.cpp takes part where `llama-cpp-python` and `gguf` are installed; the others come with `make bench`.
 """
 

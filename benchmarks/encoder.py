@@ -1,8 +1,8 @@
-"""The encoder beside its peers: the same weights, the same ids, one run, in turn.
+"""The encoder compared with its peers: the same weights, the same ids, one run, in turn.
 
     python benchmarks/encoder.py                         BERT-base shape: variable lengths, 32 × 128, 8 × 512
     python benchmarks/encoder.py --shape minilm          MiniLM shape
-    python benchmarks/encoder.py --real                  the real MiniLM on real text, beside sentence-transformers
+    python benchmarks/encoder.py --real                  the real MiniLM on real text, and sentence-transformers
     python benchmarks/encoder.py --quick                 two rounds, a quarter of the texts: within five minutes a load
     python benchmarks/encoder.py --json
 
@@ -261,7 +261,7 @@ def row_of(load: str, precision: str, timing: Timing, ours: Timing, tokens: int,
 
 
 def measure_real(folder: Path, texts: list[str], rounds: int) -> list[Row]:
-    """The real MiniLM, from text to vectors, tokenising included, beside sentence-transformers."""
+    """The real MiniLM, from text to vectors, tokenising included, compared with sentence-transformers."""
     from sentence_transformers import SentenceTransformer
 
     rows: list[Row] = []

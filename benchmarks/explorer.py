@@ -1,8 +1,8 @@
-"""Attention explorer benchmark, beside bertviz: transfer sizes, and time until the page is painted.
+"""Attention explorer benchmark, compared with bertviz: transfer sizes, and time until the page is painted.
 
     python benchmarks/explorer.py                       12 layers × 12 heads × 768 wide: 32, 128, 512 and 4,096 tokens
     python benchmarks/explorer.py --tokens 32 128       shorter
-    python benchmarks/explorer.py --real                MiniLM beside it
+    python benchmarks/explorer.py --real                MiniLM next to it
     python benchmarks/explorer.py --json
 
 The model is random with its queries scaled until each layer's scores have a spread of 3: a plain random one looks at

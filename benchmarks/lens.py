@@ -1,4 +1,4 @@
-"""Logit lens and direct logit attribution, beside TransformerLens: the same numbers, time, and peak memory.
+"""Logit lens and direct logit attribution, compared with TransformerLens: the same numbers, time, and peak memory.
 
     python benchmarks/lens.py                      a random GPT-2 of 124 million parameters, 512 tokens
     python benchmarks/lens.py --tokens 128 --json

@@ -1,4 +1,4 @@
-"""Loading a checkpoint beside the reference library: seconds and memory, a process each, in turn.
+"""Loading a checkpoint compared with the reference library: seconds and memory, a process each, in turn.
 
     python benchmarks/loading.py                    124M (GPT-2, fp32) and 1B (Llama 3.2's shape, bf16), random weights
     python benchmarks/loading.py --shape gpt2

@@ -1,4 +1,4 @@
-"""CPU time of a patching sweep of a random GPT-2 (124M) over 12 layers × 20 positions, beside TransformerLens.
+"""CPU time of a patching sweep of a random GPT-2 (124M) over 12 layers × 20 positions, compared with TransformerLens.
 
     python benchmarks/patching.py --model FOLDER --make       # writes the model and the ids; needs transformers
     python benchmarks/patching.py --model FOLDER              # ours: one pass a patch, and rows of one pass

@@ -4,7 +4,7 @@
     python benchmarks/results.py runs/emotion runs/sst2 take these runs in first: of several seeds, of one, or a study
 
 What was reported of a run (figures, intervals, baselines, times, versions; no text of any row) is kept in
-docs/results/NAME.json. Seeds add up: those of another day or machine are put beside those that are there, and a seed
+docs/results/NAME.json. Seeds add up: those of another day or machine are put next to those that are there, and a seed
 that comes again replaces itself. So the tables can be made again where there are no runs. A study is one
 thing: it is kept in docs/results/studies/NAME.json as it is, and has a table of its own.
 """
@@ -100,7 +100,7 @@ def take(folder: Path, into: Path) -> Iterator[Path]:
 
 
 def keep(found: SeedSummary, folder: Path) -> Path:
-    """Put seeds beside those that were kept before. Returns: the file"""
+    """Put seeds next to those that were kept before. Returns: the file"""
     place = folder / f"{found.name}.json"
     kept = SeedSummary.load(place).merged(found) if place.is_file() else found
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Transcription beside its peers: the same weights, the same recordings, a process each, in turn.
+"""Transcription compared with its peers: the same weights, the same recordings, a process each, in turn.
 
     python benchmarks/speech.py                             Whisper tiny.en, greedy and five beams
     python benchmarks/speech.py --model openai/whisper-base --beams 1 --load clip --json

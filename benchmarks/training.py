@@ -1,4 +1,4 @@
-"""Training beside the peers: tokens of text a second and peak memory, one process a library, in turn.
+"""Training compared with the peers: tokens of text a second and peak memory, one process a library, in turn.
 
     python benchmarks/training.py                        every case, three rounds
     python benchmarks/training.py --case minilm --rounds 5

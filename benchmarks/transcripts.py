@@ -1,4 +1,4 @@
-"""Transcripts beside openai-whisper, recording by recording: segments, their times, and where they part.
+"""Transcripts compared with openai-whisper, recording by recording: segments, their times, and where they part.
 
     python benchmarks/transcripts.py --model tiny.en/ --language en --beams 1 5
     python benchmarks/transcripts.py --model base/ --beams 5 --minutes 10 --json > base.json

@@ -1,4 +1,4 @@
-"""Times of words beside faster-whisper: how far apart they begin and end, recording by recording.
+"""Times of words compared with faster-whisper: how far apart they begin and end, recording by recording.
 
     python benchmarks/word_times.py                                        Whisper tiny.en, the English recordings
     python benchmarks/word_times.py --model openai/whisper-base --language de fr --json

@@ -18,10 +18,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of data sets and small checkpoints beside the repository."""
+    """The folder of data sets and small checkpoints next to the repository."""
     folder = ROOT.parent / "shared"
     if not folder.is_dir():
-        pytest.skip("needs ../shared (data sets and small checkpoints) beside the repository")
+        pytest.skip("needs ../shared (data sets and small checkpoints) next to the repository")
     return folder
 
 

@@ -33,7 +33,7 @@ from glassformer.models.resize import layer_key
 
 
 class CallInputs(ModelInputs, total=False):
-    """What a model's call takes beside its first arguments: inputs of the network, and options of the call.
+    """What a model's call takes besides its first arguments: inputs of the network, and options of the call.
 
     past_key_values: as `cache` · use_cache: begin a cache, which the output holds; None = as the config says
     output_hidden_states, output_attentions: fill these fields; None = as the config says
@@ -67,7 +67,7 @@ PREFIXES = {"source": "encoder_", "target": "decoder_", "encoder": "encoder_", "
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """What one call is asked for beside its inputs.
+    """What one call is asked for besides its inputs.
 
     layers: fields of the output → the taps that fill them · own_tape: whether `tape` is the caller's
     """
@@ -225,7 +225,7 @@ def encoder_of(network: Network, family: str) -> Callable[..., Output]:
     Raises: UnsupportedError: the network has no encoder of its own.
     """
     if not isinstance(network, EncoderDecoder):
-        raise UnsupportedError(f"a {family!r} model has no encoder beside a decoder; call the model itself")
+        raise UnsupportedError(f"a {family!r} model has no encoder besides a decoder; call the model itself")
 
     def encode(input_ids: Any = None, attention_mask: Tensor | None = None, **inputs: Any) -> Any:
         first = network.READS[0]

@@ -129,7 +129,7 @@ TOKEN_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 
 
 class ModelInputs(TypedDict, total=False):
-    """The tensors that networks read beside `TOKEN_INPUTS`, by the names of Hugging Face transformers.
+    """The tensors that networks read besides `TOKEN_INPUTS`, by the names of Hugging Face transformers.
 
     inputs_embeds: in the place of input_ids, what `get_input_embeddings()` makes of them, or vectors like these.
     [B, T, width] · encoder_outputs: in the place of the source, an encoder's output, or its states first in a tuple

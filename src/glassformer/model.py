@@ -200,7 +200,7 @@ class Model(SentenceEncoder, AudioCoder):
 
         Args:
             progress: called after each block with the number of finished blocks and of all.
-            limit_bytes: RAM limit of the session, beside the weights · truncation: cut texts that are too long
+            limit_bytes: RAM limit of the session, in addition to the weights · truncation: cut texts that are too long
             codec: of a model over codes: a folder, a Hub name or a model; None = the one that this package carries
             fields: other inputs, as in a call: `bbox`, `visual_feats` and `visual_pos`, of one row.
         Returns: a `Session`: `session.head(4, 11).probs(3)`, `session.overview(4)`, `session.states(4)`, …

@@ -6,7 +6,7 @@ Whatever takes an `nn.Module` takes a model: optimizers, hooks, `copy.deepcopy`,
     model.network.blocks[0].attn.out.weight      ──>      "blocks.0.attn.out.weight"
 
 in `named_parameters`, `named_modules`, `state_dict`, `get_parameter` and `torch.func.functional_call`, here and where
-the model is part of a larger module. Beside them, `model.bert`, `model.classifier` and the like lead to the same
+the model is part of a larger module. Besides them, `model.bert`, `model.classifier` and the like lead to the same
 parameters by the paths of the reference library (`models.reference_modules`).
 """
 

@@ -254,7 +254,7 @@ class PretrainedModel(AdaptedModule):
             )
 
     def _read_files(self, folder: Path, adapters: Path) -> None:
-        """Read what stands in the folder beside config and weights; the tokenizer beside adapters comes first."""
+        """Read what stands in the folder next to config and weights; the tokenizer next to adapters comes first."""
         tokenizers = (Tokenizer.find(place, model_type=self.family.model_type) for place in (adapters, folder))
         self._tokenizer = next((tokenizer for tokenizer in tokenizers if tokenizer is not None), None)
         self._processor = _find_processor(self.family, folder)
@@ -319,7 +319,7 @@ class PretrainedModel(AdaptedModule):
         if self._tokenizer is None:
             raise MissingPartError(
                 "this model has no tokenizer: its folder holds neither tokenizer.json nor vocabulary files; copy those "
-                "of the same model beside its weights (vocab.json with merges.txt; for OpenAI's Whisper gpt2.tiktoken "
+                "of the same model next to its weights (vocab.json with merges.txt; for OpenAI's Whisper gpt2.tiktoken "
                 "or multilingual.tiktoken, which the package openai-whisper carries)"
             )
         return self._tokenizer

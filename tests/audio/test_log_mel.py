@@ -53,7 +53,7 @@ def test_equals_the_references_other_settings() -> None:
 def test_equals_the_reference_on_real_speech(shared: Path, bins: int) -> None:
     folder = shared / "data" / "speech"
     if not folder.is_dir():
-        pytest.skip("needs ../shared/data/speech beside the repository")
+        pytest.skip("needs ../shared/data/speech next to the repository")
     paths = [folder / "jfk.flac", *sorted(folder.rglob("*.ogg"))[::6], *sorted(folder.rglob("*.wav"))]
     assert len(paths) > 6
     sounds = [read_audio(path, RATE_HZ) for path in paths]

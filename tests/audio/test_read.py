@@ -114,7 +114,7 @@ def test_rates(tmp_path: Path, rate_hz: int) -> None:
 def test_real_speech_is_as_long_as_it_should_be(shared: Path) -> None:
     folder = shared / "data" / "speech"
     if not folder.is_dir():
-        pytest.skip("needs ../shared/data/speech beside the repository")
+        pytest.skip("needs ../shared/data/speech next to the repository")
     rows = [line.split("\t") for line in (folder / "manifest.tsv").read_text("utf-8").splitlines()[1:]]
     assert len(rows) > 40
     for name, _, _, seconds, *_ in rows:

@@ -1,4 +1,4 @@
-"""Waves are those of the reference library; a sound never depends on those beside it."""
+"""Waves are those of the reference library; a sound never depends on those next to it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from glassformer.cli.app import COMMANDS, _unwrap
 from glassformer.errors import DataError, MissingExtraError
 from tests.cli.conftest import Command
 
-# The process of the program itself, with a command put beside the real ones.
+# The process of the program itself, with a command put next to the real ones.
 WITH_A_FAKE = """
 from glassformer.cli import app
 from tests.cli.test_app import add_fake

@@ -79,7 +79,7 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trained run, beside its data and configurations."""
+    """A trained run, next to its data and configurations."""
     folder = tmp_path_factory.mktemp("extras")
     (folder / "words").mkdir()
     word_tokenizer().save(str(folder / "words" / "tokenizer.json"))

@@ -137,7 +137,7 @@ def test_several_adapters_are_those_of_peft(family: str, tmp_path: Path, monkeyp
 
 
 def test_a_head_trained_in_peft_comes_with_its_adapters(tmp_path: Path) -> None:
-    """PEFT saves the new classifier of three labels beside the adapters; the base folder knows of two."""
+    """PEFT saves the new classifier of three labels next to the adapters; the base folder knows of two."""
     import transformers
     from peft import LoraConfig, PeftModel, TaskType, get_peft_model
 

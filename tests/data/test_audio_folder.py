@@ -28,7 +28,7 @@ def test_folders_of_labels(tmp_path: Path) -> None:
     (tmp_path / "one/b.wav").write_bytes(b"RIFF longer than it was")
     assert read_rows(tmp_path).fingerprint != before
     clips(tmp_path, "d.ogg")
-    with pytest.raises(DataError, match=r"d\.ogg lies beside folders of labels"):
+    with pytest.raises(DataError, match=r"d\.ogg lies next to folders of labels"):
         read_rows(tmp_path)
 
 

@@ -92,7 +92,7 @@ def step() -> None:
 
 
 def compiling() -> None:
-    """In this thread, then beside it; the compiler is a process that waits, and then copies a file."""
+    """In this thread, then next to it; the compiler is a process that waits, and then copies a file."""
     warnings.simplefilter("error")
     known, folder = native._cache_folder() / f"kernels-{native._digest()}", Path(os.environ["EMPTY_FOLDER"])
     os.environ["XDG_CACHE_HOME"] = str(folder)

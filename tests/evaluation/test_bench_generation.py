@@ -1,4 +1,4 @@
-"""The table of precisions of a model that generates: a row each, beside the plain network's own logits."""
+"""The table of precisions of a model that generates: a row each, next to the plain network's own logits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From rows to a report, beside baselines that answer the same rows."""
+"""From rows to a report, next to baselines that answer the same rows."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def tensors_of(model: Model) -> dict[str, Tensor]:
 
 
 def checked(model: Model, tensors: Mapping[str, Tensor], **options: Any) -> ParityReport:
-    """The model beside a reference model made from these tensors."""
+    """The model next to a reference model made from these tensors."""
     architecture = model.family.architecture(model.task)
     token_types = model.network.embedding.spec.token_types
     return compare_stages(

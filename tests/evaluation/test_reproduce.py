@@ -1,4 +1,4 @@
-"""The book's figures beside ours: computed, read from runs, or missing with what to do."""
+"""The book's figures next to ours: computed, read from runs, or missing with what to do."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.e2e.tiny_runs import tiny_run
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run, and data beside it."""
+    """A small run, and data next to it."""
     place = tmp_path_factory.mktemp("runs")
     values = tiny_run(place, steps=20)
     values["data"]["columns"] = {"label": "mood"}

@@ -166,7 +166,7 @@ def test_what_is_damaged_or_of_another_kind_is_said(tmp_path: Path, reference: A
         glassformer.load(path)
     if open_clip:
         (tmp_path / "open_clip_model.safetensors").unlink()
-        with pytest.raises(WeightsError, match=r"and no weights; put open_clip_model\.safetensors beside it"):
+        with pytest.raises(WeightsError, match=r"and no weights; put open_clip_model\.safetensors next to it"):
             glassformer.load(path)
 
 

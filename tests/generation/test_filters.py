@@ -200,7 +200,7 @@ def test_as_the_reference(pair: tuple[Filter, Any], spread: float) -> None:
         assert ours(ids, some).equal(there)
 
 
-# A row's state is what its own tokens made of it, whatever became of the rows beside it.
+# A row's state is what its own tokens made of it, whatever became of the rows next to it.
 
 
 def test_states_follow_their_rows() -> None:

@@ -90,7 +90,7 @@ def test_the_letters_are_the_sizes(family: str, task: str) -> None:
         }
         if row.name == "memory":
             own["S"] = source
-        if family == "lxmert":  # a side of regions beside the text, and each reads the other
+        if family == "lxmert":  # a side of regions next to the text, and each reads the other
             regions = row.name.startswith("vision")
             own["T"] = len(reading.streams["image" if regions else "text"])
             own["S"] = len(reading.streams["image" if regions != (".cross." in row.name) else "text"])

@@ -69,7 +69,7 @@ def test_the_target_is_read_from_left_to_right() -> None:
 
 
 def test_a_mask_of_the_wrong_length_is_an_error() -> None:
-    """A 10 by 10 mask beside a memory of 8 once passed in silence."""
+    """A 10 by 10 mask next to a memory of 8 once passed in silence."""
     batch = Batch(input_ids=ids(1, 8, vocabulary=50), decoder_input_ids=ids(1, 10, vocabulary=20))
     with pytest.raises(ConfigError, match=r"\[1, 1, 10\].*\[B, 8, 8\]"):
         make()(batch, Flow(keep=torch.ones(1, 1, 10, dtype=torch.bool)))

@@ -264,7 +264,7 @@ def test_photographs_with_captions(shared: Path, tmp_path: Path) -> None:
     """Files and words → scores, the pictures by each side's own front end."""
     table = shared / "data" / "photos" / "captions.tsv"
     if not table.is_file():
-        pytest.skip("needs ../shared/data/photos (a few photographs) beside the repository")
+        pytest.skip("needs ../shared/data/photos (a few photographs) next to the repository")
     rows = [line.split("\t") for line in table.read_text().splitlines()[1:]]
     photographs = [table.parent / row[0] for row in rows]
     words = [row[1].split() for row in rows]

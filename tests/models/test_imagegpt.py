@@ -39,7 +39,7 @@ def saved(folder: Path) -> Path:
 def test_from_a_photograph_to_its_next_colours(shared: Path, tmp_path: Path) -> None:
     photographs = sorted((shared / "data" / "photos").glob("*.[jp][pn]g"))
     if not photographs:
-        pytest.skip("needs ../shared/data/photos (a few photographs) beside the repository")
+        pytest.skip("needs ../shared/data/photos (a few photographs) next to the repository")
     folder = saved(tmp_path)
     theirs = transformers.ImageGPTForCausalImageModeling.from_pretrained(folder).eval()
     model = glassformer.load(folder)

@@ -1,4 +1,4 @@
-"""MusicGen's decoder beside the reference library's: outputs, losses, gradients, a memory, caches, the saved folder."""
+"""MusicGen's decoder and the reference library's: outputs, losses, gradients, a memory, caches, the saved folder."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_longrope_has_three_names(kind: str) -> None:
     read = spec(rope_scaling=rope, max_position_embeddings=131_072)
     scaling = read.blocks.blocks[0].attention.rotary.scaling
     assert isinstance(scaling, LongScaling)
-    assert scaling.original_positions == 4096 and scaling.factor == 32  # the default stands beside the section
+    assert scaling.original_positions == 4096 and scaling.factor == 32  # the default stands outside the section
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The transformer of 2017 beside torch.nn.Transformer with copied weights; what the paper adds is written out here."""
+"""The transformer of 2017 next to torch.nn.Transformer with copied weights; what the paper adds is written out here."""
 
 from __future__ import annotations
 

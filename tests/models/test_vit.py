@@ -37,7 +37,7 @@ def test_from_a_photograph_to_labels(shared: Path, tmp_path: Path) -> None:
     """File → pixels → logits, each side by its own front end."""
     photographs = sorted((shared / "data" / "photos").glob("*.[jp][pn]g"))
     if not photographs:
-        pytest.skip("needs ../shared/data/photos (a few photographs) beside the repository")
+        pytest.skip("needs ../shared/data/photos (a few photographs) next to the repository")
     folder = saved("ViTForImageClassification", tmp_path, image_size=48, patch_size=8)
     model = glassformer.load(folder)
     theirs = transformers.ViTForImageClassification.from_pretrained(folder).eval()

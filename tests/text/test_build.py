@@ -144,7 +144,7 @@ def test_a_kind_that_vocabulary_files_do_not_describe(tmp_path: Path) -> None:
     config = '{"tokenizer_class": "BlenderbotTokenizer"}'
     write(tmp_path, vocab__json='{"a": 0}', merges__txt="", tokenizer_config__json=config)
     with pytest.raises(
-        UnsupportedError, match=r"'BlenderbotTokenizer' cannot be built from .*put its tokenizer.json beside"
+        UnsupportedError, match=r"'BlenderbotTokenizer' cannot be built from .*put its tokenizer.json next to"
     ):
         Tokenizer.from_folder(tmp_path)
 

@@ -67,7 +67,7 @@ def test_numbers_of_any_size_and_no_numbers_at_all(tmp_path: Path) -> None:
     [
         ({1: "a"}, r"values\['x'\] is \{1: 'a'\} \(dict\)"),
         ([{"y": {1, 2}}], r"values\['x'\]\[0\]\['y'\] is \{1, 2\} \(set\)"),
-        (torch.ones(1), r"\(Tensor\).*tensors go beside them"),
+        (torch.ones(1), r"\(Tensor\).*tensors go next to them"),
         (b"bytes", r"\(bytes\)"),
     ],
 )

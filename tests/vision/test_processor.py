@@ -69,7 +69,7 @@ def check_equal(kind: str, image: Any, for_them: Any = None) -> None:
 def photographs(shared: Path) -> list[Path]:
     paths = sorted((shared / "data" / "photos").glob("*.[jp][pn]g"))
     if not paths:
-        pytest.skip("needs ../shared/data/photos (a few photographs) beside the repository")
+        pytest.skip("needs ../shared/data/photos (a few photographs) next to the repository")
     return paths
 
 

@@ -264,7 +264,7 @@ FILES: dict[str, tuple[Make, str]] = {
     "size that is text": (one(["2"], [0, 8]), "whole numbers"),
     "65 dimensions": (one([1] * 64 + [2], [0, 8]), "at most 64"),
     "shape that overflows to 8 bytes": (one([2**62, 4, 2], [0, 8]), "more bytes than can be counted"),
-    "shape that overflows beside a zero": (one([2**62, 2**62, 0], [0, 0], data=b""), "more bytes than can be counted"),
+    "shape that overflows next to a zero": (one([2**62, 2**62, 0], [0, 0], data=b""), "more bytes than can be counted"),
     "exabytes declared": (one([2**40, 2**18], [0, 2**60]), "is cut short: the tensors need"),
     "shape larger than its bytes": (one([1000], [0, 8]), r"needs 4000 bytes, data_offsets \[0, 8\] give 8"),
     "negative offset": (one([2], [-8, 0]), "two whole numbers"),
@@ -443,7 +443,7 @@ PICKLES: dict[str, tuple[Callable[[Path], Make], str]] = {
     "one number a billion times": (lambda s: saved({"w": torch.zeros(1).expand(10**9)}), "would swell"),
     "one storage under many names": (
         lambda s: saved(dict(enumerate_views(torch.zeros(100_000)))), "would swell"),
-    "numbers beside tensors": (lambda s: saved({"w": torch.ones(1), "lr": 0.1}), "something else: 'lr'"),
+    "numbers next to tensors": (lambda s: saved({"w": torch.ones(1), "lr": 0.1}), "something else: 'lr'"),
     "a list": (lambda s: saved([torch.ones(1)]), "holds list"),
     "names that are numbers": (lambda s: saved({1: torch.ones(1)}), "something else: 1"),
     "complex numbers": (lambda s: saved({"w": torch.ones(1, dtype=torch.complex64)}), "complex64"),

@@ -150,7 +150,7 @@ def test_no_tensors_reserved_names_and_bad_limits_are_refused(tmp_path: Path) ->
 
 
 class TestFailures:
-    """At every step the system may refuse: the old checkpoint loads, and nothing lies beside it."""
+    """At every step the system may refuse: the old checkpoint loads, and nothing lies next to it."""
 
     @pytest.mark.parametrize("limits", [(1000, 1000), (1000, 80), (80, 80), (80, 1000)])
     def test_a_failure_at_any_step_keeps_the_old_checkpoint(

@@ -32,7 +32,7 @@ def fetch(
         typer.Option(
             "--output",
             "-o",
-            help="Folder of data sets: each gets a folder of its name there. Default: beside the models of the Hub.",
+            help="Folder of data sets: each gets a folder of its name there. Default: next to the models of the Hub.",
             show_default=False,
         ),
     ] = None,

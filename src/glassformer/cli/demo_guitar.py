@@ -190,7 +190,7 @@ class GuitarDemo:
             "computed in": f"{took:.1f} s: {frames / encoded.frame_rate_hz / took:.2g} × real time",
         }
         about = (
-            "A model has learnt what an overdrive pedal does to the codes of a sound; the pedal itself is beside it."
+            "A model has learnt what an overdrive pedal does to the codes of a sound; the pedal itself is next to it."
         )
         return Section("Dry to wet", SoundExample("Dry to wet", [dry, made, truth], about, facts))
 

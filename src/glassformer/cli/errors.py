@@ -38,7 +38,7 @@ def errors(
 
     [cyan]glassformer errors runs/mood[/]  in the terminal, then as a page in your browser
 
-    [cyan]glassformer errors runs/mood --html errors/[/]  the page, and beside it the explorer on the ten worst rows
+    [cyan]glassformer errors runs/mood --html errors/[/]  the page, and next to it the explorer on the ten worst rows
 
     [cyan]glassformer errors runs/mood --part train --print[/]  training data: high losses are often wrong labels
 

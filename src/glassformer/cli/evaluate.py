@@ -1,4 +1,4 @@
-"""`glassformer evaluate RUN`: metrics of a trained model with 95 % confidence intervals, beside simple baselines.
+"""`glassformer evaluate RUN`: metrics of a trained model with 95 % confidence intervals, next to simple baselines.
 
 `glassformer reproduce CHAPTER`: published results of a book, reproduced.
 """
@@ -35,7 +35,7 @@ def evaluate(
     options: EvaluationRequest,
     json: Json = False,
 ) -> None:
-    """Evaluate a trained model: metrics with 95 % bootstrap confidence intervals, beside baselines.
+    """Evaluate a trained model: metrics with 95 % bootstrap confidence intervals, next to baselines.
 
     Saves report.json, and examples.jsonl: the prediction and the loss of each row.
 
@@ -98,7 +98,7 @@ def reproduce(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Reproduce results of "Natural Language Processing with Transformers": published numbers beside ours.
+    """Reproduce results of "Natural Language Processing with Transformers": published numbers next to ours.
 
     Numbers that need no training are computed now; others are read from trained runs, and where a run is missing, the
     command that trains it is shown. Deviations are marked, with a possible reason; the exit code stays 0.

@@ -37,7 +37,7 @@ def export(
     """Export a model to ONNX: a forward pass with free batch size and lengths, and a step of text generation.
 
     Encoders and decoders give model.onnx; decoders also step.onnx, with past keys and values; encoder-decoders give
-    encoder.onnx and step.onnx. config.json and the tokenizer lie beside them.
+    encoder.onnx and step.onnx. config.json and the tokenizer lie next to them.
 
     Examples:
 

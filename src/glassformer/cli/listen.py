@@ -1,4 +1,4 @@
-"""`glassformer listen RUN`: a page of sounds: recordings beside what a model of sound makes of them."""
+"""`glassformer listen RUN`: a page of sounds: recordings next to what a model of sound makes of them."""
 
 from __future__ import annotations
 

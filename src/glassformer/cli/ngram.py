@@ -79,8 +79,8 @@ def prune(model: ModelFile, *, options: PruneOptions, json: Json = False) -> Non
 def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = False) -> None:
     """Tune alpha and beta of shallow fusion, or of rescoring, by word error rate on validation recordings.
 
-    Each pair of weights is a search through all recordings, beside one without the language model; with --rescore, one
-    search serves all pairs. Judge the chosen pair on recordings that were not used here.
+    Each pair of weights is a search through all recordings, compared with one without the language model; with
+    --rescore, one search serves all pairs. Evaluate the chosen pair on recordings that were not used here.
 
     Example:
 

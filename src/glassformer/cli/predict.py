@@ -165,7 +165,7 @@ def predict(
     texts = _read(task, input, batch)
     options = {**prediction.given(), **given_options(generation)}
     if prediction.plot and (batch.json or batch.output is not None):
-        raise ConfigError("--plot draws on the screen; leave it out beside --json and --output")
+        raise ConfigError("--plot draws on the screen; leave it out with --json and --output")
     done = 0 if batch.output is None else _count_done(batch.output, texts, batch)
     with notes():
         with spinner("loading the model"):

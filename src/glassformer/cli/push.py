@@ -17,7 +17,7 @@ Folder = Annotated[Path, typer.Argument(help="Folder of a model, or of a run.", 
 Name = Annotated[str, typer.Argument(help="Repository on the Hugging Face Hub: org/name.", show_default=False)]
 
 FACTS = {"README.md": "no model card", "metrics.json": "no metrics"}
-"""What a training writes beside the model, and what is missing without it."""
+"""What a training writes next to the model, and what is missing without it."""
 
 
 @dataclass(frozen=True, kw_only=True)

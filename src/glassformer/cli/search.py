@@ -33,7 +33,7 @@ def search(
 ) -> None:
     """Hyperparameter search: each trial is a training run, and trials that fall behind are pruned.
 
-    In the configuration file, beside the keys of `glassformer train`:
+    In the configuration file, next to the keys of `glassformer train`:
 
     search:
       trials: 20

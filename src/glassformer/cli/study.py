@@ -35,7 +35,7 @@ def study(
 
     For a speech recogniser, an ablation: pretrained or fine-tuned, without or with an n-gram language model.
 
-    In the configuration file, beside the keys of `glassformer train` except `data.train`:
+    In the configuration file, next to the keys of `glassformer train` except `data.train`:
 
     study:
       train:

@@ -48,7 +48,7 @@ def train(
     """Train or fine-tune a model on your data.
 
     The run folder holds the effective configuration (config.yaml), checkpoints, an event log, training curves, and the
-    best model, which is evaluated at the end on the validation data, beside baselines. The same command resumes an
+    best model, which is evaluated at the end on the validation data, next to baselines. The same command resumes an
     interrupted run, bit for bit; Ctrl-C finishes the step and saves a checkpoint.
 
     Exit codes: 0 done · 2 an error to correct · 3 the loss is NaN or infinite · 75 interrupted and saved

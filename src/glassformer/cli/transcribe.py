@@ -147,7 +147,7 @@ def _check_output(output: OutputOptions, formats: Sequence[str], sounds: Sequenc
 
 
 def _sounds(files: Sequence[str]) -> Iterator[Path]:
-    """The files, and those of folders by name. Raises: DataError: none, or standard input beside others."""
+    """The files, and those of folders by name. Raises: DataError: none, or standard input with others."""
     if "-" in files:
         raise ConfigError("- is standard input; give it without other files, with --follow")
     for file in files:

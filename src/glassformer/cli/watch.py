@@ -33,7 +33,7 @@ BAR = 28
 TOKEN_WIDTH = 18
 BARS, BARS_OF_BEAMS = 10, 5
 OTHER_LINES = 6
-"""Lines of the screen beside text and bars: method, step, two of the table, legend, cursor."""
+"""Lines of the screen besides text and bars: method, step, two of the table, legend, cursor."""
 MIN_PROBABILITY = 0.001
 """Probability at the dark end of the colour map."""
 # Cividis looks alike to colour-blind people.

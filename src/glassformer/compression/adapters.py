@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA): a few trainable weights beside a frozen matrix.
+"""Low-rank adapters (LoRA): a few trainable weights next to a frozen matrix.
 
               ┌── W x + b ───────────────────────────────────────┐
         x ────┤                                                  ├─ add ── y        W [out, in] is frozen

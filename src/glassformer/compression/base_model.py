@@ -63,7 +63,7 @@ def find_base_model(
 def _base_location(
     folder: Path, config: AdapterConfig, base: str | Path | None, options: LoadOptions, *, allow_pickle: bool
 ) -> str | Path:
-    """Where the base model is: here, beside the adapters, or on the Hub."""
+    """Where the base model is: here, next to the adapters, or on the Hub."""
     name = base or config.base
     if not (name is None or isinstance(name, (str, Path))):
         raise DataError(f"base is {safe_repr(name)}; give the folder of a model, or its name on the Hub")
@@ -72,10 +72,10 @@ def _base_location(
             f"{config.path}: names no base model (base_model_name_or_path is null); give it: base='folder or name' "
             "(--base)"
         )
-    beside = folder / name
+    local = folder / name
     try:
-        if base is None and not os.path.isdir(name) and os.path.isdir(beside):
-            name = beside
+        if base is None and not os.path.isdir(name) and os.path.isdir(local):
+            name = local
         revision = config.values.get("revision") if base is None and isinstance(name, str) else None
         location = options.locate(name, revision, allow_pickle=allow_pickle)
     except DataError as problem:

@@ -112,7 +112,7 @@ class TokenClassifier(Head):
 class SpanClassifier(Head):
     """Extractive question answering: a start logit and an end logit at every position.
 
-    `loss_sums` takes each softmax over the tokens of one text, whatever is packed beside it or pads it.
+    `loss_sums` takes each softmax over the tokens of one text, whatever is packed next to it or pads it.
     Source: Devlin et al. 2019, section 4.2.
     Differs: a position of -100 does not count; the reference library takes it for 0.
     """

@@ -59,7 +59,7 @@ class Batch:
 class Output(Mapping[str, Any]):
     """Model outputs, by the names of the reference library; a field is None where the head does not fill it.
 
-    A mapping with the reference's keys in its order: `output["logits"]`, `output[0]`, `output.to_tuple()`. Beside them
+    A mapping with the reference's keys in its order: `output["logits"]`, `output[0]`, `output.to_tuple()`. Besides them
     there are fields of our own, such as the hidden states that a head has read: `output.present()` holds all.
 
     Args: pairs: fields by name, as a mapping or in pairs.

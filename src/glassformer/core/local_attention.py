@@ -35,7 +35,7 @@ def local_attention(
     Args:
         attend: attention of some queries to some keys under a mask.
         pattern: with a window; T queries end where S keys end.
-        keep: True = may attend, beside the pattern; None = all.
+        keep: True = may attend, besides the pattern; None = all.
     Returns: what `attend` would give for all queries and keys at once. [B, H, T, E]
     Source: Beltagy et al. 2020, "Longformer", section 3.1, whose chunks overlap likewise.
     """

@@ -164,7 +164,7 @@ class DynamicScaling(RotaryScaling):
     def check(self, rotary: RotarySpec) -> None:
         if rotary.width < 4:
             raise ConfigError(
-                f"RotarySpec.width is {rotary.width}; DynamicScaling needs 4 or more, a slow wave beside the fast one"
+                f"RotarySpec.width is {rotary.width}; DynamicScaling needs 4 or more, a slow wave next to the fast one"
             )
 
     def frequencies(self, rotary: RotarySpec, tokens: Tensor, dtype: torch.dtype) -> Tensor:

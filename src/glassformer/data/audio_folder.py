@@ -1,4 +1,4 @@
-"""Audio folders: a subfolder for each label, or audio files and a metadata table beside them.
+"""Audio folders: a subfolder for each label, or audio files and a metadata table next to them.
 
     digits/zero/1.wav  digits/one/7.wav        read_rows("digits")     {"file": "digits/zero/1.wav", "label": "zero"}
     calls/metadata.csv  calls/a.flac           read_rows("calls")      {"file": "calls/a.flac", "text": "Good morning"}
@@ -136,7 +136,7 @@ def _listing(folder: Path) -> RowSequence:
         raise no_audio(folder)
     flat = [path for path in files if len(path.parts) == 1]
     if flat and len(flat) < len(files):
-        raise DataError(f"{folder}: {flat[0]} lies beside folders of labels; put it into one, or write a metadata.csv")
+        raise DataError(f"{folder}: {flat[0]} lies next to folders of labels; put it into one, or write a metadata.csv")
     rows = [{"path": str(path)} | ({} if flat else {"label": path.parts[0]}) for path in files]
     return InMemoryRows(rows, name=str(folder))
 

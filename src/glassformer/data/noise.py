@@ -113,7 +113,7 @@ def corrupt_spans(
     Raises: ConfigError: fewer than two sentinels, or numbers out of range. DataError: fewer than two tokens.
     """
     if len(ids) < 2:
-        raise DataError(f"a text of {len(ids)} tokens leaves nothing to read beside what is cut out; give at least 2")
+        raise DataError(f"a text of {len(ids)} tokens leaves nothing to read besides what is cut out; give at least 2")
     if len(sentinels) < 2 or not 0 < rate < 1 or mean < 1:
         raise ConfigError(
             f"span corruption got {len(sentinels)} sentinels, rate {rate}, mean {mean}; it needs at least 2 sentinels, "
@@ -173,7 +173,7 @@ def gap_sentences(sentences: Sequence[TokenIds], *, mask: int, rate: float = 0.3
     Raises: DataError: fewer than two sentences.
     """
     if len(sentences) < 2:
-        raise DataError(f"a text of {len(sentences)} sentences leaves none to read beside the target; give at least 2")
+        raise DataError(f"a text of {len(sentences)} sentences leaves none to read besides the target; give at least 2")
     count = min(max(round(len(sentences) * rate), 1), len(sentences) - 1)
     scores = [
         rouge1(sentence, np.concatenate([*sentences[:index], *sentences[index + 1 :]]))

@@ -96,7 +96,7 @@ def kernel() -> Kernel | None:
 
 
 def preload() -> None:
-    """Begin to load the kernel, beside what this thread does meanwhile."""
+    """Begin to load the kernel, alongside what this thread does meanwhile."""
     if not _kernel and not _lock.locked():
         threading.Thread(target=kernel, name="glassformer-kernels", daemon=True).start()
 

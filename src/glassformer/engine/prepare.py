@@ -108,7 +108,7 @@ def prepare_for_steps(network: nn.Module) -> None:
     """Prepare a plain network for `MIN_STEPS_TO_PACK` steps of generation or more, and begin to load their kernels."""
     prepare_plain(network)
     if prepared_precision(network) is not None:
-        native.preload()  # beside the prompt
+        native.preload()  # alongside the prompt
 
 
 def prepared_copy(network: Prepared, precision: str) -> Prepared:

@@ -139,7 +139,7 @@ class StepProgram:
     # --------------------------------------------------------------------------------------------------- once a form
 
     def _make_job(self, scores: int) -> None:
-        """Scratch memory of each thread: the normed inputs, then what an instruction needs beside them."""
+        """Scratch memory of each thread: the normed inputs, then what an instruction needs besides them."""
         ops, R = self._records, self.B * self.T
         inputs = max(max(R * op["inputs"], 2 * op.get("width", 0)) for op in ops)
         outputs = max(max(R, 2) * op.get("outputs", 0) for op in ops)
@@ -285,7 +285,7 @@ class StepProgram:
         if gate is not None:
             other = matrix_of(gate)
             if other.format != matrix.format:
-                raise NotUnderstood(f"{other.format} beside {matrix.format}")
+                raise NotUnderstood(f"{other.format} with {matrix.format}")
             self._referenced.append(other)
             names = {"weight": "gate", "step": "gate_step", "bias": "gate_bias"}
             fields |= {"kind": Kind.GATED} | {mine: product_fields(other)[name] for name, mine in names.items()}

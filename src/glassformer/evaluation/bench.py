@@ -38,7 +38,7 @@ SAMPLE = (
     "The committee agreed on the date, the place, the speakers and the lunch, and then, an hour later, discovered that "
     "no one had booked the room, which by that time had been given to a choir.",
     "To find out whether a word is used in one sense or in another, look at the words around it: a bank with a river "
-    "beside it is rarely the kind that keeps money, although some towns have been unlucky enough to build one there.",
+    "near it is rarely the kind that keeps money, although some towns have been unlucky enough to build one there.",
     "We walked along the old railway for most of the afternoon. The rails were gone, but the stations still stood, one "
     "of them a cafe, another a private house with a platform for a garden, and the last one empty, its clock stopped "
     "at twenty past four, its timetable, under glass, promising trains to the coast until a summer long ago.",

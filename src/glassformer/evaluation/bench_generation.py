@@ -1,7 +1,7 @@
 """Benchmark of generation: the speed of one row in each precision, and what a step's logits lose.
 
     passage   x₁ … x_P │ x_P+1 │ … │ x_T          teacher-forced with the same tokens, so precisions stay comparable
-              prompt     a step each: its seconds, and its logits beside those of the plain network in fp32
+              prompt     a step each: its seconds, and its logits compared with those of the plain network in fp32
 
 Precisions take turns passage by passage, so that a busy machine slows all of them; the median step counts.
 """
@@ -64,7 +64,7 @@ class GenerationBench(Report, kind="generation-bench"):
     rows: list[StepRow]
 
     notes = (
-        "plain: the network as loaded. Each step reads a token of one text; errors of its logits beside plain's, as a "
+        "plain: the network as loaded. Each step reads a token of one text; errors of its logits against plain's, as a "
         "part of the largest; same tokens: where the most likely one is the same.",
     )
 

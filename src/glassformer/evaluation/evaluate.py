@@ -1,6 +1,6 @@
 """Evaluate a model: its predictions and those of baselines, scored on the same rows, in a report.
 
-evaluate(…) → Evaluation      predictions, and a report: metrics with 95 % confidence intervals, beside baselines
+evaluate(…) → Evaluation      predictions, and a report: metrics with 95 % confidence intervals, next to baselines
 EvaluationReport              strict JSON, in report.json of an evaluation's folder; printed, or shown in a notebook:
                               a table with the model, its baselines, and how much better it is
 """
@@ -78,7 +78,7 @@ def evaluate(
     resamples: int = RESAMPLES,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate a model on rows, beside its baselines. What is warned of meanwhile stands among the report's notes.
+    """Evaluate a model on rows, with its baselines. What is warned of meanwhile stands among the report's notes.
 
     Args:
         task_name: as in `glassformer train` · task: of the model, with its options: `task.for_evaluation(beams=5)`
@@ -274,7 +274,7 @@ class EvaluationReport(Report, kind="evaluation"):
         return Table(["", *CLASS_COLUMNS], rows)
 
     def card_comparison(self) -> dict[str, Any]:
-        """The main metric beside those of the baselines, for a model card."""
+        """The main metric next to those of the baselines, for a model card."""
         systems: dict[str, dict[str, Interval | None]] = {self.name: {"value": self.metrics[self.metric]}}
         for name, system in self.baselines.items():
             better = system.improvement(self.higher)

@@ -104,7 +104,7 @@ class MetricsByGroup:
         return Table([f"by {self.column}", "rows", *units, *names], rows)
 
     def sentences(self) -> list[str]:
-        """Which groups stand out, and what is to be known beside the table."""
+        """Which groups stand out, and what is to be known besides the table."""
         sentences = []
         for group in self.outliers:
             assert group.worse_by is not None and group.excess is not None

@@ -396,7 +396,7 @@ def compare_folder(
 
 
 def _check_reads_ids(model: Model) -> None:
-    """Raises: UnsupportedError: a model that reads something beside token ids, such as pictures or sound."""
+    """Raises: UnsupportedError: a model that reads something besides token ids, such as pictures or sound."""
     network, problem = model.network, ""
     if "input_ids" not in network.READS or "pixel_values" in network.READS or network.sizes.codebooks:
         problem = f"reads {'ids of codebooks' if network.sizes.codebooks else ' and '.join(network.READS)}"

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from glassformer.errors import MissingExtraError, UnsupportedError
 
 EXTERNAL_CODE_KEYS = frozenset({"adapter_name", "auto_map", "quantization_config", "transformers_weights"})
-"""Keys, beside those with a leading underscore, by which a config makes the reference open files or run code."""
+"""Keys, besides those with a leading underscore, by which a config makes the reference open files or run code."""
 
 
 class _Fp64Mode(TorchFunctionMode):

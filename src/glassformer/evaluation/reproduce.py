@@ -1,4 +1,4 @@
-"""Reproduction of published scores: chapters of "Natural Language Processing with Transformers" beside ours.
+"""Reproduction of published scores: chapters of "Natural Language Processing with Transformers" next to ours.
 
     what               book   notebook   ours     difference
     F1, fine-tuned     0.91   0.9226     …        …              the same data, another model: the reason is below
@@ -67,7 +67,7 @@ class PublishedScore:
     digits: int = 3
 
     def reproduce(self, folders: DataFolders) -> ReproducedScore:
-        """This score beside ours."""
+        """This score next to ours."""
         target = self.book if self.book is not None else self.notebook
         centre = self.notebook if self.notebook is not None else self.book
         assert target is not None and centre is not None
@@ -90,7 +90,7 @@ class PublishedScore:
 
 @dataclass(frozen=True, kw_only=True)
 class ReproducedScore:
-    """A published score beside ours; fields as in `PublishedScore`.
+    """A published score next to ours; fields as in `PublishedScore`.
 
     half: half the width of the 95 % interval over seeds · within: the tolerance
     missing: what ours needs, where it cannot be computed yet
@@ -120,7 +120,7 @@ class ReproducedScore:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Reproduction(Report, kind="reproduction"):
-    """The published scores of a chapter beside ours."""
+    """The published scores of a chapter next to ours."""
 
     chapter: str
     title: str

@@ -1,7 +1,7 @@
 """HTML page of a run: its training curves, its report, its errors, and the attention of its best model; `look RUN`.
 
 curves      a report, as `glassformer curves` draws it       errors       as `glassformer errors` lists them
-report      metrics beside baselines, classes         attention    the rows with the highest loss, in the explorer
+report      metrics next to baselines, classes         attention    the rows with the highest loss, in the explorer
 settings    of the training
 """
 
@@ -57,7 +57,7 @@ class RunPage(ErrorsPage):
         return report_files([TrainingCurves([self.history])])
 
     def body(self, *, served: bool = False) -> str:
-        """The HTML body without the script; `served`: the explorer is beside it."""
+        """The HTML body without the script; `served`: the explorer is next to it."""
         run = self.history
         parts = {
             "Curves": report_part("curves", TrainingCurves([run], settings=False)),

@@ -43,7 +43,7 @@ class TrainedRun:
     """A run folder that `glassformer train` wrote.
 
     columns: role → column, where the rows to evaluate on have other names than its own
-    ignore: unused columns of the rows to evaluate on, beside those of its configuration
+    ignore: unused columns of the rows to evaluate on, in addition to those of its configuration
     """
 
     folder: Path

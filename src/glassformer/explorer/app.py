@@ -61,7 +61,7 @@ def build(
         jobs: the views of the page, its sessions and generation traces.
         token: access token required by /api.
         texts: the texts of a request that names none.
-        extra_routes: further routes to serve beside the explorer, behind the same access control.
+        extra_routes: further routes to serve alongside the explorer, behind the same access control.
     Raises: PageMissingError: this installation lacks the page's files.
     """
     runs, traces = jobs.runs, jobs.traces

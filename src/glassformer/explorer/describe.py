@@ -40,7 +40,7 @@ _GENERIC_NAMES = ("model", "checkpoint", "final", "best", "output", "weights")
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """ModelFacts about a model, shown beside every figure. `cli_arguments`: how the command line names the model."""
+    """ModelFacts about a model, shown next to every figure. `cli_arguments`: how the command line names the model."""
 
     name: str
     cli_arguments: list[str]
@@ -161,8 +161,8 @@ def _fields(session: Session, modality: str | None) -> list[str]:
     """Labels of the text fields."""
     if modality is None:
         return ["source", "target"] if "source" in session.streams else ["text", "second text"]
-    beside = {"text": "text", "target": "transcript"}
-    return [modality, *(name for side, name in beside.items() if side in session.streams)]
+    side_names = {"text": "text", "target": "transcript"}
+    return [modality, *(name for side, name in side_names.items() if side in session.streams)]
 
 
 def command(facts: ModelFacts, texts: Sequence[str], *options: str) -> str:

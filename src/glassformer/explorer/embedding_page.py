@@ -32,7 +32,7 @@ CONTEXT = 90
 class PageMap:
     """A map of embeddings as the page shows it.
 
-    kind: of what the points are: words, texts, tokens or vectors · study: of a word, beside the map
+    kind: of what the points are: words, texts, tokens or vectors · study: of a word, next to the map
     total: points before a sample was drawn
     """
 
@@ -143,7 +143,7 @@ class PageMap:
         return encode("neighbours", {"nearest": nearest, "cosine": np.minimum(cosine, 1)}, {"level": level})
 
     def frames(self, projections: Mapping[str, bytes] | None = None) -> Iterator[tuple[str, bytes]]:
-        """What a standalone page holds beside the description: frames by key."""
+        """What a standalone page holds besides the description: frames by key."""
         count, levels = len(self.embedding_map), len(self.embedding_map.levels)
         yield "pca", self.places()
         yield from (projections or {}).items()

@@ -236,7 +236,7 @@ class PageServer(ABC):
         return self._server.port
 
     def begin(self, texts: Sequence[str], port: int | None = None, routes: Sequence[Route] = ()) -> None:
-        """Start serving the explorer in a thread, with these routes beside it.
+        """Start serving the explorer in a thread, with these routes alongside it.
 
         Args: texts: the initial texts of the page · port: None = a free one
         Raises: ConfigError: the port is taken.

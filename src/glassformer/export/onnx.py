@@ -4,7 +4,7 @@
     encoder.onnx   an encoder-decoder's source: keys and values of all layers
     step.onnx      a step of text generation: past keys and values in, those with the new token out
 
-Beside them lie config.json, the tokenizer's files, and those of the processor. Batch size and lengths are free.
+Next to them lie config.json, the tokenizer's files, and those of the processor. Batch size and lengths are free.
 Source: the ONNX standard, operator set 18; PyTorch documentation, "torch.onnx".
 """
 

@@ -130,7 +130,7 @@ def drop_cut_line(stream: FileIO, size: int | None = None) -> int:
 
 
 def nearest_path(path: Path) -> str:
-    """A hint for a path that does not exist: `; nearest: 'runs/mood'`, of the names beside it, or an empty string."""
+    """A hint for a path that does not exist: `; nearest: 'runs/mood'`, of the names next to it, or an empty string."""
     try:
         with os.scandir(path.parent) as entries:
             names = [entry.name for entry in islice(entries, 2_000) if entry.name != path.name]  # a broken link

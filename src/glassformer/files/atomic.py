@@ -1,6 +1,6 @@
 """Atomic file writes: readers see the old file or the new one, never a part.
 
-write beside (.NAME.3f9a.partial) → fsync → rename over the old name → fsync of the folder
+write next to (.NAME.3f9a.partial) → fsync → rename over the old name → fsync of the folder
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def is_foreign(name: object) -> bool:
     if path.suffix in PICKLES - {".bin"} and not _exists(path):
         return True  # which says what is missing; no model of the Hub has such a name
     if _is_file(path):
-        # A file of these names beside a config.json belongs to the folder, which is to be given instead.
+        # A file of these names next to a config.json belongs to the folder, which is to be given instead.
         in_folder = path.suffix in (".bin", ".safetensors") and _is_file(path.with_name("config.json"))
         return path.suffix in {*PICKLES, ".safetensors"} and (path.name == CTRANSLATE2 or not in_folder)
     own = (SINGLE, INDEX, PICKLED_SINGLE, PICKLED_INDEX)

@@ -1,11 +1,11 @@
-"""CLIP from OpenAI's state dicts and open_clip's folders: config from sizes, image settings, the tokenizer beside them.
+"""CLIP from OpenAI's state dicts and open_clip's folders: config from sizes, image settings, the tokenizer files.
 
     ViT-B-32.pt                   a state dict by OpenAI's names; its activation is quick_gelu
     open_clip_config.json         open_clip's folder: sizes of heads, the activation, mean and deviation of pixels
       open_clip_model.safetensors, or open_clip_pytorch_model.bin
 
 The vocabulary is in neither: tokenizer.json, vocab.json and merges.txt, or bpe_simple_vocab_16e6.txt.gz (which both
-packages carry) are read from beside the file; without one, pictures are encoded, and texts are not.
+packages carry) are read from next to the file; without one, pictures are encoded, and texts are not.
 
 Source: Radford et al. 2021, section 2.4; its released code for the names.
 """
@@ -70,9 +70,9 @@ def open_state_dict(checkpoint: WeightFiles, source: Path, folder: Path) -> Rena
     Raises: WeightsError: tensors that are missing or damaged. UnsupportedError: a tower that is no vision transformer.
         ConfigError: settings of open_clip that are missing or damaged.
     """
-    beside = source if source.is_dir() else source.parent
+    nearby = source if source.is_dir() else source.parent
     weights = RenamedWeights(checkpoint, NAMES)
-    settings = _settings(beside, is_open_clip=source.name in (*OPEN_CLIP_WEIGHTS, beside.name))
+    settings = _settings(nearby, is_open_clip=source.name in (*OPEN_CLIP_WEIGHTS, nearby.name))
     model, pixels = (_section(settings, name) for name in ("model_cfg", "preprocess_cfg"))
     config = _config(weights, model)
     write_json(folder / "config.json", config)
@@ -88,7 +88,7 @@ def open_state_dict(checkpoint: WeightFiles, source: Path, folder: Path) -> Rena
             "resample": 3,
         },
     )
-    _write_tokenizer(beside, folder, config["text_config"])
+    _write_tokenizer(nearby, folder, config["text_config"])
     return weights
 
 
@@ -97,15 +97,15 @@ def weights_of(folder: Path) -> Path:
     for name in OPEN_CLIP_WEIGHTS:
         if (folder / name).is_file():
             return folder / name
-    raise WeightsError(f"{folder}: holds {OPEN_CLIP}, and no weights; put {OPEN_CLIP_WEIGHTS[0]} beside it")
+    raise WeightsError(f"{folder}: holds {OPEN_CLIP}, and no weights; put {OPEN_CLIP_WEIGHTS[0]} next to it")
 
 
-def _settings(beside: Path, *, is_open_clip: bool) -> Mapping[str, Any]:
-    path = beside / OPEN_CLIP
+def _settings(nearby: Path, *, is_open_clip: bool) -> Mapping[str, Any]:
+    path = nearby / OPEN_CLIP
     if path.is_file():
         return read_json_object(path, ConfigError)
     if is_open_clip:
-        raise ConfigError(f"{path}: is missing; it says which activation the weights are for, so put it beside them")
+        raise ConfigError(f"{path}: is missing; it says which activation the weights are for, so put it next to them")
     return {"model_cfg": {"quick_gelu": True}}
 
 
@@ -164,15 +164,15 @@ def _config(weights: RenamedWeights, model: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _write_tokenizer(beside: Path, folder: Path, text: Mapping[str, Any]) -> None:
+def _write_tokenizer(nearby: Path, folder: Path, text: Mapping[str, Any]) -> None:
     settings = folder / "tokenizer_config.json"
     roles = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
     longest = text["max_position_embeddings"]
     write_json(settings, {"tokenizer_class": "CLIPTokenizer", "model_max_length": longest, **roles})
-    if copy_tokenizer(beside, folder):
+    if copy_tokenizer(nearby, folder):
         return
-    if (beside / SIMPLE_VOCABULARY).is_file():
-        _write_simple_vocabulary(beside / SIMPLE_VOCABULARY, folder, text["vocab_size"])
+    if (nearby / SIMPLE_VOCABULARY).is_file():
+        _write_simple_vocabulary(nearby / SIMPLE_VOCABULARY, folder, text["vocab_size"])
     else:
         settings.unlink()
 

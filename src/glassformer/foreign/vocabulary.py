@@ -1,4 +1,4 @@
-"""Tokenizer files of foreign checkpoints: those that lie beside them, or made from a list of byte-pair tokens.
+"""Tokenizer files of foreign checkpoints: those that lie next to them, or made from a list of byte-pair tokens.
 
 Two kinds of lists name tokens in the order in which they were merged, and not their merges:
 

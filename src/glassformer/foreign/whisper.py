@@ -1,6 +1,6 @@
 """Whisper from OpenAI's `.pt` files and CTranslate2's folders: config, tokenizer and generation settings.
 
-tiny.en.pt                       tokenizer.json or vocab.json beside it, else gpt2.tiktoken or multilingual.tiktoken
+tiny.en.pt                       tokenizer.json or vocab.json next to it, else gpt2.tiktoken or multilingual.tiktoken
 folder with model.bin            tokenizer.json or vocab.json there, else vocabulary.json or vocabulary.txt
 """
 
@@ -48,7 +48,7 @@ NOTES = "♩♪♫♬♭♮♯"
 def open_openai(checkpoint: WeightFiles, source: Path, folder: Path) -> RenamedWeights:
     """OpenAI's state dict by other names, and the files that belong to it written.
 
-    Raises: WeightsError: tensors that are missing. ConfigError, DataError: what is wrong with files beside it.
+    Raises: WeightsError: tensors that are missing. ConfigError, DataError: what is wrong with files next to it.
     """
     weights = RenamedWeights(checkpoint, OPENAI)
     dims = weights.settings.get("dims")
@@ -146,7 +146,7 @@ def suppressed_tokens(tokenizer: Tokenizer, vocabulary: int) -> dict[str, list[i
 
 
 def _tiktoken(folder: Path, name: str) -> Path | None:
-    """OpenAI's vocabulary, beside the weights or in its installed package, which is not imported."""
+    """OpenAI's vocabulary, next to the weights or in its installed package, which is not imported."""
     spec = find_spec("whisper")
     packages = [Path(place) / "assets" for place in (spec.submodule_search_locations or ())] if spec else []
     return next((place / name for place in (folder, *packages) if (place / name).is_file()), None)

@@ -106,7 +106,7 @@ class GenerateArguments:
             raise ConfigError("stream(…) reads a text or ids; inputs_embeds and encoder_outputs go to generate(…)")
 
     def check(self, options: GenerationOptions) -> None:
-        """Check what is asked for beside the options against them.
+        """Check what is asked for in addition to the options against them.
 
         Raises: ConfigError, UnsupportedError: they do not go together.
         """

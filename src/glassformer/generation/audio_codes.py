@@ -158,14 +158,14 @@ class _CodeGenerator:
         """A prompt and so many more frames. [K, P] → [K, P + frames], P may be 0; source: what is converted [K, T]"""
         pattern, known = self.pattern, prompt.shape[1]
         codes = torch.cat([prompt, prompt.new_zeros(len(prompt), frames)], 1)
-        beside = pattern.books - len(prompt)  # codebooks of a source, before those that are written
-        if beside:
+        given_books = pattern.books - len(prompt)  # codebooks of a source, before those that are written
+        if given_books:
             assert source is not None  # `convert_codes` gives it
             codes, source = torch.cat([source, codes]), None
         ids = pattern.tokens(codes)  # [T + K - 1, K]
         begun = torch.arange(len(ids))[:, None] - torch.arange(pattern.books)  # the frame that each place is of
         given = (begun < known) | (begun >= known + frames)
-        given[:, :beside] = True
+        given[:, :given_books] = True
         given_ids = ids.where(given, pattern.padding)
         written = torch.cat([ids.new_full((1, pattern.books), pattern.padding), given_ids])
         cache, memory, read = KeyValueCache(), self._memory(source), 0
@@ -176,7 +176,7 @@ class _CodeGenerator:
                 written[read] = given_ids[step].where(given[step], chosen)
                 if self._progress is not None and step < known + frames:
                     self._progress(1)
-        return pattern.codes(written[1:])[beside:].clone()
+        return pattern.codes(written[1:])[given_books:].clone()
 
     def _memory(self, source: Tensor | None) -> EncoderOutput | None:
         if source is None:

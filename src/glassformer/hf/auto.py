@@ -83,7 +83,7 @@ class LoadsModels:
             keywords.pop(name)
         informed = keywords.pop("output_loading_info", False)
         model = as_reference(load(folder, task=cls._task(config, folder), **keywords), cls)
-        own = {"_name_or_path": str(name_or_folder)}  # beside the keys: no file has them
+        own = {"_name_or_path": str(name_or_folder)}  # besides the keys: no file has them
         if (attention := keywords.get("attn_implementation")) is not None:
             own["_attn_implementation"] = attention
         for key, value in own.items():

@@ -129,7 +129,7 @@ class CustomModel(nn.Module, metaclass=AnyModel):
 
     @classmethod
     def register_for_auto_class(cls, *_: Any) -> None:
-        """Raises: UnsupportedError: code is not saved beside weights."""
+        """Raises: UnsupportedError: code is not saved next to weights."""
         raise UnsupportedError(NO_CODE.format(cls.__name__))
 
     @classmethod
@@ -285,7 +285,7 @@ class PretrainedConfig(ModelConfig, metaclass=_AnyConfig):
 
     @classmethod
     def register_for_auto_class(cls, *_: Any) -> None:
-        """Raises: UnsupportedError: code is not saved beside weights."""
+        """Raises: UnsupportedError: code is not saved next to weights."""
         raise UnsupportedError(NO_CODE.format(cls.__name__))
 
     def to_dict(self) -> dict[str, Any]:

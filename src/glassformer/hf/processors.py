@@ -1,4 +1,4 @@
-"""AutoProcessor, AutoImageProcessor, AutoFeatureExtractor: images and sounds to tensors, texts beside them."""
+"""AutoProcessor, AutoImageProcessor, AutoFeatureExtractor: images and sounds to tensors, texts with them."""
 
 from __future__ import annotations
 

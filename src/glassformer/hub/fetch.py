@@ -10,7 +10,7 @@ names each file by the digest that the server stated, and links to it:
     models--org--name/snapshots/<commit>/model.safetensors  →  ../../blobs/<digest>
 
 so the digest can be checked at any time, without the network: 64 hexadecimal digits are a SHA-256 (large
-files), 40 a git blob's SHA-1 (small ones). Each file is hashed once; `glassformer/<commit>.json` beside `blobs/`
+files), 40 a git blob's SHA-1 (small ones). Each file is hashed once; `glassformer/<commit>.json` next to `blobs/`
 records size and time of verified files. A damaged file is moved to `glassformer/damaged/`.
 
 Source: git, "Git Objects" (blob = SHA-1 of `blob <bytes>\\0` and the content); Git LFS specification (SHA-256).

@@ -116,7 +116,7 @@ def _features_input(model: PretrainedModel, file: str, features: Mapping[str, An
 
 
 def _open_media(model: PretrainedModel, texts: Sequence[str], truncation: bool) -> SessionInput:
-    """A picture or a sound from its file, and the text that is read beside it."""
+    """A picture or a sound from its file, and the text that is read with it."""
     features = model.processor(texts[0]) if texts else {}
     features = {name: x.to(model.device) for name, x in features.items()}
     decodes = "decoder_input_ids" in model.network.READS

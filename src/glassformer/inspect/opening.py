@@ -17,7 +17,7 @@ ROWS = 64  # queries of a head that are looked at, at most
 CELLS = 2**16  # probabilities of a head that are looked at, at most
 TOKENS = 2**13  # layers × tokens: of a longer text a few layers represent all, so that the first picture comes soon
 FAINT = 0.01  # below this, nothing stands out
-MIN_TOKENS = 4  # beside special ones: among fewer, any head seems to have a pattern
+MIN_TOKENS = 4  # besides special ones: among fewer, any head seems to have a pattern
 
 WORDS = {
     "repeat": "a token attends to its other occurrences",

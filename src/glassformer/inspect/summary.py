@@ -397,7 +397,7 @@ def _tree_lines(root: ModuleNode) -> Iterator[TreeLine]:
 
 
 def _lines_below(part: ModuleNode, path: str, guide: str) -> Iterator[TreeLine]:
-    own = part.own_flops if part.children else 0  # of attention scores, beside the linear layers
+    own = part.own_flops if part.children else 0  # of attention scores, besides the linear layers
     for i, child in enumerate(part.children):
         last = i == len(part.children) - 1 and not own
         full = f"{path}.{child.name}" if path else child.name

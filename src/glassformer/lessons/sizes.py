@@ -32,7 +32,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class CheckedClaim:
-    """A claim beside the actual fact: whether it is correct, and an explanation."""
+    """A claim next to the actual fact: whether it is correct, and an explanation."""
 
     statement: str
     actual: str
@@ -41,7 +41,7 @@ class CheckedClaim:
 
 
 class CheckedClaims(Report, list[CheckedClaim], kind="size-claims", keys=("claims",)):
-    """Claims beside computed sizes: a list that shows itself as a table."""
+    """Claims next to computed sizes: a list that shows itself as a table."""
 
     @property
     def claims(self) -> list[CheckedClaim]:

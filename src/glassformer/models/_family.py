@@ -98,7 +98,7 @@ class Family:
     architectures: the class names in `config.json` → task (the Hugging Face pipeline names)
     spec: config → spec · build: spec, task → network · names: spec, task → weight names
     tiny: a config small enough for tests · initialise: how a network, or a new head, is initialised
-    modality: which files it reads beside text: "picture" or "sound"
+    modality: which files it reads besides text: "picture" or "sound"
     distinction: what distinguishes it from other families, in a few words for the table of families
     old_architectures: class names in configs of the library's first years → those of today
     text_of: model types of multimodal models whose `text_config` is one of this family; their text part is loaded
@@ -235,7 +235,7 @@ def find_family(config: Mapping[str, Any], folder: Path | None) -> Family:
 SHARED_KEYS = frozenset(
     "bos_token_id dtype eos_token_id pad_token_id tie_word_embeddings torch_dtype transformers_version".split()
 )
-"""Keys that a multimodal model's config holds beside `text_config`, for its text part too."""
+"""Keys that a multimodal model's config holds besides `text_config`, for its text part too."""
 
 
 def text_part(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -293,7 +293,7 @@ class Network(Node):
         return self.tap_output(self.head(x, flow), x, flow)
 
     def tap_output(self, output: Output, x: Tensor, flow: Flow) -> Output:
-        """Complete a head's output: its fields tapped, with the hidden states and the cache beside them."""
+        """Complete a head's output: its fields tapped, with the hidden states and the cache with them."""
         assert self.head is not None
         tapped: dict[str, Any] = {name: self.tap(flow, name, output[name]) for name in self.head.FIELDS}
         return replace(output, last_hidden_state=x, cache=flow.cache, **tapped)

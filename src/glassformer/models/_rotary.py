@@ -1,6 +1,6 @@
 """Read rotary position embeddings from a config: base, part of each head, scaling.
 
-rope_theta 10000.0                                                       older configs, with `rope_scaling` beside it
+rope_theta 10000.0                                                       older configs, with `rope_scaling` next to it
 rope_parameters {"rope_theta": 500000.0, "rope_type": "llama3", …}       newer ones
 rope_parameters {"full_attention": {"rope_theta": …}, …}                 newer ones, of several kinds of layers
 """
@@ -45,16 +45,16 @@ def rotary_spec(
     Args:
         share: default of `partial_rotary_factor`; None: the family rotates whole heads
         longest, theta: default length and base, where the config has none
-        original: default of `original_max_position_embeddings` beside the section, which takes precedence over the one
+        original: default of `original_max_position_embeddings` next to the section, which takes precedence over the one
             in it; None: the one in it, then `max_position_embeddings`
         aliases: the family's own names of kinds of scaling → kind
         rope: the section of one kind of layers, where the config has several: see `rotary_specs`
-        share_key, theta_key: the family's own names of share and base beside the section
+        share_key, theta_key: the family's own names of share and base next to the section
     Raises: ConfigError: a factor out of range, a part that is odd or wider than a head.
         UnsupportedError: another kind of scaling.
     """
     shared = rope is None
-    # In newer configs `rope_theta` stands in this section, in older ones beside it.
+    # In newer configs `rope_theta` stands in this section, in older ones next to it.
     rope = rope or reader.section("rope_parameters", "rope_scaling")
     width = head_width
     if share is None:
@@ -66,11 +66,11 @@ def rotary_spec(
         width = _turned(share, head_width, f"{source.location}{key}")
     # The length in training, which limits nothing: no position table ends there.
     trained = reader.integer("max_position_embeddings", default=longest, maximum=MAX_ROWS)
-    beside = original
+    outer = original
     if shared and reader.get("original_max_position_embeddings", default=original) is not None:
-        beside = reader.integer("original_max_position_embeddings", default=original, maximum=MAX_ROWS)
+        outer = reader.integer("original_max_position_embeddings", default=original, maximum=MAX_ROWS)
     theta = _positive(rope, "rope_theta", reader.number(theta_key, default=theta) if shared else theta)
-    scaling = _scaling(rope, aliases, width, trained, beside)
+    scaling = _scaling(rope, aliases, width, trained, outer)
     return RotarySpec(width=width, theta=theta, scaling=scaling)
 
 
@@ -108,11 +108,11 @@ def rotary_specs(
 
 
 def _scaling(
-    rope: ConfigReader, aliases: Mapping[str, str], width: int, trained: int, beside: int | None
+    rope: ConfigReader, aliases: Mapping[str, str], width: int, trained: int, outer: int | None
 ) -> RotaryScaling | None:
     """The scaling of frequencies for texts longer than those of training.
 
-    Args: trained: `max_position_embeddings` · beside: `original_max_position_embeddings` outside the section
+    Args: trained: `max_position_embeddings` · outer: `original_max_position_embeddings` outside the section
     """
     kind = rope.text("rope_type", "type", default="default")
     match aliases.get(kind, kind):
@@ -123,18 +123,18 @@ def _scaling(
         case "dynamic":
             return DynamicScaling(factor=_positive(rope, "factor"), original_positions=trained)
         case "llama3":
-            return _llama3(rope, trained, beside)
+            return _llama3(rope, trained, outer)
         case "yarn":
-            return _yarn(rope, trained, beside)
+            return _yarn(rope, trained, outer)
         case "longrope":
-            return _longrope(rope, width, trained, beside)
+            return _longrope(rope, width, trained, outer)
     raise UnsupportedError(
         f"{rope.location}rotary scaling {safe_repr(kind)} is not supported; "
         "supported: default, linear, dynamic, llama3, yarn, longrope"
     )
 
 
-def _llama3(rope: ConfigReader, trained: int, beside: int | None) -> Llama3Scaling:
+def _llama3(rope: ConfigReader, trained: int, outer: int | None) -> Llama3Scaling:
     low, high = (_positive(rope, f"{end}_freq_factor") for end in ("low", "high"))
     if low >= high:
         raise ConfigError(
@@ -144,12 +144,12 @@ def _llama3(rope: ConfigReader, trained: int, beside: int | None) -> Llama3Scali
         factor=_positive(rope, "factor"),
         low_frequency_factor=low,
         high_frequency_factor=high,
-        original_positions=_original(rope, trained, beside),
+        original_positions=_original(rope, trained, outer),
     )
 
 
-def _yarn(rope: ConfigReader, trained: int, beside: int | None) -> YarnScaling:
-    original = _original(rope, trained, beside)
+def _yarn(rope: ConfigReader, trained: int, outer: int | None) -> YarnScaling:
+    original = _original(rope, trained, outer)
     factor = _factor(rope, trained, original)
     attention_factor = _nullable(rope, "attention_factor")
     mscale, mscale_all = _nullable(rope, "mscale"), _nullable(rope, "mscale_all_dim")
@@ -171,8 +171,8 @@ def _yarn(rope: ConfigReader, trained: int, beside: int | None) -> YarnScaling:
     )
 
 
-def _longrope(rope: ConfigReader, width: int, trained: int, beside: int | None) -> LongScaling:
-    original = _original(rope, trained, beside, minimum=2)  # its logarithm divides
+def _longrope(rope: ConfigReader, width: int, trained: int, outer: int | None) -> LongScaling:
+    original = _original(rope, trained, outer, minimum=2)  # its logarithm divides
     return LongScaling(
         short_factors=_wave_factors(rope, "short_factor", width // 2),
         long_factors=_wave_factors(rope, "long_factor", width // 2),
@@ -182,15 +182,15 @@ def _longrope(rope: ConfigReader, width: int, trained: int, beside: int | None) 
     )
 
 
-def _original(rope: ConfigReader, trained: int, beside: int | None, minimum: int = 1) -> int:
-    """The trained length before it was extended: beside the section, in it, or `max_position_embeddings`."""
+def _original(rope: ConfigReader, trained: int, outer: int | None, minimum: int = 1) -> int:
+    """The trained length before it was extended: next to the section, in it, or `max_position_embeddings`."""
     inside = rope.integer(
         "original_max_position_embeddings", default=max(trained, minimum), minimum=minimum, maximum=MAX_ROWS
     )
-    if beside is None or beside >= minimum:
-        return inside if beside is None else beside
+    if outer is None or outer >= minimum:
+        return inside if outer is None else outer
     raise ConfigError(
-        f"config.json: original_max_position_embeddings is {beside}; it must be a whole number from {minimum} up"
+        f"config.json: original_max_position_embeddings is {outer}; it must be a whole number from {minimum} up"
     )
 
 

@@ -203,7 +203,7 @@ def random_spans(lengths: list[int], size: int, spec: SpansSpec) -> Bool[Tensor,
     """Random masking spans within the first `length` positions of each row. They may overlap; none begins twice.
 
     Their number: share · length / span length, rounded up or down at random so that its mean is that; at least
-    `minimum`, and no more than fit beside each other in `size` positions.
+    `minimum`, and no more than fit next to each other in `size` positions.
     """
     masked = torch.zeros(len(lengths), size, dtype=torch.bool)
     rounding = float(torch.rand(()))

@@ -112,7 +112,7 @@ class ReferenceModule(nn.Module):
 
     def __init__(self, network: nn.Module, entries: Mapping[str, Entry], path: str, parts: Parts) -> None:
         nn.Module.__init__(self)  # a linear layer has a weight of its own
-        # Beside the attributes of a module, which would take the network for its child.
+        # Besides the attributes of a module, which would take the network for its child.
         self.__dict__.update(_network=network, _entries=entries, _path=path, _parts=parts)
 
     def __getattribute__(self, name: str) -> Any:

@@ -92,7 +92,7 @@ def shown_path(value: object) -> str:
 
 
 def shown_label(name: str) -> str:
-    """A label as a table shows it: in quotes where its white space would not be seen, as in `'spam '` beside `spam`."""
+    """A label as a table shows it: in quotes where its white space would not be seen, as in `'spam '` or `spam`."""
     return name if name and name == " ".join(name.split()) else repr(name)
 
 

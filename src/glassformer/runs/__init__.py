@@ -2,7 +2,7 @@
 
 config.py   the YAML configuration, training options, presets    data.py        its training and validation rows
 folder.py   the run folder: its files, its lock                  event_log.py   journal.jsonl, written and read
-digest.py   its steps as columns, kept beside it                 history.py     what they say of a run
+digest.py   its steps as columns, kept next to it                 history.py     what they say of a run
 options.py  values in place of the configuration's     configured.py  the runs of a configuration file
 charts.py   charts of histories, as SVG                          curves.py      the page of training curves
 

@@ -1,7 +1,7 @@
 """Digest of an event log: its steps as columns; of a long log the minimum, maximum and mean of blocks of steps.
 
     journal.jsonl ──read_digest──> Digest: at most 2 · MAX_BLOCKS blocks, and the other events
-         └ journal.digest          keeps it beside the log: next time, only what is new in the log is read
+         └ journal.digest          keeps it next to the log: next time, only what is new in the log is read
 
 Up to 2 · MAX_BLOCKS logged steps, a block is a step, and nothing is lost; in longer logs it is a power of two of them.
 Source: O'Neil et al. 1996, "The log-structured merge-tree": recent rows as they are, older ones merged.
@@ -36,7 +36,7 @@ MAX_BLOCKS = 8192
 MIN_NEW_STEPS = 2048
 """Steps beyond the stored digest from which it is written again."""
 CHECKED_BYTES = 256
-STEP_EVENTS = ("validation", "checkpoint", "resumed")  # what a rollback undoes beside the steps
+STEP_EVENTS = ("validation", "checkpoint", "resumed")  # what a rollback undoes besides the steps
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ def _go_back(digest: Digest, step: int, stream: BinaryIO, path: Path) -> None:
 
 
 def _store(digest: Digest, path: Path, log: BinaryIO) -> None:
-    """Write the digest beside its log, atomically. Raises: OSError: as the system refuses."""
+    """Write the digest next to its log, atomically. Raises: OSError: as the system refuses."""
     blocks = digest.blocks
     check = [int(at) or _checksum(log, int(end)) for at, end in zip(blocks.check, blocks.end, strict=True)]
     digest.blocks = replace(blocks, check=np.array(check, np.int64))

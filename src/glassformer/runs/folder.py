@@ -56,7 +56,7 @@ def run_name(folder: str | Path) -> str:
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """Versions, hardware and threads: what decides, beside the seed, whether a training is reproducible to the bit."""
+    """Versions, hardware and threads: what decides, besides the seed, whether a training is reproducible to the bit."""
     import torch
 
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None

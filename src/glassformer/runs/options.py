@@ -111,7 +111,7 @@ class RunOptions(Schema):
         Doc("Random seeds of several runs, one after the other: how many, or a list: 0,1,2.", OPTIMISATION),
     ] = None
     evaluate: Annotated[
-        bool, Doc("After training, evaluate the best model on the validation data, beside baselines.", RUN)
+        bool, Doc("After training, evaluate the best model on the validation data, next to baselines.", RUN)
     ] = True
     fresh: Annotated[bool, Doc("Do not resume: an error if the folder holds a run already.", RUN)] = False
 

@@ -12,7 +12,7 @@ class FusionOptions:
     """The n-gram model of words, and how its weight is found.
 
     order: of the n-grams · min_count: words that are rarer become unknown
-    alphas, betas: the weights to choose from, beside none at all · tune_rows: a sample of so many validation recordings
+    alphas, betas: the weights to choose from, besides none · tune_rows: a sample of this many validation recordings
     """
 
     order: int = 3

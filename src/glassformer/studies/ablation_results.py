@@ -6,8 +6,8 @@
     the LM         -0.027 [-0.052, -0.004]  -0.001 [-0.006, 0.003]   ← zero is in this interval: no effect is shown
 
 Effects are paired: the same recordings are resampled for both systems, so what makes a recording hard for both cancels
-out. Of several seeds, errors of a recording are added up, so intervals are over recordings; how many seeds agree is
-said beside. Source: Bisani and Ney 2004, "Bootstrap estimates for confidence intervals in ASR performance evaluation".
+out. Of several seeds, errors of a recording are added up, so intervals are over recordings; a column says how many
+seeds agree. Source: Bisani and Ney 2004, "Bootstrap estimates for confidence intervals in ASR performance evaluation".
 """
 
 from __future__ import annotations

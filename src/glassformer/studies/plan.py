@@ -49,7 +49,7 @@ class StudyPlan:
     train: the training sets, by name, in this order · test_sets: the files of the test sets, by name
     limit: a random sample of this many rows of each test set, the same for all runs
     at_least_steps: minimum steps of a run: few rows take more epochs
-    baselines: baselines are trained on each set too, and have curves beside the model
+    baselines: baselines are trained on each set too, and have curves next to the model
     curve: which learning curve to plot; None = the first set that grows, on the first test set
     """
 

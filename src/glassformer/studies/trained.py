@@ -1,6 +1,6 @@
 """Train runs and evaluate them at their end: one, those of one configuration, or those of several seeds.
 
-train_run     train or resume ─> curves ─> evaluation of the best model, beside baselines ─> model card
+train_run     train or resume ─> curves ─> evaluation of the best model, next to baselines ─> model card
 train_runs    the runs of one configuration, in their order; finished ones are not trained again
 train_seeds   one configuration with several seeds: OUTPUT/seed-0, OUTPUT/seed-1, …
 """
@@ -94,7 +94,7 @@ def evaluated_at_end(config: RunConfig, notify: Notify, bar: Bar) -> EvaluationR
     if config.data.validation is None:
         return None
     if task_class(config.task).EVALUATION is None:
-        notify(f"the task {config.task} has no evaluation: no baselines beside its validation metrics")
+        notify(f"the task {config.task} has no evaluation: no baselines besides its validation metrics")
         return None
     run, report = open_run(config.output), None
     try:

@@ -110,7 +110,7 @@ class Task(ABC):
 
     @classmethod
     def options(cls) -> list[str]:
-        """The names of its own options, beside the model and the columns."""
+        """The names of its own options, besides the model and the columns."""
         own = inspect.signature(cls).parameters.values()
         return [p.name for p in own if p.kind is not p.VAR_KEYWORD and p.name not in ("model", "columns")]
 
@@ -266,7 +266,7 @@ class Task(ABC):
         yield from ()
 
     def listen(self, rows: Dataset) -> Iterator[SoundExample]:
-        """Sounds of each row beside what the model makes of them, such as original and decoded, for a page.
+        """Sounds of each row next to what the model makes of them, such as original and decoded, for a page.
 
         Raises: UnsupportedError: the task is not about sound. DataError: a row without a sound, with its file and line.
         """
@@ -275,7 +275,7 @@ class Task(ABC):
         raise UnsupportedError(f"the task {own} gives nothing to listen to; tasks that do: {', '.join(can)}")
 
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
-        """What should be known beside the scores, and beside their own notes: texts that were cut, …"""
+        """What should be known besides the scores, and besides their own notes: texts that were cut, …"""
         return []
 
 

@@ -178,7 +178,7 @@ def store_examples(
 ) -> ExampleStore:
     """The examples of rows, in memory, or in the folder `cache`; then they are not made again.
 
-    Args: made: how they are made of the rows, beside the tokenizer: another way has a place of its own
+    Args: made: how they are made of the rows, besides the tokenizer: another way has a place of its own
     """
     if cache is None:
         return ExampleStore.make(examples)

@@ -312,7 +312,7 @@ class FillMask(Pipeline):
         for score, token in zip(best.values.tolist(), chosen.tolist(), strict=True):
             filled = ids.clone()
             filled[place] = token
-            # The text as one reads it; beside another gap, which is a special token, all of them.
+            # The text as one reads it; next to another gap, which is a special token, all of them.
             sequence = tokenizer.decode(filled, skip_special_tokens=alone)
             candidates.append(Filling(score, token, tokenizer.decode([token]), sequence))
         return candidates

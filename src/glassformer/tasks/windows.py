@@ -38,13 +38,13 @@ def max_example_tokens(model: Model, max_tokens: int | None) -> int:
 
 
 def tokens_beside_special(tokens: int, special: int, least: int = 1) -> int:
-    """How many of these tokens are left for text beside the special ones.
+    """How many of these tokens are left for text besides the special ones.
 
     Raises: ConfigError: fewer than `least`.
     """
     if tokens - special < least:
         raise ConfigError(
-            f"{tokens} tokens leave no room for text beside {special} special ones; give {special + least} or more"
+            f"{tokens} tokens leave no room for text besides {special} special ones; give {special + least} or more"
         )
     return tokens - special
 

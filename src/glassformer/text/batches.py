@@ -109,7 +109,7 @@ def encode_ids(engine: tokenizers.Tokenizer, texts: list[str]) -> list[list[int]
 
 
 def text_token_limit(max_tokens: int | None, special: int) -> int | None:
-    """The number of tokens that `max_tokens` leaves for text beside the special ones; None = no limit.
+    """The number of tokens that `max_tokens` leaves for text besides the special ones; None = no limit.
 
     Raises: ConfigError: the special tokens alone are more.
     """

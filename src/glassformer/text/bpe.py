@@ -49,7 +49,7 @@ def build(path: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer:
     check_unique_ids(vocabulary, str(path))
     merges_path = path.with_name("merges.txt")
     if not merges_path.exists():
-        raise DataError(f"{merges_path} is missing; byte-pair encoding needs it beside vocab.json")
+        raise DataError(f"{merges_path} is missing; byte-pair encoding needs it next to vocab.json")
     merges = _read_merges(merges_path)
     if settings.family in CLIP_FAMILIES:
         return _clip(path, vocabulary, merges, {**CLIP_ROLES, **settings.roles})

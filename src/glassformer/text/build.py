@@ -175,7 +175,7 @@ def _find_reader(folder: Path, settings: TokenizerSettings) -> tuple[TokenizerRe
     if (folder / PICKLED_BPE).exists():
         raise UnsupportedError(
             f"{folder / PICKLED_BPE} is a pickle, which can run any code, and is not read; put the tokenizer's "
-            "vocab.json and merges.txt beside it, or its tokenizer.json (the library that made it writes one on saving)"
+            "vocab.json and merges.txt next to it, or its tokenizer.json (which the library that made it saves)"
         )
     if candidates:
         raise _unreadable_error(folder, candidates[0][1], settings)
@@ -186,11 +186,11 @@ def _find_reader(folder: Path, settings: TokenizerSettings) -> tuple[TokenizerRe
 
 
 def _unreadable_error(folder: Path, path: Path, settings: TokenizerSettings) -> GlassformerError:
-    remedy = "put its tokenizer.json beside it (the library that made it writes one on saving)"
+    remedy = "put its tokenizer.json next to it (the library that made it writes one on saving)"
     if not settings.family:
         return UnsupportedError(
             f"{path} does not say which ids its pieces have, and {folder} names no family of models; "
-            "put the config.json beside it, or a tokenizer.json"
+            "put the config.json next to it, or a tokenizer.json"
         )
     named = settings.config.get("tokenizer_class")
     whose = f"of class {named!r}" if settings.kind else f"of a {settings.model_type!r} model"
@@ -221,7 +221,7 @@ def _add_special_tokens(engine: tokenizers.Tokenizer, settings: TokenizerSetting
 
 
 def _add_listed_tokens(engine: tokenizers.Tokenizer, path: Path) -> None:
-    """Add the tokens of `added_tokens.json` (token -> id), which older folders have beside vocabulary files."""
+    """Add the tokens of `added_tokens.json` (token -> id), which older folders have next to vocabulary files."""
     listed = read_json_object(path, DataError, strict=False, optional=True)
     if not listed:
         return

@@ -247,7 +247,7 @@ def check_tokenizers(
 
     Args:
         tokenizers: by name · words: lists of words that should be one token each; the most frequent ones of the texts
-            are always looked at · stem: a language of the Snowball stemmers, to count stems beside words
+            are always looked at · stem: a language of the Snowball stemmers, to count stems in addition to words
 
     Raises: DataError: no text. ConfigError: a language without a stemmer. MissingExtraError: no stemmers.
     """

@@ -54,12 +54,10 @@ class TokenizerOptions(TokenizerTraining):
 class CheckOptions(Schema):
     """What tokenizers are checked for on corpus files."""
 
-    against: Annotated[Sequence[str], Doc("Another tokenizer, beside it; repeatable.")] = ()
+    against: Annotated[Sequence[str], Doc("Another tokenizer to compare it with; repeatable.")] = ()
     words: Annotated[
         Sequence[str],
         Doc("Words that should be one token each: `python` (its keywords), or a file with one a line; repeatable."),
     ] = ()
-    stem: Annotated[str | None, Doc("Count stems beside words, in this language: english, german, … (Snowball).")] = (
-        None
-    )
+    stem: Annotated[str | None, Doc("Also count stems, in this language: english, german, … (Snowball).")] = None
     columns: Columns = field(default_factory=dict)

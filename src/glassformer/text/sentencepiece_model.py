@@ -74,7 +74,7 @@ def read_sentencepiece_model(path: Path) -> SentencePieceModel:
     except (_DamagedError, UnicodeDecodeError, struct.error) as error:
         raise DataError(
             f"{path} is not a SentencePiece model, or a damaged one: {error}; fetch the file again, "
-            "or put a tokenizer.json beside it"
+            "or put a tokenizer.json next to it"
         ) from error
     texts: set[str] = set()
     for number, piece in enumerate(pieces):
@@ -88,7 +88,7 @@ def read_sentencepiece_model(path: Path) -> SentencePieceModel:
     if algorithm not in ("unigram", "byte pairs") or training.get(24, 0):
         reason = f"splits into {algorithm}" if not training.get(24, 0) else "marks where words end"
         raise UnsupportedError(
-            f"{path} {reason}, which is not supported; put a tokenizer.json beside it "
+            f"{path} {reason}, which is not supported; put a tokenizer.json next to it "
             "(the library that made it writes one on saving)"
         )
     return SentencePieceModel(tuple(pieces), algorithm, bool(training.get(35, 0)), character_map)

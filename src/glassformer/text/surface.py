@@ -1,4 +1,4 @@
-"""Compatible names: what code for the reference library calls on a tokenizer beside `tokenizer(…)` and `decode`.
+"""Compatible names: what code for the reference library calls on a tokenizer besides `tokenizer(…)` and `decode`.
 
     tokenizer.pad(rows, return_tensors="pt")      tokenizer.batch_decode(ids)      tokenizer.tokenize("time flies")
 

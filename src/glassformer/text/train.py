@@ -256,7 +256,7 @@ def _frequent_words(counts: Counter[str], size: int, min_frequency: int) -> list
     if not counts:
         raise DataError("the corpus has no text to train on; give files with some")
     if size < 1:
-        raise ConfigError("size leaves no room for a word beside the special tokens; give a larger one")
+        raise ConfigError("size leaves no room for a word besides the special tokens; give a larger one")
     words = frequent_words(Counter({word: n for word, n in counts.items() if n >= min_frequency}), size)
     if not words:
         raise DataError(

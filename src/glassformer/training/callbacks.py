@@ -195,7 +195,7 @@ class Progress(Callback):
         ]
 
     def _line(self, step: int, steps: int, facts: list[str]) -> Any:
-        """A progress bar, and as many facts as have room beside it."""
+        """A progress bar, and as many facts as have room next to it."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 

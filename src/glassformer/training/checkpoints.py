@@ -95,7 +95,7 @@ class Checkpoints:
 
     Args:
         folder: made by the first save; the run's folder has to be there.
-        keep: so many of the last checkpoints are kept, and the best one beside them.
+        keep: so many of the last checkpoints are kept, and the best one next to them.
 
     Raises: ConfigError: `keep` is not at least 1.
     """

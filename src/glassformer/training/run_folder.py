@@ -147,7 +147,7 @@ class RunFolder:
         return False, None
 
     def save_best_model(self, model: Model) -> None:
-        """Write beside the old model, then swap by renaming: a kill leaves one of them intact."""
+        """Write next to the old model, then swap by renaming: a kill leaves one of them intact."""
         if self.path is None:
             return
         new, old, path = (self.path / name for name in (f".{MODEL}.new", f".{MODEL}.old", MODEL))

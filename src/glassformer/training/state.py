@@ -82,7 +82,7 @@ def _encode(value: Any, where: str) -> Any:
         return {"object": named} if _is_tagged(named) else named
     raise ConfigError(
         f"values{where} is {safe_repr(value)} ({type(value).__name__}), which cannot be saved exactly; values are "
-        "dicts with string keys, lists, tuples, strings, booleans, None, int and float; tensors go beside them"
+        "dicts with string keys, lists, tuples, strings, booleans, None, int and float; tensors go next to them"
     )
 
 

@@ -156,7 +156,7 @@ def _tensor(name: str, entry: object, data_begin: int, path: Path) -> TensorInfo
         raise refuse(f"shape {safe_repr(shape)} must be at most {MAX_DIMENSIONS} whole numbers from 0 to 2^63 - 1")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
         raise refuse(f"data_offsets {safe_repr(offsets)} must be two whole numbers from 0 to 2^63 - 1")
-    # Zeros are left out here: strides are products of sizes, and overflow beside a zero just the same.
+    # Zeros are left out here: strides are products of sizes, and overflow next to a zero just the same.
     if math.prod(size for size in shape if size) * dtype.itemsize > _MAX_INT64:
         raise refuse(f"shape {safe_repr(shape)} has more bytes than can be counted")
     needed, begin, end = math.prod(shape) * dtype.itemsize, offsets[0], offsets[1]

@@ -306,13 +306,13 @@ def export_weights(
 
     Args:
         prefixed: names begin with the family's prefix, as those of models with a head do.
-        carried: what is saved beside the parameters, by its name without a prefix: see `carried_tensors`.
+        carried: what is saved in addition to the parameters, by its name without a prefix: see `carried_tensors`.
     """
     parameters = {ours: parameter for ours, (parameter, _) in _distinct_parameters(network).items()}
     prefixed = prefixed and names.prefixed
     prefix = f"{names.prefix}." if prefixed and names.prefix else ""
-    beside = {f"{prefix}{name}": x.to(next(network.parameters()).dtype) for name, x in (carried or {}).items()}
-    return {**beside, **export_parameters(parameters, names, prefixed=prefixed)}
+    extra = {f"{prefix}{name}": x.to(next(network.parameters()).dtype) for name, x in (carried or {}).items()}
+    return {**extra, **export_parameters(parameters, names, prefixed=prefixed)}
 
 
 def export_parameters(parameters: Mapping[str, Tensor], names: WeightNames, *, prefixed: bool) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Weight name tables as text: a line for each of our modules, with the checkpoint's tensors beside it.
+"""Weight name tables as text: a line for each of our modules, with the checkpoint's tensors next to it.
 
     embed.tokens               embeddings.word_embeddings              the same tensor
     {side}.blocks.{i}.ffn.up   {side}.layers.{i}.fc1                   of encoder and decoder

@@ -229,7 +229,7 @@ Rules = Mapping[str, "str | Rule"]
 
 @dataclass(frozen=True, kw_only=True)
 class FileNames:
-    """What a family's files have beside a tensor for each parameter.
+    """What a family's files have besides a tensor for each parameter.
 
     prefix: of the body's names in files of a model with a head; files of a bare body do not write it
     ignored: names in files that are no parameters (buffers of old releases), by full name, `{i}` for numbers

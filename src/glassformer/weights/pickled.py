@@ -98,7 +98,7 @@ def read_ties(metadata: Mapping[str, str], source: Path) -> dict[str, str]:
 
 
 def read_settings(metadata: Mapping[str, str], source: Path) -> dict[str, Any]:
-    """Numbers and texts that a pickle holds beside its state dict, such as the sizes of a network.
+    """Numbers and texts that a pickle holds besides its state dict, such as the sizes of a network.
 
     Raises: WeightsError: the child wrote invalid metadata.
     """

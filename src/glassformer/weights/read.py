@@ -146,7 +146,7 @@ class WeightFiles:
         tensors: name → shape, dtype, bytes and file, in the file's order; nothing is allocated for it.
         metadata: the headers' metadata, `{"format": "pt"}` as a rule.
         files: the weight files of the folder.
-        settings: numbers and texts that pickles hold beside their tensors.
+        settings: numbers and texts that pickles hold besides their tensors.
     """
 
     def __init__(

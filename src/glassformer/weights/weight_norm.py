@@ -13,7 +13,7 @@ from torch import Tensor
 from glassformer.weights.names import Same, Shape
 
 GAIN, DIRECTION = "original0", "original1"
-"""How torch names the two, below the name of the weight; older files have `weight_g` and `weight_v` beside it."""
+"""How torch names the two, below the name of the weight; older files have `weight_g` and `weight_v` next to it."""
 
 
 def fold(gain: Tensor, direction: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Write safetensors checkpoints atomically: a save interrupted at any moment leaves the previous one intact.
 
-    write beside (.model.safetensors.3f9a.partial) → flush to the disk → rename over the old name
+    write next to (.model.safetensors.3f9a.partial) → flush to the disk → rename over the old name
 
 A rename is one step: readers see the old file or the new one. A model whose tensors are mapped from the old
 file keeps it, since the new file is a new one, not the old one overwritten. In a checkpoint of several

@@ -65,7 +65,7 @@ def test_several_seeds_beside_several(tmp_path: Path) -> None:
     mixed = compare_runs([tmp_path / "a", tmp_path / "b" / "seed-0"])
     one = mixed.systems[1]
     assert "a (3 seeds), b, seed 0;" in mixed.caption and "over rows, or over seeds" in mixed.caption
-    assert one.apart == "one run beside several seeds"
+    assert one.apart == "one run compared with several seeds"
 
 
 def test_an_evaluation_is_a_place_too(two: list[Path]) -> None:

@@ -127,7 +127,7 @@ def story(shared: Path, look: Callable[..., Look]) -> Look:
     """A real small Llama: causal, rotary, four heads to a key/value head."""
     folder = shared / "models" / "stories260k"
     if not folder.is_dir():
-        pytest.skip("needs ../shared/models/stories260k (a small Llama) beside the repository")
+        pytest.skip("needs ../shared/models/stories260k (a small Llama) next to the repository")
     return look(glassformer.load(folder), STORY)
 
 

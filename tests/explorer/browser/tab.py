@@ -148,7 +148,7 @@ class Tab:
         return self.messages
 
     def text_error(self) -> str:
-        """What stands beside the text fields, or in a banner, once there is something."""
+        """What stands next to the text fields, or in a banner, once there is something."""
         self.until("(document.querySelector(x)?.innerText ?? '') !== ''", TEXTS_REFUSED)
         return str(self.page.locator(TEXTS_REFUSED).first.inner_text())
 

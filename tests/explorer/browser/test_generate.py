@@ -29,7 +29,7 @@ def teller(shared: Path) -> Model:
     """A real small Llama, which tells stories."""
     folder = shared / "models" / "stories260k"
     if not folder.is_dir():
-        pytest.skip("needs ../shared/models/stories260k (a small Llama) beside the repository")
+        pytest.skip("needs ../shared/models/stories260k (a small Llama) next to the repository")
     return glassformer.load(folder)
 
 

@@ -1,4 +1,4 @@
-"""The card that shows where a token's vector begins: a look-up beside a one-hot row's product, served and in a file."""
+"""The card that shows where a token's vector begins: a look-up and a one-hot row's product, served and in a file."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_it_may_run_nothing_else_and_ask_nobody(offline: Tab, file: Path) -> Non
 
 
 def test_its_size(file: Path) -> None:
-    """The page itself takes at most 500 kB beside its data."""
+    """The page itself takes at most 500 kB next to its data."""
     data = sum(len(text) for attributes, text in Reader(file.read_text("utf-8")).scripts() if attributes)
     assert data > 100_000
     assert file.stat().st_size - data <= 500_000

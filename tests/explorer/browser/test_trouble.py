@@ -1,4 +1,4 @@
-"""What goes wrong is said in words, beside what helps; and what was on screen stays there."""
+"""What goes wrong is said in words, next to what helps; and what was on screen stays there."""
 
 from __future__ import annotations
 

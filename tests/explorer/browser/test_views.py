@@ -92,7 +92,7 @@ def test_a_click_on_a_head_opens_its_lines(tab: Tabs, served: Look) -> None:
 
 
 def check_view(one: Tab, view: str) -> None:
-    """Something is drawn, and more than one number or link stands in the words beside it."""
+    """Something is drawn, and more than one number or link stands in the words next to it."""
     page = one.page
     if view == "model":
         assert min(one.colours(GRID)) >= 2

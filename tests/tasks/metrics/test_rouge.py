@@ -104,7 +104,7 @@ def test_scripts_that_rouge_does_not_read_are_announced_once() -> None:
 def test_too_long_for_a_table_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_PAIRS", 100)
     rouge(["a " * 10], ["a " * 10])
-    with pytest.raises(DataError, match="a text of 11 words beside one of 10 is too long"):
+    with pytest.raises(DataError, match="a text of 11 words with one of 10 is too long"):
         rouge(["a " * 11], ["a " * 10])
 
 

@@ -1,4 +1,4 @@
-"""Pedals from sound: trained by a configuration, written token by token, scored beside a plain classifier."""
+"""Pedals from sound: trained by a configuration, written token by token, scored next to a plain classifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written is evaluated beside references, as the packages count."""
+"""What is written is evaluated next to references, as the packages count."""
 
 from __future__ import annotations
 

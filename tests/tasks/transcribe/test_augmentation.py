@@ -46,7 +46,7 @@ def test_it_follows_from_seed_epoch_and_example(whisper_of_bytes: Path, clips: P
 
     whole, again, cut, later = step(0, 10_000), step(0, 10_000), step(0, 60), step(1, 10_000)
     assert all(bool((a == b).all()) for a, b in zip(whole, again, strict=True))
-    for a, b in zip(whole, cut, strict=True):  # beside others or alone
+    for a, b in zip(whole, cut, strict=True):  # next to others or alone
         frames = min(a.shape[1], b.shape[1])
         np.testing.assert_allclose(a[:, :frames], b[:, :frames], atol=1e-5)
     assert not any(a.shape == b.shape and bool((a == b).all()) for a, b in zip(whole, later, strict=True))

@@ -136,7 +136,7 @@ def test_the_decoder_is_taught_the_prompt_the_tokens_and_the_end(tmp_path: Path,
 def test_the_same_numbers_alone_and_in_any_batch(
     clips: Path, whisper_of_bytes: Path, letters: Path, context: str | None
 ) -> None:
-    """`None`: of letters. Each sound has the encoder context of its own length, whatever stands beside it."""
+    """`None`: of letters. Each sound has the encoder context of its own length, whatever stands next to it."""
     options = {} if context is None else {"audio_context": context}
     task = Transcribe(loaded(letters if context is None else whisper_of_bytes), **options)
     rows = read_rows(str(clips))[:6]

@@ -134,7 +134,7 @@ export function nearestPoint(places: Places, x: number, y: number, within: numbe
   return best;
 }
 
-/** The nearest point in a direction, at most 60° beside it; equal places count as beside. The point itself where there is none. */
+/** The nearest point in a direction, at most 60° off it; points at the same place count too. The point itself where there is none. */
 export function towards(places: Places, from: number, dx: number, dy: number): number {
   let [best, least] = [from, Infinity];
   for (let i = 0; 2 * i < places.length; i++) {

@@ -433,7 +433,7 @@ export interface TraceLocation {
   node: number;
 }
 
-/** What a page that is saved holds beside its session, or instead of it. */
+/** What a page that is saved holds besides its session, or instead of it. */
 export type PageLocation = TraceLocation | "transcript";
 
 /** Export of a view as files. */

@@ -24,7 +24,7 @@ export function Intro({ view }: { view: string }) {
 const READINGS: Record<string, ComponentChildren> = {
   model: <>
     In every layer the model compares each word with all words it may see, several times at once: once a head. What a word gives to the others
-    adds up to 100%. A strong diagonal means “each looks at itself”, one beside it “at the word before” or “after”; a strong column means that all look at one word.
+    adds up to 100%. A strong diagonal means “each looks at itself”, one next to it “at the word before” or “after”; a strong column means that all look at one word.
   </>,
   head: <>
     A colour is a head. The lines from one word add up, with the grey stub “other”, to 100%: only the strongest are drawn, and the stub says what was left out.

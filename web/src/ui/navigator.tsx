@@ -1,4 +1,4 @@
-/** Head navigator: a small grid of every head of the map beside the other views. */
+/** Head navigator: a small grid of every head of the map next to the other views. */
 
 import { useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";

@@ -1,4 +1,4 @@
-/** Pinned tokens; the same in every view. Their room beside the line above is always there, so that a pin causes no layout shift. */
+/** Pinned tokens; the same in every view. Their room next to the line above is always there, so that a pin causes no layout shift. */
 
 import { visible } from "../core/format";
 import { masked } from "../core/mask-token";

@@ -261,7 +261,7 @@ def attention(op, chunk, scratch):
 
 @exact
 def run(state, scratch):
-    """Take chunks of the program until it is finished, beside any number of other threads that do the same.
+    """Take chunks of the program until it is finished, alongside any number of other threads that do the same.
 
     A ticket is the phase and the next chunk in one number, so that taking one is one atomic addition. Who computes the
     last chunk of a phase begins the next. No thread waits for one that holds no chunk.

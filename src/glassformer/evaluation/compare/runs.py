@@ -182,7 +182,7 @@ def _differences(side: _LoadedSide, first: _LoadedSide, resamples: int) -> tuple
     if len(side.rows | first.rows) > 1:
         return {}, OTHER_ROWS
     if side.single != first.single:
-        return {}, "one run beside several seeds"
+        return {}, "one run compared with several seeds"
     if side.single:
         if side.metrics is None or first.metrics is None:
             return {}, "its predictions were not saved"

@@ -221,7 +221,7 @@ def load_seed_run(run: TrainedRun, progress: Callable[[int], None] | None = None
 def summarise_seeds(
     folder: str | Path, progress: Callable[[int], None] | None = None, split: str | None = None
 ) -> SeedSummary:
-    """Summarise the runs of several seeds, or a single one; evaluates where needed, writes `seeds.json` beside several.
+    """Summarise the runs of several seeds, or one; evaluates where needed, writes `seeds.json` next to several.
 
     Args: split: as in `load_seed_run`; the file is then `seeds-SPLIT.json`
     Raises: ConfigError: the folder holds no run. DataError: a run was not evaluated on this split.

@@ -151,11 +151,11 @@ def _with_other_split(split: EvaluatedSplit, written: CorrectedFiles) -> Correct
     if split.data is not None and not is_training_split:
         return written
     other = split.run.splits[1 if is_training_split else 0]
-    beside = None
+    other_path = None
     if _custom_formats(split) and other is not None:
-        beside = path.with_name(f"{path.stem}-{VALIDATION if is_training_split else TRAIN}{path.suffix}")
-        write_rows(beside, other, other.columns)
-    train, validation = (path, beside) if is_training_split else (beside, path)
+        other_path = path.with_name(f"{path.stem}-{VALIDATION if is_training_split else TRAIN}{path.suffix}")
+        write_rows(other_path, other, other.columns)
+    train, validation = (path, other_path) if is_training_split else (other_path, path)
     return CorrectedFiles(path, written.rows, train, validation)
 
 

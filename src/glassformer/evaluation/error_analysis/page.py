@@ -1,4 +1,4 @@
-"""HTML page of the error analysis: one file, or served beside the explorer.
+"""HTML page of the error analysis: one file, or served next to the explorer.
 
 head        metrics of the model and its baselines
 confusion   a cell filters the rows by its pair of classes     loss by label, by token
@@ -43,7 +43,7 @@ MAX_CHARACTERS = 8_000_000
 """Of all texts together; of rows longer than their share of it, the page has the beginning."""
 MAX_METRICS, MAX_GROUPS = 3, 200
 MAX_CLASSES_BESIDE = 8
-"""Maximum classes of a matrix beside the rows; a larger one is above them."""
+"""Maximum classes of a matrix next to the rows; a larger one is above them."""
 
 
 class ErrorsPage:
@@ -97,17 +97,17 @@ class ErrorsPage:
         return write_page(path, self.standalone())
 
     def body(self, *, served: bool = False) -> str:
-        """The HTML body without the script; `served`: the explorer is beside it."""
+        """The HTML body without the script; `served`: the explorer is next to it."""
         head = f"<main><header><h1>{escape(self.title)}</h1>{self.summary()}</header>"
         return "\n".join([head, self.metrics_table(), self.groups_table(), self.rows_html(served=served), "</main>"])
 
     def rows_html(self, *, served: bool = False) -> str:
-        """The rows, with the confusion matrix and the losses beside them."""
+        """The rows, with the confusion matrix and the losses next to them."""
         panels = list(self._side_panels())
-        beside = self.confusion is None or len(self.confusion.names) <= MAX_CLASSES_BESIDE
+        side_by_side = self.confusion is None or len(self.confusion.names) <= MAX_CLASSES_BESIDE
         return "\n".join(
             [
-                f'<div class="{"columns" if panels and beside else "stacked"}">',
+                f'<div class="{"columns" if panels and side_by_side else "stacked"}">',
                 f'<div class="side">{"".join(panels)}</div>' if panels else "",
                 f'<section class="list" aria-label="Rows">{_FILTERS}'
                 f'{_LEGEND if self.kind == "tags" else ""}<ol class="rows"></ol>{_PAGER}</section></div>',
@@ -161,7 +161,7 @@ class ErrorsPage:
         sentences = "".join(f'<p class="dim">{escape(sentence)}</p>' for sentence in groups.sentences())
         return scroll_region(f"Metrics by {groups.column}", groups.table().html()) + sentences
 
-    # ------------------------------------------------------------------------------------- beside the rows
+    # ------------------------------------------------------------------------------------- next to the rows
 
     def _side_panels(self) -> Iterator[str]:
         if self.confusion is not None:

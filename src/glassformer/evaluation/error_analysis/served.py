@@ -1,4 +1,4 @@
-"""The error analysis page beside the explorer, which opens its rows in the run's own model: served, or as files.
+"""The error analysis page next to the explorer, which opens its rows in the run's own model: served, or as files.
 
 GET  /errors  /errors/page.css  /errors/page.js     the page without rows, which needs no key
 GET  /api/errors                                    the rows; needs the key

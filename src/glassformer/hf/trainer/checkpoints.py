@@ -1,4 +1,4 @@
-"""Checkpoints of a `Trainer`: folders `checkpoint-STEP` that load as models, with what resuming needs beside.
+"""Checkpoints of a `Trainer`: folders `checkpoint-STEP` that load as models, with what resuming needs alongside.
 
 checkpoint-500/  config.json  model.safetensors  tokenizer.json …     as `save_pretrained` writes them
                  trainer_state.json                                   logs, step, best checkpoint

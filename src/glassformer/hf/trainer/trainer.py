@@ -73,7 +73,7 @@ class CompatibleTrainer(Checkpointing):
         model, model_init: the model, or a function that makes one at each `train` · args: `TrainingArguments`
         data_collator: a list of examples → a batch; default: padding, with `processing_class`, else stacking
         train_dataset, eval_dataset: sequences of dictionaries, `datasets` too; of the latter a dict of several
-        processing_class: the tokenizer or processor (`tokenizer=` too), saved beside the model
+        processing_class: the tokenizer or processor (`tokenizer=` too), saved next to the model
         compute_metrics: an `EvalPrediction` → metrics · callbacks: `TrainerCallback` classes or instances
         optimizers: a custom optimizer and schedule
         compute_loss_func: (outputs, labels) → loss; `num_items_in_batch=` too, where it takes it

@@ -323,7 +323,7 @@ def _check_top(top: int) -> int:
 
 
 def _window_tokens(model: PretrainedModel, asked: int | None) -> int:
-    """The tokens of a window. Raises: ConfigError: more than the model reads, or no room beside special tokens."""
+    """The tokens of a window. Raises: ConfigError: more than the model reads, or no room besides special tokens."""
     most, special = model.network.max_tokens, sum(map(len, model.tokenizer.prefix_and_suffix))
     tokens = min(MAX_TOKENS, most or MAX_TOKENS) if asked is None else asked
     if not is_int(tokens, special + 1, most + 1 if most else math.inf):

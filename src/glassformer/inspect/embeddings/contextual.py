@@ -3,7 +3,7 @@
     states [levels, N, D] ──vectors("sum")──> [N, D] ──┬─ cosine()       all pairs [N, N]
                                                        ├─ nearest(3)     contexts in which the word is used alike
                                                        └─ senses()       clusters, silhouette, purity
-           ──layer_curve()──> how similar at each level, beside any two tokens (anisotropy)
+           ──layer_curve()──> how similar at each level, compared with any two tokens (anisotropy)
 
 Sources: Ethayarajh 2019, "How contextual are contextualized word representations?" (anisotropy); Devlin et al. 2019,
 section 5.3 (sums and concatenations of the last four layers); Rousseeuw 1987 (silhouette).
@@ -239,7 +239,7 @@ class ContextualEmbeddings(
     def senses(
         self, count: int | None = None, *, layers: int | str = "sum", method: str = "kmeans", seed: int = 0
     ) -> Senses:
-        """Cluster the occurrences into senses, beside a bag of words of their texts where there are labels.
+        """Cluster the occurrences into senses, next to a bag of words of their texts where there are labels.
 
         Args: count: None = as many as there are labels, else as the silhouette prefers · method: kmeans, agglomerative
         Raises: DataError: fewer than three items, or all alike. ConfigError: no such method or number.

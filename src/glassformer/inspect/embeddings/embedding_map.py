@@ -37,7 +37,7 @@ from glassformer.reports.table import Table
 
 VECTORS, METADATA = "embeddings.tsv", "metadata.tsv"
 TEXT_CHARACTERS = 2_000
-"""Longest text of a row in metadata: projectors show it beside a point."""
+"""Longest text of a row in metadata: projectors show it next to a point."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -127,7 +127,7 @@ def find_word(
         raise DataError(f"the word is {safe_repr(word)}; give at least one character that is no space")
     word = word.strip()
     pattern = re.escape(word)
-    if whole_word:  # beside a character that is no letter, such as the + of C++, there is no boundary to look for
+    if whole_word:  # next to a character that is no letter, such as the + of C++, there is no boundary to look for
         pattern = (
             (r"(?<!\w)" if re.match(r"\w", word) else "") + pattern + (r"(?!\w)" if re.search(r"\w$", word) else "")
         )

@@ -1,4 +1,4 @@
-"""Semantic change: how far a word's contexts in one corpus are from those in another, beside control words.
+"""Semantic change: how far a word's contexts in one corpus are from those in another, compared with control words.
 
     average pairwise distance (APD)   mean of 1 - cos(u, v) over all pairs of an occurrence here and one there
     prototype distance (PRT)          1 - cos(mean of those here, mean of those there)
@@ -44,7 +44,7 @@ class Distance:
 
 @dataclass(frozen=True, slots=True)
 class WordChange:
-    """How far a word's occurrences in two corpora are apart. counts: occurrences in each · control: a word beside it"""
+    """How far a word's occurrences in two corpora are apart. counts: occurrences in each · control: to compare"""
 
     word: str
     counts: tuple[int, int]
@@ -102,7 +102,7 @@ def semantic_change(
     seed: int = 0,
     **options: Any,
 ) -> SemanticChange:
-    """How far a word's contexts in one corpus are from those in another, beside control words.
+    """How far a word's contexts in one corpus are from those in another, compared with control words.
 
     Args:
         first, second: texts of the corpora · controls: words that should not have changed

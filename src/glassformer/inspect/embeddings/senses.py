@@ -1,4 +1,4 @@
-"""Word sense induction: occurrences clustered by their contextual embeddings, beside a bag of words of their contexts.
+"""Word sense induction: occurrences clustered by their contextual embeddings or by a bag of words of their contexts.
 
 Sources: silhouette: Rousseeuw 1987; purity: Manning, Raghavan and Schütze 2008, section 16.3.
 """

@@ -200,7 +200,7 @@ class BlockSparseAttention(Attention):
         self.pattern = BlockSparsePattern(block=spec.block, random=spec.random)
 
     def saves_more(self, tokens: int) -> tuple[int, int]:
-        """What the backward pass needs beside q, k and v: see `glassformer.inspect.ram`.
+        """What the backward pass needs besides q, k and v: see `glassformer.inspect.ram`.
 
         The k and v of all blocks that a token's block attends to, and a number each: the first, the last, three
         neighbouring and some random blocks.

@@ -38,7 +38,7 @@ class ClipSpec:
 
 
 class PooledTower(Network):
-    """A tower alone: its pooled states beside the final ones, and their projection, where it has one.
+    """A tower alone: its pooled states with the final ones, and their projection, where it has one.
 
     Taps: final [B T D] · pooler_output [B D] · the fields of the projection
     """

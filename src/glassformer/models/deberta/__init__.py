@@ -1,7 +1,7 @@
 """DeBERTa: an encoder with disentangled attention, whose scores come from contents and relative positions apart.
 
 attention.py     disentangled attention, and the relative position embeddings that its layers share
-convolution.py   the first block of the largest models: a convolution beside attention
+convolution.py   the first block of the largest models: a convolution next to attention
 network.py       which head belongs to a task
 names.py         weight names
 recipe.py        config keys and architectures of version 1; those of versions 2 and 3: deberta_v2.py

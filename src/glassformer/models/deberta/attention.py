@@ -115,7 +115,7 @@ class DisentangledAttentionSpec(AttentionSpec):
     """Disentangled attention.
 
     relative: the relative position embeddings of the stack (None: none, and attention as usual)
-    terms: which terms beside q · k the scores have: "c2p", content to position, and "p2c", position to content
+    terms: which terms besides q · k the scores have: "c2p", content to position, and "p2c", position to content
     shared: positions are projected as tokens are, by the weights of q and k; else by weights of their own
     position_bias: of its own weights, that of "c2p" has a bias (the other always has)
     query_value_bias: q and v have a bias, k has none, which `bias` cannot say
@@ -232,7 +232,7 @@ class DisentangledAttention(Attention):
         return self.position_terms(q, k, flow.bias, query_positions[:, None] - key_positions)
 
     def saves_more(self, tokens: int) -> tuple[int, int]:
-        """What the backward pass needs beside q, k and v: see `glassformer.inspect.ram`.
+        """What the backward pass needs besides q, k and v: see `glassformer.inspect.ram`.
 
         Copies of q and k in the layout of their products with positions; the bucket of each pair of tokens, in int64;
         and the vectors of positions themselves, of which there are as many for a whole batch.

@@ -1,4 +1,4 @@
-"""Convolution beside the first block of a transformer (DeBERTa v2): n-grams of the input embeddings.
+"""Convolution next to the first block of a transformer (DeBERTa v2): n-grams of the input embeddings.
 
 x ─┬─ attention, feed-forward ─┬─ add, norm ─ out
    └─ convolution, activation ─┘
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConvolvedBlockSpec(BlockSpec):
-    """Transformer block with a convolution of its input beside it, over `kernel` tokens in `groups` of channels."""
+    """Transformer block with a convolution of its input next to it, over `kernel` tokens in `groups` of channels."""
 
     kernel: Count
     norm: NormSpec
@@ -89,7 +89,7 @@ class TokenConvolution(Node):
 
 
 class ConvolvedBlock(Block):
-    """Transformer block with a convolution of its input beside it.
+    """Transformer block with a convolution of its input next to it.
 
         out = norm(block(x) + convolution(x))
 

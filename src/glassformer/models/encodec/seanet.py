@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeanetSpec(Spec):
-    """Both sides: `filters` channels beside the samples, twice as many behind each of the strides, the `ratios`.
+    """Both sides: `filters` channels next to the samples, twice as many behind each of the strides, the `ratios`.
 
     ratios: in the order of the decoder
     causal: frames depend on earlier samples alone · trim_right: share of the surplus of a transposed convolution that

@@ -80,7 +80,7 @@ def spec(c: Values) -> LxmertSpec:
 
 FAMILY = Family(
     model_type="lxmert",
-    distinction="regions of an image beside the text; cross-attention in both directions with the same weights",
+    distinction="regions of an image with the text; cross-attention in both directions with the same weights",
     architectures=architectures(
         "Lxmert",
         "Model ForPreTraining ForQuestionAnswering",

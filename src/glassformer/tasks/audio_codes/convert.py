@@ -2,7 +2,7 @@
 
 source ─ codec ─ codes [T, K] ─┐
 target ─ codec ─ codes [T, K] ─┴─ side by side [T, 2 K] ─ delayed ids ─ decoder ─ the target's codes one step on
-evaluated: the target that it writes, decoded, beside the true one, by the distance of log-mel spectrograms
+evaluated: the target that it writes, decoded, compared with the true one, by the distance of log-mel spectrograms
 """
 
 from __future__ import annotations

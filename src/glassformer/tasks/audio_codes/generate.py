@@ -1,7 +1,7 @@
 """Audio generation: a decoder learns to predict the next codes of recordings.
 
 recording ─ codec ─ codes [T, K] ─ a window, another each time ─ delayed ids ─ decoder ─ the codes one step on
-evaluated: bits a code of whole recordings, beside n-grams of codes
+evaluated: bits a code of whole recordings, compared with n-grams of codes
 """
 
 from __future__ import annotations

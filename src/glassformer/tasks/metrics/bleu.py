@@ -75,7 +75,7 @@ class Bleu(Score, kind="bleu"):
 
     def _parts(self) -> list[list[str]]:
         parts = zip(self.precisions, self.matches, self.totals, strict=True)
-        lengths = f"{self.output_length:,} tokens beside {self.reference_length:,}"
+        lengths = f"{self.output_length:,} tokens compared with {self.reference_length:,}"
         precisions = [
             [
                 f"{n}-grams",

@@ -173,7 +173,7 @@ class Bootstrap(ABC):
     """Sufficient statistics of evaluated rows, whose scores can be computed for any resample.
 
     methods: score → how it was computed: which package in which version, with which settings
-    amounts: how much was evaluated beside rows, such as words; of what the primary metric is divided by first
+    amounts: how much was evaluated besides rows, such as words; of what the primary metric is divided by first
     """
 
     methods: Mapping[str, str]

@@ -103,7 +103,7 @@ class RougeMetric(TextMetric):
         words, longest = _words(output), max(map(_words, references))
         if words * longest > MOST_PAIRS:
             raise DataError(
-                f"a text of {words:,} words beside one of {longest:,} is too long for ROUGE-L, whose table has a cell "
+                f"a text of {words:,} words with one of {longest:,} is too long for ROUGE-L, whose table has a cell "
                 f"for each pair, at most {MOST_PAIRS:,}; shorten the texts"
             )
         if not longest:

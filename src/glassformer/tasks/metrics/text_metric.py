@@ -23,7 +23,7 @@ from glassformer.tasks.metrics.metric import RESAMPLES, BootstrapSums, Interval,
 
 
 class TextMetric(ABC):
-    """Sufficient statistics of each output beside its references, and the scores that follow from their sums.
+    """Sufficient statistics of each output with its references, and the scores that follow from their sums.
 
     Args:
         width: how many counts a row has.
@@ -36,7 +36,7 @@ class TextMetric(ABC):
     def add(
         self, output: str, references: str | Sequence[str], counts: Sequence[float] | None = None
     ) -> Sequence[float]:
-        """Add the counts of one output beside its reference, or several; they are returned. [K]
+        """Add the counts of one output with its reference, or several; they are returned. [K]
 
         Args: counts: what an earlier `add` of the same texts returned, instead of counting again
         Raises: DataError: no texts, no reference, or other counts.

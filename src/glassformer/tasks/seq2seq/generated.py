@@ -96,7 +96,7 @@ class ReferenceTask(SequenceToSequence):
         return asked if room is None else min(asked, room - 1)
 
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
-        """What the model generates for each source, beside its references."""
+        """What the model generates for each source, with its references."""
         source, target = self.columns["source"], self.columns["target"]
         check_columns(rows, [source, target])
         pairs = list(self.pairs(rows))

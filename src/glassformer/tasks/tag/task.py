@@ -144,7 +144,7 @@ def tags_of(rows: Dataset, columns: Mapping[str, str] | None = None) -> Tags:
     """The tags of the rows that are learned from: O first, then type by type.
 
     Raises: DataError: a row without tags, or another number of them than of words; tags of entities and others in one
-        column, such as 0 beside B-PER.
+        column, such as 0 with B-PER.
     """
     columns = columns_of(COLUMNS, columns)
     check_columns(rows, list(columns.values()))

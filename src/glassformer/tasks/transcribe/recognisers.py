@@ -43,7 +43,7 @@ class Recogniser(ABC):
     language: of the recordings, where the model knows several
     masks: whether it reads spectrograms, which SpecAugment masks
     writes_times: whether transcripts may have timestamps
-    batches_exactly: whether a sound has the same output alone and beside others
+    batches_exactly: whether a sound has the same output alone and with others
     """
 
     language: str | None = None

@@ -57,7 +57,7 @@ class SpeechBatch(MicroBatch):
 
 
 class TranscriptMetric(Metric):
-    """Word and character error rate of transcripts, batch by batch, beside the loss.
+    """Word and character error rate of transcripts, batch by batch, with the loss.
 
     Args: transcripts: gives those of a batch, from the network's output · normaliser: its name
     """

@@ -1,4 +1,4 @@
-/** Beside the map: the point that is pinned or pointed at, its neighbours, and what the lasso holds. */
+/** Next to the map: the point that is pinned or pointed at, its neighbours, and what the lasso holds. */
 
 import { useComputed } from "@preact/signals";
 import { download } from "../../core/browser";

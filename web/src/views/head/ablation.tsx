@@ -1,4 +1,4 @@
-/** Heads switched off: what the model then predicts, beside what it predicted before. */
+/** Heads switched off: what the model then predicts, compared with what it predicted before. */
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";

@@ -227,7 +227,7 @@ export class HeadController {
     return this.listedProb(query, key);
   }
 
-  /** The number that stands beside a token of the side that is shaded; none beside one that cannot be seen. */
+  /** The number that stands next to a token of the side that is shaded; none next to one that cannot be seen. */
   numberAt(side: Side, token: number): number | null {
     const [query, key] = [this.query.value, this.key.value];
     if (side === "query") return key === null ? null : this.listedProb(token, key);

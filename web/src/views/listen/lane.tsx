@@ -16,7 +16,7 @@ interface LaneProps {
   height: number;
   label: string;
   draw: (stage: Stage) => void;
-  /** What changes the picture beside the stretch and the theme. */
+  /** What changes the picture besides the stretch and the theme. */
   of: unknown[];
 }
 

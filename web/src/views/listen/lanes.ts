@@ -20,7 +20,7 @@ export interface Token {
   frame: number;
 }
 
-/** Narrowest and lowest cell in which the number of a code is written, and the narrowest with a gap beside it. */
+/** Narrowest and lowest cell in which the number of a code is written, and the narrowest with a gap next to it. */
 const [WRITTEN, LOW, GAPPED] = [25, 11, 4];
 
 /** The canvas in the pixels of the screen, cleared; coordinates are those of the page. */
@@ -123,7 +123,7 @@ export function drawCodes(stage: Stage, codes: Codes, seconds: number, chosen: {
   }
 }
 
-/** How strongly a code is shown beside the chosen one of its codebook: the same in full, others the more the more they are alike. */
+/** How strongly a code is shown compared with the chosen one of its codebook: the same in full, others the more the more they are alike. */
 function likeness(codes: Codes, chosen: { book: number; code: number }, code: number): number {
   if (code === chosen.code) return 1;
   const apart = codes.shades ? Math.abs(shadeOf(codes, chosen.book, code) - shadeOf(codes, chosen.book, chosen.code)) : 1;

@@ -126,7 +126,7 @@ export function zoomTo(cells: Cells, plot: Size, matrix: Size): View {
   );
 }
 
-/** The least movement that brings a cell, and the one beside it, into the plot. */
+/** The least movement that brings a cell, and the one next to it, into the plot. */
 export function reveal(view: View, row: number, column: number, plot: Size, matrix: Size): View {
   const slide = (at: number, cell: number, span: number) => {
     const margin = Math.min(1, Math.max(0, (span - 1) / 2));
@@ -139,7 +139,7 @@ export function reveal(view: View, row: number, column: number, plot: Size, matr
   );
 }
 
-/** The cell under a pixel of the plot, or null beside the matrix. */
+/** The cell under a pixel of the plot, or null outside the matrix. */
 export function cellAt(view: View, px: number, py: number, matrix: Size): { row: number; column: number } | null {
   const column = Math.floor(view.x + px / view.cell.width);
   const row = Math.floor(view.y + py / view.cell.height);

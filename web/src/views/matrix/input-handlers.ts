@@ -172,7 +172,7 @@ export class InputHandlers {
     controller.hover.value = cell && { ...cell, x, y };
   }
 
-  /** Pin the cell, or beside the plot the query or the key of a label; what is pinned already is let go. */
+  /** Pin the cell, or outside the plot the query or the key of a label; what is pinned already is let go. */
   #pin({ x, y }: { x: number; y: number }): void {
     const { controller } = this;
     const { query, key } = controller.props.state.peek();

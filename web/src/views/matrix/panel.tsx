@@ -9,7 +9,7 @@ import { DataTable } from "../../ui/data-table";
 import type { HeatmapController } from "./heatmap-controller";
 import { clamp, fitCell } from "./geometry";
 
-/** Keys listed beside the map, and in the table. */
+/** Keys listed next to the map, and in the table. */
 const LISTED = 10;
 const TABLED = 200;
 

@@ -13,7 +13,7 @@ import { elide, type Gutter, LEAN, type Scene, scene } from "./layout";
 /** A cell one has zoomed into, in CSS pixels. */
 const ZOOMED = 40;
 
-/** A page narrower than this, in CSS pixels, has the numbers below the map; else beside it, in so many pixels. */
+/** A page narrower than this, in CSS pixels, has the numbers below the map; else next to it, in so many pixels. */
 const NARROW = 720;
 const ASIDE = 328;
 

@@ -8,7 +8,7 @@ import type { ModelProps } from "../model";
 import type { Head } from "./heads";
 import * as views from "../../core/views";
 
-/** As many words as fit beside the map. */
+/** As many words as fit next to the map. */
 const MOST_WORDS = 24;
 
 /** Words are cut at so many letters. */

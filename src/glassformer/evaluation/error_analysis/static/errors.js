@@ -292,7 +292,7 @@
       for (const cell of cells) {
         cell.classList.add("live");
         cell.addEventListener("click", () => choosePair(cell.dataset.cell));
-        if (!numbered) continue; // of very many classes the list beside it is the way of the keyboard
+        if (!numbered) continue; // of very many classes the list next to it is the way of the keyboard
         cell.setAttribute("role", "button");
         cell.setAttribute("tabindex", cell === cells[0] ? "0" : "-1");
         cell.setAttribute("aria-label", one("title", cell).textContent);
