@@ -1,4 +1,4 @@
-"""Timing several systems in one run, in turn, so that a machine whose speed drifts slows all of them alike.
+"""Timing several systems in one run, in turn, so that a machine whose speed drifts slows all of them equally.
 
 torch is imported where it is used: a parent's memory would count as its children's.
 """

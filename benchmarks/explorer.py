@@ -6,7 +6,7 @@
     python benchmarks/explorer.py --json
 
 The model is random with its queries scaled until each layer's scores have a spread of 3: a plain random one looks at
-everything alike and has nothing to show. Its text is this project's own documentation.
+everything equally and has nothing to show. Its text is this project's own documentation.
 
 Ours runs as people use it: the page is served, headless Chromium opens it after the pass, and the clock runs from
 there to the painted thumbnails; bytes are those the browser received (compressed), and what they unpack to. bertviz
@@ -117,7 +117,7 @@ def shaped_model(tokenizer_folder: Path) -> Any:
 
 
 def text_of(model: Any, tokens: int) -> str:
-    """As much of the documentation as makes exactly so many tokens, special ones included."""
+    """As much of the documentation as makes exactly this many tokens, special ones included."""
     words = " ".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))).split()
     words *= 1 + 8 * tokens // len(words)
     low, high = 0, len(words)

@@ -67,7 +67,7 @@ LINES = {
     "tinystories": Line("TinyStories, 2,000 of them", "GPT-2 from scratch"),
     "python-model": Line("functions of Python's library", "GPT-2 from scratch"),
 }
-"""By the name of the run's folder; what is not named here stands below, as its report calls it."""
+"""By the name of the run's folder; what is not named here is below, as its report calls it."""
 
 
 def main() -> None:

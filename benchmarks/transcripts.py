@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--sounds", type=Path, default=SPEECH, help="a folder with manifest.tsv")
     parser.add_argument("--language", help="only clips of this language")
     parser.add_argument("--beams", nargs="+", type=int, default=[1, 5])
-    parser.add_argument("--minutes", type=float, default=0.0, help="only a recording of so many minutes, joined")
+    parser.add_argument("--minutes", type=float, default=0.0, help="only a recording of this many minutes, joined")
     parser.add_argument("--fallback", action="store_true", help="the default temperatures, which sample")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -24,7 +24,7 @@ rows = {
 class OwnRows(AbsTaskSTS):
     metadata = TaskMetadata(
         name="OwnRows",
-        description="Pairs of texts, and how alike they are.",
+        description="Pairs of texts, and how similar they are.",
         dataset={"path": "local/own", "revision": "1"},
         type="STS",
         category="t2t",

@@ -315,7 +315,7 @@ def _drop_prefix(module: nn.Module, state: dict[str, Any], prefix: str, metadata
 
 
 def _add_prefix(module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-    """Before `load_state_dict`: where they stand below this module."""
+    """Before `load_state_dict`: where they are below this module."""
     inner = prefix + INNER
     for name in [name for name in state if name.startswith(prefix) and not name.startswith(inner)]:
         state[inner + name.removeprefix(prefix)] = state.pop(name)

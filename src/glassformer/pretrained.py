@@ -254,7 +254,7 @@ class PretrainedModel(AdaptedModule):
             )
 
     def _read_files(self, folder: Path, adapters: Path) -> None:
-        """Read what stands in the folder next to config and weights; the tokenizer next to adapters comes first."""
+        """Read what is in the folder next to config and weights; the tokenizer next to adapters comes first."""
         tokenizers = (Tokenizer.find(place, model_type=self.family.model_type) for place in (adapters, folder))
         self._tokenizer = next((tokenizer for tokenizer in tokenizers if tokenizer is not None), None)
         self._processor = _find_processor(self.family, folder)

@@ -73,7 +73,7 @@ class SentenceEncoder(PretrainedModel):
             precision: of the vectors: "float32", or quantized: "int8", "uint8", "binary", "ubinary"; see `quantized`
             convert_to_tensor: a tensor on the model's device, instead of an array · convert_to_numpy: False = a list
                 of tensors
-            normalize_embeddings: to unit length · truncate_dim: the first so many dimensions (Matryoshka)
+            normalize_embeddings: to unit length · truncate_dim: the first this many dimensions (Matryoshka)
             compute: the weights' precision in this call: "fp32", "fp16", "bf16", "int8"; `prepare` keeps it
             options: `pooling`, `truncate`, `batch_tokens` of `glassformer.engine.encoder.encode`
         Returns: float32. [N, D] for N texts, [0, D] for none; [D] for a single string.
@@ -203,7 +203,7 @@ class SentenceEncoder(PretrainedModel):
         if limit is not None and not is_int(limit, 1):
             raise ConfigError(f"max_seq_length is {safe_repr(limit)}; it must be a whole number from 1 up, or None")
         if limit is not None and most is not None and limit > most:
-            raise ConfigError(f"max_seq_length is {limit}; the model reads {most} tokens; give at most so many")
+            raise ConfigError(f"max_seq_length is {limit}; the model reads {most} tokens; give at most that many")
         self.pooling = replace(self._pooling_of_call(None, normalize=False), max_tokens=limit, stored=True)
 
     # ------------------------------------------------------------------------------------------- cross-encoders

@@ -20,7 +20,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 
 
 def test_a_run_in_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, write_run(tmp_path / "a"), "--figure", "loss", "--figure", "f1")
+    code, out, _ = run(capsys, write_run(tmp_path / "a"), "--metric", "loss", "--metric", "f1")
     assert code == 0
     assert "Loss   ● training, smoothed 0." in out and "f1   ● validation 0." in out
     assert "a: step 20 was skipped, its loss was nan" in out
@@ -54,7 +54,7 @@ def test_error_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     folder = write_run(tmp_path / "a", steps=3)
     for arguments, message in [
         ([tmp_path], "holds no run"),
-        ([folder, "--figure", "los"], "no metric 'los'; there are loss, f1"),
+        ([folder, "--metric", "los"], "no metric 'los'; there are loss, f1"),
         ([folder, "--html", tmp_path / "page.txt"], "must end in .html"),
         ([folder, "--html", tmp_path / "no" / "page.html"], "no such folder"),
     ]:

@@ -133,7 +133,7 @@ def test_of_many_sources_the_worst_are_shown() -> None:
     found = by_speaker({f"speaker {i}": [(i % 3, 4)] * MIN_ROWS for i in range(MAX_SHOWN + 5)}, resamples=20)
     rows = found.table().rows
     assert len(found.groups) == MAX_SHOWN + 5 and len(rows) == MAX_SHOWN + 1 and rows[-1][0] == "… 5 more"
-    assert "of a hundred alike, three or four stand out by chance" in str(found)
+    assert "of a hundred similar, three or four stand out by chance" in str(found)
 
 
 def test_a_long_text_is_one_row_of_several_stretches() -> None:

@@ -193,7 +193,7 @@ def test_effects_are_paired_and_say_what_they_show() -> None:
 def test_the_page_and_the_table() -> None:
     results = results_of([2, 1, 0], [[0, 1, 0]], [2, 1, 0])
     page = report_page(results)
-    assert "Heard differently" in page and "fine-tuned 1" in page and "(not used)" in page
+    assert "Different transcripts" in page and "fine-tuned 1" in page and "(not used)" in page
     tables = {table["caption"]: table for table in report_data(results)["tables"]}
     rates = tables["word error rate on test, lower is better"]
     assert [row[0] for row in rates["rows"]][:2] == ["pretrained, without LM", "pretrained, with LM"]

@@ -175,7 +175,7 @@ def test_leaks_are_left_out_and_labels_are_those_of_all(values: dict[str, Any]) 
         ("train", {"far": {"files": "far.csv", "rows": 0}}, "whole numbers from 1 up"),
         ("train", {"far": {"files": "far.csv", "row": 3}}, "'row' is no option; nearest: 'rows'"),
         ("train", {"../far": {"files": "far.csv"}}, "is no name for a set"),
-        ("train", {"both": {"of": ["near"]}}, "names 'near'; sets that stand before it: none"),
+        ("train", {"both": {"of": ["near"]}}, "names 'near'; sets that are before it: none"),
         (
             "train",
             {"a": {"files": "a", "rows": [1]}, "b": {"files": "b", "begin": "a"}},

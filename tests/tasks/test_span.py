@@ -128,9 +128,9 @@ def test_each_of_several_answers_is_right() -> None:
     [
         (
             {"answer_start": 6},
-            "the answer 'deans' is not what the context has at character 6, 'eans '; it stands at 5",
+            "the answer 'deans' is not what the context has at character 6, 'eans '; it is at 5",
         ),
-        ({"answers": "dean's"}, "it stands nowhere in it"),
+        ({"answers": "dean's"}, "it is nowhere in it"),
         ({"answer_start": None}, "the answer 'deans' begins at None; that must be the number of a character"),
         ({"answers": [3]}, "an answer is 3; it must be a text"),
         ({"answers": 3}, "'answers' is 3; answers are a text, or a list of objects"),

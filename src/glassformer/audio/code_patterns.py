@@ -55,7 +55,7 @@ class CodePattern:
 
     @property
     def padding(self) -> int:
-        """The id that stands where no code is."""
+        """The id used where no code is."""
         return self.entries * (self.books if self.kind == "flattened" else 1)
 
     def tokens(self, codes: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ class CodePattern:
     def codes(self, ids: Tensor) -> Tensor:
         """The inverse of `tokens`: ids → codes [K, T].
 
-        Raises: DataError: another shape, an incomplete frame, or a token that stands where no such token can.
+        Raises: DataError: another shape, an incomplete frame, or a token that appears where no such token can.
         """
         self._check("ids", ids, [None] if self.kind == "flattened" else [None, self.books], self.vocabulary)
         if self.kind == "flattened":

@@ -33,7 +33,7 @@ FULL_SCALE = 32_767
 class SoundMark:
     """A label on the axis of time: a moment, or a span where `end_s` is given; a note where `pitch` is.
 
-    pitch: MIDI number, by which notes stand higher or lower
+    pitch: MIDI number, by which notes are higher or lower
     """
 
     label: str
@@ -76,7 +76,7 @@ class Sound(Record, keys=("name", "seconds", "sample_rate_hz", "codes", "frame_r
 
     name: short, such as "before" · samples: floats of full scale 1, more is clipped. [samples]
     codes: of a codec; the same number in a row is the same code. [K, T] · frame_rate_hz: frames of them a second
-    shades: of each code of each codebook, from 0 to 1, alike where codes are [K, entries]; None = by their numbers
+    shades: of each code of each codebook, from 0 to 1, identical where codes are [K, entries]; None = by their numbers
     marks: notes, spans, moments · about: half a line · attention: of a model that reads or writes the sound
 
     Raises: DataError: no samples, NaN, a rate that browsers do not play, or codes of another shape or without a rate.

@@ -158,7 +158,7 @@ def _mixed_blocks(source: _AudioStream, channels: int) -> Iterator[Samples]:
 
 
 def _mixed(block: NDArray[Any], channels: int, name: str) -> NDArray[Any]:
-    """A block [samples] or [samples, channels] with so many channels."""
+    """A block [samples] or [samples, channels] with this many channels."""
     if channels == 1:
         return block if block.ndim == 1 else block.mean(axis=1)
     own = 1 if block.ndim == 1 else block.shape[1]

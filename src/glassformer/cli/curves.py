@@ -23,10 +23,10 @@ HEIGHT, MAX_WIDTH, MAX_SKIPPED_LINES = 12, 100, 5
 
 def curves(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or event logs in them.", show_default=False)],
-    figure: Annotated[
+    metric: Annotated[
         list[str] | None,
         typer.Option(
-            "--figure",
+            "--metric",
             help="Metric to plot: loss, lr, grad_norm, tokens_per_s, or a validation metric; repeatable.",
         ),
     ] = None,
@@ -39,7 +39,7 @@ def curves(
 
     [cyan]glassformer curves RUN[/]
 
-    [cyan]glassformer curves RUN_A RUN_B --figure f1[/]
+    [cyan]glassformer curves RUN_A RUN_B --metric f1[/]
 
     [cyan]glassformer curves RUN_A RUN_B --html page.html[/]
     """
@@ -48,7 +48,7 @@ def curves(
 
     histories = read_runs(runs)
     by_metric = {chart.name: chart for chart in charts(histories, 2_000)}
-    for name in figure or ():
+    for name in metric or ():
         if name not in by_metric:
             raise DataError(f"no metric {name!r}; there are {', '.join(by_metric)}{nearest(name, by_metric)}")
     if html is not None:
@@ -59,7 +59,7 @@ def curves(
     if json:
         print_json([_facts(run) for run in histories])
         return
-    _show(histories, [by_metric[name] for name in figure or ["loss"] if name in by_metric])
+    _show(histories, [by_metric[name] for name in metric or ["loss"] if name in by_metric])
     if html is not None:
         say(f"saved in {html}")
 

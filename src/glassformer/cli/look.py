@@ -264,7 +264,7 @@ def serve(look: Look, *, port: int | None, browser: bool | None, json: bool) -> 
         except KeyboardInterrupt:
             typer.echo("\nstopped")
             return
-        except Exception as error:  # the server goes on: the page shows the error, and takes another text
+        except Exception as error:  # the server continues: the page shows the error, and takes another text
             say(f"the forward pass failed: {error}", err=True)
     look.wait()
 

@@ -28,7 +28,7 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="N-gram model: 
 def train(files: Files, *, options: NgramOptions, json: Json = False) -> None:
     """Train an n-gram language model: interpolated, modified Kneser-Ney smoothing.
 
-    Each text, a line or a row, stands between <s> and </s>. Memory for counting is bounded.
+    Each text, a line or a row, is between <s> and </s>. Memory for counting is bounded.
 
     Examples:
 

@@ -85,7 +85,7 @@ def _progress_on_screen() -> StudyProgress:
         """Prints the current training on standard error, with a progress bar."""
 
         def start(self, what: str) -> None:
-            print(f"{what}. Ctrl-C stops; the same command goes on", file=sys.stderr)
+            print(f"{what}. Ctrl-C stops; the same command continues", file=sys.stderr)
 
         def training(self, number: int, count: int, training: StudyRun) -> None:
             print(f"training {number} of {count}: {training.name}, seed {training.seed}", file=sys.stderr)

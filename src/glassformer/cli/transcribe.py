@@ -85,7 +85,7 @@ def transcribe(
 ) -> None:
     """Transcribe speech: audio or video of any length to text, subtitles or JSON.
 
-    Without an output folder, each line is printed as soon as it is certain. With one, a stopped transcription goes on
+    Without an output folder, each line is printed as soon as it is certain. With one, a stopped transcription continues
     where it was, and finished recordings are left alone.
 
     Examples:

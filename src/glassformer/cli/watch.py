@@ -36,7 +36,7 @@ OTHER_LINES = 6
 """Lines of the screen besides text and bars: method, step, two of the table, legend, cursor."""
 MIN_PROBABILITY = 0.001
 """Probability at the dark end of the colour map."""
-# Cividis looks alike to colour-blind people.
+# Cividis looks similar to colour-blind people.
 CIVIDIS = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102), (254, 232, 56))
 
 

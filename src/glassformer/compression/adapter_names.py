@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LayerRows:
-    """Where a target module stands: which outputs of a layer of the checkpoint are its own.
+    """Where a target module is: which outputs of a layer of the checkpoint are its own.
 
     layer: the layer's name · rows: the numbers of these outputs, in our order [rows] · outputs: of the whole layer
     """
@@ -44,7 +44,7 @@ class LayerRows:
 class CheckpointLayers:
     """The layers and tensors of a checkpoint that hold a model's target modules and parameters.
 
-    by_target: name of a target module → where it stands
+    by_target: name of a target module → where it is
     """
 
     def __init__(self, model: PretrainedModel) -> None:

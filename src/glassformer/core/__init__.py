@@ -11,7 +11,7 @@ Inside, the papers' short words: `q k v` queries, keys, values · `scores` q k�
 not be seen) · `probs` their softmax · `z` probs v · `memory` the encoder's output, for cross-attention ·
 `keep` the attention mask, True where a query may attend to a key · `positions` position ids.
 
-Each spec stands in the module of what it describes. Read in this order: checks → flow → masks → rotary → attention →
+Each spec is in the module of what it describes. Read in this order: checks → flow → masks → rotary → attention →
 feed_forward → experts → norms → blocks → stack → embeddings → heads, language_heads, classification_heads; then
 attention in windows: local_attention; images: patches.
 """

@@ -182,7 +182,7 @@ class KeyValueCache:
     def drop_last(self, tokens: int) -> None:
         """Drop the newest `tokens` of each text (rollback); new tokens are written over them.
 
-        Raises: ConfigError: the cache does not hold so many.
+        Raises: ConfigError: the cache does not hold this many.
         """
         if not 0 <= tokens <= self.length:
             raise ConfigError(

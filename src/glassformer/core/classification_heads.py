@@ -194,5 +194,5 @@ def _position_loss(logits: Float[Tensor, "B T"], positions: Tensor) -> Float[Ten
     logits, positions = logits[counted], positions[counted].clamp(min=0)
     beyond = positions >= logits.shape[1]
     if bool(beyond.any()) or bool(logits.gather(1, positions[:, None]).isneginf().any()):
-        raise DataError(f"an answer stands at {positions.tolist()}, beyond its text's end; a text without one has -100")
+        raise DataError(f"an answer is at {positions.tolist()}, beyond its text's end; a text without one has -100")
     return summed_cross_entropy(logits, positions)

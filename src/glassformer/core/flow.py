@@ -174,7 +174,7 @@ class Flow:
     positions: position ids. [B or 1, T] int; None = counted by `token_positions`
     packing: several texts in one row, each attends to itself only (then keep is None and B is 1)
     memory: encoder output, for cross-attention · cache: keys and values of earlier tokens · tape: records activations
-    last: logits for the last so many positions only · largest: for the largest so many only, -inf for others; 0 = all
+    last: logits for the last N positions only · largest: for the N largest only, -inf for others; 0 = all
     recompute: activation checkpointing: store each block's input only, and compute the rest once more in the backward
         pass. Gradients are the same, dropout included. Not done under a tape or with a cache, which must see each
         tensor once

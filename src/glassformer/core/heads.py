@@ -11,7 +11,7 @@
     TokenClassifier             every position             logits [B, T, labels]         a label a token
     SpanClassifier              every position             start_logits, end_logits      the span of an answer
 
-Language-model heads stand in `language_heads.py`, classifiers in `classification_heads.py`, heads for speech, image
+Language-model heads are in `language_heads.py`, classifiers in `classification_heads.py`, heads for speech, image
 regions and table cells with the families that have them.
 
 Each head also computes its loss, as sums and counts, so that a training step may be cut into micro-batches:

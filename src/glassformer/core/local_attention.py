@@ -45,7 +45,7 @@ def local_attention(
     parts, masks = [], {}
     for start in range(0, T, size):
         count = min(size, T - start)
-        first = S - T + start  # the key at which the block's first query stands
+        first = S - T + start  # the key at which the block's first query is
         low = max(0, first - reach)
         high = first + count if pattern.causal else min(S, first + count + reach)
         shape = (first - low, count, high - low)

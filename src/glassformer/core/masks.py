@@ -113,7 +113,7 @@ class Mask:
                 raise ConfigError(f"keep has shape {list(keep.shape)}; it must broadcast to [B, T, S] = [B, {T}, {S}]")
             keep = keep[:, None]  # one for all heads
         pattern = pattern.mask_pattern
-        # A single query stands at the end of the keys: there is nothing later to hide from it.
+        # A single query is at the end of the keys: there is nothing later to hide from it.
         if pattern == AttentionPattern() or (pattern == AttentionPattern(causal=True) and T == 1):
             return Mask(keep)
         if keep is None and pattern == AttentionPattern(causal=True) and T == S:

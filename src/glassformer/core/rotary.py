@@ -98,7 +98,7 @@ class Llama3Scaling(RotaryScaling):
 class YarnScaling(RotaryScaling):
     """YaRN RoPE scaling: slow waves divided by `factor`, fast ones as they are, a ramp between; and sharper attention.
 
-        wave(turns) = width · ln(original_positions / (2π · turns)) / (2 ln θ)      the i of so many turns
+        wave(turns) = width · ln(original_positions / (2π · turns)) / (2 ln θ)      the i of this many turns
         unscaled(i) = 1 - (i - wave(beta_fast)) / (wave(beta_slow) - wave(beta_fast)), cut to [0, 1]
         cosines and sines · attention_factor;   None: 0.1 · ln(factor) + 1
 

@@ -90,7 +90,7 @@ class Stack(Node):
             self.add_module(str(i), block.make())
         for i, j in enumerate(spec.shared):
             share_parameters(self[i], self[j])
-        # Layers with equal specs rotate alike: one of them computes the angles for all.
+        # Layers with equal specs rotate the same way: one of them computes the angles for all.
         self.rotaries = {rotary.spec: rotary for block in self if (rotary := block.attn.rotary) is not None}
         scalings = (rotary.scaling for rotary in self.rotaries)
         self.rotary_switches = {s.switch for s in scalings if s is not None and s.switch is not None}

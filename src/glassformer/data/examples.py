@@ -3,7 +3,7 @@
     examples("adoption")    twenty sentences; in fifteen the word *adoption* itself, of a child or of something new
     examples("flies")       flies that pass, and flies that like bananas
 
-Contextual embeddings tell the meanings apart; static word vectors cannot. The sentences stand in `examples.csv`.
+Contextual embeddings tell the meanings apart; static word vectors cannot. The sentences are in `examples.csv`.
 """
 
 from __future__ import annotations

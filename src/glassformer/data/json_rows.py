@@ -217,7 +217,7 @@ class _JsonReader:
             self.advance(1)
 
     def advance(self, size: int) -> None:
-        """Consume so many characters."""
+        """Consume this many characters."""
         end = self._at + size
         self.offset += len(self._text[self._at : end].encode())
         self.lines_read += self._text.count("\n", self._at, end)
@@ -263,7 +263,7 @@ class _JsonReader:
                     break
             except DataError:  # of the file
                 raise
-            except json.JSONDecodeError as error:  # perhaps the value goes on in the next chunk
+            except json.JSONDecodeError as error:  # perhaps the value continues in the next chunk
                 if len(self._text) - self._at > self._lines.limit:
                     self._lines.fail_too_long(f" ({error.msg} at the end)")
                 if not self._read_more():

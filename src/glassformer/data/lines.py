@@ -291,7 +291,7 @@ class LineReader:
         return data
 
     def seek(self, offset: int, lines_read: int) -> None:
-        """Continue from an offset that so many lines lie before."""
+        """Continue from an offset that this many lines lie before."""
         try:
             self._stream.seek(offset)
         except READ_ERRORS as problem:

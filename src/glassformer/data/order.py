@@ -1,4 +1,4 @@
-"""Shuffling: which example stands at which position, a pure function of (seed, epoch, position) without state.
+"""Shuffling: which example is at which position, a pure function of (seed, epoch, position) without state.
 
     position ──┬─ L ──────────────┬─ R'        a round: (L, R) → (R, L ⊕ f(key, R)), on just enough bits for N;
                └─ R ── f(key, R) ─⊕─ L'        a result beyond N goes through again (cycle walking)

@@ -299,6 +299,6 @@ def _nice(size: float) -> int:
 
 
 def _ticks(end: float, about: int) -> list[int]:
-    """Tick positions: about so many round numbers up to the end, without 0."""
+    """Tick positions: about this many round numbers up to the end, without 0."""
     step = _nice(end / about)
     return list(range(step, int(end) + 1, step))

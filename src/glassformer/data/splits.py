@@ -24,7 +24,7 @@ from glassformer.data.sequence import RowSequence, check_column, labels_of
 from glassformer.errors import ConfigError, DataError
 
 MAX_STRATIFIED_LABELS = 600
-"""Stratification takes more than quadratic time in the number of labels: seconds for so many."""
+"""Stratification takes more than quadratic time in the number of labels: seconds for this many."""
 SWAP_CANDIDATES = 256  # of each of two parts; all pairs of thousands of kinds take minutes, and come out no better
 
 
@@ -64,7 +64,7 @@ def split(
             so are their shares.
 
     Returns: the row indices of each part, ascending.
-    Raises: ConfigError: invalid fractions · DataError: too few rows or groups for so many parts.
+    Raises: ConfigError: invalid fractions · DataError: too few rows or groups for this many parts.
 
     Source: with labels, Sechidis et al. 2011, "On the stratification of multi-label data", figure 1.
     """

@@ -47,7 +47,7 @@ class EncodedAudio:
         return self.samples / self.sample_rate_hz
 
     def first(self, frames: int) -> EncodedAudio:
-        """The first so many frames."""
+        """The first this many frames."""
         return replace(
             self,
             codes=self.codes[:, :frames],
@@ -73,7 +73,7 @@ def encode_audio(
 
     A codec of one channel reads the mean of all; one of stereo reads a mono recording twice.
 
-    Args: own_rate_hz: of samples; files state their own · codebooks: use the first so many; None = all
+    Args: own_rate_hz: of samples; files state their own · codebooks: use the first this many; None = all
         bandwidth: of a codec that was trained for some, in kbit/s, in the place of codebooks
     Raises: UnsupportedError: the network is no codec. ConfigError: another number of codebooks. DataError: no sound.
     """

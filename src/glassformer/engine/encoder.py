@@ -123,7 +123,7 @@ def _encode_windows(
     batch_tokens: int,
     advance: Callable[[int], object],
 ) -> tuple[np.ndarray, int]:
-    """The vectors of the texts, so many at a time, and how many texts were cut."""
+    """The vectors of the texts, this many at a time, and how many texts were cut."""
     vectors = np.zeros((len(texts), settings.dimension(network.width)), dtype=np.float32)
     truncated = 0
     for start in range(0, len(texts), WINDOW_TEXTS):

@@ -192,7 +192,7 @@ def _shared(network: nn.Module) -> set[int]:
 
 
 def _inside_a_block(path: str) -> bool:
-    """Blocks stand in lists, so the path of what is inside one has a number: `blocks.3.attn.qkv`."""
+    """Blocks are in lists, so the path of what is inside one has a number: `blocks.3.attn.qkv`."""
     return any(part.isdigit() for part in path.split("."))
 
 

@@ -84,7 +84,7 @@ INSTRUCTION = np.dtype(
         *((name, "f8") for name in "scale cap".split()),
         # rotary: cosines and sines [1 or rows, new, rotated], or 0
         *((name, "i8") for name in "cosines sines rotated rotation_stride".split()),
-        # norms of q and k, over all heads at once (joint); from a head's gain to the next one's are so many bytes, or 0
+        # norms of q and k, over all heads at once (joint); from a head's gain to the next one's are N bytes, or 0
         *((name, "i8") for name in "qk_norm qk_joint qk_stride q_gain q_shift k_gain k_shift".split()),
         ("qk_eps", "f8"),
     ]

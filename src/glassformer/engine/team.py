@@ -30,7 +30,7 @@ _forked = False
 
 
 class TeamJob:
-    """A program's state, and scratch memory of so many fp32 numbers for each thread.
+    """A program's state, and scratch memory of this many fp32 numbers for each thread.
 
     nbytes: what a run reads; it may change from run to run
     """

@@ -1,7 +1,7 @@
 """Benchmark of encoding: the speed of each precision on this machine, and the error of its vectors.
 
 The reference is the plain network in fp32, one text at a time: no packing, no packed weights. Every precision encodes
-the same texts, in turn, so that a drifting clock speed affects all of them alike; the medians are compared.
+the same texts, in turn, so that a drifting clock speed affects all of them equally; the medians are compared.
 """
 
 from __future__ import annotations

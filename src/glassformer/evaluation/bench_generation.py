@@ -30,7 +30,7 @@ from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
 GENERATING_TASKS = ("text-generation", "translation")
-PROMPT = 16  # tokens read before the first step, where a text goes on
+PROMPT = 16  # tokens read before the first step, where a text continues
 WINDOW, ANSWER = 512, 64  # tokens of a passage, and of an answer, at most
 
 
@@ -110,7 +110,7 @@ class _Readings:
 
 
 def passages_of(model: PretrainedModel, texts: Sequence[str], steps: int) -> list[BenchPassage]:
-    """Passages with so many steps altogether, or as many as the texts give.
+    """Passages with this many steps altogether, or as many as the texts give.
 
     A decoder reads the texts, end to end. An encoder-decoder reads each by itself as its source, and then what the
     plain network answers to it.

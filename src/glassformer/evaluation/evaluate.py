@@ -41,7 +41,7 @@ from glassformer.tasks.predictions import Prediction, write_predictions
 REPORT, PREDICTIONS = "report.json", "examples.jsonl"
 CLASS_COLUMNS = ("precision", "recall", "f1", "support")
 MAX_CLASSES, CLASSES_PER_END = 12, 5
-"""So many classes are all shown; of more, so many from either end."""
+"""This many classes are all shown; of more, this many from either end."""
 MAX_ABOUT = 200
 """Characters of the description of a baseline in a table."""
 
@@ -78,7 +78,7 @@ def evaluate(
     resamples: int = RESAMPLES,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate a model on rows, with its baselines. What is warned of meanwhile stands among the report's notes.
+    """Evaluate a model on rows, with its baselines. What is warned of meanwhile is among the report's notes.
 
     Args:
         task_name: as in `glassformer train` · task: of the model, with its options: `task.for_evaluation(beams=5)`

@@ -30,7 +30,7 @@ from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, dif
 from glassformer.tasks.predictions import Prediction
 
 MIN_ROWS = 10
-"""Rows of a group that may stand out: of fewer, resamples are too much alike for an interval."""
+"""Rows of a group that may stand out: of fewer, resamples are too much similar for an interval."""
 MAX_TESTED = 20
 """Groups whose distance from all others is resampled, those that cost most."""
 MAX_SHOWN = 20
@@ -264,7 +264,7 @@ def _notes(groups: Mapping[str | None, GroupMetrics], column: str, metric: str) 
         notes.append(f"{_groups(small)} of fewer than {MIN_ROWS} rows: too few to say what stands out")
     if len(groups) > MAX_TESTED:
         notes.append(
-            f"of {len(groups):,} groups the {MAX_TESTED} that cost most are compared; of a hundred alike, three or "
+            f"of {len(groups):,} groups the {MAX_TESTED} that cost most are compared; of a hundred similar, three or "
             "four stand out by chance"
         )
     return notes

@@ -3,7 +3,7 @@
     what               book   notebook   ours     difference
     F1, fine-tuned     0.91   0.9226     …        …              the same data, another model: the reason is below
 
-Published scores stand in `published_scores.yaml`; ours are never stored: they are computed from data, or read from
+Published scores are in `published_scores.yaml`; ours are never stored: they are computed from data, or read from
 trained runs. Where a run or data are missing, the row says what to do. The target is the score of the book; that of its
 public notebook, where it differs, is the centre of the tolerance.
 
@@ -337,4 +337,4 @@ OURS: Mapping[str, Callable[..., float | Mean]] = {
     "sentence_count": lambda _, text: len(split_sentences(text)),
     "unavailable": unavailable,
 }
-"""The functions that `published_scores.yaml` names; each takes the folders and the arguments that stand there."""
+"""The functions that `published_scores.yaml` names; each takes the folders and the arguments that are there."""

@@ -84,7 +84,7 @@ class TrainedRun:
         return self.folder / EVALUATION / split
 
     def weights_digest(self) -> str | None:
-        """SHA-256 of its weights, which a training that goes on writes again; None where there are none any more."""
+        """SHA-256 of its weights, which a training that continues writes again; None where there are none any more."""
         digest, files = hashlib.sha256(), sorted((self.folder / MODEL).glob("*.safetensors"))
         for path in files:
             digest.update(f"{path.name} {file_sha256(path)}\n".encode())

@@ -101,7 +101,7 @@ class AttributionRequest(Schema):
     """Attribution: which words, heads and layers made an output."""
 
     target: Annotated[Choice, Doc("Output to explain: a token, a label, or its number; null = the model's own.")] = None
-    at: Annotated[Choice, Doc("Token where it stands: its number, or a word.")] = None
+    at: Annotated[Choice, Doc("Token where it is: its number, or a word.")] = None
     against: Annotated[Choice, Doc("Explain the target rather than this output.")] = None
 
 

@@ -37,11 +37,11 @@ from glassformer.files.schema import check
 
 HOST = "127.0.0.1"
 BACKLOG = 64  # connections that wait to be accepted: one browser opens few
-MAX_CONNECTIONS = 256  # further ones are answered 503, as long as there are so many
+MAX_CONNECTIONS = 256  # further ones are answered 503, as long as there are this many
 FULL = "socket.accept() out of system resource"  # as asyncio says it
 log = logging.getLogger(__name__)
 REQUEST_SECONDS, TICKS = 10.0, 4
-"""Time for a request to arrive; it is looked at so many times within it."""
+"""Time for a request to arrive; it is looked at this many times within it."""
 JOIN_SECONDS = 5.0
 """Timeout in seconds for the server to stop."""
 
@@ -168,7 +168,7 @@ def in_notebook() -> bool:
 def open_browser(address: str) -> bool:
     """Open the address in a web browser; False where there is none.
 
-    The browser is given a file that leads there, which only this user can read: what stands in its command line, an
+    The browser is given a file that leads there, which only this user can read: what is in its command line, an
     access token too, every user of this machine can see.
     """
     handle, path = tempfile.mkstemp(prefix="glassformer-", suffix=".html")  # readable by its owner alone

@@ -115,7 +115,7 @@ class Job(ABC, Generic[T]):
             turn.release()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait up to so many seconds (None = without limit); is it finished?"""
+        """Wait up to this many seconds (None = without limit); is it finished?"""
         return self._finished.wait(seconds)
 
     def result(self) -> T:
@@ -190,7 +190,7 @@ def _exit_at_once() -> None:
 
 
 class TranscribedSound(Protocol):
-    """A recording that is transcribed for the page; `speech`, which stands above this package, has what does it.
+    """A recording that is transcribed for the page; `speech`, which is above this package, has what does it.
 
     sound: its file · alignments: frames with the attention of windows, along which their words got their times
     """

@@ -215,7 +215,7 @@ def read_bytes(path: Path, error: type[GlassformerError] = WeightsError, max_byt
 def file_sha256(file: Path | BinaryIO, *more: bytes) -> str:
     """SHA-256 of a file in hexadecimal, as `sha256sum` prints it, read in blocks.
 
-    Args: file: a path, or a file open for reading in binary mode, from where it stands · more: bytes hashed after it
+    Args: file: a path, or a file open for reading in binary mode, from where it is · more: bytes hashed after it
     Raises: OSError: it cannot be read.
     """
     if isinstance(file, Path):
@@ -228,7 +228,7 @@ def file_sha256(file: Path | BinaryIO, *more: bytes) -> str:
 
 
 def read_text(path: Path, error: type[GlassformerError] = WeightsError) -> str:
-    """The content of a UTF-8 file, line ends as they stand. Raises: `error`: as `read_bytes`, or it is not UTF-8."""
+    """The content of a UTF-8 file, line ends as they are. Raises: `error`: as `read_bytes`, or it is not UTF-8."""
     return _decode(read_bytes(path, error), str(path), error)
 
 

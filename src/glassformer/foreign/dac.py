@@ -57,7 +57,7 @@ class FoldedWeights(WeightFiles):
 def open_original(checkpoint: WeightFiles, source: Path, folder: Path) -> RenamedWeights:
     """An original state dict in the Hugging Face layout, and its config.json and preprocessor_config.json written.
 
-    Strides are half of their convolutions' kernels; the sample rate stands in the metadata.
+    Strides are half of their convolutions' kernels; the sample rate is in the metadata.
     Raises: WeightsError: tensors or settings that are missing or damaged.
     """
     folded = FoldedWeights(checkpoint)

@@ -118,7 +118,7 @@ class RenamedWeights(WeightFiles):
         return info.shape
 
     def count(self, pattern: str) -> int:
-        """How many numbers `{i}` stand in the names that begin with a pattern, such as `model.encoder.layers.{i}.`."""
+        """How many numbers `{i}` are in the names that begin with a pattern, such as `model.encoder.layers.{i}.`."""
         expression = re.compile(re.escape(pattern).replace(r"\{i\}", r"(\d+)"))
         return len({match[1] for match in map(expression.match, self.tensors) if match})
 

@@ -83,7 +83,7 @@ def continue_codes(
     prepare: bool = False,
     **options: object,
 ) -> Tensor:
-    """Go on from a recording: its codes, and those of so many more frames. [K, T] → [K, T + frames]
+    """Go on from a recording: its codes, and those of this many more frames. [K, T] → [K, T + frames]
 
     Args:
         codes: of the recording, one frame at least · frames: how many more
@@ -155,7 +155,7 @@ class _CodeGenerator:
 
     @torch.inference_mode()
     def extend(self, prompt: Tensor, frames: int, source: Tensor | None = None) -> Tensor:
-        """A prompt and so many more frames. [K, P] → [K, P + frames], P may be 0; source: what is converted [K, T]"""
+        """A prompt and this many more frames. [K, P] → [K, P + frames], P may be 0; source: what is converted [K, T]"""
         pattern, known = self.pattern, prompt.shape[1]
         codes = torch.cat([prompt, prompt.new_zeros(len(prompt), frames)], 1)
         given_books = pattern.books - len(prompt)  # codebooks of a source, before those that are written

@@ -115,7 +115,7 @@ class _BeamSearch:
         vocabulary = logits.shape[-1]
         if num_beams > vocabulary:
             raise ConfigError(
-                f"num_beams is {num_beams}; the vocabulary has {vocabulary} tokens, and at most so many beams can "
+                f"num_beams is {num_beams}; the vocabulary has {vocabulary} tokens, and at most this many beams can "
                 "differ after one; ask for fewer"
             )
         self._prompts = rows.ids

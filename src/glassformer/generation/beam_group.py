@@ -181,7 +181,7 @@ class BeamGroup:
 
     def _collect(self, candidates: BeamStep, states: Tensor, ended: Tensor) -> None:
         """Ended candidates enter the pool: those among the `width` best, or with patience as long as there is room."""
-        if self._first_come:  # all that are likelier than the last beam that goes on
+        if self._first_come:  # all that are likelier than the last beam that continues
             going_on = (~ended).cumsum(dim=1) < self.width
             room = (self.pool.scores.isneginf().sum(dim=1, keepdim=True) - ended.cumsum(dim=1)) >= 0
             entering, best = ended & going_on & room & self.open[:, None], candidates

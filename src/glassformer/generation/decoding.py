@@ -152,7 +152,7 @@ class Decoding:
         stop: stopping criteria; after its end a row is filled with `pad_id`.
         filters: logit filters, applied before a token is chosen.
         choose: greedy search, or a sampling method.
-        scores: also return log-probabilities · top: of so many most likely tokens at each step, too.
+        scores: also return log-probabilities · top: of this many most likely tokens at each step, too.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ OF_THE_MODEL = (
     *("forced_bos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens"),
     *("language", "task"),
 )
-"""Options that stand in the place of the model's own settings."""
+"""Options that replace the model's own settings."""
 
 
 class GenerationDefaults:
@@ -69,7 +69,7 @@ class GenerationDefaults:
 
     @property
     def forced_tokens(self) -> dict[int, tuple[int, ...]]:
-        """Forced decoder tokens: position in the answer, from 1 → token ids of which one must stand there.
+        """Forced decoder tokens: position in the answer, from 1 → token ids of which one must be there.
 
         A null token id allows any language token (language detection). Where timestamps are off, the no-timestamps
         token follows. A multilingual model (Whisper) transcribes, unless its files say otherwise.
@@ -103,7 +103,7 @@ class GenerationDefaults:
         return {position: ids for position, ids in forced.items() if ids}
 
     def with_options(self, options: GenerationOptions) -> GenerationDefaults:
-        """A copy in which the options that stand in the place of the model's own settings do so.
+        """A copy in which the options that replace the model's own settings do so.
 
         Raises: ConfigError: a language or a task that the model does not know.
         """

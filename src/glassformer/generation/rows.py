@@ -39,7 +39,7 @@ class Rows:
         tape: records each pass of the network, in `steps`, and that of the encoder, in `encoded`
         cached: cache keys and values, so that each step computes one position; the numbers are the same either way.
 
-    largest: of the next token's position: `logits` need only have so many of the largest of each row, and may say -inf
+    largest: of the next token's position: `logits` need only have the N largest of each row, and may say -inf
         of others; 0 = all of them.
     retires: finished rows may be dropped from the batch; their logits and indices are unused.
     live: the rows that are read, in their order; None = all. [L]
@@ -120,7 +120,7 @@ class Rows:
     def read(self, last: int = 1, largest: int = 0) -> Output:
         """Forward pass of the live rows over the columns that are not in the cache.
 
-        Args: largest: read so many of the largest logits alone; 0 = all
+        Args: largest: read this many of the largest logits alone; 0 = all
         Returns: logits of the `last` columns, and hidden states of all columns that were read now.
         """
         if self._switches and self._cache is not None:
@@ -212,7 +212,7 @@ class Rows:
         return len(self) if self.live is None else len(self.live)
 
     def _places(self, rows: Tensor) -> Tensor:
-        """Where rows stand among those that are read."""
+        """Where rows are among those that are read."""
         return rows if self.live is None else torch.searchsorted(self.live, rows)
 
     def _select(self, rows: Tensor) -> None:

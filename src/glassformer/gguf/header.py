@@ -1,4 +1,4 @@
-"""The header of a GGUF file: metadata, and where each tensor stands.
+"""The header of a GGUF file: metadata, and where each tensor is.
 
     "GGUF" · version · number of tensors · number of keys
     key · type · value                                    strings have their length before them, arrays type and length

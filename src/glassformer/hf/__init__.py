@@ -4,7 +4,7 @@
 
 Auto classes, the classes of single families (`BertModel`, `GPT2LMHeadModel`, `BertTokenizerFast`, …), pipelines, data
 collators and schedules. Each gives what `glassformer.load` gives, a `Model`, a `Tokenizer` or a processor, under the
-name and with the arguments that such code uses; where nothing stands behind a name, the error says what to write.
+name and with the arguments that such code uses; where nothing is behind a name, the error says what to write.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Class names of the reference library → what stands behind them here: families' classes, Auto classes, refusals."""
+"""Class names of the reference library → what is behind them here: families' classes, Auto classes, refusals."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ OPTION_INSTEAD = (
 
 @cache
 def class_of(name: str) -> Any:
-    """The class that stands behind a name, always the same one.
+    """The class that is behind a name, always the same one.
 
     Raises: MissingNameError: there is none; the nearest names. When it is called: there is something else to write.
     """

@@ -152,7 +152,7 @@ def get_scheduler(
 
 
 def get_parameter_names(model: nn.Module, forbidden_layer_types: Sequence[type], *_: Any) -> list[str]:
-    """The names of parameters that stand in no layer of these types; `nn.LayerNorm` means all norms of ours."""
+    """The names of parameters that are in no layer of these types; `nn.LayerNorm` means all norms of ours."""
     kinds = (*forbidden_layer_types, *((LayerNorm, RMSNorm) if nn.LayerNorm in forbidden_layer_types else ()))
     within = {id(p) for module in model.modules() if isinstance(module, kinds) for p in module.parameters()}
     return [name for name, parameter in model.named_parameters() if id(parameter) not in within]

@@ -171,7 +171,7 @@ class ReferenceModel(Model):
         return self.network.named_buffers(prefix, recurse, remove_duplicate)
 
     def named_children(self) -> Iterator[tuple[str, nn.Module]]:
-        """The modules of the reference library's model that stand in no other; the network where a call is traced."""
+        """The modules of the reference library's model that are in no other; the network where a call is traced."""
         if torch.jit._trace._trace_module_map is not None:  # which has to find the modules that the call passes
             return super().named_children()
         return ((name, module) for name, module in self.named_modules() if name and "." not in name)

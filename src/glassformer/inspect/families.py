@@ -20,7 +20,7 @@ from glassformer.reports.report import Report
 from glassformer.reports.table import Table, markdown_table
 
 MARKS = (
-    "<!-- families: python -m glassformer.inspect.families writes what stands below -->",
+    "<!-- families: python -m glassformer.inspect.families writes what is below -->",
     "<!-- end of families -->",
 )
 
@@ -163,7 +163,7 @@ def _feed_forward(spec: FeedForwardSpec | GatedFeedForwardSpec | ExpertsSpec) ->
 
 
 def _joined(streams: dict[str, list[str]]) -> str:
-    """Descriptions of the layers of each stream, joined; only one where all streams are alike, "none" without any."""
+    """Descriptions of the layers of each stream, joined; one where all streams are identical, "none" without any."""
     cells = {stream: " / ".join(dict.fromkeys(words)) for stream, words in streams.items()}
     if len(set(cells.values())) <= 1:
         return next(iter(cells.values()), "none")

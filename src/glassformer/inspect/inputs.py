@@ -60,7 +60,7 @@ def open_inputs(
     """
     limit = model.network.max_tokens
     if model.network.sizes.codebooks:
-        from glassformer.inspect.codes_input import codes_input  # which stands on this module
+        from glassformer.inspect.codes_input import codes_input  # which imports this module
 
         return codes_input(model.network, texts, codec.network)
     if model.family.modality:

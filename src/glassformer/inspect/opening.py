@@ -46,7 +46,7 @@ def opening(session: Session) -> OpeningHead | None:
     """The head with the clearest pattern: a relation between tokens rather than a sink; None where nothing stands out,
     as in a text of a few tokens.
 
-    Clear is what takes much more attention than a head that looks at all keys alike would give it. Where there is
+    Clear is what takes much more attention than a head that looks at all keys equally would give it. Where there is
     cross-attention, its heads are the candidates. Deterministic: of equals, the first.
     """
     long = {
@@ -68,7 +68,7 @@ def opening(session: Session) -> OpeningHead | None:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """A pattern in a head. clarity: its share of the attention, less that in a head that looks at all keys alike."""
+    """A pattern in a head. clarity: its share of the attention, less that in a head that looks at all keys equally."""
 
     kind: str
     clarity: float
@@ -94,7 +94,7 @@ def _patterns(session: Session, about: AttentionMap) -> Iterator[_Pattern]:
 def _shares(
     session: Session, about: AttentionMap, layer: int, numbers: Sequence[int], rows: Tensor
 ) -> dict[str, list[float]]:
-    """The share of attention that follows each pattern: of each head, and of one that looks at all keys alike. H + 1"""
+    """Share of attention that follows each pattern: of each head, and of one that looks at all keys equally. H + 1"""
     heads = [session.head(layer, number, about.name) for number in numbers]
     streams = session.streams[about.queries], session.streams[about.keys]
     shares = PatternShares(*streams, len(rows), same_stream=about.queries == about.keys)

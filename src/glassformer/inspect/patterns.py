@@ -74,18 +74,18 @@ class PatternShares:
     def _targets(self, rows: Tensor) -> dict[str, Tensor]:
         """The keys that each pattern means, for each query of `rows`. [R, S] bool"""
         t, s = rows[:, None], torch.arange(len(self._words))[None]
-        alike = (self._of[rows][:, None] == self._words) & ~self._special
-        sinks = {"first": (s == 0).expand_as(alike), "special": self._special.expand_as(alike)}
+        same_word = (self._of[rows][:, None] == self._words) & ~self._special
+        sinks = {"first": (s == 0).expand_as(same_word), "special": self._special.expand_as(same_word)}
         if not self._same_stream:
-            return {"copy": alike, **sinks}
-        repeat = alike & (s != t)
+            return {"copy": same_word, **sinks}
+        repeat = same_word & (s != t)
         followed = (repeat & (s < t)).roll(1, -1) & (s > 0) & (s != t)
         near = {"previous": s == t - 1, "next": s == t + 1, "same": s == t}
         return {"repeat": repeat, "followed": followed, **near, **sinks}
 
 
 class _InOrder:
-    """The largest share that one key a query can take, where each key stands after the last one taken.
+    """The largest share that one key a query can take, where each key is after the last one taken.
 
     Dynamic programming over queries; a query may be passed over. Of many keys a query, as frames of sound are, it takes
     a band of neighbours.

@@ -3,7 +3,7 @@
     today the keys near the cabinet are old        plural: keys, not cabinet, decides
               └──────── attention ──┘
 
-A grammar of forty words makes the sentences; the verb agrees with the first noun, and up to two other nouns stand
+A grammar of forty words makes the sentences; the verb agrees with the first noun, and up to two other nouns are
 between them (attractors), half of them of the other number.
 Source: the task is that of Linzen et al. 2016, "Assessing the ability of LSTMs to learn syntax-sensitive dependencies".
 Differs: one number of a made-up language; what is found here says how such a rule can be carried out, not how a large
@@ -78,7 +78,7 @@ def agreement_accuracy(model: Model, beginnings: Sequence[str]) -> float:
 
 
 def beginnings(count: int, *, attracted: bool, seed: int = 7) -> list[str]:
-    """Beginnings up to the verb, with at least one noun between: all of the other number (attracted), or all alike."""
+    """Beginnings up to the verb, at least one noun between: all of the other number (attracted), or of the same."""
     random, chosen = Random(seed), list[str]()
     while len(chosen) < count:
         words, verb = sentence(random)

@@ -59,7 +59,7 @@ def train_induction(seed: int = 0, *, steps: int = 600, report: bool = False) ->
 def head_scores(model: Model, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Scores of all heads: previous-token and prefix-matching. [layers, heads] each, from 0 to 1
 
-    previous-token: the attention to the word just before · prefix-matching: the attention to all words that stand after
+    previous-token: the attention to the word just before · prefix-matching: the attention to all words that are after
     an earlier occurrence of the present one, where there is one.
     """
     tape = Tape("attn.probs")

@@ -133,7 +133,7 @@ def embeddings(embed: Embedding, ids: Tensor) -> LessonStep:
             "x": embed(ids, Flow()),
         },
         notice="looking a row up and multiplying by a one-hot row give the same bits; x also holds where each token "
-        "stands, and is normed",
+        "is, and is normed",
     )
 
 

@@ -92,7 +92,7 @@ class Codebook(nn.Module):
         raise NotImplementedError
 
     def positions(self) -> Float[Tensor, "N E"]:
-        """Where codes lie: the nearer, the more alike."""
+        """Where codes lie: the nearer, the more similar."""
         return self.codebook.weight
 
     def frames(self, codes: Int[Tensor, "B T"]) -> Float[Tensor, "B D T"]:
@@ -121,7 +121,7 @@ class ResidualQuantizer(Node):
         self.books = nn.ModuleList(make(spec) for _ in range(spec.books))
 
     def forward(self, z: Float[Tensor, "B D T"], flow: Flow, books: int | None = None) -> Quantized:
-        """Quantise frames; `books`: with the first so many codebooks, None = all."""
+        """Quantise frames; `books`: with the first this many codebooks, None = all."""
         count = self._books_of_rows(z.shape[0]).to(z.device) if self.training else None
         # Under autocast too, codes are compared in the precision of the weights: bf16 cannot tell neighbours apart.
         with torch.autocast(z.device.type, enabled=False):

@@ -54,7 +54,7 @@ def rotary_spec(
         UnsupportedError: another kind of scaling.
     """
     shared = rope is None
-    # In newer configs `rope_theta` stands in this section, in older ones next to it.
+    # In newer configs `rope_theta` is in this section, in older ones next to it.
     rope = rope or reader.section("rope_parameters", "rope_scaling")
     width = head_width
     if share is None:

@@ -2,7 +2,7 @@
 
     ids + positions ─ norm ─ [ attention (+ bias of the distance) ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
 
-Sentence encoders such as all-mpnet-base-v2 stand on it.
+Sentence encoders such as all-mpnet-base-v2 are built on it.
 Source: Song et al. 2020, "MPNet", section 2; the bias is T5's: Raffel et al. 2020, section 2.1.
 """
 

@@ -2,7 +2,7 @@
 
     ids + token types ─ norm ─ [ attention (rotary) ─ add, norm ─ gated feed-forward ─ add, norm ] × L ─ head
 
-The sentence encoder nomic-embed-text stands on it; its texts begin with a prompt, such as "search_query: ".
+The sentence encoder nomic-embed-text is built on it; its texts begin with a prompt, such as "search_query: ".
 Published configs have GPT-2's key names (`n_embd`), those of the reference library BERT's; both are read.
 Source: Nussbaum et al. 2024, "Nomic Embed", section 3.1; base of the rotary positions: the released checkpoint.
 """

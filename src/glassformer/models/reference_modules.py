@@ -64,7 +64,7 @@ def reference_entries(network: nn.Module, names: WeightNames, *, prefixed: bool)
 
 
 def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str, parts: Parts) -> Any:
-    """What stands at a path of the reference library's model: a module, a tensor, or None.
+    """What is at a path of the reference library's model: a module, a tensor, or None.
 
     Args: parts: the model's
     """
@@ -76,11 +76,11 @@ def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str
     if not below:
         return None
     stems = {ours.rpartition(".")[0] for ours, _, _ in below.values()}
-    alike = all(
+    same_names = all(
         type(rule) in AS_IT_IS and name == f"{path}.{ours.rpartition('.')[2]}"
         for name, (ours, rule, _) in below.items()
     )
-    if alike and len(stems) == 1:
+    if same_names and len(stems) == 1:
         return network.get_submodule(stems.pop())
     kind = ReferenceLinear if _is_linear(network, below, path) else ReferenceModule
     return kind(network, below, path, parts)

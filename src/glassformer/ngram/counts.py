@@ -57,12 +57,12 @@ def count_ngrams(
     memory_bytes: int = 1 << 30,
     progress: Progress = lambda words: None,
 ) -> NgramCounts:
-    """Count the n-grams of 1 to `order` words; each text stands between `<s>` and `</s>`.
+    """Count the n-grams of 1 to `order` words; each text is between `<s>` and `</s>`.
 
     Args:
         texts: their words; read once. `<s>` and `</s>` among them count as `<unk>`.
         folder: for files that are needed as long as the counts are
-        min_count: words that are rarer become `<unk>` · max_words: the most frequent so many stay; None = all
+        min_count: words that are rarer become `<unk>` · max_words: the most frequent this many stay; None = all
         memory_bytes: for sorting; the vocabulary comes on top
         progress: called with how many words more were read, once an order
     Raises: ConfigError: an order below 1. DataError: no text; a word that is empty or has white space; too many.

@@ -119,7 +119,7 @@ def _suffixes(orders: Sequence[OrderCounts]) -> list[np.ndarray]:
 
 
 def _adjusted_counts(orders: Sequence[OrderCounts], suffixes: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """a(g) of each n-gram: of those below the longest, after how many different words they stand. [N] each"""
+    """a(g) of each n-gram: of those below the longest, after how many different words they occur. [N] each"""
     adjusted = []
     begins_text = np.arange(len(orders[0].keys)) == BEGIN_ID
     for n, order in enumerate(orders):

@@ -167,7 +167,7 @@ class NgramModel:
         return float(np.nansum(self.log_probs_of(ids)))
 
     def log_probs_of(self, ids: np.ndarray) -> np.ndarray:
-        """ln P of each word after those before it; texts stand one after another. NaN for `<s>`. [T] → [T]"""
+        """ln P of each word after those before it; texts are one after another. NaN for `<s>`. [T] → [T]"""
         begins = ids == BEGIN_ID
         log_probs: np.ndarray = self.tables[0].log_probs[ids].astype(np.float64)
         log_probs[begins] = np.nan

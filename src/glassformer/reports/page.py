@@ -45,7 +45,7 @@ def page(title: str, body: str, *, style: str, script: str = "") -> str:
         title: plain text · body: HTML, in which every text is escaped
         style, script: inlined; the content security policy allows no others
 
-    At its foot stands the command that makes it, where a command does.
+    At its foot is the command that makes it, where a command does.
     """
     if command := command_line():
         body += f'\n<footer class="made-by">Made by <code>{escape(command)}</code></footer>'

@@ -63,7 +63,7 @@ class TrainingOptions(Schema):
     validate_every, save_every: steps between; None = at the end of each epoch, and where few examples have many short
         ones by default, at the end of about ten of them · keep: number of last checkpoints kept
     training_sample: examples of the training data that each validation scores too, as train_loss, …; 0 = none
-    metric, patience: the metric of the best model (None = that of the task), and early stopping after so many
+    metric, patience: the metric of the best model (None = that of the task), and early stopping after this many
         validations without improvement (None = never)
     log_every: steps between two logged steps; None = 10, and 1 in a run of at most 500 steps
     max_skipped: steps in a row that may be skipped for a NaN loss before a rollback
@@ -162,7 +162,7 @@ class DataConfig(Schema):
     rename: of classes or tags: label → new name, such as {B-MISC: O, I-MISC: O}
     groups: a column, such as speaker, none of whose values is in both parts where a share is held out
     without_leaks: leave out validation rows whose inputs are in the training data too, whatever their labels
-    limit: a random sample of so many training rows, by the seed; smaller samples are subsets of larger ones; a list: of
+    limit: a random sample of N training rows, by the seed; smaller samples are subsets of larger ones; a list: of
         each file, null = all
     cache: store the examples in the output folder, for rows that do not fit in RAM
     """

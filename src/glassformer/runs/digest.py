@@ -142,7 +142,7 @@ class Digest:
 
     @property
     def offset(self) -> int:
-        """Where the last line of a step ends: what stands before need not be read again."""
+        """Where the last line of a step ends: what is before need not be read again."""
         return int(self.blocks.end[-1]) if len(self.blocks) else 0
 
 
@@ -244,7 +244,7 @@ def _go_back(digest: Digest, step: int, stream: BinaryIO, path: Path) -> None:
     """Undo what the log says from a step on: after a rollback it has these steps twice."""
     whole = int(np.searchsorted(digest.blocks.step, step))
     cut, digest.blocks = digest.blocks[whole : whole + 1], digest.blocks[:whole]
-    if len(cut) and cut.count[0] > 1:  # the steps of this block that stand before are read again
+    if len(cut) and cut.count[0] > 1:  # the steps of this block that are before are read again
         offset, line = digest.offset, int(digest.blocks.line[-1]) if whole else 0
         rows: list[tuple[int, int, int, list[Any]]] = []
         for number, (end, record) in enumerate(read_lines(stream, offset, line, path), line + 1):

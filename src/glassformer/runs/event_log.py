@@ -77,7 +77,7 @@ class EventLog:
                 self._file.write(data[written:])
         except OSError as problem:
             self._file.truncate(self._offset)
-            self._warn(f"cannot be written: {error_reason(problem)}; training goes on, and the log has a gap")
+            self._warn(f"cannot be written: {error_reason(problem)}; training continues, and the log has a gap")
         else:
             self._offset += len(data)
 

@@ -1,4 +1,4 @@
-"""Several runs in one configuration: what they share stands once, and each may build on the models of those before it.
+"""Several runs in one configuration: what they share is once, and each may build on the models of those before it.
 
 output: runs/guitar
 data: {train: recordings/}                  of all runs

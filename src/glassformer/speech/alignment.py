@@ -35,7 +35,7 @@ OPENING, CLOSING = "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、"
 """Punctuation that belongs to the word after it, and to the word before it."""
 SENTENCE_ENDS = ".。!！?？"
 USUAL_SECONDS = 0.7
-"""A word is seldom longer; where the median of a window is, this stands in its place."""
+"""A word is seldom longer; where the median of a window is, this is in its place."""
 GAP_WORDS = 4
 """A pause is a gap of this many words of the median length."""
 
@@ -241,7 +241,7 @@ def join_punctuation(words: Sequence[TimedWord]) -> list[TimedWord]:
 
 
 def median_filter(x: Tensor, width: int) -> Tensor:
-    """The median of so many neighbours, along the last axis; edges are mirrored. [..., frames]"""
+    """The median of this many neighbours, along the last axis; edges are mirrored. [..., frames]"""
     half = width // 2
     if x.shape[-1] <= half:
         return x

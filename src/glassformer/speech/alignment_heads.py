@@ -22,7 +22,7 @@ from glassformer.speech.spectrogram import Spectrogram
 from glassformer.speech.window import WindowDecoder
 
 HEADS = 4
-"""So many heads are averaged where none are published: word times of tiny.en and base are then 0.02 s from those of the
+"""N heads are averaged where none are published: word times of tiny.en and base are then 0.02 s from those of the
 published heads at the median; with 10 heads 0.12 s and 0.02 s."""
 MAX_WINDOWS = 3
 """Windows of a recording that are scored."""

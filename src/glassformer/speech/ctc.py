@@ -154,7 +154,7 @@ class CTCTranscription:
     def _log_probs(self) -> Iterator[LogProbs]:
         """Log-probabilities of letters, window by window. [frames, V]"""
         step, overlap = (seconds * self._rate // self._hop * self._hop for seconds in (WINDOW_SECONDS, OVERLAP_SECONDS))
-        buffer, before = np.zeros(0, np.float32), 0  # samples, of which so many were thrown away before
+        buffer, before = np.zeros(0, np.float32), 0  # samples, of which this many were thrown away before
         for block in audio_blocks(self._sound, self._rate, self._own_rate):
             self._samples += len(block)
             buffer = np.concatenate([buffer, block])

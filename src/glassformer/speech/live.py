@@ -151,7 +151,7 @@ def _repeated(settled: list[TimedWord], known: list[TimedWord], fresh: list[Time
 
 
 def _agreement(before: list[TimedWord], now: list[TimedWord]) -> int:
-    """How many words two decodings begin with alike."""
+    """How many words at the beginning two decodings share."""
     for count, (old, new) in enumerate(zip(before, now, strict=False)):
         if _plain(old.word) != _plain(new.word):
             return count

@@ -101,7 +101,7 @@ class Spectrogram:
 
         Args:
             own_peak: scale by the loudest frame of the window, in the place of the recording's
-            quiet: so many frames of digital silence before the zeros
+            quiet: this many frames of digital silence before the zeros
         """
         logs = self.logs[:, begin : min(end, self.frames)]
         peak = logs.amax() if own_peak else self.peak

@@ -140,10 +140,10 @@ class Recording:
             return heads
         return best_heads(window_scores(WindowDecoder(self.model, SCORING), self.spectrogram, language))
 
-    # ------------------------------------------------------------------------------------------------- going on
+    # ------------------------------------------------------------------------------------------------- continuing
 
     def state(self) -> dict[str, Any]:
-        """What `resume` needs beside the steps, as JSON."""
+        """What `resume` needs besides the steps, as JSON."""
         return {
             "language": self.language,
             "language_probability": self.language_probability,

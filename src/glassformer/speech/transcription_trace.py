@@ -237,7 +237,7 @@ def _word_starts(weights: Tensor, lengths: Sequence[int]) -> list[int]:
 
 
 def _pooled(values: Tensor, width: int) -> Tensor:
-    """The largest of so many neighbours along the last axis."""
+    """The largest of this many neighbours along the last axis."""
     short = -values.shape[-1] % width
     padded = torch.nn.functional.pad(values, (0, short), value=-torch.inf)
     columns: Tensor = padded.unflatten(-1, (-1, width))

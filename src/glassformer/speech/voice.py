@@ -27,7 +27,7 @@ LOUDER_DB = 12.0
 RANGE_DB = 35.0
 """Below the loudest frames by more than this, nothing is speech."""
 AROUND_SECONDS = 5
-"""Background and loudest frames are those of so many seconds before and after."""
+"""Background and loudest frames are those of this many seconds before and after."""
 MIN_LEVEL_DB = -60.0
 """Digital silence is below this."""
 MIN_SILENCE, MIN_SPEECH, MARGIN = 0.5, 0.25, 0.2
@@ -110,7 +110,7 @@ def speech_by_energy(spectrogram: Spectrogram) -> list[Span]:
 
 
 def merged(active: Sequence[bool], seconds: float, duration: float) -> list[Span]:
-    """Spans of speech from steps of so many seconds; short silences are joined, short sounds left out."""
+    """Spans of speech from steps of this many seconds; short silences are joined, short sounds left out."""
     edges = np.flatnonzero(np.diff(np.array([0, *active, 0], np.int8)))
     spans = list[Span]()
     for start, end in zip(edges[::2] * seconds, edges[1::2] * seconds, strict=True):
@@ -123,7 +123,7 @@ def merged(active: Sequence[bool], seconds: float, duration: float) -> list[Span
 
 
 def cut_windows(spans: Sequence[Span], seconds: float, quietest: Callable[[float, float], float]) -> list[Span]:
-    """Windows of at most so many seconds, from speech to speech: neighbours share one, long spans are cut.
+    """Windows of at most this many seconds, from speech to speech: neighbours share one, long spans are cut.
 
     Args: quietest: gives the quietest moment between two times, where a span without silence is cut.
     """

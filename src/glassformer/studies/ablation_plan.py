@@ -35,7 +35,7 @@ class AblationPlan:
     """The options under `study` of an ablation.
 
     language_model: see `FusionOptions` · test_sets: the files of the test sets, by name
-    limit: a random sample of so many recordings of each test set, the same for all systems
+    limit: a random sample of this many recordings of each test set, the same for all systems
     speaker: the column of the speaker, if there is one: no speaker may be in two splits
     """
 

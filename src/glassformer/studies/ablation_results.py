@@ -51,7 +51,7 @@ class ErrorCounts:
 
 @dataclass(frozen=True)
 class TunedFusion:
-    """The weights of the language model that made the fewest errors on so many validation recordings."""
+    """The weights of the language model that made the fewest errors on this many validation recordings."""
 
     name: str
     seed: int
@@ -210,7 +210,7 @@ class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
         return [self.table]
 
     def page_tables(self) -> list[Table]:
-        """Also each error rate of all systems on one scale, and what they heard differently."""
+        """Also each error rate of all systems on one scale, and where their transcripts differ."""
         tables = [replace(self.table, caption="Error rates")]
         for test in self.test_sets:
             for metric, long in METRICS.items():
@@ -223,10 +223,10 @@ class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
         return tables + list(filter(lambda table: table.rows, map(self._transcripts, self.test_sets)))
 
     def _transcripts(self, test: str) -> Table:
-        """What was said, and what each system heard."""
+        """The references, and the hypothesis of each system."""
         headings = ["transcript", *(f"{name}, {label}" for name in self.names for label in SEARCHES.values())]
-        rows = [[text, *heard] for text, heard in self.differing(test, MAX_TRANSCRIPTS)]
-        about = f"Heard differently: recordings of {test} that at least one system got wrong, and not all alike"
+        rows = [[text, *hypotheses] for text, hypotheses in self.differing(test, MAX_TRANSCRIPTS)]
+        about = f"Different transcripts: recordings of {test} that at least one system got wrong, and not all equally"
         return Table(headings, rows, f"{about}; at most {MAX_TRANSCRIPTS}", left=len(headings))
 
     @property
@@ -302,7 +302,7 @@ class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
         systems = [x for x in self.counts if x.test == test and (x.name != self.names[-1] or x.seed == seed)]
         rows = zip(self.references[test], *(x.texts for x in systems), strict=True)
         wrong = np.sum([x.errors[:, 0] for x in systems], axis=0)
-        differing = [(text, list(heard)) for count, (text, *heard) in zip(wrong, rows, strict=True) if count]
+        differing = [(text, list(hypotheses)) for count, (text, *hypotheses) in zip(wrong, rows, strict=True) if count]
         return [row for row in differing if len(set(row[1])) > 1][:at_most]
 
     # --------------------------------------------------------------------------------------------- to keep

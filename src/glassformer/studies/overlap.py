@@ -19,7 +19,7 @@ from glassformer.files import safe_repr
 
 @dataclass(frozen=True)
 class PartOverlap:
-    """What two parts have in common. what: "speakers" or "texts" · count: rows of the second part · of: so many"""
+    """What two parts have in common. what: "speakers" or "texts" · count: rows of the second part · of: this many"""
 
     what: str
     first: str

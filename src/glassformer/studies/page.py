@@ -22,7 +22,7 @@ STYLE = """
 .plot .dot { fill: var(--c); }
 .legend .flat .swatch { background: repeating-linear-gradient(90deg, var(--c) 0 5px, transparent 5px 8px); }
 .chart .axis { margin: 2px 0 6px; text-align: center; }
-.said { margin-top: 14px; max-width: 52rem; } .said li { margin: 4px 0; }
+.sentences { margin-top: 14px; max-width: 52rem; } .sentences li { margin: 4px 0; }
 h2 + .dim { margin: -6px 0 10px; } .scroll + .dim { margin-top: 10px; }
 """
 EDGE_PERCENT = 4.0  # percent left free on either side
@@ -43,7 +43,7 @@ def study_page(results: StudyResults) -> str:
         f"<main><h1>{escape(title)}</h1>",
         f"<p class='dim'>{count} in {seconds}, evaluated on {escape(test_sets)}</p>",
         _curve_chart(results, lines) if curve is not None and lines else "",
-        f"<ul class='said'>{crossings}</ul>" if crossings else "",
+        f"<ul class='sentences'>{crossings}</ul>" if crossings else "",
         f"<h2>Trained on, evaluated on</h2><p class='dim'>{escape(results.caption)}</p>",
         scroll_region("trained on, evaluated on", results.table.html()),
         "<h2>Trainings</h2>",

@@ -81,7 +81,7 @@ class StudyPlan:
             self._check_curve(self.curve)
 
     def _check(self, name: str, before: Sequence[str]) -> None:
-        """Raises: ConfigError: an invalid training set; `before`: the sets that stand before it."""
+        """Raises: ConfigError: an invalid training set; `before`: the sets that are before it."""
         chosen, path = self.train[name], f"study.train.{name}"
         if bool(chosen.files) == bool(chosen.of):
             raise ConfigError(f"{path}: give either files, or of: other sets")
@@ -89,7 +89,7 @@ class StudyPlan:
             if other not in before:
                 raise ConfigError(
                     f"{path} names {safe_repr(other)}{nearest(other, before)}; "
-                    f"sets that stand before it: {', '.join(before) or 'none'}"
+                    f"sets that are before it: {', '.join(before) or 'none'}"
                 )
             if other in chosen.of and self.train[other].of:
                 raise ConfigError(f"{path}: {other} is made of other sets itself; name those")

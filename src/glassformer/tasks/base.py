@@ -7,7 +7,7 @@
         pipelines, evaluation: unbatch ──decode──> Prediction ──metrics──> scores with confidence intervals
 
 Who adds a task writes one subclass and registers it (`register`; docs/adding-a-task.md). Training and
-evaluation stand on this, and not on each other.
+evaluation build on this, and not on each other.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def parse_rows(
 def row_chunks(
     rows: Dataset, parse: Callable[[Mapping[str, Any]], Any] = lambda row: row
 ) -> Iterator[tuple[range, list[Any]]]:
-    """The rows, or what `parse` makes of each, so many at a time, and their numbers."""
+    """The rows, or what `parse` makes of each, this many at a time, and their numbers."""
     held: list[Any] = []
     for index, parsed in enumerate(parse_rows(rows, parse)):
         held.append(parsed)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SHARED = 256
 """Tokens that neighbouring windows share, where a window has more than twice as many."""
 SEPARATOR_BOX, NO_BOX = [1000] * 4, [0] * 4
-"""Boxes of what stands on no place of the page: separators, and the question."""
+"""Boxes of what is on no place of the page: separators, and the question."""
 
 
 class DocumentQuestionAnswering(Pipeline):
@@ -38,7 +38,7 @@ class DocumentQuestionAnswering(Pipeline):
 
         ask(question="What is the total?", word_boxes=[("Total", [70, 900, 120, 920]), ("12.50", [800, 900, 860, 920])])
 
-    top_k: how many answers, 1 unless said · max_answer_len: tokens of the longest one, 15 unless said
+    top_k: how many answers (default 1) · max_answer_len: tokens of the longest one (default 15)
     doc_stride: tokens that neighbouring windows share · max_seq_len: tokens of a window
     handle_impossible_answer: also "no answer", an empty text, where that is likelier
 

@@ -56,7 +56,7 @@ NO_WORD = -1
 class Masking:
     """How tokens are hidden.
 
-    mask: the id of the mask · words: ids of which any may stand in a token's place · special: ids that are never chosen
+    mask: the id of the mask · words: ids of which any may be in a token's place · special: ids that are never chosen
     rate: how many of the others are chosen
     """
 
@@ -107,7 +107,7 @@ class Masking:
 
 
 class Masked(LanguageTask):
-    """Texts of which some tokens are hidden; one that is longer than the model's limit goes on in further examples.
+    """Texts of which some tokens are hidden; one that is longer than the model's limit continues in further examples.
 
     Args:
         rate: how many tokens are chosen · whole_words: all tokens of a word are chosen, or none
@@ -239,7 +239,7 @@ def _scores(sums: np.ndarray) -> dict[str, np.ndarray]:
 class FillMask(Pipeline):
     """The most likely tokens for each masked position of a text.
 
-    top_k: how many, 5 unless said · targets: only these words; their probabilities stay those among all words
+    top_k: how many (default 5) · targets: only these words; their probabilities stay those among all words
 
     One masked place gives a list of results, several give a list of lists, in the order of the places. The places are
     filled each for itself, the others still masked. A word that is no token of the vocabulary stands for its first
@@ -292,7 +292,7 @@ class FillMask(Pipeline):
         for row, logits, keep in zip(ids, output.logits, encoded["attention_mask"], strict=True):
             places = (row == mask).nonzero()[:, 0]
             probs = logits[places.to(logits.device)].float().softmax(-1).cpu()  # [gaps, V]
-            shown_ids, alone = row[keep == 1], len(places) == 1  # a pad may stand on the left
+            shown_ids, alone = row[keep == 1], len(places) == 1  # a pad may be on the left
             candidates = [
                 self._best(shown_ids, int(place - keep.argmax()), share, targets, top_k, alone=alone)
                 for place, share in zip(places, probs, strict=True)

@@ -66,7 +66,7 @@ class SoundInputs(MediaPipeline):
 class MediaClassification(MediaPipeline):
     """The labels of a picture or a sound, best first.
 
-    top_k: how many, 5 unless said; None = all
+    top_k: how many (default 5); None = all
     function_to_apply: "softmax" (labels exclude one another), "sigmoid" (each for itself), "none" (logits); not given =
         as config.json says by its `problem_type`
     """
@@ -138,7 +138,7 @@ class ZeroShotImageClassification(MediaPipeline):
     """zero-shot-image-classification pipeline: which of some texts fits a picture best, without training.
 
     candidate_labels: the labels, or texts, to choose from
-    hypothesis_template: a text with {} in the place of a label, "This is a photo of {}." unless said
+    hypothesis_template: a text with {} in the place of a label (default "This is a photo of {}.")
     """
 
     HEAD = "zero-shot-image-classification"
@@ -165,7 +165,7 @@ class ZeroShotImageClassification(MediaPipeline):
 class SpeechRecognition(SoundInputs):
     """automatic-speech-recognition pipeline: the transcript of a sound, however long.
 
-    generate_kwargs: options of `Model.generate`, of a model with a decoder; they may stand by themselves too
+    generate_kwargs: options of `Model.generate`, of a model with a decoder; they may be by themselves too
     return_timestamps: True: segments with their times; "word": words with theirs
 
     A sound of more than one window, or with times, goes the way of `Model.transcribe`, with greedy search unless

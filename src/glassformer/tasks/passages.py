@@ -34,8 +34,8 @@ class PassageReading(Pipeline):
 
         read(question="Who wrote Emma?", passages=[{"title": "Emma", "text": "A novel by Jane Austen."}])
 
-    top_k: how many answers, 16 unless said · max_answer_len: tokens of the longest one, 64 unless said
-    per_passage: answers of one passage, 4 unless said · batch_size: how many questions, each with all its passages
+    top_k: how many answers (default 16) · max_answer_len: tokens of the longest one (default 64)
+    per_passage: answers of one passage (default 4) · batch_size: how many questions, each with all its passages
 
     An input is {"question": …, "passages": …}; a passage is {"title": …, "text": …}, or a text without a title.
     """

@@ -36,7 +36,7 @@ from glassformer.tasks.microbatch import Example, run_examples
 from glassformer.tasks.results import Results
 
 LONG = 20
-"""A list of so many texts has a progress bar, where there is a terminal to show it in."""
+"""A list of this many texts has a progress bar, where there is a terminal to show it in."""
 
 
 class Pipeline(ABC):
@@ -212,7 +212,7 @@ class PackedPipeline(Pipeline):
             tell_cut("texts", count["cut"], count["read"], self.limit)
 
     def count_truncated(self, rows: Sequence[Sequence[int]], cut: int, options: Mapping[str, Any]) -> None:
-        """Take note of the token ids of some texts, of which so many were cut.
+        """Take note of the token ids of some texts, of which this many were cut.
 
         Raises: DataError: a text was cut and should not be, or one has no token at all.
         """

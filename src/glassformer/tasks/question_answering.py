@@ -39,7 +39,7 @@ class QuestionAnswering(Pipeline):
 
         answer(question="Who wrote Emma?", context="Emma is a novel by Jane Austen.")
 
-    top_k: how many answers, 1 unless said · max_answer_len: tokens of the longest one, 15 unless said
+    top_k: how many answers (default 1) · max_answer_len: tokens of the longest one (default 15)
     doc_stride: tokens that neighbouring windows share · max_seq_len: tokens of a window
     handle_impossible_answer: also "no answer", an empty text, where that is likelier; a report of `glassformer
         evaluate` counts it always

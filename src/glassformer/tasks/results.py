@@ -117,7 +117,7 @@ class Entity(Result):
     """Of "token-classification": a run of words with one tag, or a word with its own.
 
     score: the mean probability of the tags of its words
-    start, end: where it stands in what was given, in characters of a text or words of a list: given[start:end]
+    start, end: where it is in what was given, in characters of a text or words of a list: given[start:end]
     """
 
     SHARES = ("score",)

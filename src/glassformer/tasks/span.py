@@ -332,7 +332,7 @@ class Answer(RowTask):
 def answers_of(row: Mapping[str, Any], context: str, columns: Mapping[str, str]) -> list[tuple[int, int]]:
     """Where the answers of a row begin and end in its context, in characters; nothing where it has none.
 
-    Raises: DataError: an answer that does not stand where the row says.
+    Raises: DataError: an answer that is not where the row says.
     """
     name, value = columns["answers"], row.get(columns["answers"])
     pairs: list[tuple[object, object]]
@@ -372,7 +372,7 @@ def _placed_answer(text: object, start: object, context: str) -> tuple[int, int]
     there = context[max(first, 0) : max(first, 0) + len(text)]
     if first < 0 or there != text:
         position = context.find(text)
-        hint = f"it stands at {position}" if position >= 0 else "it stands nowhere in it"
+        hint = f"it is at {position}" if position >= 0 else "it is nowhere in it"
         raise DataError(
             f"the answer {safe_repr(text)} is not what the context has at character {first}, {safe_repr(there)}; {hint}"
         )

@@ -1,7 +1,7 @@
 """The boundary to the Rust `tokenizers` engine: checked inputs, its exceptions as ours, cheap thread-safe copies.
 
 An engine is a `tokenizers.Tokenizer`. It is never changed after loading: whatever a call needs switched on
-(truncation, special tokens read as text) goes on a copy that shares the vocabulary with the original, so
+(truncation, special tokens read as text) happens on a copy that shares the vocabulary with the original, so
 that calls from several threads cannot disturb each other.
 """
 

@@ -47,7 +47,7 @@ NO_TEMPLATE_VARIABLES = {
 
 
 class TokenizerSurface(TokenizerVocabulary):
-    """The compatible names of a tokenizer; `Tokenizer` has what they stand on."""
+    """The compatible names of a tokenizer; `Tokenizer` has what they build on."""
 
     _chat_templates: ChatTemplates
     name_or_path = ""

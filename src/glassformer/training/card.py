@@ -3,7 +3,7 @@
     run ──facts──> metrics.json
           └──card──> README.md      what it learnt from, how well it does, how to load it, how to train it again
 
-No path of the machine stands in either: of a file its name, and the fingerprint of what was in it.
+No path of the machine is in either: of a file its name, and the fingerprint of what was in it.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Checkpoints:
 
     Args:
         folder: made by the first save; the run's folder has to be there.
-        keep: so many of the last checkpoints are kept, and the best one next to them.
+        keep: this many of the last checkpoints are kept, and the best one next to them.
 
     Raises: ConfigError: `keep` is not at least 1.
     """
@@ -120,7 +120,7 @@ class Checkpoints:
         """Save a checkpoint atomically: complete or not at all.
 
         Args:
-            step: optimiser steps done. Saved twice, it stands there twice, as `step-…` and `step-…-2`.
+            step: optimiser steps done. Saved twice, it is there twice, as `step-…` and `step-…-2`.
             write: fills the empty folder that it is handed · about: metadata as JSON: epoch, metrics, the config's hash
             best: the best so far, which stays until a better one is saved
             size: bytes it will take; else taken to be those of the last save

@@ -5,7 +5,7 @@
                DDP: each holds the whole network · FSDP: each holds a shard of every tensor
 
 Every number that decides anything (counts of labels, losses, norms, stop signals) is added up over all, so that all
-decide alike. What is saved is whole tensors, so a run can be resumed with another number of processes.
+decide the same way. What is saved is whole tensors, so a run can be resumed with another number of processes.
 
 Source: Li et al. 2020, "PyTorch Distributed"; Zhao et al. 2023, "PyTorch FSDP".
 """

@@ -162,7 +162,7 @@ def depths(network: nn.Module) -> dict[str, int]:
             elif name.startswith(owner) and name not in depth:
                 depth[name] = 1 + len(stack)
             if inside:
-                owner = f"{path}."  # what comes now does not stand before the blocks
+                owner = f"{path}."  # what comes now is not before the blocks
     return {name: depth.get(name, 0) for name, _ in network.named_parameters()}
 
 

@@ -270,7 +270,7 @@ def capture_state(
     state: TrainingState,
     distributed: Distributed,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Everything that decides how a run goes on, as tensors and values; a collective call of all processes."""
+    """Everything that decides how a run continues, as tensors and values; a collective call of all processes."""
     tensors = {f"weights.{name}": distributed.full_tensor(x) for name, x in _named_tensors(network)}
     optimiser_state, optimiser_values = optimiser_tensors(optimizer, network.named_parameters())
     tensors |= {f"optimiser.{name}": distributed.full_tensor(x) for name, x in optimiser_state.items()}

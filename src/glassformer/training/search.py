@@ -49,7 +49,7 @@ def search(
     seed: int = 0,
     progress: Callable[[Trial], None] = lambda trial: None,
 ) -> SearchResult:
-    """Search for the best hyperparameters, in so many trials.
+    """Search for the best hyperparameters, in this many trials.
 
         def make_trial(settings, watch):
             trainer = Trainer(…, Options(**settings), callbacks=[watch])

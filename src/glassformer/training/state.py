@@ -144,7 +144,7 @@ def restore_optimiser(
     tensors: Mapping[str, Tensor],
     values: Mapping[str, Any],
 ) -> None:
-    """Restore the state that `optimiser_tensors` took, to the bit, in whatever order its parameters stand.
+    """Restore the state that `optimiser_tensors` took, to the bit, in whatever order its parameters are.
 
     Args: tensors: those of the optimiser become its own, and change with it; others may be among them
     Raises: WeightsError: its parameters, their shapes or their groups are others. ConfigError: one has no name.

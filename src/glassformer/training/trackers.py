@@ -73,7 +73,7 @@ class Tracker(Callback, ABC):
             self.failed = True
             warnings.warn(
                 f"{self.NAME} failed ({type(error).__name__}: {error}); it gets nothing more of this run. Training "
-                "goes on, and the event log has everything",
+                "continues, and the event log has everything",
                 RuntimeWarning,
                 stacklevel=2,
             )

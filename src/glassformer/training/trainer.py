@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 FEW_STEPS = 500
-"""Of a run of at most so many, each step is logged by default."""
+"""Of a run of at most this many, each step is logged by default."""
 
 
 @dataclass(frozen=True)
@@ -340,5 +340,5 @@ class Trainer:
 
 
 def _due(step: int, every: int | None, ended: bool) -> bool:
-    """Whether it is time: every so many steps; None = at the end of an epoch, or of several, and of the run."""
+    """Whether it is time: every N steps; None = at the end of an epoch, or of several, and of the run."""
     return ended if every is None else step % every == 0

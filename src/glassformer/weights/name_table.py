@@ -4,7 +4,7 @@
     {side}.blocks.{i}.ffn.up   {side}.layers.{i}.fc1                   of encoder and decoder
     blocks.{i}.attn_residual.{norm}   h.{i}.ln_1                       pre-norm's `before`, post-norm's `on_residual`
     blocks.{i}.attn.qkv        h.{i}.(query|key|value)                 three of theirs, one of ours
-    blocks.{i}.attn.qkv        h.{i}.(q|k|v)_proj           [H K K]    with so many heads each: grouped-query attention
+    blocks.{i}.attn.qkv        h.{i}.(q|k|v)_proj           [H K K]    with N heads each: grouped-query attention
     blocks.{i}.attn.qkv        h.{i}.qkv                    [heads]    q, k and v of head after head
     blocks.{i}.attn.qkv.bias   h.{i}.(q_proj||v_proj).bias             keys have no bias: those rows are 0
     blocks.{i}.attn.out        h.{i}.c_proj                 ᵀ          transposed

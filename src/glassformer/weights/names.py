@@ -91,7 +91,7 @@ class Fused:
         return self.sizes or (1,) * len(self.theirs)
 
     def rows(self, total: int) -> list[int]:
-        """The rows of each part, of so many in all."""
+        """The rows of each part, of this many in all."""
         return [total * share // sum(self.shares) for share in self.shares]
 
     def shapes(self, ours: Shape) -> list[Shape]:
@@ -108,7 +108,7 @@ class Fused:
 class FusedNoKeyBias(Fused):
     """`Fused` biases of which part number `gap` is in no file, since the model's keys have no bias.
 
-    It is 0, and not saved. What is added to all keys alike changes no softmax; but for rounding, its gradient is 0 too.
+    It is 0, and not saved. What is added to all keys changes no softmax; but for rounding, its gradient is 0 too.
     """
 
     gap: int = 0

@@ -50,12 +50,15 @@ def test_the_fewest_errors(rows: list[tuple[str, str]]) -> None:
 def test_an_utterance_can_be_read() -> None:
     found = word_errors(["The cat sat on the mat."], ["the bat sat on a mat"])
     assert str(found.utterances[0]).splitlines() == [
-        "said  the cat sat on the mat",
-        "heard the bat sat on a   mat",
-        "          S          S",
+        "reference  the cat sat on the mat",
+        "hypothesis the bat sat on a   mat",
+        "               S          S",
     ]
     assert found.wer.value == pytest.approx(2 / 6) and found.words == 6
-    assert str(word_errors(["a cat"], ["a big cat"]).utterances[0]) == "said  a *** cat\nheard a big cat\n        I"
+    assert (
+        str(word_errors(["a cat"], ["a big cat"]).utterances[0])
+        == "reference  a *** cat\nhypothesis a big cat\n             I"
+    )
 
 
 def test_the_normaliser_belongs_to_the_figure() -> None:

@@ -1,6 +1,6 @@
 /** Figures: shapes that are painted on a canvas, or written as SVG or PNG. */
 
-/** Text stands with its middle at y and begins at x, ends there (`end`), or has its middle there (`middle`). */
+/** Text is with its middle at y and begins at x, ends there (`end`), or has its middle there (`middle`). */
 interface Text {
   kind: "text";
   x: number;
@@ -32,11 +32,11 @@ const SIZE = 13;
 export const PAPER = "#fff";
 export const SANS = "Inter, ui-sans-serif, system-ui, sans-serif";
 
-/** At most so many pixels of a line of text, from its letters: capitals are wider than others, and signs of East Asia square. */
+/** At most this many pixels of a line of text, from its letters: capitals are wider than others, and signs of East Asia square. */
 export const lengthOf = (text: string, size = SIZE): number =>
   size * Array.from(text).reduce((sum, letter) => sum + (letter >= "\u2e80" ? 1.05 : /[A-Z@%&mw—…]/.test(letter) ? 0.85 : 0.58), 0);
 
-/** A text, or so much of its beginning that it fits into so many pixels. */
+/** A text, or so much of its beginning that it fits into this many pixels. */
 export function fitted(text: string, room: number, size = SIZE): string {
   if (lengthOf(text, size) <= room) return text;
   const letters = Array.from(text);

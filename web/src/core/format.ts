@@ -2,7 +2,7 @@
 
 const MINUS = "\u2212";
 
-/** A number with so many significant digits and a real minus sign: 0.4107, −12.30, 3.2e−7. */
+/** A number with this many significant digits and a real minus sign: 0.4107, −12.30, 3.2e−7. */
 export function number(x: number, digits = 4): string {
   if (Number.isNaN(x)) return "not a number";
   if (!Number.isFinite(x)) return x > 0 ? "∞" : `${MINUS}∞`;

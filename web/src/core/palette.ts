@@ -35,7 +35,7 @@ export const lut = (dark: boolean): Uint8ClampedArray => (dark ? TABLES.dark : T
  * One head's colour, the same in every view and layer, as "rgb(r, g, b)".
  *
  * Heads are 150 degrees apart on the wheel of OKLCH, and by turns darker and lighter, so that colours side by side on the
- * wheel differ in lightness. Twelve heads go round once; each further round is turned by 15 degrees. Every one stands at
+ * wheel differ in lightness. Twelve heads go round once; each further round is turned by 15 degrees. Every one has at
  * least 3:1 against the panel.
  */
 export function headColour(head: number, dark: boolean): string {

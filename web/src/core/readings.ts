@@ -11,7 +11,7 @@ export interface LensRequest {
 
 export interface AttributionRequest {
   target: Choice;
-  /** The token where the output stands, by number, or a word. */
+  /** The token where the output is, by number, or a word. */
   at: Choice;
   against: Choice;
 }
@@ -116,7 +116,7 @@ export const initialReading = (): ReadingState => ({ measure: "probability", cel
 
 const numberOr = (text: string): Choice => (/^\d{1,9}$/.test(text) ? Number(text) : text || null);
 
-/** The request of an attribution, from what stands in the fields; a number of a token is a number. */
+/** The request of an attribution, from what is in the fields; a number of a token is a number. */
 export const requestOf = ({ target, at, against }: ReadingState): AttributionRequest => ({ target: target || null, at: /^-?\d{1,6}$/.test(at) ? Number(at) : at || null, against: against || null });
 
 export function formatReading(state: ReadingState): [string, string][] {

@@ -24,7 +24,7 @@ export interface Attempt {
   compression_ratio: number;
 }
 
-/** A window of the recording, and every attempt to decode it; the last one stands. */
+/** A window of the recording, and every attempt to decode it; the last one counts. */
 export interface Window {
   start: number;
   end: number;

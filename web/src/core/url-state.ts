@@ -142,7 +142,7 @@ const SHOWN: Record<string, string> = { "": "all tokens", layer: "heads by layer
 /** The window of a recording whose session a link shows; null = it shows that of its texts. */
 export const windowOf = (pairs: Pairs): number | null => wholeNumber(pairs.get("win"));
 
-/** A number of a transcript, which is not there yet to say whether it has so many words or windows; null = none. */
+/** A number of a transcript, which is not there yet to say whether it has this many words or windows; null = none. */
 const wholeNumber = (text: string | null) => (text !== null && /^\d{1,6}$/.test(text) ? Number(text) : null);
 
 function nearest(text: string, size: number, what: string, where: string, notices: string[]): number {

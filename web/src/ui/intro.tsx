@@ -48,7 +48,7 @@ const READINGS: Record<string, ComponentChildren> = {
   </>,
   lens: <>
     The last norm and the head are what the model ends with; here they read the stream after every layer. The last row is the output itself. KL divergence says how far a row is from it, in bits; the rank, on which
-    place the output that is followed stands. What a middle layer would say is a reading of ours: it was trained to hand on, not to answer.
+    place the output that is followed is. What a middle layer would say is a reading of ours: it was trained to hand on, not to answer.
   </>,
   attribution: <>
     Every head and every feed-forward layer adds a vector to the stream, and the logit is the sum of what the head makes of each, with the scales of the norms fixed: these shares add up. Of the words,
@@ -203,7 +203,7 @@ const DRAWINGS: Record<string, ComponentChildren> = {
       {[[40, 40], [58, 30], [52, 56], [74, 46]].map(([x, y]) => <circle key={x} class="bright" cx={x} cy={y} r="6" />)}
       {[[120, 86], [136, 74], [142, 96]].map(([x, y]) => <rect key={x} class="dim" x={x - 6} y={y - 6} width="12" height="12" />)}
       <path class="line" d="M40 40L58 30" />
-      <Note x={176} y={52}>near = alike</Note>
+      <Note x={176} y={52}>near = similar</Note>
       <Note x={176} y={72}>colour = class</Note>
     </svg>
   ),

@@ -58,7 +58,7 @@ function context(width: number, height: number): OffscreenCanvasRenderingContext
   return made;
 }
 
-/** Words in lines that are as wide as there is room; a longer word stands alone. */
+/** Words in lines that are as wide as there is room; a longer word is alone. */
 function wrapped(pen: OffscreenCanvasRenderingContext2D, font: string, text: string, room: number): string[] {
   pen.font = font;
   const lines: string[] = [];

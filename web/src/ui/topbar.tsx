@@ -12,7 +12,7 @@ import { Logo } from "./logo";
 import { Share } from "./share";
 import { nextTheme, theme } from "./theme";
 
-/** More tabs than this stand in a row of their own. */
+/** More tabs than this are in a row of their own. */
 const MANY = 7;
 
 export function TopBar({ store, exports, help }: { store: Store; exports: ReadonlySignal<Exports | null>; help(): void }) {

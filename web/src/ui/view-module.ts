@@ -31,7 +31,7 @@ export interface ViewModule {
   sentence: string;
   /** Takes the whole width, without the navigator of layers and heads. */
   alone?: boolean;
-  /** Begins again for each session; otherwise it goes on with the next one. */
+  /** Begins again for each session; otherwise it continues with the next one. */
   fresh?: boolean;
   Component(props: WorkProps): ComponentChildren;
 }

@@ -245,7 +245,7 @@ function Strongest({ controller, found }: { controller: AttributionController; f
   );
 }
 
-/** Length of the vector in the residual stream, layer by layer, of the token where the output stands, or of all on average. */
+/** Length of the vector in the residual stream, layer by layer, of the token where the output is, or of all on average. */
 function Norms({ controller, found }: { controller: AttributionController; found: Attribution }) {
   const tokens = controller.props.session.streams[found.target.stream].length;
   const rows = found.norms.length / tokens;

@@ -53,7 +53,7 @@ function Working({ controller }: { controller: EmbeddingController }) {
   );
 }
 
-/** Why there is nothing; a command stands as one. */
+/** Why there is nothing; a command is as one. */
 function Problem({ text }: { text: string }) {
   const at = text.lastIndexOf("glassformer ");
   return <p class="map-problem" role="alert">{at < 0 ? text : <>{text.slice(0, at)}<code>{text.slice(at)}</code></>}</p>;

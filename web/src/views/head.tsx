@@ -189,7 +189,7 @@ function Status({ controller }: { controller: HeadController }) {
   return <span>{plural(links.length, "line")}{rest}{listed} · <i class="head-stub" aria-hidden="true" /> not drawn</span>;
 }
 
-/** An empty canvas of so many CSS pixels, sharp on this screen. */
+/** An empty canvas of this many CSS pixels, sharp on this screen. */
 function sized(element: HTMLCanvasElement, width: number, height: number, ratio: number): CanvasRenderingContext2D {
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (element.width !== w) element.width = w;

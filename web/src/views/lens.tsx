@@ -24,7 +24,7 @@ import type { ViewModule } from "../ui/view-module";
 const HUE = 258;
 const NAMES: Record<Measure, string> = { probability: "probability", rank: "rank", kl: "KL divergence from the output", entropy: "entropy" };
 const LEGEND: Record<Measure, [string, string]> = {
-  probability: ["0", "100%"], rank: ["last", "first"], kl: ["15 bits or more", "0: as the output"], entropy: ["all alike", "0: certain"],
+  probability: ["0", "100%"], rank: ["last", "first"], kl: ["15 bits or more", "0: as the output"], entropy: ["all uniform", "0: certain"],
 };
 
 export function LensView(props: ViewProps) {

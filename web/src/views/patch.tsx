@@ -76,7 +76,7 @@ const HOW: Record<Sweep["mode"], string> = { zero: "switched off", mean: "replac
 
 const titleOf = (sweep: Sweep) => `${WHAT[sweep.component_kind][0].toUpperCase()}${WHAT[sweep.component_kind].slice(1)}, ${HOW[sweep.mode]}`;
 
-/** What is measured, and where it stands unpatched. */
+/** What is measured, and where it is unpatched. */
 function metricOf(sweep: Sweep): string {
   const at = sweep.at === null ? "" : ` at position ${sweep.at}`;
   if (sweep.other === null) return `Change of the ${sweep.metric}${at}; unpatched ${number(sweep.before)}.`;

@@ -21,7 +21,7 @@ TUNING = (40, 45, 50, 55, 59, 64)
 """MIDI numbers of the open strings, from the lowest: E A D G B E."""
 FRETS = 15
 SHORT_DELAY = 64
-"""Of a loop in samples: below it, blocks are so many that a recursive filter is faster."""
+"""Of a loop in samples: below it, blocks are this many that a recursive filter is faster."""
 BODY = ((105.0, 4.0, 1.5), (210.0, 3.0, 2.0), (420.0, 2.0, 2.5))
 """Resonances of the body: Hz, dB, quality."""
 
@@ -57,7 +57,7 @@ def pluck(
     period = rate / frequency_hz(midi)
     # Shorter strings ring more shortly.
     seconds = max(guitar.ring * damped * (frequency_hz(TUNING[0]) / frequency_hz(midi)) ** 0.4, 0.05)
-    # The loop's damping takes 1 - 2 s (1 - cos ω) of each turn, so that high partials fade first, at any rate alike.
+    # The loop's damping takes 1 - 2 s (1 - cos ω) of each turn, so that high partials fade first, at any rate.
     damping = min((0.05 - 0.045 * guitar.brightness) * (rate / 16_000) ** 2, 0.25)
     string = _loop(_excitation(guitar, period, samples, draw), period, seconds, damping, rate)
     return _comb(string, guitar.pickup * period, 0.9)

@@ -179,7 +179,7 @@ def exp(x):
     """eˣ = 2ⁿ eʳ with n the integer nearest to x / ln 2, and eʳ as its Taylor series; from e⁻⁸⁷ to e⁸⁸."""
     x = float32(-87) if x < float32(-87) else x
     x = float32(88) if x > float32(88) else x
-    shifted = x * float32(1.4426950408889634) + float32(12_582_912)  # 1.5 · 2²³: n stands in the lowest bits
+    shifted = x * float32(1.4426950408889634) + float32(12_582_912)  # 1.5 · 2²³: n is in the lowest bits
     n = shifted - float32(12_582_912)
     r = x - n * float32(0.693359375) + n * float32(2.12194440e-4)
     series = float32(1 / 120) + r * float32(1 / 720)

@@ -21,7 +21,7 @@ from glassformer.engine.program import LEVELS, NumberFormat
 @exact
 def level(x, inverse):
     """The nearest level of x, even ones first, as an unsigned byte: -127 … 127 becomes 1 … 255."""
-    shifted = x * inverse + float32(12_582_912)  # 1.5 · 2²³: the whole number stands in the lowest bits
+    shifted = x * inverse + float32(12_582_912)  # 1.5 · 2²³: the whole number is in the lowest bits
     return int8(bits_of_float(shifted) ^ uint32(0x80))
 
 

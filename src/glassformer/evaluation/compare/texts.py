@@ -9,7 +9,7 @@ Memory does not grow with the texts: of a row its counts are kept, and of the fi
     rows.csv   article,highlights                    rows.jsonl   {"article": "…", "highlights": "…"}
                "A long text …","What it says."                    {"article": "…", "highlights": ["one", "another"]}
 
-An encoder-decoder answers a text. A decoder continues it, so behind a text to be summarised stands "TL;DR:".
+An encoder-decoder answers a text. A decoder continues it, so behind a text to be summarised is "TL;DR:".
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def read_rows(path: Path, text: str, reference: str, limit: int | None = None) -
     Args:
         text, reference: the names of the two columns (CSV, TSV) or keys (JSONL). In JSONL a text may be a list of its
             sentences, and a reference a list of several.
-        limit: no more than so many.
+        limit: no more than this many.
     Raises: DataError: what is wrong, with the line.
     """
     kind = EXTENSIONS.get(data_extension(path))

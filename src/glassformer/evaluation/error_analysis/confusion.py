@@ -205,7 +205,7 @@ class _MatrixSvg:
             )
 
     def _baseline(self, row: int) -> float:
-        """Where the text of a row stands: 4.5 below its middle, half of what digits of 13 pixels are high."""
+        """Where the text of a row is: 4.5 below its middle, half of what digits of 13 pixels are high."""
         return self.top + (row + 0.5) * self.high + 4.5
 
 

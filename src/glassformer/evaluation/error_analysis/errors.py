@@ -124,7 +124,7 @@ def label_kind(records: Sequence[Prediction]) -> LabelKind:
 
 
 def confidence(record: Prediction) -> float | None:
-    """How likely the model held what it said, where one class was said."""
+    """Probability of the predicted class, where one class was predicted."""
     scores = record.details.get("scores")
     return scores.get(record.predicted) if scores and isinstance(record.predicted, str) else None
 

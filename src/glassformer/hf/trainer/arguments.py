@@ -30,7 +30,7 @@ from glassformer.files.schema import (
 
 
 class IntervalStrategy(StrEnum):
-    """When something is due: never, every so many steps, after each epoch; `best`: when validation improves."""
+    """When something is due: never, every N steps, after each epoch; `best`: when validation improves."""
 
     NO = "no"
     STEPS = "steps"
@@ -281,7 +281,7 @@ class TrainingArguments(_Options, metaclass=_Extended):
         yield
 
     def get_warmup_steps(self, num_training_steps: int) -> int:
-        """Warm-up updates of so many in all; a number below 1 is a share."""
+        """Warm-up updates of this many in all; a number below 1 is a share."""
         share = self.warmup_steps if 0 < self.warmup_steps < 1 else self.warmup_ratio
         return int(self.warmup_steps) if self.warmup_steps >= 1 else -int(-share * num_training_steps // 1)
 

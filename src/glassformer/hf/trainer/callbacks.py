@@ -71,7 +71,7 @@ class TrainerCallback:
 
 
 class EarlyStoppingCallback(TrainerCallback):
-    """Stop when the metric for the best model did not improve in so many validations."""
+    """Stop when the metric for the best model did not improve in this many validations."""
 
     def __init__(self, early_stopping_patience: int = 1, early_stopping_threshold: float | None = 0.0) -> None:
         self.early_stopping_patience = early_stopping_patience

@@ -51,7 +51,7 @@ Progress = Callable[[int, int], None]
 class AttributionOptions(TypedDict, total=False):
     """Options of `Session.attribute`.
 
-    at: the token where the output stands, by number, or a word; None = the last one, the gap, the most probable label
+    at: the token where the output is, by number, or a word; None = the last one, the gap, the most probable label
     against: explain the target rather than this output: the difference of their logits
     baseline: where integrated gradients begin: None = mask or padding for each word, "zero" = zero vectors
     steps: gradients from baseline to input; None = doubled until they add up to within 1 %

@@ -32,7 +32,7 @@ PartKind = Literal["embedding", "head", "cross head", "attention bias", "feed-fo
 FIXED = "the scale of every norm is fixed at its value in this pass"
 FIXED_HEAD = "and so are the gates of the head's activation functions"
 POST_NORM = (
-    "norms stand on the residual stream itself (post-norm): each part is scaled by all norms behind it, which in the "
+    "norms are on the residual stream itself (post-norm): each part is scaled by all norms behind it, which in the "
     "network depend on the other parts"
 )
 
@@ -67,7 +67,7 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
         attribution.parts                       what each head and each feed-forward layer added to the logit
         attribution.gap                         how far integrated gradients are from adding up, as a share
 
-    target: the output, where it stands, and its logit
+    target: the output, where it is, and its logit
     tokens: of each stream that the network reads
     gradient_input, integrated: of each token of each stream. [T]
     baseline: what the text was replaced by · baseline_score: the logit there · steps: gradients on the way

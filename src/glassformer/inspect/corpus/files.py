@@ -207,7 +207,7 @@ class IndexWriter:
     def __enter__(self) -> Self:
         with disk_errors(self.folder, DataError), ExitStack() as stack:
             stack.enter_context(self._lock)
-            if (self.folder / METADATA).exists():  # another process may have gone on meanwhile
+            if (self.folder / METADATA).exists():  # another process may have continued meanwhile
                 self._read()
                 self._resume()
             else:

@@ -75,7 +75,7 @@ class CorpusIndex:
         index = CorpusIndex("index/")
         index.nearest(vector, layer=6, count=20)            tokens by cosine, special ones left out
         index.top_activations(3, 17)                        tokens by the activation of a neuron
-        index.window(index.window_of(token), tokenizer)     where a token stands
+        index.window(index.window_of(token), tokenizer)     where a token is
 
     Args: verify: compute the checksums of the vectors too, which reads them all
     Raises: DataError: no index, one that is not complete, damaged, or of another version.
@@ -173,7 +173,7 @@ class CorpusIndex:
         return [(int(token), float(value)) for value, token in entries.tolist() if token != ABSENT]
 
     def window_of(self, token: int) -> int:
-        """The window that a token of the corpus stands in."""
+        """The window that a token of the corpus is in."""
         return int(np.searchsorted(self._windows[:, 0], token, side="right")) - 1
 
     def window(self, number: int, tokenizer: Tokenizer) -> IndexedWindow:

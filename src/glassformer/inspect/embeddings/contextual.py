@@ -1,7 +1,7 @@
 """Contextual embeddings of words or texts at every level of a model: similarities, neighbours, layer curves, senses.
 
     states [levels, N, D] ──vectors("sum")──> [N, D] ──┬─ cosine()       all pairs [N, N]
-                                                       ├─ nearest(3)     contexts in which the word is used alike
+                                                       ├─ nearest(3)     contexts in which the word is used similarly
                                                        └─ senses()       clusters, silhouette, purity
            ──layer_curve()──> how similar at each level, compared with any two tokens (anisotropy)
 
@@ -178,7 +178,7 @@ class ContextualEmbeddings(
         return total
 
     def context(self, item: int, characters: int = CONTEXT_CHARACTERS) -> tuple[str, str, str]:
-        """What stands before an occurrence, itself, and what stands after, on one line each."""
+        """What is before an occurrence, itself, and what is after, on one line each."""
         each = self.items[item]
         text = self.texts[each.sentence]
         before, form, after = (
@@ -209,7 +209,7 @@ class ContextualEmbeddings(
         return CosineTable(values, tuple(self.items), tuple(self.shown(i) for i in range(len(self))), labels)
 
     def static_cosine(self) -> np.ndarray:
-        """Cosine similarities of the static embeddings: 1 for the same form, whatever stands around it. [N, N]"""
+        """Cosine similarities of the static embeddings: 1 for the same form, whatever is around it. [N, N]"""
         unit = unit_rows(self.static)
         values: np.ndarray = np.clip(unit @ unit.T, -1, 1)
         return values
@@ -242,7 +242,7 @@ class ContextualEmbeddings(
         """Cluster the occurrences into senses, next to a bag of words of their texts where there are labels.
 
         Args: count: None = as many as there are labels, else as the silhouette prefers · method: kmeans, agglomerative
-        Raises: DataError: fewer than three items, or all alike. ConfigError: no such method or number.
+        Raises: DataError: fewer than three items, or all identical. ConfigError: no such method or number.
         """
         around = [
             self.texts[x.sentence][: x.start] + " " + self.texts[x.sentence][x.end :]

@@ -115,7 +115,7 @@ class HiddenStates:
         return TokenRow(text, list(encoding.ids), types, special, len(own))
 
     def _window(self, row: TokenRow, tokens: Sequence[int], length: int) -> tuple[int, TokenRow]:
-        """The window of a row in whose middle tokens stand best: how many tokens are left out before it, and itself."""
+        """The window of a row in whose middle tokens are best: how many tokens are left out before it, and itself."""
         limit = self.network.max_tokens
         if limit is None or len(row.ids) <= limit:
             return 0, TokenRow(row.text, row.ids, row.types, row.special, row.ordinary)
@@ -188,7 +188,7 @@ class HiddenStates:
         return states, static
 
     def _room(self, count: int) -> np.ndarray:
-        """Zeros for so many vectors at all levels. Raises: DataError: more than the limit."""
+        """Zeros for this many vectors at all levels. Raises: DataError: more than the limit."""
         levels, width = len(self.taps), self.network.width
         needed = levels * count * width * 4
         if needed > self.limit_bytes:

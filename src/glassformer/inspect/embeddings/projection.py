@@ -29,7 +29,7 @@ from glassformer.files.schema import Seed, at_least, check
 
 METHODS = ("pca", "tsne", "umap")
 REDUCED = 50
-"""t-SNE and UMAP see so many principal components, which hold what noise is not."""
+"""t-SNE and UMAP see this many principal components, which hold what noise is not."""
 LEAST = 4
 """Fewest vectors for t-SNE and UMAP, which place points by their neighbours."""
 

@@ -74,7 +74,7 @@ def cluster_senses(
     """Cluster vectors by direction.
 
     Args: contexts: the text around each · labels: true senses · count: None = of labels, else by the best silhouette
-    Raises: DataError: fewer than three vectors, or all alike. ConfigError: no such method or number of clusters.
+    Raises: DataError: fewer than three vectors, or all identical. ConfigError: no such method or number of clusters.
     """
     if method not in METHODS:
         raise ConfigError(f"method is {safe_repr(method)}; allowed: {', '.join(METHODS)}")

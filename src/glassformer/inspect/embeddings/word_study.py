@@ -16,7 +16,7 @@ from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
 TABLE_ITEMS = 60
-"""Of so many items at most, all pairs are listed."""
+"""Of this many items at most, all pairs are listed."""
 NEAREST = 3
 CONTEXT = 140
 """Characters of an occurrence in its context, in a table."""

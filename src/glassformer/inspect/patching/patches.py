@@ -230,7 +230,7 @@ def run_patches(
 ) -> Iterator[Tensor]:
     """Patched passes of one row: what `read` makes of each output, in order. [C] each
 
-    Args: tokens: of the longest stream · last: logits for so many positions only, 0 = all
+    Args: tokens: of the longest stream · last: logits for this many positions only, 0 = all
         progress: called after each pass over several rows
     """
     logits = (last or tokens) * network.target_vocabulary

@@ -95,7 +95,7 @@ class BlockPlan:
         return BlockPlan(blocks[None], multiplicity[None])
 
     def count_first_block(self, more: int) -> BlockPlan:
-        """A plan in which the first block counts so many times more."""
+        """A plan in which the first block counts this many times more."""
         first, others = self.multiplicity[..., :1], self.multiplicity[..., 1:]
         return BlockPlan(self.blocks, torch.cat([first + more, others], dim=-1))
 
@@ -230,7 +230,7 @@ class BlockSparseAttention(Attention):
             return super().attend(q, k, v, mask, bias, flow)
         if flow.keep is not None and flow.keep.shape[1] != 1:
             raise ConfigError(
-                f"keep has shape {list(flow.keep.shape)}; block-sparse attention hides a key from all queries alike: "
+                f"keep has shape {list(flow.keep.shape)}; block-sparse attention hides a key from all queries equally: "
                 f"[{q.shape[0]}, 1, {S}]"
             )
         if self.wants(flow, "scores", "probs"):

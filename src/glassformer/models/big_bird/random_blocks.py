@@ -21,7 +21,7 @@ RandomBlocks = tuple[tuple[tuple[int, ...], ...], ...]
 
 @lru_cache(maxsize=256)
 def random_blocks(N: int, block: int, random: int, heads: int, seed: int, longest: int) -> RandomBlocks:
-    """Random key blocks for training, by the paper's rules and seeds, so that fine-tuning goes on as training did.
+    """Random key blocks for training, by the paper's rules and seeds, so that fine-tuning continues as training did.
 
     Args:
         N: blocks of the text. · seed: one for each layer. · longest: tokens of the longest text.

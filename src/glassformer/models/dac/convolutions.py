@@ -186,7 +186,7 @@ def field_of_view(side: nn.Module, steps: int) -> tuple[int, int]:
     """
     first, last = 0, steps - 1
     layers = [layer for layer in side.modules() if isinstance(layer, (nn.Conv1d, nn.ConvTranspose1d))]
-    for layer in reversed(layers):  # in which they stand in the order of the computation
+    for layer in reversed(layers):  # in which they are in the order of the computation
         kernel, stride, dilation, padding = (
             int(x[0]) for x in (layer.kernel_size, layer.stride, layer.dilation, layer.padding)
         )

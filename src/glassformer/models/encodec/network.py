@@ -70,7 +70,7 @@ class Encodec(AudioCodec):
     Taps: encoder.out and final, the frames z [B T D] · quantizer.out, codes, latents · audio_values, as input_values
     Source: Défossez et al. 2022, "High Fidelity Neural Audio Compression".
     Differs: all codebooks are used where nothing else is asked for, in the reference library those of the lowest
-    bandwidth. Codes of chunks stand one behind the other. It pads no chunk: there, the last but one must be whole, or
+    bandwidth. Codes of chunks are one behind the other. It pads no chunk: there, the last but one must be whole, or
     there are just two.
     """
 
@@ -135,7 +135,7 @@ class Encodec(AudioCodec):
 
 
 def windows(blocks: Iterable[Tensor], length: int | None, stride: int | None) -> Iterator[tuple[Tensor, bool]]:
-    """Windows of so many steps, one every `stride`, while one begins in what comes block by block; None: all at once.
+    """Windows of this many steps, one every `stride`, while one begins in what comes block by block; None: all at once.
 
     Returns: each [..., steps], at the end shorter ones, and whether it is the last.
     """

@@ -46,7 +46,7 @@ class CosineFirst(HalvedSinusoidal):
 class MusicgenSpec(TextSpec):
     """The spec of a language model over codes.
 
-    codes: that can be predicted of each codebook; the embedding knows one id more, which stands where no code is
+    codes: that can be predicted of each codebook; the embedding knows one id more, which is where no code is
     frame_rate_hz: frames of codes a second
     """
 

@@ -165,7 +165,7 @@ def _require_plain(model: Model, name: str) -> AudioCodec:
 
 
 def code_layout(codec: AudioCodec, recordings: int = 1) -> CodePattern:
-    """How a decoder reads the codes of a codec, of so many recordings side by side."""
+    """How a decoder reads the codes of a codec, of this many recordings side by side."""
     quantizer = codec.spec.quantizer
     return CodePattern(kind="delayed", books=recordings * quantizer.books, entries=quantizer.entries)
 

@@ -68,7 +68,7 @@ class AudioToAudio(CodesTask):
     @classmethod
     @torch.no_grad()
     def initialise(cls, model: Model, options: Mapping[str, Any]) -> None:
-        """Embeddings of codes begin as the codec's vectors for them, in a random projection: like codes are alike."""
+        """Embeddings of codes begin as the codec's vectors for them, in a random projection: like codes are similar."""
         quantizer = require_codec(load(options["codec"]).network).quantizer
         books: Any = quantizer.books
         vectors = torch.cat([book.out_proj(book.codebook.weight.T[None])[0].T for book in books])  # [K · V, Z]

@@ -24,7 +24,7 @@ TRIGRAM = 3
 TRAINING_TOKENS = 2_000_000
 """N-grams are counted on this many tokens at most: the table lies in memory."""
 TRAINING_CHARACTERS = 2**22
-"""And xz sees so many characters before, the last ones."""
+"""And xz sees this many characters before, the last ones."""
 
 
 class Ngrams:
@@ -57,7 +57,7 @@ class Ngrams:
                 kinds[run[:-1]] += 1
 
     def probability(self, token: int, before: Sequence[int] = ()) -> float:
-        """p(token | what stands before it), of which the last `order` - 1 tokens matter."""
+        """p(token | what is before it), of which the last `order` - 1 tokens matter."""
         p = (self.runs[0][token,] + 1) / (self.seen[0][()] + self.vocabulary)
         for length in range(1, min(self.order, len(before) + 1)):
             context = tuple(before[len(before) - length :])

@@ -9,7 +9,7 @@ window has scored yet count, so that nearly each has much context before it:
     window 3                     ·  ·  ·  t9
 
 The loss of a token is -ln p, in nats; its mean over tokens is the loss, whose exponential is the perplexity. Nothing
-stands before t0: it counts as one of V tokens that are all as likely. So the losses of all tokens are what it takes to
+is before t0: it counts as one of V tokens that are all as likely. So the losses of all tokens are what it takes to
 write the text down, and divided by its characters they can be compared between tokenizers.
 
 Source: bits per character: Shannon 1951, "Prediction and entropy of printed English".
@@ -45,7 +45,7 @@ from glassformer.text.engine import prefix_and_suffix
 class TokenLosses:
     """The loss of each label of an example that counts, in their order.
 
-    losses: in nats · true, top_token: the token that stands there, and the one that the model finds most likely. [n]
+    losses: in nats · true, top_token: the token that is there, and the one that the model finds most likely. [n]
     """
 
     losses: np.ndarray
@@ -124,7 +124,7 @@ def loss_sums(predictions: Sequence[Prediction], *details: str) -> np.ndarray:
 
 
 STRETCH = 1_000
-"""A longer text is scored in stretches of about so many characters, which are resampled for intervals."""
+"""A longer text is scored in stretches of about this many characters, which are resampled for intervals."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class CausalEvaluation(EvaluationOptions):
 class Document:
     """The tokens of a text as they are scored.
 
-    ids: with what stands around it in training · counted: which of them are of the text, or say that it ends. [n] each
+    ids: with what is around it in training · counted: which of them are of the text, or say that it ends. [n] each
     stretch: of which stretch each is. [n] · bounds: where stretches begin and end, in characters
     """
 
@@ -193,7 +193,7 @@ class LanguageModelTask(LanguageTask):
                     row={"text": text[start:end]},
                     ids=document.ids[here],
                     losses=losses[here],
-                    # Nothing stands before the first token of a text that is read alone, so it has no probability.
+                    # Nothing is before the first token of a text that is read alone, so it has no probability.
                     alone=int(here[:1].sum()) if self.isolated or not index else 0,
                     details={"start": start, "row": index},
                 )
@@ -223,7 +223,7 @@ class LanguageModelTask(LanguageTask):
             yield Document(np.array(whole, dtype=np.int32), counted, stretch, bounds)
 
     def losses(self, documents: Sequence[Document]) -> Iterator[np.ndarray]:
-        """The loss of each token of each document; ln V where nothing stands before it."""
+        """The loss of each token of each document; ln V where nothing is before it."""
         if self.isolated:
             streams = [(document.ids, document.counted) for document in documents]
         else:  # texts that saw each other in training do so here
@@ -271,14 +271,14 @@ class LanguageModelTask(LanguageTask):
         texts = "each text alone" if self.isolated else "texts one behind the other, seeing each other"
         return (
             f"windows of {block:,} tokens that move on by {self.stride:,}, each token scored once, "
-            f"with {block - self.stride:,} before it where there are so many; {texts}"
+            f"with {block - self.stride:,} before it where there are this many; {texts}"
         )
 
     @property
     def loss_description(self) -> str:
         """What bits per character divide by what, for the methods."""
         return (
-            f"all losses / ln 2 / characters (Unicode code points); a token before which nothing stands is one of "
+            f"all losses / ln 2 / characters (Unicode code points); a token before which nothing is is one of "
             f"{self.vocabulary:,}, and that a text ends is counted too"
         )
 

@@ -115,7 +115,7 @@ class FeatureClassifier:
 
 
 def vectors(body: Model, texts: Sequence[Text], pooling: str | None = None) -> np.ndarray:
-    """The vectors of texts; of pairs [u, v, |u − v|, u·v], which tells how alike both are. [N, D] or [N, 4D]
+    """The vectors of texts; of pairs [u, v, |u − v|, u·v], which tells how similar both are. [N, D] or [N, 4D]
 
     Raises: UnsupportedError: a model that makes no vectors of texts.
     """
@@ -182,7 +182,7 @@ def class_baselines(
 
 
 def _bags(texts: Sequence[Text], inputs: Sequence[Text]) -> tuple[Any, Any] | None:
-    """How often words and pairs of neighbours stand in texts, rare ones weighing more; None where there is no word.
+    """How often words and pairs of neighbours occur in texts, rare ones weighing more; None where there is no word.
 
     Returns: sparse, [N, words] each, or of pairs [N, 4 words]: [u, v, |u − v|, u·v], as of pairs of vectors
     """

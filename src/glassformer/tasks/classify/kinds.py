@@ -45,7 +45,7 @@ THRESHOLD = 0.5
 """From which probability on a label of several holds."""
 
 TOP = 5
-"""Of so many classes a prediction keeps the probabilities."""
+"""Of this many classes a prediction keeps the probabilities."""
 
 
 # ----------------------------------------------------------------------------------- labels as files write them
@@ -78,7 +78,7 @@ def labels_in(value: object, separator: str | None) -> list[str]:
     if isinstance(value, str) and separator is not None:
         return [part.strip() for part in value.split(separator) if part.strip()]
     if (parts := listed(value)) is None:
-        hint = "" if separator else ", or a text with separator='|', or what stands between them"
+        hint = "" if separator else ", or a text with separator='|', or what is between them"
         raise DataError(f"the label is {safe_repr(value)}; several labels are a list{hint}")
     return [name_of(part) for part in parts]
 

@@ -30,7 +30,7 @@ class MediaClassificationTask(ClassificationTask):
     """A label for each file: of the table's folder, bytes in Parquet, or arrays.
 
     Args:
-        columns: role → column · separator: what stands between several labels in a text
+        columns: role → column · separator: what is between several labels in a text
         folder: of the files; None = that of the table
     Raises: ConfigError: the model has no such head, or no processor for files.
     """

@@ -67,14 +67,14 @@ def labels_of(
         column: of the labels
         problem: "single", "multi" or "regression"; None = multi for lists or where a separator is given, regression
             for numbers of which one at least is not whole, else single
-        separator: what stands between several labels in a text, such as "|"
+        separator: what is between several labels in a text, such as "|"
     Raises: DataError: a row without a label or with one of another kind, or nothing to tell apart. ConfigError: a
         problem that there is not.
     """
     if problem is not None and problem not in PROBLEMS:
         raise ConfigError(f"problem is {safe_repr(problem)}; it must be one of: {', '.join(PROBLEMS)}")
     if separator is not None and (separator == "" or problem not in (None, "multi")):
-        raise ConfigError(f"separator={separator!r} is what stands between labels; it needs problem='multi'")
+        raise ConfigError(f"separator={separator!r} is what is between labels; it needs problem='multi'")
     check_columns(rows, [column])
     values = [row.get(column) for row in iter(rows)]
     kind = problem or ("multi" if separator else _problem_of(values))
@@ -111,7 +111,7 @@ def count_names(
 
 
 def _names(rows: Dataset, column: str, values: list[Any], read: Callable[[Any], list[str]], *, least: int) -> list[str]:
-    """The names of all labels that rows have, in order; at least so many."""
+    """The names of all labels that rows have, in order; at least this many."""
     counts, where = count_names(rows, values, read)
     names = sorted_names(counts)
     if len(names) < least:
@@ -188,7 +188,7 @@ class ClassificationTask(RowTask):
 
     kind: of the labels, which decides the loss, the predictions and the metrics (`kinds.py`)
 
-    Args: columns: role → column · separator: what stands between several labels in a text
+    Args: columns: role → column · separator: what is between several labels in a text
     Raises: ConfigError: the model has no head, or its config does not say what the head predicts.
     """
 

@@ -30,7 +30,7 @@ class ZeroShotClassification(PackedPipeline):
         classify("one day I will see the world", candidate_labels=["travel", "cooking"])
 
     candidate_labels: a list of labels, or a text of them with commas between
-    hypothesis_template: a sentence with {} in the place of a label, "This example is {}." unless said
+    hypothesis_template: a sentence with {} in the place of a label (default "This example is {}.")
     multi_label: each label by itself, against contradiction; False = against one another, and the scores sum to 1
     truncation: as `PackedPipeline`
 

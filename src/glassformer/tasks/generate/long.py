@@ -124,7 +124,7 @@ class ChunkAndMerge:
 
 
 def check_written(outputs: Any, count: int, who: str) -> list[str]:
-    """What a function wrote about so many texts, one text each.
+    """What a function wrote about this many texts, one text each.
 
     Raises: DataError: something else.
     """

@@ -26,11 +26,11 @@ from glassformer.files import safe_repr
 
 @dataclass(frozen=True)
 class FewShot:
-    """Examples of a task, and then the question: a decoder goes on as they do. Called with a text, it gives the prompt.
+    """Examples of a task, and then the question: a decoder continues them. Called with a text, it gives the prompt.
 
     Args:
-        examples: (question, answer), in the order in which they stand.
-        instruction: what stands above them.
+        examples: (question, answer), in the order in which they come.
+        instruction: what is above them.
         arrow: between question and answer · between: between two examples.
     Source: Brown et al. 2020, figure 2.1, from where the form of "thank you => merci" is.
     """
@@ -70,7 +70,7 @@ class FewShot:
         Args:
             rows: mappings · text, label: the keys of the two columns.
             names: label → the word for it: {0: "negative"} or ["negative", "positive"]; None = the label itself.
-            shots: so many examples of each label, its first ones, in turn; None = all rows as they stand.
+            shots: this many examples of each label, its first ones, in turn; None = all rows as they are.
             seed: draw them and their order instead of taking the first.
             layout: `instruction`, `arrow`, `between`.
         Raises: DataError: a row lacks a column, or a label has too few rows. ConfigError: a label without a name.
@@ -136,7 +136,7 @@ def tldr(text: str) -> str:
 class TextTask:
     """A task as T5 was taught it, with the words before each text, and what its answers mean.
 
-    fields: what stands before each text, the name of the task first · read: answer → value; a text stays one
+    fields: what is before each text, the name of the task first · read: answer → value; a text stays one
     """
 
     fields: tuple[str, ...]
@@ -150,7 +150,7 @@ class TextTask:
 
 
 def read_similarity(answer: str) -> float:
-    """STS-B: how alike two sentences are, "3.8", from 0 to 5 in steps of 0.2.
+    """STS-B: how similar two sentences are, "3.8", from 0 to 5 in steps of 0.2.
 
     Raises: DataError: the answer is no such number.
     """
@@ -171,7 +171,7 @@ def read_acceptable(answer: str) -> bool:
 
     Raises: DataError: the answer is neither "acceptable" nor "unacceptable".
     """
-    # "not acceptable" stands in the paper's figure 1.
+    # "not acceptable" is in the paper's figure 1.
     meanings = {"acceptable": True, "unacceptable": False, "not acceptable": False}
     if answer.strip() not in meanings:
         raise DataError(

@@ -6,7 +6,7 @@ generation_config.json, or config.json           how it usually writes
 
 `generate` alone searches greedily unless told otherwise; a pipeline does what is recommended, as Hugging Face's does.
 
-mBART-50, NLLB, M2M-100    the source's code stands around the text, the target's begins the answer
+mBART-50, NLLB, M2M-100    the source's code is around the text, the target's begins the answer
 Marian of many languages   >>de<< before the text names the target
 T5                         "translate English to German: " before the text; its config.json knows (task_specific_params)
 """
@@ -72,7 +72,7 @@ def completed(model: Model, task: str, options: Mapping[str, Any]) -> dict[str, 
 def check_prefix(prefix: Any, where: str = "") -> None:
     """Raises: ConfigError: no text. Args: where: prefix of the message"""
     if not isinstance(prefix, str):
-        raise ConfigError(f"{where}prefix is {safe_repr(prefix)}; it must be a text, which stands before each input")
+        raise ConfigError(f"{where}prefix is {safe_repr(prefix)}; it must be a text, which is before each input")
 
 
 def limits(
@@ -132,7 +132,7 @@ class Direction:
     """Translation direction as language tokens or a text prefix.
 
     source: its code, among the special tokens around a text · first: the token with which an answer begins
-    prefix: what stands before a text
+    prefix: what is before a text
     """
 
     source: str | None = None

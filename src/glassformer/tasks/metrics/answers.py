@@ -5,8 +5,8 @@
     end        0.9   4.0 (much!)                2.8                     end alone: much, before the start and outside
     span                                   6000 hours                   the best pair with start ≤ end, in the context
 
-    said "about 6000 hours", true "6000 hours"       exact match 0      precision 2/3, recall 2/2: F1 0.8
-    said "about 6000 dollars", true "6000 hours"     exact match 0      precision 1/3, recall 1/2: F1 0.4
+    predicted "about 6000 hours", true "6000 hours"     exact match 0      precision 2/3, recall 2/2: F1 0.8
+    predicted "about 6000 dollars", true "6000 hours"   exact match 0      precision 1/3, recall 1/2: F1 0.4
 
 Scores compare texts, as SQuAD does: case, punctuation, articles (a, an, the) and white space do not count. Of several
 true answers the one that fits best counts. "No answer" is the span of the first token, and an empty text, which fits
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 LONGEST = 30
-"""No answer has more tokens, unless said otherwise; Devlin et al. 2019, released code."""
+"""Default maximum number of tokens of an answer; Devlin et al. 2019, released code."""
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 PUNCTUATION = str.maketrans("", "", string.punctuation)

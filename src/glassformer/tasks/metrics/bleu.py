@@ -2,7 +2,7 @@
 
     reference    the cat is on the mat         BLEU = BP · (p1 p2 p3 p4)^(1/4)
     translation  the cat is on mat
-                                               pn = n-grams that stand in the reference, each as often as there at
+                                               pn = n-grams that occur in the reference, each as often as there at
     p1 = 5/5   p2 = 3/4   p3 = 2/3   p4 = 1/2         most (clipped) / all n-grams of the translation
     BP = exp(1 - 6/5) = 0.819                  BP = exp(1 - words of the reference / words) where it is too short
     BLEU = 0.819 · (1 · 3/4 · 2/3 · 1/2)^(1/4) = 57.9

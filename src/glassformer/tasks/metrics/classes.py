@@ -118,7 +118,7 @@ class PrecisionRecallMetric(Metric):
 class ClassificationMetric(PrecisionRecallMetric):
     """Accuracy and F1 of one class of several.
 
-    f1_macro is the mean over classes, f1_weighted that by how often each is true, f1_micro counts all alike (and is the
+    f1_macro is the mean over classes, f1_weighted that by how often each is true, f1_micro counts all (and is the
     accuracy, where each example has one label); matthews is the Matthews correlation. As in scikit-learn, a class that
     is neither true nor predicted for any example is left out of the macro mean; one that is true and never predicted
     has 0.
@@ -166,7 +166,7 @@ class ClassificationMetric(PrecisionRecallMetric):
 class MultiLabelMetric(PrecisionRecallMetric):
     """F1 where an example may have any number of labels, each predicted where its probability is above a half.
 
-    f1_micro counts every yes alike; f1_macro is the mean over all labels, where one that is never true nor predicted
+    f1_micro counts every yes equally; f1_macro is the mean over all labels, where one that is never true nor predicted
     has 0.
     """
 

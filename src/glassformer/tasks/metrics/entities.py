@@ -1,11 +1,11 @@
 """Entity-level precision, recall and F1: an entity is a hit where its first word, last word and type are all right.
 
-    words    Jeff    Dean    works  at  Google
-    true     B-PER   I-PER   O      O   B-ORG        PER 0-1, ORG 4-4
-    said     B-PER   O       O      O   B-ORG        PER 0-0, ORG 4-4        one of two is right, though four tags are
+    words      Jeff    Dean    works  at  Google
+    true       B-PER   I-PER   O      O   B-ORG        PER 0-1, ORG 4-4
+    predicted  B-PER   O       O      O   B-ORG        PER 0-0, ORG 4-4        one of two is right, though four tags are
 
 Tags are read as in conlleval: a type that begins without B begins all the same, and S and E stand for a single word and
-for a last one (IOB2, IOB1, IOE and IOBES alike).
+for a last one (so IOB2, IOB1, IOE and IOBES are all read).
 Source: Tjong Kim Sang and De Meulder 2003, "Introduction to the CoNLL-2003 shared task", section 3.
 """
 
@@ -142,7 +142,7 @@ class EntityRuns:
     def of(self, tags: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each place, whether an entity begins there, of which type it is, and where its run ends. [n] each
 
-        Args: tags: [n] · texts: which text each is of; no entity goes on into the next. [n]
+        Args: tags: [n] · texts: which text each is of; no entity continues into the next. [n]
         """
         kinds = self._type[tags]
         joined = (

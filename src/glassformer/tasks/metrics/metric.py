@@ -286,7 +286,7 @@ class Interval:
         return self.written(3)
 
     def written(self, digits: int, signed: bool = False) -> str:
-        """`0.396 [0.389, 0.402]` with so many digits, without minus zero; `signed`: with a plus."""
+        """`0.396 [0.389, 0.402]` with this many digits, without minus zero; `signed`: with a plus."""
         style = f"{'+' if signed else ''}z.{digits}f"
         if self.low is None or self.high is None:
             return f"{self.value:{style}}"

@@ -3,7 +3,7 @@
     1,234,005   one million two hundred thirty four thousand five
     21,002      двадцять одна тисяча два            thousands are feminine, millions masculine
 
-Both languages read a number in groups of three digits; each group is read alike, with the name of its power behind.
+Both languages read a number in groups of three digits; each group is read alone, with the name of its power behind.
 """
 
 from __future__ import annotations

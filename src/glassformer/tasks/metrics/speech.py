@@ -1,10 +1,11 @@
 """Word error rate (WER) and character error rate (CER) of speech recognition.
 
-    said   the cat sat on * the mat        WER = (substitutions + deletions + insertions) / words that were said
-    heard  the bat sat on a *** mat            = (1 + 1 + 1) / 6, by the alignment that has the fewest
-               S          I D
+    reference   the cat sat on * the mat        WER = (substitutions + deletions + insertions) / words of the reference
+    hypothesis  the bat sat on a *** mat            = (1 + 1 + 1) / 6, by the alignment that has the fewest
+                    S          I D
 
-It is no share: who hears more words than were said can be wrong more than once a word. CER is the same of characters.
+It is not a share: a hypothesis with more words than the reference can have more than one error a
+word. CER is the same of characters.
 What counts as the same word is the normaliser's to say, so its name belongs to the figure. Edit distances are those of
 the package `jiwer`.
 
@@ -33,7 +34,7 @@ COUNTS = ("hits", "substitutions", "deletions", "insertions")
 
 @dataclass(frozen=True)
 class Utterance:
-    """What was said and what was heard, after the normaliser, and word by word what became of it.
+    """A reference and its hypothesis, after the normaliser, and their alignment word by word.
 
     hits, substitutions, deletions, insertions: of words
     """
@@ -45,14 +46,14 @@ class Utterance:
     deletions: int
     insertions: int
     alignment: list[tuple[str, str, str]] = field(repr=False)
-    """For each word: what was said, what was heard, and S, D, I or nothing."""
+    """For each word: reference, hypothesis, and S, D, I or nothing."""
 
     @property
     def errors(self) -> int:
         return self.substitutions + self.deletions + self.insertions
 
     def __str__(self) -> str:
-        lines = ["said ", "heard", "     "]
+        lines = ["reference ", "hypothesis", "          "]
         for reference_text, hypothesis, mark in self.alignment:
             width = max(len(reference_text), len(hypothesis))
             column = (reference_text or NOTHING * width, hypothesis or NOTHING * width, mark)
@@ -64,8 +65,8 @@ class Utterance:
 class WordErrors(Report, kind="word-errors"):
     """Error rates of a set of utterances.
 
-    wer, cer: errors for each word, and for each character, that was said; 0 is perfect, and there is no upper end
-    hits, substitutions, deletions, insertions: of words · words: said · utterances: one by one
+    wer, cer: errors for each word, and for each character, of the references; 0 is perfect, and there is no upper end
+    hits, substitutions, deletions, insertions: of words · words: of the references · utterances: one by one
     normaliser: its name · packages: what counted
     """
 
@@ -114,12 +115,12 @@ def word_errors(
     Errors are added up over all utterances before anything is divided.
 
     Args:
-        references: what was said · outputs: what was heard, in the same order
+        references: true transcripts · outputs: hypotheses, in the same order
         normaliser: "basic": lower case, no punctuation · "none": only white space is made even · "english",
             "ukrainian": see normalisers.py
         resamples, seed: of the intervals, which draw utterances
-    Raises: DataError: nothing to evaluate, not one output for each reference, no word was said. ConfigError: another
-        normaliser. MissingExtraError: without jiwer.
+    Raises: DataError: nothing to evaluate, not one output for each reference, no word in any reference. ConfigError:
+        another normaliser. MissingExtraError: without jiwer.
     """
     clean, jiwer = normaliser_of(normaliser), _jiwer()
     reference_text, hypothesis = ([_text(text) for text in texts] for texts in (references, outputs))
@@ -182,5 +183,5 @@ def _utterance(reference_text: str, hypothesis: str, rates: Any) -> Utterance:
 
 def _text(text: Any) -> str:
     if not isinstance(text, str):
-        raise DataError(f"what was said or heard is {text!r:.60}; it must be a text")
+        raise DataError(f"a reference or a hypothesis is {text!r:.60}; it must be a text")
     return text

@@ -50,7 +50,7 @@ from glassformer.tasks.transcribe.sounds import RowSounds, note_marks, sound_tit
 
 ROWS_AT_ONCE = 64
 MOST_CLIPS = 5_000
-"""The baseline learns 256 weights a pedal of so many clips at most: making them takes longer than learning."""
+"""The baseline learns 256 weights a pedal of this many clips at most: making them takes longer than learning."""
 MASKS = ("time_masks", "time_mask_seconds", "mel_masks", "mel_mask_bins")
 """The augmentation that a spectrogram can have."""
 

@@ -32,7 +32,7 @@ QUIETEST = 1e-4
 class Windows:
     """Windows of recordings, as an encoder over spectrograms reads them.
 
-    samples: of a window · cepstrum: whether bands of a cepstrum stand below those of the spectrogram
+    samples: of a window · cepstrum: whether bands of a cepstrum are below those of the spectrogram
 
     Args:
         model: its processor says how spectrograms are made; a new one has the one that is asked for

@@ -36,7 +36,7 @@ TextMetrics = list[tuple[TextMetric, tuple[str, ...]]]
 
 NEW_TOKENS = 128
 TRAINING_PAIRS = 100_000
-"""Baselines learn from so many pairs at most: they lie in memory."""
+"""Baselines learn from this many pairs at most: they lie in memory."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class ReferenceTask(SequenceToSequence):
 
     @property
     def training_identity(self) -> str:
-        # Trained alike, and so called in checkpoints from before it was divided.
+        # Trained the same way, and so called in checkpoints from before it was divided.
         return SequenceToSequence.__name__
 
     @abstractmethod
@@ -180,7 +180,7 @@ class ReferenceTask(SequenceToSequence):
         if cut:
             notes.append(f"{cut:,} {of} sources were cut to {self.max_source} tokens, as in training")
         if unfinished:
-            notes.append(f"{unfinished:,} {of} texts were not at their end after so many")
+            notes.append(f"{unfinished:,} {of} texts were not at their end after this many")
         return notes
 
 
@@ -195,7 +195,7 @@ class Translate(ReferenceTask):
 
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         sources = [x.row["source"] for x in predictions]
-        yield Baseline("copy", "the source as it stands", with_texts(predictions, sources))
+        yield Baseline("copy", "the source as it is", with_texts(predictions, sources))
         if train is None:
             return
         source, target = self.columns["source"], self.columns["target"]

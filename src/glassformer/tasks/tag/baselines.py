@@ -30,7 +30,7 @@ MOST_BITS, ALPHA, EPOCHS = 20, 1e-6, 5
 """Beyond a million cells few features share one; a weak penalty, since most features are rare; a few epochs suffice."""
 
 EDGE = "\n"
-"""What stands before the first word and behind the last."""
+"""What is before the first word and behind the last."""
 
 
 def tag_baselines(task: Tag, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:

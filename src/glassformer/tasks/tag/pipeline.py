@@ -48,7 +48,7 @@ SHARED = 4
 class Tokens:
     """A text as it is read: its words, its tokens without special ones, and the word of each token.
 
-    words: where each stands in the text · came_as_words: places are numbers of words, not of characters
+    words: where each is in the text · came_as_words: places are numbers of words, not of characters
     ids, offsets, owners: a token's number, its characters, its word (-1 for none)
     first: the first token of each word that has one → the word
     """
@@ -83,12 +83,12 @@ class TokenClassification(PackedPipeline):
 
     aggregation_strategy: "first": words have the tag of their first token, and entities are made of words; "average",
         "max": by all tokens of a word; "simple": entities are made of tokens; "none": each token with its tag
-    ignore_labels: tags that are not told, "O" unless said
+    ignore_labels: tags that are not told (default "O")
 
     A text may come as its words, {"tokens": [...]}; then places are numbers of words.
 
     by_tokens: whether the words of an entity are the text of its tokens (in lower case where the tokenizer's are, and
-        of an unknown token what was given), as in the reference library, or stand as they do in what was given
+        of an unknown token what was given), as in the reference library, or as they are in what was given
     """
 
     HEAD = "token-classification"
@@ -175,7 +175,7 @@ class TokenClassification(PackedPipeline):
             yield Entity(kind, share, self._words(text, start, end), *place)
 
     def _words(self, text: Tokens, start: int, end: int) -> str:
-        """What stands between two characters."""
+        """What is between two characters."""
         if not self.by_tokens:
             return text.text[start:end]
         inside = [i for i, (first, last) in enumerate(text.offsets) if first < end and last > start]
@@ -235,7 +235,7 @@ def windows_of(length: int, room: int | None, starts: Collection[int] = ()) -> l
 
         tokens     0 1 2 3 4 5 6 7 8 9 …
         window 0   0 1 2 3 4 5 6 7
-        window 1             5 6 7 8 9 …        each token is answered by the window in which it stands further
+        window 1             5 6 7 8 9 …        each token is answered by the window in which it is further
         answered   0 0 0 0 0 0 1 1 1 1          from where a window was cut, so none without its neighbours
 
     Args:
@@ -282,7 +282,7 @@ _POSSESSIVE = re.compile(r"(?<=\w)['’]s\Z", re.IGNORECASE)
 
 
 class Word(NamedTuple):
-    """Where a word stands in its text, in characters; and whether its script puts no space between words."""
+    """Where a word is in its text, in characters; and whether its script puts no space between words."""
 
     start: int
     end: int

@@ -191,7 +191,7 @@ class Tag(ClassificationTask):
     Args:
         columns: role → column
         max_tokens: longer rows are cut, and the words that are lost counted; None = what the model can take
-        all_tokens: every token of a word has its tag, and what begins in the first (B-PER) goes on in the others
+        all_tokens: every token of a word has its tag, and what begins in the first (B-PER) continues in the others
             (I-PER); in the loss the words then count as often as they have tokens
     Raises: ConfigError: the model has no head, or its config does not name the tags.
     """

@@ -76,7 +76,7 @@ def passage_of(index: int, row: Mapping[str, Any], columns: Mapping[str, str]) -
 
 
 def joined(single: Iterable[Passage], longest: float) -> Iterator[Passage]:
-    """Passages, where neighbours of one recording are one of up to so many seconds."""
+    """Passages, where neighbours of one recording are one of up to this many seconds."""
     held: Passage | None = None
     for passage in single:
         if held is not None and _together(held, passage, longest):

@@ -61,7 +61,7 @@ class Recogniser(ABC):
         """The ids that a transcript is learnt as; with the times of its segments, where the model writes them."""
 
     def stretched(self, labels: np.ndarray, factor: float) -> np.ndarray:
-        """Labels of a sound that takes so many times as long: their times do, too. [T] → [T]"""
+        """Labels of a sound that takes this many times as long: their times do, too. [T] → [T]"""
         return labels
 
     @abstractmethod

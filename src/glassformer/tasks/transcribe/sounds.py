@@ -115,7 +115,7 @@ def to_float(samples: np.ndarray) -> Samples:
 
 
 def sound_title(rows: Dataset, index: int, column: str = "file") -> str:
-    """What a recording is called where it is listened to: its title, the name of its file, or where its row stands."""
+    """What a recording is called where it is listened to: its title, the name of its file, or where its row is."""
     value = rows[index].get(column)
     title, name = (value.get("title"), value.get("path")) if isinstance(value, Mapping) else (None, value)
     return title or (Path(name).name if isinstance(name, str) and name else rows.where(index))

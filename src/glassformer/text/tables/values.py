@@ -107,7 +107,7 @@ def _word_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
 
 
 COMMON_SHARE = 0.7
-"""A column is one of numbers, or of dates, if so many of its cells are."""
+"""A column is one of numbers, or of dates, if this many of its cells are."""
 
 
 def column_values(cells: Sequence[str]) -> dict[int, Value]:

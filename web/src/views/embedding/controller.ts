@@ -6,7 +6,7 @@ import { type EmbeddingState, METHOD_NAMES } from "../../core/embedding-state";
 import { mapOf } from "../../core/url-state";
 import type { Progress, ViewProps } from "../../core/types";
 
-/** Up to so many points times levels, a projection is computed for all levels at once. */
+/** Up to this many points times levels, a projection is computed for all levels at once. */
 const AT_ONCE = 3000;
 const NONE: Classes = { names: ["all"], of: [] };
 

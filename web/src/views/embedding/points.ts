@@ -22,7 +22,7 @@ export interface PointRenderer {
   /** Places that the points come from, and those that they go to. */
   move(from: Places, to: Places): void;
   looks(looks: Looks): void;
-  /** Draw the points a share t of the way, each of so many CSS pixels. */
+  /** Draw the points a share t of the way, each of this many CSS pixels. */
   draw(camera: Camera, t: number, size: number): void;
   destroy(): void;
 }
@@ -87,7 +87,7 @@ void main() {
   pixel = vec4(tint.rgb * alpha, alpha);
 }`;
 
-/** From so many points on, all are squares without soft edges. */
+/** From this many points on, all are squares without soft edges. */
 const PLAIN = 20_000;
 
 export class WebGLPoints implements PointRenderer {
@@ -169,7 +169,7 @@ export class WebGLPoints implements PointRenderer {
   }
 }
 
-/** From so many points on, all are squares, whose pixels are set by hand. */
+/** From this many points on, all are squares, whose pixels are set by hand. */
 const MANY = 4000;
 
 export class CanvasPoints implements PointRenderer {

@@ -11,7 +11,7 @@ import { type Camera, type Looks, type PointRenderer, rendererOf } from "./point
 
 const MOVE = 700; // ms from one level to the next
 const REACH = 14; // px
-const NAMED = 60; // so many points carry their names
+const NAMED = 60; // this many points carry their names
 const MARGIN = 34;
 
 /** Radius times two of a point, in px. */

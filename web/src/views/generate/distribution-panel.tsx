@@ -46,7 +46,7 @@ export function ChoiceCard({ store }: { store: GenerationStore }) {
       </header>
       <Sliders store={store} />
       {rank && (
-        <p class="gen-facts" title="Entropy, and 2 to the entropy: among so many equally likely tokens it would be as hard to choose">
+        <p class="gen-facts" title="Entropy, and 2 to the entropy: among this many equally likely tokens it would be as hard to choose">
           <b>{count(rank.allowed)}</b> of {count(chances!.vocabulary)} left · <b>{number(rank.entropy, 3)}</b> bits · like <b>{number(choices(rank.entropy), 3)}</b> equal choices
           {others.length > 0 && <> · {others.join(", ")} shaped the draw too, and has no slider here</>}
           {chances!.ruled && <> · rules have spoken first: bans, penalties, or forced tokens</>}
@@ -90,7 +90,7 @@ function Rest({ rows, chances, shaped: probs }: { rows: Row[]; chances: SortedDi
   return <p class="gen-rest hint"><span>{plural(others, "other token")}</span><span>{percent(Math.max(all - listed, 0))}</span></p>;
 }
 
-/** The first tokens in the model's own order, and the written one wherever it stands. */
+/** The first tokens in the model's own order, and the written one wherever it is. */
 function rowsOf({ ids, logprobs, tokens, sorted }: SortedDistribution, probs: Float64Array, written: number | undefined): Row[] {
   const at = new Map(Array.from(sorted.order, (from, index) => [from, index]));
   const row = (from: number): Row => ({

@@ -1,7 +1,7 @@
 /**
- * Tree layout: a text keeps its lane while it goes on, so that it is a straight line.
+ * Tree layout: a text keeps its lane while it continues, so that it is a straight line.
  *
- *     lane 0   a ─── cat ── sat ── .      the likeliest child that goes on does so in the lane of its parent;
+ *     lane 0   a ─── cat ── sat ── .      the likeliest child that continues does so in the lane of its parent;
  *     lane 1   the ┬ dog    ┌ down        the others take the nearest lane that is free at their step
  *     lane 2       └ man ───┘
  */
@@ -18,7 +18,7 @@ export function lanes(levels: readonly TreeNode[][]): Map<number, number> {
     const occupied = new Set<number>();
     const later: TreeNode[] = [];
     const heirs = new Set<number>();
-    // What ends leaves the lane to a sibling that goes on, and a person's branch leaves it to what was written first.
+    // What ends leaves the lane to a sibling that continues, and a person's branch leaves it to what was written first.
     for (const node of [...level].sort((a, b) => byMethod(b) - byMethod(a) || goesOn(b) - goesOn(a) || b.total - a.total || a.id - b.id)) {
       const parentLane = lane.get(node.parent)!;
       if (heirs.has(node.parent) || occupied.has(parentLane)) later.push(node);

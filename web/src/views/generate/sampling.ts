@@ -108,12 +108,12 @@ function among(values: Float64Array, counts: Uint32Array, end: number, k: number
   return end;
 }
 
-/** Where the likeliest token stands; of equals the one with the smallest id. */
+/** Where the likeliest token is; of equals the one with the smallest id. */
 function greedy(ids: Uint32Array, values: Float64Array): number {
   let best = 0;
   for (let at = 1; at < ids.length && values[at] === values[0]; at++) if (ids[at] < ids[best]) best = at;
   return best;
 }
 
-/** 2 to the entropy: as hard as a choice among so many equally likely tokens. */
+/** 2 to the entropy: as hard as a choice among this many equally likely tokens. */
 export const choices = (entropy: number): number => 2 ** entropy;

@@ -12,7 +12,7 @@ export function parts(text: string, piece: string, special: boolean): { before: 
   return { before: text.slice(0, text.length - body.length), body: end, after: body.slice(end.length) };
 }
 
-/** What stands in a text before each of its tokens, whose own text has lost it: white space, or nothing. */
+/** What is in a text before each of its tokens, whose own text has lost it: white space, or nothing. */
 export function gaps(tokens: readonly Token[], text: string): string[] {
   const within = text.toLowerCase();
   let at = 0;

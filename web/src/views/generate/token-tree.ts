@@ -96,7 +96,7 @@ export class TokenTree {
     return !this.path(leaf).some(({ id }) => this.hidden.has(id));
   }
 
-  /** Every node on screen, by depth from 1; those that came first stand first. */
+  /** Every node on screen, by depth from 1; those that came first come first. */
   levels(): TreeNode[][] {
     const levels: TreeNode[][] = [];
     for (let level = this.children(0); level.length; level = level.flatMap((id) => this.children(id))) levels.push(level.map((id) => this.nodes.get(id)!));

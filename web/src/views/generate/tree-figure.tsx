@@ -36,7 +36,7 @@ export interface Drawing {
   height: number;
 }
 
-/** Where everything stands. */
+/** Where everything is. */
 export function drawing(store: GenerationStore): Drawing {
   const { tree } = store;
   const levels = tree.levels();

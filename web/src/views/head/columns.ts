@@ -5,7 +5,7 @@ import type { Token } from "../../core/types";
 export interface Column {
   /** The tokens that are shown, from top to bottom. */
   tokens: number[];
-  /** At which place each token of the side stands; −1 where it is not shown. */
+  /** At which place each token of the side is; −1 where it is not shown. */
   positions: Int32Array;
   /** The upper edge of each place. */
   tops: number[];
@@ -26,7 +26,7 @@ export function column(tokens: Token[], special: boolean, rowHeight: number): Co
   let y = 0;
   tokens.forEach((token, index) => {
     if (token.special && !special) return;
-    // What the tokenizer adds before the first text stands with it.
+    // What the tokenizer adds before the first text is with it.
     const begins = text === null ? Math.min(...texts) : token.segment;
     if (texts.size > 1 && begins !== null && begins !== text) {
       result.marks.push({ top: y, letter: String.fromCharCode(65 + begins) });

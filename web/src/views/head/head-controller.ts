@@ -27,7 +27,7 @@ export interface Share {
 
 /** The least and the largest height of a row. */
 const [NARROW, WIDE] = [24, 34];
-/** Up to so many keys, all are asked for: then nothing is left out. */
+/** Up to this many keys, all are asked for: then nothing is left out. */
 const ALL_KEYS = 64;
 const STRONGEST = 32;
 /** Lines drawn at once; a frame's worth. */
@@ -81,7 +81,7 @@ export class HeadController {
 
   /** How much height the page has for the columns. */
   readonly room = signal(0);
-  /** Short texts stand wider apart, as far as they fit on the screen. */
+  /** Short texts are wider apart, as far as they fit on the screen. */
   readonly rowHeight = computed(() => {
     const longest = Math.max(this.queryTokens.value.length, this.keyTokens.value.length);
     return Math.min(Math.max(Math.floor(this.room.value / (longest + 2)), NARROW), WIDE);
@@ -227,7 +227,7 @@ export class HeadController {
     return this.listedProb(query, key);
   }
 
-  /** The number that stands next to a token of the side that is shaded; none next to one that cannot be seen. */
+  /** The number that is next to a token of the side that is shaded; none next to one that cannot be seen. */
   numberAt(side: Side, token: number): number | null {
     const [query, key] = [this.query.value, this.key.value];
     if (side === "query") return key === null ? null : this.listedProb(token, key);

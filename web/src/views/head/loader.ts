@@ -8,7 +8,7 @@ import * as views from "../../core/views";
 /** What is asked for, whichever the queries. */
 export type LinesRequest = Omit<LinesQuery, "rows">;
 
-/** At most so many rows of maps in one answer. */
+/** At most this many rows of maps in one answer. */
 const ROWS = 4096;
 /** Chunks kept. */
 const CACHE_SIZE = 64;

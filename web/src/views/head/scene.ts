@@ -143,7 +143,7 @@ export function stubOf(frame: Viewport, query: number, other: number, look: { co
   return { curves: [stub], words };
 }
 
-/** Draw a scene; faint curves lie below strong ones. Curves alike in colour and strength are one stroke. */
+/** Draw a scene; faint curves lie below strong ones. Curves similar in colour and strength are one stroke. */
 export function draw(context: CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D, scene: Scene, fonts: { sans: string; mono: string }): void {
   for (const bar of scene.bars) {
     context.fillStyle = bar.colour;

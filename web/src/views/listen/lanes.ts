@@ -123,7 +123,7 @@ export function drawCodes(stage: Stage, codes: Codes, seconds: number, chosen: {
   }
 }
 
-/** How strongly a code is shown compared with the chosen one of its codebook: the same in full, others the more the more they are alike. */
+/** How strongly a code is shown compared with the chosen one of its codebook: the same in full, others the more the more they are similar. */
 function likeness(codes: Codes, chosen: { book: number; code: number }, code: number): number {
   if (code === chosen.code) return 1;
   const apart = codes.shades ? Math.abs(shadeOf(codes, chosen.book, code) - shadeOf(codes, chosen.book, chosen.code)) : 1;

@@ -44,7 +44,7 @@ const LABEL = 12;
 /** Letters of the numbers in cells, in CSS pixels. */
 const numberSize = (view: View) => Math.max(11, Math.min(14, Math.round(scaleOf(view) * 0.27)));
 
-/** What stands under a file's picture: the ends of the scale of colours, and lines of text. */
+/** What is under a file's picture: the ends of the scale of colours, and lines of text. */
 export interface Caption {
   scale: [string, string];
   lines: string[];
@@ -198,7 +198,7 @@ export function footer(pen: CanvasRenderingContext2D, size: Size, { pinned, widt
 const escaped = (text: string) => text.replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
 const at = (x: number) => String(Math.round(x * 100) / 100);
 
-/** Labels, hatch, borders and numbers as vectors, over the heat map as an image; `caption` stands below. */
+/** Labels, hatch, borders and numbers as vectors, over the heat map as an image; `caption` is below. */
 export function svg(size: Size, gutter: Gutter, view: View, image: string, scene: Scene, ink: Ink, caption: Caption): string {
   const height = size.height + below(caption);
   const text = (x: number, y: number, anchor: string, colour: string, content: string, more = "") =>

@@ -16,7 +16,7 @@ const LARGEST = 96;
 /** A matrix that is shown whole is not blown up beyond this many CSS pixels a cell. */
 const COMFORTABLE = 72;
 
-/** A matrix so many times as long as it is across is long: in squares it would be a strip that nobody can read. */
+/** A matrix this many times as long as it is across is long: in squares it would be a strip that nobody can read. */
 const LONG = 3;
 
 /** Of a long matrix that is shown whole, a cell's longer side is drawn out to this many CSS pixels, if there is room. */
@@ -221,7 +221,7 @@ export function cellsOf(tile: TileAt, matrix: Size): Cells {
   };
 }
 
-/** Every how many tokens, of so many pixels each, a label has room: 1, 2, 5, 10, 20, 50 … */
+/** Every how many tokens, of this many pixels each, a label has room: 1, 2, 5, 10, 20, 50 … */
 export function stride(side: number, room: number): number {
   for (let power = 1; ; power *= 10)
     for (const step of [power, 2 * power, 5 * power]) if (step * side >= room) return step;

@@ -7,7 +7,7 @@ import type { Gutter } from "./layout";
 /** Movements shorter than this, in pixels, are clicks. */
 const STILL = 5;
 
-/** Two clicks within so many ms may be a double click. */
+/** Two clicks within this many ms may be a double click. */
 const DOUBLE = 600;
 
 /** Drawn with the pointer, in the plot's pixels. */

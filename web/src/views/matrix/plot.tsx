@@ -13,11 +13,11 @@ import { elide, type Gutter, LEAN, type Scene, scene } from "./layout";
 /** A cell one has zoomed into, in CSS pixels. */
 const ZOOMED = 40;
 
-/** A page narrower than this, in CSS pixels, has the numbers below the map; else next to it, in so many pixels. */
+/** A page narrower than this, in CSS pixels, has the numbers below the map; else next to it, in this many pixels. */
 const NARROW = 720;
 const ASIDE = 328;
 
-/** The figure as it stands now, at any density: what the screen, the PNG and the SVG file show. */
+/** The figure as it is now, at any density: what the screen, the PNG and the SVG file show. */
 export interface Figure {
   png(caption: Caption): Promise<Blob>;
   svg(caption: Caption): string;

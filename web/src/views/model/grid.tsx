@@ -13,7 +13,7 @@ export interface HeadsProps {
   actions: HeadActions;
 }
 
-/** With so many heads there is room for the word above the first. */
+/** With this many heads there is room for the word above the first. */
 const ROOMY = 16;
 
 export function HeadGrid({ map, heads, ...rest }: HeadsProps & { map: AttentionMap }) {

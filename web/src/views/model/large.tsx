@@ -11,7 +11,7 @@ import * as views from "../../core/views";
 /** As many words as fit next to the map. */
 const MOST_WORDS = 24;
 
-/** Words are cut at so many letters. */
+/** Words are cut at this many letters. */
 const LONGEST = 10;
 
 const longest = (tokens: Token[]) => Math.max(...tokens.map((token) => visible(token.text).length));

@@ -92,7 +92,7 @@ export class NeuronController {
     return Math.min(this.keys.length, this.fit, this.narrow.value ? NARROW_PAGE : PAGE);
   }
 
-  /** A row comes with every answer: so many keys more cost no more than another one. */
+  /** A row comes with every answer: this many keys more cost no more than another one. */
   get gap(): number {
     return Math.floor(((this.map.biased ? 3 : 2) * this.keys.length) / (2 * this.map.head_width));
   }

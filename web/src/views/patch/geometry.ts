@@ -11,7 +11,7 @@ export interface Geometry {
   cell: { width: number; height: number };
   width: number;
   height: number;
-  /** Every so many columns has its label. */
+  /** Every N columns has its label. */
   every: number;
 }
 
@@ -79,7 +79,7 @@ export function cellsOf(sweep: Sweep, geometry: Geometry, dark: boolean): Cell[]
   );
 }
 
-/** A number with so many decimals; one that rounds to zero has no sign. */
+/** A number with this many decimals; one that rounds to zero has no sign. */
 const fixed = (value: number, digits: number) => {
   const text = value.toFixed(digits).replace("-", "\u2212");
   return /[1-9]/.test(text) ? text : "0";
@@ -102,7 +102,7 @@ export function labelsOf(sweep: Sweep, { left, bottom, cell, every, height }: Ge
     if (column % every) return [];
     const shown = sweep.component_kind === "heads" ? (column === 0 ? "head 0" : text) : visible(text);
     const middle = left + (column + 0.5) * cell.width;
-    // Where heads are narrow the word stands before the number, so that it meets no other.
+    // Where heads are narrow the word is before the number, so that it meets no other.
     if (sweep.component_kind === "heads") return [column === 0 && cell.width < NUMBERS ? { text: shown, x: middle + 4, y: foot + 14, turned, end: true } : { text: shown, x: middle, y: foot + 14, turned, end: false }];
     return [{ text: fitted(shown, turned ? bottom - 2 * PAD : every * cell.width, TEXT), x: middle, y: foot + (turned ? PAD : 14), turned, end: turned }];
   });

@@ -5,7 +5,7 @@ import { visible } from "../../core/format";
 import { largestOf, type Similarity } from "../../core/similarity";
 import { diverging } from "../neuron/diverging-colours";
 
-/** Where the cells are: of so many pixels, from here on. */
+/** Where the cells are: of this many pixels, from here on. */
 export interface Grid {
   left: number;
   top: number;

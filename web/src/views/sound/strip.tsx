@@ -172,7 +172,7 @@ function Picture({ map, label, companding, ...place }: { map: Bytes; label: stri
   return <canvas ref={canvas} role="img" aria-label={label} {...place} />;
 }
 
-/** The picture of one head or of their mean, with its path; each word stands where its path begins. */
+/** The picture of one head or of their mean, with its path; each word is where its path begins. */
 function Attention({ player, alignment, stretch, scale, width }: Placed & { player: Player; alignment: Alignment; width: number }) {
   const { heads, paths, texts, words, begin, rate } = alignment;
   const head = Math.min(player.head.value, heads.length - 1);

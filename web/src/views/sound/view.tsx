@@ -51,7 +51,7 @@ function Waiting({ text, at }: { text: string; at: Progress }) {
   );
 }
 
-/** Why there is nothing; a command stands as one. */
+/** Why there is nothing; a command is as one. */
 function Problem({ text }: { text: string }) {
   const at = text.lastIndexOf("glassformer ");
   return <p class="sound-problem" role="status">{at < 0 ? text : <>{text.slice(0, at)}<code>{text.slice(at)}</code></>}</p>;

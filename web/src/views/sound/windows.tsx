@@ -1,4 +1,4 @@
-/** How each window was decoded: a timeline, and every attempt with the numbers that decided whether it stands. */
+/** How each window was decoded: a timeline, and every attempt with the numbers that decided whether it counts. */
 
 import type { ComponentChildren } from "preact";
 import { clock, number, percent } from "../../core/format";
