@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer import DataError
+from glassformer.data.audio_folder import sound_files
 from glassformer.data.rows import read_rows
 
 
@@ -71,3 +72,12 @@ def test_what_is_no_folder_of_sound(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty: holds no audio"):
         read_rows(tmp_path / "empty", kind="audio")
+
+
+def test_recordings_of_files_and_folders(tmp_path: Path) -> None:
+    clips(tmp_path, "b.wav", "a/talk.MP4", "a/deep/c.flac", "none/notes.txt")
+    found = sound_files([tmp_path / "b.wav", str(tmp_path / "a")])
+    assert found == [tmp_path / "b.wav", tmp_path / "a/deep/c.flac", tmp_path / "a/talk.MP4"]
+    assert sound_files([tmp_path / "missing.wav"]) == [tmp_path / "missing.wav"], "who reads it says so"
+    with pytest.raises(DataError, match=r"none holds no audio or video file; known suffixes: .*\.mp4"):
+        sound_files([tmp_path / "none"])

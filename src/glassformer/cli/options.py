@@ -198,6 +198,9 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "condition_on_previous_text": ("--previous-text/--no-previous-text",),
     "voice_filter": ("--voice-filter/--no-voice-filter",),
     "TranscriptionOptions.language_model": ("--lm",),
+    "TranscriptOptions.formats": ("--format", "-f"),
+    "TranscriptOptions.line_width": ("--max-line-width",),
+    "TranscriptOptions.line_count": ("--max-line-count",),
 }
 """Fields of library classes whose option is not called as they are; those of one class as `Class.field`."""
 
@@ -311,8 +314,11 @@ def _as_typed(error: E, *groups: type, words: bool) -> E:
     for group in groups:
         names = "|".join(name for name in field_types(group) if name not in _without_option(group))
         fields_in_text = rf"\b({names})=(?![\w'\"\[{{(])"
-        pattern = fields_in_text if not words or re.search(fields_in_text, text) else rf"\b({names})\b"
-        text = re.sub(pattern, lambda name, group=group: spelling(name[1], group), text)  # type: ignore[misc]
+        if words and not re.search(fields_in_text, text):
+            fields_in_text = rf"\b({names})\b"
+        elif not words:
+            fields_in_text += rf"|^({names})(?= is )"
+        text = re.sub(fields_in_text, lambda x, group=group: spelling(x[x.lastindex], group), text)  # type: ignore[misc]
     return error if text == str(error) else type(error)(text)
 
 
@@ -325,8 +331,14 @@ def _read(group: type, name: str, value: Any, hint: Any) -> Any:
         value = pairs_of(value, spelling(name, group))
         if pair[1] is Any:
             value = {key: value_of(text) for key, text in value.items()}
-    # Not as of a file, which can hold no name of a file that is no UTF-8.
-    return convert(hint, value, spelling(name, group), strict=read is None)
+    option = spelling(name, group)
+    try:  # not as of a file, which can hold no name of a file that is no UTF-8
+        return convert(hint, value, option, strict=read is None)
+    except ConfigError as error:
+        if read is not None:
+            raise
+        # An option that is repeated is typed without a number.
+        raise ConfigError(re.sub(rf"^{re.escape(option)}\[\d+\]", option, str(error))) from None
 
 
 def _mapping_in(hint: Any) -> tuple[Any, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,9 @@ from glassformer.reports.amounts import byte_amount
 if TYPE_CHECKING:
     from glassformer.model import Model
     from glassformer.speech.ctc import CTCTranscription
-    from glassformer.speech.options import TranscriptionOptions
+    from glassformer.speech.options import TranscriptionOptions, TranscriptOptions
     from glassformer.speech.results import Segment
     from glassformer.speech.sequential import Step
-    from glassformer.speech.subtitles import LineLimits
     from glassformer.speech.transcribe import Recording
 
 
@@ -42,8 +41,7 @@ def print_transcript(
     model: Model,
     sound: Path,
     options: TranscriptionOptions,
-    formats: Sequence[str],
-    limits: LineLimits | None,
+    output: TranscriptOptions,
     *,
     title: bool,
 ) -> None:
@@ -52,10 +50,10 @@ def print_transcript(
     from glassformer.speech.transcribe import open_recording
 
     recording = open_recording(model, sound, options)
-    if formats:
+    if output.kinds:
         for _ in steps_of(sound, recording):
             pass
-        typer.echo(write(formats[0], recording.transcription, limits), nl=False)
+        typer.echo(write(output.kinds[0], recording.transcription, output.limits), nl=False)
         return
     if title:
         typer.echo(f"{visible(str(sound))}")

@@ -9,7 +9,7 @@ The table is metadata.csv, metadata.tsv, metadata.jsonl or manifest.…, with a 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from glassformer.data.json_rows import JsonLines
@@ -29,6 +29,11 @@ from glassformer.errors import DataError
 from glassformer.files import error_reason, safe_repr
 
 AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".m4a", ".aac", ".aiff", ".wma")
+SOUND_AND_VIDEO = frozenset(
+    """.wav .flac .ogg .oga .opus .mp3 .m4a .aac .aif .aiff .amr .au .caf .wma .webm .mp4 .m4v .mov .mkv .avi .mpg .mpeg
+    .ts .3gp""".split()
+)
+"""What is transcribed of a folder; videos have sound too."""
 METADATA_FORMATS: dict[str, Format] = {
     ".csv": DelimitedText(),
     ".tsv": DelimitedText(**TSV_OPTIONS),
@@ -149,3 +154,20 @@ def _read_metadata(table: Path, limit: int) -> RowSequence:
             f"{', '.join(PATH_COLUMNS)}"
         )
     return rows
+
+
+def sound_files(names: Iterable[str | Path]) -> list[Path]:
+    """The recordings of files and folders: the files, and the audio and video files within folders, by name.
+
+    Raises: DataError: a folder without any.
+    """
+    recordings: list[Path] = []
+    for path in map(Path, names):
+        if not path.is_dir():
+            recordings.append(path)
+            continue
+        inside = sorted(each for each in path.rglob("*") if each.suffix.lower() in SOUND_AND_VIDEO and each.is_file())
+        if not inside:
+            raise DataError(f"{path} holds no audio or video file; known suffixes: {' '.join(sorted(SOUND_AND_VIDEO))}")
+        recordings += inside
+    return recordings

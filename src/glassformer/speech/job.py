@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from glassformer.engine.prepare import prepared_precision
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import (
     append_handle,
     drop_cut_line,
@@ -33,7 +33,7 @@ from glassformer.files import (
 from glassformer.files.atomic import disk_errors, new_file, write_json, write_text
 from glassformer.ngram.model import NgramModel
 from glassformer.pretrained import PretrainedModel
-from glassformer.speech.options import TranscriptionOptions
+from glassformer.speech.options import TranscriptionOptions, TranscriptOptions
 from glassformer.speech.results import Attempt, Segment, TimedWord, Transcription, Window
 from glassformer.speech.sequential import Step
 from glassformer.speech.subtitles import LineLimits, write
@@ -81,6 +81,29 @@ class TranscriptionJob:
         self._made: dict[str, Any] = document["outputs"]
         self._unfinished: dict[str, Any] | None = document["unfinished"]
         self.outputs = {kind: folder / f"{self._record.stem}.{kind}" for kind in formats}
+
+    @classmethod
+    def of(
+        cls,
+        model: PretrainedModel,
+        sound: Path,
+        options: TranscriptionOptions,
+        output: TranscriptOptions,
+        *,
+        model_name: str = "",
+        sounds: Iterable[Path] = (),
+    ) -> Self:
+        """A recording to the files that `output` says, whose folder is made.
+
+        Args: sounds: all recordings of the same call
+        Raises: ConfigError: `output` names no folder. DataError: as the class.
+        """
+        if output.output is None:
+            raise ConfigError("there is no folder for the transcripts; add output= FOLDER")
+        with disk_errors(output.output, DataError):
+            output.output.mkdir(parents=True, exist_ok=True)
+        more: Any = {"model_name": model_name, "limits": output.limits, "overwrite": output.overwrite}
+        return cls(model, sound, output.output, output.kinds, options, reserved={x.stem for x in sounds}, **more)
 
     @property
     def is_done(self) -> bool:

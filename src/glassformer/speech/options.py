@@ -1,17 +1,22 @@
-"""Options of transcription."""
+"""Options of transcription: how speech becomes text, and the files that transcripts become."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
 from glassformer.files.schema import Allowed, Count, Doc, NonNegative, NonNegativeInt, Schema, Share, at_least
+from glassformer.reports.page import check_html_path
 
-DECODING, BEAM_SEARCH = "Decoding", "Beam search"
+if TYPE_CHECKING:
+    from glassformer.speech.subtitles import LineLimits
+
+DECODING, BEAM_SEARCH, OUTPUT = "Decoding", "Beam search", "Output"
 CONTEXTS = ("window", "sound")
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 Temperature = Annotated[float, at_least(0.0, 10.0)]
@@ -153,3 +158,58 @@ class TranscriptionOptions(Schema):
 
 OTHER_NAMES = {"beam_size": "num_beams", "log_prob_threshold": "logprob_threshold", "vad_filter": "voice_filter"}
 """Names that other speech software uses → ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranscriptOptions(Schema):
+    """Where transcripts go, and in which formats."""
+
+    output: Annotated[Path | None, Doc("Output folder: one file per recording and format.", OUTPUT)] = None
+    formats: Annotated[
+        Sequence[Literal["txt", "srt", "vtt", "tsv", "json"]],
+        Doc("Format: txt, srt, vtt, tsv, json; repeatable. Default: lines with their times.", OUTPUT),
+    ] = ()
+    json: Annotated[bool, Doc("Print one JSON object per recording.", OUTPUT)] = False
+    line_width: Annotated[
+        Annotated[int, at_least(4)] | None,
+        Doc("Characters in a line of SRT and VTT. Default: a segment a line.", OUTPUT),
+    ] = None
+    line_count: Annotated[Count | None, Doc("Lines of a subtitle. Default: 2 with --max-line-width.", OUTPUT)] = None
+    html: Annotated[
+        Path | None,
+        Doc("HTML page of one recording: its words over the spectrogram, with sound and attention.", OUTPUT),
+    ] = None
+    overwrite: Annotated[bool, Doc("Transcribe again what is finished in the output folder.", OUTPUT)] = False
+
+    def validate(self) -> None:
+        if self.line_width is None and self.line_count is not None:
+            raise ConfigError("line_count= limits lines of a width; add line_width= 42")
+        if self.html is not None and (self.output is not None or self.formats or self.json):
+            raise ConfigError("html= writes one page; leave out output=, formats= and json=")
+        if self.json and set(self.formats) - {"json"}:
+            raise ConfigError("json= is formats= json; leave one of them out")
+        if self.output is None and len(self.kinds) > 1:
+            raise ConfigError(f"{len(self.kinds)} formats go to files; add output= FOLDER")
+
+    def check_recordings(self, count: int) -> None:
+        """Raises: ConfigError: these options do not suit this number of recordings. DataError: no place for a page."""
+        kind = next(iter(self.kinds), "")
+        if self.output is None and count > 1 and kind in ("srt", "vtt", "tsv"):
+            raise ConfigError(f"{kind} of {count} recordings is a file for each; add output= FOLDER")
+        if self.html is not None:
+            if count != 1:
+                raise ConfigError(f"html= is the page of one recording, and there are {count}; give one file")
+            check_html_path(self.html)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The formats, each once; of files text, where none is named."""
+        default = ("json",) if self.json else () if self.output is None else ("txt",)
+        return tuple(dict.fromkeys(self.formats)) or default
+
+    @property
+    def limits(self) -> LineLimits | None:
+        """The limits of the lines of subtitles."""
+        from glassformer.speech.subtitles import LineLimits
+
+        return None if self.line_width is None else LineLimits(self.line_width, self.line_count or 2)
