@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from glassformer.cli.corpus import head_pairs, layer_numbers
-from glassformer.errors import ConfigError
 from tests.cli.conftest import Command
 from tests.explorer.reader import Reader
 
@@ -56,10 +54,11 @@ def test_search(stories: Path, command: Command, made: Path) -> None:
         (["--layer", 2], "--layer got neither a text nor --token; --layer and --head take a text and its --token"),
         (["time", "--layer", 2], "--layer got a text; --layer and --head take"),
         (["time", "--neuron", "1.1"], "--neuron got a text; --layer and --head take a text and its --token; --neuron"),
-        (["time", "--token", "1", "--head", "4"], "--head is '4'; give layer.number, such as 4.9"),
+        (["time", "--token", "1", "--head", "4"], "--head: '4' is no layer.number, such as 4.9"),
         (["time", "--token", "1", "--head", "1.99"], "head 1.99 is not in this index; its heads: 1.0, 1.1"),
         (["time", "--token", "1", "--layer", 4], "layer 4 is not in this index; its layers: 2, 5"),
         (["time", "--token", "77", "--layer", 2], "there is no token 77"),
+        (["time", "--token", "1", "--layer", 2, "-n", 201], "--count is 201; it must be a whole number from 1 to 200"),
         (
             ["time flies", "--token", "banana", "--layer", 2],
             "the text has no word 'banana'; it has 'time', 'flies'; or",
@@ -78,9 +77,11 @@ def test_errors_of_a_search(stories: Path, command: Command, made: Path, argumen
 def test_errors_of_an_index(stories: Path, command: Command, tmp_path: Path) -> None:
     for arguments, message in (
         (["missing.txt"], "missing.txt"),
-        ([stories / "config.json", "--layers", "9"], "config.json"),
+        ([stories / "config.json"], "config.json"),
+        ([stories / "config.json", "--layers", "9"], "--layers: there is no layer 9; give one from 0 to 5"),
+        ([stories / "config.json", "--max-tokens", "1"], "--max-tokens is 1; it must be a whole number from 2 up"),
         ([stories / "config.json", "--layers", "six"], "--layers is 'six'"),
-        ([stories / "config.json", "--heads", "9.*"], "the model has layers 0 to 4"),
+        ([stories / "config.json", "--heads", "9.*"], "--heads: there is no layer 9 with heads; give one from 0 to 4"),
     ):
         done = command("corpus", "index", stories, *arguments, "-o", tmp_path / "index")
         assert done.returncode == 2
@@ -101,14 +102,6 @@ def test_an_index_of_a_table(stories: Path, command: Command, tmp_path: Path) ->
     assert done.returncode == 2 and "holds an index with other settings (texts)" in done.stderr
 
 
-def test_numbers() -> None:
-    assert layer_numbers("0-2, 6") == [0, 1, 2, 6]
-    assert head_pairs("0.1,1.*", [2, 2]) == [(0, 1), (1, 0), (1, 1)]
-    assert head_pairs(None, []) == []
-    with pytest.raises(ConfigError, match="--layers is '3-1'"):
-        layer_numbers("3-1")
-
-
 def test_the_page_as_a_file(stories: Path, command: Command, made: Path, tmp_path: Path) -> None:
     asked = ("corpus", "search", stories, made, "time flies", "--token", 2, "--html", tmp_path / "page.html")
     done = command(*asked, "--layer", 2, "--attention", "1.3")
@@ -117,4 +110,7 @@ def test_the_page_as_a_file(stories: Path, command: Command, made: Path, tmp_pat
     (asked_for,) = (each["request"] for each in page.session()["readings"] if each["view"] == "contexts")
     assert asked_for == {"by": "layer", "layer": 2, "number": None, "token": 2, "head": [1, 3], "count": 20}
     assert page.session()["start"] == "v=1&view=contexts&l=1&h=3&q=2&by=layer&cl=2"
-    assert command("corpus", "search", stories, made, "--neuron", "1.1", "--html", "x.html").returncode == 2
+    done = command("corpus", "search", stories, made, "--neuron", "1.1", "--html", tmp_path / "x.html")
+    assert (
+        done.returncode == 2 and "--html is the explorer's page of a text; give a text and its --token" in done.stderr
+    )

@@ -34,6 +34,7 @@ from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, Eval
 from glassformer.explorer.options import Serving
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of, one_of
 from glassformer.generation.options import GenerationOptions
+from glassformer.inspect.corpus.options import CorpusSearchOptions, IndexOptions
 from glassformer.loading import HeadLoading, InferenceLoading, Loading
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
 from glassformer.runs.options import RunOptions, SearchOptions, TrainOptions
@@ -237,6 +238,8 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         HeadLoading,
         InferenceLoading,
         CompareOptions,
+        CorpusSearchOptions,
+        IndexOptions,
         Serving,
     ],
 )

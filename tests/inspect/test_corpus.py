@@ -419,8 +419,8 @@ def test_what_is_not_in_the_index_is_an_error(stories: Model, index: CorpusIndex
         ({"heads": [(1, 8)]}, "there is no head 8 of layer 1; give one from 0 to 7"),
         ({"heads": [(5, 0)]}, "there is no layer 5 with heads; give one from 0 to 4"),
         ({"top": 0}, "top is 0"),
-        ({"max_tokens": 1}, "max_tokens is 1; it must be a whole number from 2 up"),
-        ({"max_tokens": "9"}, "max_tokens is '9'"),
+        ({"max_tokens": 1}, "max_tokens= is 1; it must be a whole number from 2 up"),
+        ({"max_tokens": "9"}, "max_tokens= is '9'"),
     ],
 )
 def test_bad_options_are_errors(

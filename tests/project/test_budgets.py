@@ -12,8 +12,20 @@ COMMAND = 120
 SHARED = frozenset("app inputs options screen".split())
 """What commands have in common."""
 LONGER = frozenset(
-    """corpus demo demo_guitar demo_tour embed_map generate info lens listen look patch predict
-    watch""".split()
+    """
+    demo
+    demo_guitar
+    demo_tour
+    embed_map
+    generate
+    info
+    lens
+    listen
+    look
+    patch
+    predict
+    watch
+    """.split()
 )
 """Commands that do more than load, call one function of the library and show its result; no other may become one."""
 

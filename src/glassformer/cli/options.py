@@ -170,6 +170,8 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "columns": ("--column", "-c"),
     **dict.fromkeys(("BenchOptions.task", "EvaluationRequest.task", "TrainOptions.task"), ("--task", "-t")),
     "NgramOptions.order": ("--order", "-n"),
+    "CorpusSearchOptions.count": ("--count", "-n"),
+    "IndexOptions.neurons": ("--neurons/--no-neurons",),
     "TuningOptions.model": ("--model", "-m"),
     "TokenizerOptions.family": ("--for",),
     "CardFacts.biases": ("--bias",),
@@ -219,6 +221,13 @@ NOT_ON_COMMAND_LINE: dict[str, frozenset[str]] = {
 READERS: dict[str, str] = {
     "BenchOptions.precision": "glassformer.cli.options:comma_separated",
     "InspectionOptions.tokenizer": "glassformer.hub:resolve",
+    **dict.fromkeys(
+        ("CorpusSearchOptions.head", "CorpusSearchOptions.neuron", "CorpusSearchOptions.attention"),
+        "glassformer.inspect.numbers:parse_pair",
+    ),
+    "CorpusSearchOptions.token": "glassformer.inspect.numbers:parse_token",
+    "IndexOptions.heads": "glassformer.inspect.numbers:parse_heads",
+    "IndexOptions.layers": "glassformer.inspect.numbers:parse_layers",
     "ReadingOptions.names": "glassformer.cli.options:comma_separated",
     "TrainOptions.validation": "glassformer.cli.options:value_of",
     "SplitOptions.fractions": "glassformer.cli.options:comma_separated",
@@ -326,7 +335,10 @@ def _read(group: type, name: str, value: Any, hint: Any) -> Any:
     """The value of a field of what was typed. Raises: ConfigError: it is not allowed, by the name of its option."""
     if (read := of_field(READERS, group, name)) is not None:
         module, _, reader = read.partition(":")
-        value = getattr(import_module(module), reader)(value)
+        try:
+            value = getattr(import_module(module), reader)(value)
+        except ConfigError as error:
+            raise ConfigError(_of_option(str(error), name, spelling(name, group))) from error
     elif isinstance(value, list) and (pair := _mapping_in(hint)) is not None:
         value = pairs_of(value, spelling(name, group))
         if pair[1] is Any:
@@ -339,6 +351,12 @@ def _read(group: type, name: str, value: Any, hint: Any) -> Any:
             raise
         # An option that is repeated is typed without a number.
         raise ConfigError(re.sub(rf"^{re.escape(option)}\[\d+\]", option, str(error))) from None
+
+
+def _of_option(message: str, name: str, option: str) -> str:
+    """The message of a reader, which need not know the name of a field, with the option as it is typed."""
+    named = re.sub(rf"\b{name}=|^{name}\b", option, message)
+    return named if option in named else f"{option}: {named}"
 
 
 def _mapping_in(hint: Any) -> tuple[Any, ...] | None:

@@ -11,14 +11,17 @@ from urllib.parse import urlencode
 from glassformer.errors import UnsupportedError
 from glassformer.explorer.describe import model_facts
 from glassformer.explorer.registry import Reading, fields_of, frame_of
+from glassformer.explorer.requests import ContextsRequest
 from glassformer.explorer.session_runs import SessionFactory
 from glassformer.explorer.standalone_page import StandalonePage
+from glassformer.files.schema import parse
+from glassformer.inspect.corpus.options import CorpusSearchOptions
+from glassformer.inspect.corpus.search import position_of
 from glassformer.inspect.session import Session
 from glassformer.pretrained import PretrainedModel
 from glassformer.reports.page import command_line
 
 if TYPE_CHECKING:
-    from glassformer.explorer.requests import ContextsRequest
     from glassformer.explorer.scene import Scene
     from glassformer.inspect.corpus import CorpusSearch
 
@@ -66,6 +69,17 @@ def search(corpus: CorpusSearch | None, session: Session | None, asked: Mapping[
     assert session is not None
     options = {"layer": layer} if by == "layer" else {"head": (layer, number)}
     return corpus.contexts(session, asked["token"], attention=asked["head"], count=count, **options).to_dict()
+
+
+def search_page(corpus: CorpusSearch, text: str, options: CorpusSearchOptions) -> StandalonePage:
+    """The standalone page of a text, opened on the search that options ask for."""
+    assert options.token is not None
+    session = corpus.session(text)
+    at = position_of(session.streams["text"], options.token)
+    by, (layer, number) = ("layer", (options.layer, None)) if options.head is None else ("head", options.head)
+    shown = options.attention or options.head or (0, 0)
+    fields = {"by": by, "layer": layer, "number": number, "token": at, "head": shown}
+    return contexts_page(corpus, session, parse(ContextsRequest, fields))
 
 
 def contexts_page(corpus: CorpusSearch, session: Session, request: ContextsRequest) -> StandalonePage:

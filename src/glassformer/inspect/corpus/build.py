@@ -7,9 +7,9 @@ rows ──tokenise──> windows ──chunks of equal size──> packed pass
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from glassformer.engine.encoder import BATCH_TOKENS, check_one_stack
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.files import is_int, readable_path, safe_repr
-from glassformer.files.schema import at_least, check
+from glassformer.files.schema import check
 from glassformer.inspect.corpus.files import (
     CONTINUES,
     SPECIAL,
@@ -38,6 +38,7 @@ from glassformer.inspect.corpus.files import (
 )
 from glassformer.inspect.corpus.index import CorpusIndex
 from glassformer.inspect.corpus.neurons import TopActivations
+from glassformer.inspect.corpus.options import TOP, Activations
 from glassformer.inspect.tokens import begins_word
 from glassformer.models import Network, eval_mode
 from glassformer.pretrained import PretrainedModel
@@ -49,8 +50,6 @@ ROWS_AT_ONCE = 256
 """Rows that are tokenised together."""
 CHUNK_BYTES, CHUNK_TOKENS = 1 << 28, 1 << 16
 """A chunk has at most this many tokens, fewer where their columns take more than these bytes."""
-TOP = 20
-MAX_TOP = 1_000
 MAX_TOKENS = 256
 
 Place = tuple[int, int]
@@ -73,7 +72,7 @@ def index_corpus(
     folder: str | Path,
     *,
     layers: Sequence[int] | None = None,
-    heads: Sequence[Head] = (),
+    heads: Sequence[tuple[int, int | None]] = (),
     neurons: bool = True,
     top: int = TOP,
     max_tokens: int | None = None,
@@ -85,8 +84,9 @@ def index_corpus(
     Args:
         source: a text file, each line a text, or a table with a column of texts; long texts are cut into windows
         layers: whose states are kept, 0 = the embeddings … L = the last; None = the middle and the last
-        heads: layer and head of each attention head whose outputs are kept · neurons: keep the top activations of each
-        top: how many of each neuron · max_tokens: of a window, special tokens included; None = 256 at most
+        heads: layer and head of each attention head whose outputs are kept; None for the head = all of the layer
+        neurons: keep the top activations of each · top: how many of each neuron
+        max_tokens: of a window, special tokens included; None = 256 at most
         progress: told the rows that are done, and all of them
     Returns: the index. Size on disk: `IndexSettings.bytes_per_token` for each token.
     Raises: DataError: the file cannot be read; the folder holds something else; the disk is full. ConfigError: no such
@@ -94,8 +94,10 @@ def index_corpus(
         the model gives NaN.
     """
     check_one_stack(model.network, "index_corpus")
-    rows = read_rows(source, columns=(column,), kind=_kind(source), limit=MAX_ROW_BYTES)
+    check(Activations, top, "top")
     passes = _Passes(model.network, layers, heads, neurons=neurons)
+    size = _window_tokens(model, max_tokens)
+    rows = read_rows(source, columns=(column,), kind=_kind(source), limit=MAX_ROW_BYTES)
     settings = IndexSettings(
         fingerprint=model.network.fingerprint(dtypes=False),
         model=model.family.model_type,
@@ -105,11 +107,11 @@ def index_corpus(
         layers=passes.layers,
         heads=passes.heads,
         neurons=passes.neurons,
-        top=_check_top(top),
+        top=top,
         width=model.network.width,
         head_width=passes.head_width,
         neuron_width=passes.neuron_width,
-        max_tokens=_window_tokens(model, max_tokens),
+        max_tokens=size,
     )
     writer = IndexWriter(Path(folder), settings)
     if not writer.progress.complete:  # a complete one may be where nothing can be written, not even a lock
@@ -233,17 +235,22 @@ class _Passes:
     Raises: ConfigError: no such layer or head. UnsupportedError: heads of several widths.
     """
 
-    def __init__(self, network: Network, layers: Sequence[int] | None, heads: Sequence[Head], *, neurons: bool) -> None:
+    def __init__(
+        self, network: Network, layers: Sequence[int] | None, heads: Sequence[tuple[int, int | None]], *, neurons: bool
+    ) -> None:
         network.name_nodes()
         self.network = network
         self._streams = network.stream_taps()["text"]
         last = len(self._streams) - 1
-        self.layers = _numbers("layer", sorted({last // 2, last}) if layers is None else layers, last + 1)
+        self.layers = _numbers("layers=", "layer", {last // 2, last} if layers is None else layers, last + 1)
         attention = [layer.attention for layer in network.attention_layout()["self"].layers]
+        chosen: set[Head] = set()
         for layer, head in heads:
-            _numbers("layer", [layer], len(attention), " with heads")
-            _numbers("head", [head], attention[layer].spec.heads, f" of layer {layer}")
-        self.heads = tuple(sorted(set(heads)))
+            _numbers("heads=", "layer", [layer], len(attention), " with heads")
+            count = attention[layer].spec.heads
+            numbers = _numbers("heads=", "head", range(count) if head is None else [head], count, f" of layer {layer}")
+            chosen |= {(layer, number) for number in numbers}
+        self.heads = tuple(sorted(chosen))
         widths = {attention[layer].spec.E for layer, _ in self.heads}
         if len(widths) > 1:
             raise UnsupportedError(f"the heads are {sorted(widths)} wide; index those of one width at a time")
@@ -304,11 +311,11 @@ def _neuron_taps(network: Network) -> dict[int, str]:
     return {i: name for i, name in names.items() if name in taps}
 
 
-def _numbers(what: str, numbers: Sequence[int], count: int, of: str = "") -> tuple[int, ...]:
-    """Raises: ConfigError: one that there is not."""
+def _numbers(option: str, what: str, numbers: Collection[int], count: int, of: str = "") -> tuple[int, ...]:
+    """Numbers in order. Raises: ConfigError: one that there is not."""
     for number in numbers:
         if not is_int(number, 0, count):
-            raise ConfigError(f"there is no {what} {safe_repr(number)}{of}; give one from 0 to {count - 1}")
+            raise ConfigError(f"{option}: there is no {what} {safe_repr(number)}{of}; give one from 0 to {count - 1}")
     return tuple(sorted(set(numbers)))
 
 
@@ -317,16 +324,11 @@ def _kind(source: str | Path) -> str | None:
     return None if data_extension(Path(source)) in EXTENSIONS else "text"
 
 
-def _check_top(top: int) -> int:
-    check(Annotated[int, at_least(1, MAX_TOP, f"a whole number from 1 to {MAX_TOP:,}")], top, "top")
-    return top
-
-
 def _window_tokens(model: PretrainedModel, asked: int | None) -> int:
     """The tokens of a window. Raises: ConfigError: more than the model reads, or no room besides special tokens."""
     most, special = model.network.max_tokens, sum(map(len, model.tokenizer.prefix_and_suffix))
     tokens = min(MAX_TOKENS, most or MAX_TOKENS) if asked is None else asked
     if not is_int(tokens, special + 1, most + 1 if most else math.inf):
         limit = f" to {most:,}" if most else " up"
-        raise ConfigError(f"max_tokens is {safe_repr(tokens)}; it must be a whole number from {special + 1}{limit}")
+        raise ConfigError(f"max_tokens= is {safe_repr(tokens)}; it must be a whole number from {special + 1}{limit}")
     return tokens

@@ -6,16 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 
 from glassformer.core.flow import Batch
 from glassformer.errors import DataError
 from glassformer.files import is_int, safe_repr
-from glassformer.files.schema import at_least, check
+from glassformer.files.schema import check
 from glassformer.inspect.corpus.files import Head
 from glassformer.inspect.corpus.index import CorpusIndex, IndexedWindow
+from glassformer.inspect.corpus.options import CorpusSearchOptions, Matches
 from glassformer.inspect.inputs import SessionInput, open_inputs
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
@@ -23,7 +24,6 @@ from glassformer.pretrained import PretrainedModel
 from glassformer.reports.report import Record, Report
 from glassformer.reports.table import Table
 
-MAX_COUNT = 200
 AROUND = 8
 """Tokens on each side of a match in a table."""
 
@@ -151,10 +151,23 @@ class CorpusSearch:
         if len(tokens) and (tokens.min() < 0 or tokens.max() >= (model.network.vocabulary or 0)):
             raise self.index.damaged("tokens.bin")
 
+    def session(self, text: str) -> Session:
+        """A forward pass of a text."""
+        return Session(self.model.network, open_inputs(self.model, (text,), {}))
+
     def search(self, text: str, *, token: int | str, **options: Any) -> Contexts:
         """The contexts nearest to a token of a text. Args: token: its position, or a word · options: as `contexts`"""
-        session = Session(self.model.network, open_inputs(self.model, (text,), {}))
+        session = self.session(text)
         return self.contexts(session, position_of(session.streams["text"], token), **options)
+
+    def find(self, text: str | None, options: CorpusSearchOptions) -> Contexts:
+        """The contexts that options ask for. Raises: ConfigError: a text without token, or one for a neuron."""
+        options.check_text(text)
+        shown: dict[str, Any] = {"attention": options.attention, "count": options.count}
+        if options.neuron is not None:
+            return self.neuron(*options.neuron, **shown)
+        assert text is not None and options.token is not None
+        return self.search(text, token=options.token, layer=options.layer, head=options.head, **shown)
 
     def contexts(
         self,
@@ -235,5 +248,5 @@ def position_of(tokens: Sequence[Token], token: int | str) -> int:
 
 
 def _check_count(count: int) -> int:
-    check(Annotated[int, at_least(1, MAX_COUNT)], count, "count")
+    check(Matches, count, "count")
     return count
