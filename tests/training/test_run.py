@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -282,8 +283,9 @@ def test_fewer_training_rows_lie_within_more(values: dict[str, Any]) -> None:
     (few, held_out), (more, same) = texts(5, 1), texts(20, 1)
     assert set(few) < set(more) and held_out == same and len(set(more)) == 20
     assert set(texts(20, 2)[0]) != set(more)
-    rows = values["data"]["train"]
-    values["data"] |= {"train": [rows, rows], "limit": [3, None], "validation": None}
+    rows = Path(values["data"]["train"])
+    more = shutil.copy(rows, rows.with_name("copy.csv"))
+    values["data"] |= {"train": [str(rows), str(more)], "limit": [3, None], "validation": None}
     train, _ = read_splits(parse_config(values), Classify)
     assert len(train) == 43 and len({train.where(i) for i in range(3)}) == 3
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from glassformer.data.rows import EXTENSIONS, data_extension
 from glassformer.data.streams import stream_rows
 from glassformer.errors import DataError
-from glassformer.files import safe_repr
+from glassformer.files import refuse_repeated, safe_repr
 
 
 class Corpus:
@@ -17,9 +17,11 @@ class Corpus:
     Args:
         column: of files with columns
         line_feeds: keep the ends of the lines of plain text
+    Raises: DataError: a file is given twice.
     """
 
     def __init__(self, files: Sequence[Path], column: str = "text", *, line_feeds: bool = False) -> None:
+        refuse_repeated(files, DataError)
         # A corpus file may have any extension: an unknown one means plain text.
         self._kinds = {file: EXTENSIONS.get(data_extension(file), "text") for file in files}
         self._column = column

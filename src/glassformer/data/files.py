@@ -23,6 +23,7 @@ from glassformer.data.sequence import RowSequence
 from glassformer.data.splits import column_values, deduplicate, split
 from glassformer.data.versions import write_version
 from glassformer.errors import DataError
+from glassformer.files import refuse_repeated
 from glassformer.files.atomic import disk_errors, write_text
 
 
@@ -44,9 +45,10 @@ def inspect_files(
 
     Args: tokenizer: that of `options`, which lengths in tokens are of
     Warns: of a file with another number of rows than its published data set; of a column of texts that was guessed.
-    Raises: DataError: a file that cannot be read, or has no such column.
+    Raises: DataError: a file that cannot be read, is given twice, or has no such column.
     """
     options, reading = options or InspectionOptions(), reading or ReadingOptions()
+    refuse_repeated(files, DataError)
     # File names alone identify the files in a report, unless two have the same name.
     short = len({file.name for file in files}) == len(files)
     rows = {file.name if short else str(file): read_rows(file, **reading.keywords()) for file in files}

@@ -44,7 +44,7 @@ from glassformer.data.squad import SquadFile, is_squad
 from glassformer.data.tables import TSV_OPTIONS, DelimitedText
 from glassformer.data.views import ColumnSubset, ConcatenatedRows
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import error_reason, is_int, safe_repr
+from glassformer.files import error_reason, is_int, refuse_repeated, safe_repr
 from glassformer.files.atomic import new_file
 from glassformer.files.schema import convert
 
@@ -132,7 +132,8 @@ def read_rows(
 def open_sources(source: Source, kind: str | None, options: Mapping[str, Any]) -> list[RowSource]:
     """The row sources that a path, pattern, mapping or object stands for; patterns and folders are expanded.
 
-    Raises: DataError: a pattern that matches no file, a folder without rows. ConfigError: an unknown option.
+    Raises: DataError: a pattern that matches no file, a folder without rows, a file that is named twice. ConfigError:
+        an unknown option.
     """
     if isinstance(source, Mapping):
         _refuse_options("parallel lines", options)
@@ -149,7 +150,9 @@ def open_sources(source: Source, kind: str | None, options: Mapping[str, Any]) -
     if not paths:
         _refuse_options("rows that lie in memory", options)
         return [InMemorySource(source)]
-    return [opened for path in paths for opened in _sources_at(path, kind, options)]
+    sources = [opened for path in paths for opened in _sources_at(path, kind, options)]
+    refuse_repeated((opened.name for opened in sources), DataError)
+    return sources
 
 
 def _sources_at(path: str | Path, kind: str | None, options: Mapping[str, Any]) -> Iterator[RowSource]:

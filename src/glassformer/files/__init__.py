@@ -20,6 +20,7 @@ import math
 import os
 import re
 import stat
+from collections.abc import Iterable
 from difflib import get_close_matches
 from io import BufferedReader, FileIO
 from itertools import islice
@@ -138,6 +139,29 @@ def nearest_path(path: Path) -> str:
         return ""
     matches = get_close_matches(path.name[:200], names, cutoff=0.7)
     return "; nearest: " + ", ".join(safe_repr(str(path.with_name(name))) for name in matches) if matches else ""
+
+
+def refuse_repeated(paths: Iterable[str | Path], error: type[GlassformerError]) -> None:
+    """Refuse a list of files or folders that names one twice, by whatever path: `a.csv`, `./a.csv`, a link to it.
+
+    Raises: `error`: both paths.
+    """
+    seen: dict[object, str | Path] = {}
+    for path in paths:
+        try:
+            status = os.stat(path)
+            identity: object = (status.st_dev, status.st_ino)
+        except (OSError, ValueError):  # not there: its reader raises the error
+            identity = str(path)
+        if identity in seen:
+            first = seen[identity]
+            again = "is given twice" if str(first) == str(path) else f"and {path} are the same {_kind_of(path)}"
+            raise error(f"{first} {again}; give it once")
+        seen[identity] = path
+
+
+def _kind_of(path: str | Path) -> str:
+    return "folder" if os.path.isdir(path) else "file"
 
 
 def error_reason(problem: BaseException) -> str:

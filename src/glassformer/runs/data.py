@@ -10,7 +10,7 @@ from glassformer.data.sequence import IDENTIFIERS, InMemoryRows
 from glassformer.data.splits import column_values, leaks, sample, split, too_many_labels
 from glassformer.data.views import ConcatenatedRows, RelabelledRows
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import safe_repr
+from glassformer.files import refuse_repeated, safe_repr
 from glassformer.runs.config import DataConfig, RunConfig, as_list
 from glassformer.tasks.base import Task
 
@@ -22,6 +22,8 @@ def read_splits(config: RunConfig, kind: type[Task]) -> tuple[RowSequence, RowSe
     """
     data, seed = config.data, config.training.seed
     files = as_list(data.train) if isinstance(data.limit, list) else [data.train]
+    if isinstance(data.limit, list):
+        refuse_repeated((str(data.root / file) for file in as_list(data.train)), DataError)
     parts = [data.read(file) for file in files]
     _warn_of_unused_renames(data, parts)
     train = _concatenated(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,8 @@ def test_several_seeds_beside_several(tmp_path: Path) -> None:
 
 
 def test_an_evaluation_is_a_place_too(two: list[Path]) -> None:
-    found = compare_runs([two[0] / "evaluation" / "validation", two[1], two[1]], resamples=50)
+    again = shutil.copytree(two[1], two[1].parent / "elsewhere" / two[1].name)
+    found = compare_runs([two[0] / "evaluation" / "validation", two[1], again], resamples=50)
     assert [one.name for one in found.systems[:3]] == ["small (validation)", "large", "large (2)"]
     assert "accuracy" in found.systems[1].differences
 
@@ -87,6 +89,8 @@ def test_a_run_that_was_not_evaluated_is_evaluated_first(two: list[Path], monkey
 
 
 def test_what_cannot_be_compared(two: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"large and .*small/\.\./large are the same folder; give it once"):
+        compare_runs([*two, two[0] / ".." / two[1].name])
     with pytest.raises(ConfigError, match="no run to compare"):
         compare_runs([])
     with pytest.raises(ConfigError, match="holds no run"):

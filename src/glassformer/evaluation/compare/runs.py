@@ -19,6 +19,7 @@ from glassformer.evaluation.compare.seeds import SeedRun, SeedSummary, differenc
 from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, EvaluationReport
 from glassformer.evaluation.remarks import distinct_metrics, equal_metrics
 from glassformer.evaluation.runs import EVALUATION, TrainedRun, open_run
+from glassformer.files import refuse_repeated
 from glassformer.runs.folder import CONFIG, no_run, run_name, seed_folders
 from glassformer.tasks.base import Task
 from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences
@@ -56,12 +57,14 @@ def compare_runs(
         folders: of runs, of several seeds, or of evaluations; the others are compared with the first
         resamples: of the bootstrap · progress: called with how many more rows are done
         latency: also measure the latency of one row at a time
-    Raises: ConfigError: no folders, a folder that holds no run, or runs of different tasks. DataError: damaged files.
+    Raises: ConfigError: no folders, a folder that holds no run or is given twice, or runs of different tasks.
+        DataError: damaged files.
     """
     if not folders:
         raise ConfigError("no run to compare; name at least one folder")
     for folder in folders:
         _check_comparable(folder)
+    refuse_repeated(folders, ConfigError)
     sides = [_load_side(folder, progress) for folder in folders]
     counts: dict[str, int] = {}
     for side in sides:  # systems of the same name are numbered

@@ -28,7 +28,7 @@ from glassformer.data.sequence import check_column
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison, ExampleRow
 from glassformer.evaluation.compare.options import CompareOptions
-from glassformer.files import safe_repr
+from glassformer.files import refuse_repeated, safe_repr
 from glassformer.model import Model, load
 from glassformer.progress import Bar, no_bar
 from glassformer.tasks.generate.long import ChunkAndMerge, Summariser, check_written
@@ -281,6 +281,7 @@ def named_systems(
         options_of_model: as in `model_system`
     Raises: ConfigError: a name twice, or no such task. Else as `load` and `model_system`.
     """
+    refuse_repeated((name for name in names if Path(name).exists()), ConfigError)
     ends = [Path(name).name for name in names]
     shown = [end if end and ends.count(end) == 1 else name for name, end in zip(names, ends, strict=True)]
     check_names(shown, task)
