@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from glassformer import Model, UnsupportedError
 from glassformer.models import FAMILIES
@@ -81,3 +83,17 @@ def test_tables_start_by_a_number_of_their_own_and_positions_as_waves() -> None:
     assert float(network.get_parameter("blocks.0.ffn.up.weight").detach().std()) == pytest.approx(0.01, rel=0.05)
     position = torch.tensor(3.0)
     torch.testing.assert_close(positions[3, :2], torch.stack([position.sin(), position.cos()]))
+
+
+@torch.no_grad()
+def test_without_a_mask_the_ids_say_what_is_padding(tmp_path: Path) -> None:
+    from transformers import XLMModel as Reference
+
+    torch.manual_seed(0)
+    model = Model.from_config({**TINY, "pad_index": 4, "architectures": ["XLMModel"]}).eval()
+    model.save_pretrained(tmp_path)
+    reference = Reference.from_pretrained(tmp_path).eval()
+    ids = torch.randint(5, 90, (3, 9))
+    ids[1, 6:] = ids[2, 1:] = 4
+    assert_close(model(ids).last_hidden_state, reference(ids).last_hidden_state, rtol=0, atol=1e-5)
+    assert_close(model(ids).last_hidden_state, model(ids, (ids != 4).long()).last_hidden_state, rtol=0, atol=1e-6)

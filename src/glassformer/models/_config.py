@@ -117,10 +117,11 @@ class ConfigReader:
         self.used.add(key)
         return None if value is None else self.integer(key, default=default, maximum=maximum)
 
-    def padding_id(self, key: str, *, default: int | None) -> int | None:
-        """The id of padding, `default` where the key is absent; None: null, or a number below 0, as in old configs."""
+    def padding_id(self, *keys: str, default: int | None) -> int | None:
+        """The id of padding, `default` where no key is there; None: null, or a number below 0, as in old configs."""
+        self.used.update(keys)
+        key = next((key for key in keys if key in self.config), keys[0])
         value = self.config.get(key, default)
-        self.used.add(key)
         if value is None or (type(value) is int and value < 0):
             return None
         return self.integer(key, default=default, minimum=0, maximum=MAX_ROWS)

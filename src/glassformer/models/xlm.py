@@ -2,28 +2,30 @@
 
     ids + positions ─ norm ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
 
-Source: Lample and Conneau 2019. Final hidden states of padding are zeros.
+Source: Lample and Conneau 2019. Final hidden states of padding are zeros. Without a mask, or with one of ones, the ids
+say what is padding.
 Differs: a model with language embeddings is not supported; the reference library adds them to the tokens whose
 language is given. In a `causal` model the reference attends to padding on the left, this does not.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
 from glassformer.core import init
 from glassformer.core.classification_heads import SequenceClassifier, TokenClassifier
-from glassformer.core.flow import Flow
+from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head
 from glassformer.core.language_heads import MaskedLMHead
 from glassformer.errors import UnsupportedError
 from glassformer.models import bert
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Keys, Values, constant, flag, number, size
-from glassformer.models._network import TextSpec
+from glassformer.models._network import TextSpec, require_tokens
 from glassformer.models._text import Encoder
 from glassformer.weights.name_table import NameTable
 
@@ -50,7 +52,7 @@ KEYS = Keys(
     hidden=constant(lambda c: 4 * c.width),
     vocabulary="vocab_size n_words",
     max_tokens="max_position_embeddings",
-    padding=("pad_token_id", 2),
+    padding=("pad_index pad_token_id", 2),
     gelu=flag("gelu_activation", True),
     activation=constant(lambda c: "gelu" if c.gelu else "relu"),
     eps=("layer_norm_eps", 1e-12),
@@ -72,7 +74,7 @@ KEYS = Keys(
     },
     # ids of tokens under old names; names of languages; how the vocabulary was built; of the training code; of a head
     # that is not supported
-    unused="bos_index eos_index pad_index unk_index mask_index mask_token_id id2lang lang2id lang_id max_vocab"
+    unused="bos_index eos_index unk_index mask_index mask_token_id id2lang lang2id lang_id max_vocab"
     " min_count same_enc_dec share_inout_emb start_n_top end_n_top",
 )
 
@@ -120,6 +122,14 @@ class Xlm(Encoder):
         if spec.tied:
             head.decoder.weight = self.embed.tokens.weight
         return head
+
+    def forward(self, batch: Batch, flow: Flow) -> Output:
+        ids, padding = require_tokens(batch), self.embed.spec.padding
+        if flow.keep is None and flow.packing is None and padding is not None and not ids.is_floating_point():
+            # Without a mask the ids give the lengths, as in the reference: a row ends with as many tokens as are text.
+            lengths = (ids != padding).sum(1, keepdim=True)
+            flow = replace(flow, keep=(torch.arange(ids.shape[1], device=ids.device) < lengths)[:, None])
+        return super().forward(batch, flow)
 
     def finish(self, x: Tensor, flow: Flow) -> Tensor:
         x = super().finish(x, flow)
@@ -175,5 +185,5 @@ FAMILY = Family(
     build=Xlm,
     names=NAMES,
     initialise=initialise,
-    tiny=KEYS.tiny("xlm", pad_token_id=0),
+    tiny=KEYS.tiny("xlm", pad_token_id=0, pad_index=0),
 )
