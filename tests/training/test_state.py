@@ -126,6 +126,7 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
 OPTIMISERS: dict[str, Any] = {
     "AdamW": lambda groups: torch.optim.AdamW(groups, lr=1e-2, amsgrad=True),
     "AdamW, learning rate a tensor": lambda groups: torch.optim.AdamW(groups, lr=torch.tensor(0.1)),
+    "AdamW, fused": lambda groups: torch.optim.AdamW(groups, lr=1e-2, fused=True),
     "SGD": lambda groups: torch.optim.SGD(groups, lr=1e-2),
     "SGD, momentum": lambda groups: torch.optim.SGD(groups, lr=1e-2, momentum=0.9),
     "Adafactor": lambda groups: torch.optim.Adafactor(groups),
@@ -175,6 +176,29 @@ def test_an_optimiser_goes_on_to_the_bit(tmp_path: Path, name: str, turned: bool
         steps(*run, 3, seed=2)
     assert all(same_bits(a, b) for a, b in zip(net.parameters(), there.parameters(), strict=True))
     assert optimizer.param_groups[0].keys() == other.param_groups[0].keys()
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_an_optimiser_of_transposed_weights_goes_on_to_the_bit(tmp_path: Path, name: str) -> None:
+    """GPT-2's checkpoints hold matrices transposed; a fused step reads weights and state in the order of memory."""
+
+    def transposed() -> nn.Sequential:
+        net = network()
+        for parameter in net.parameters():
+            if parameter.dim() == 2:
+                parameter.data = parameter.data.T.contiguous().T
+        return net
+
+    net, there = transposed(), transposed()
+    assert not net[0].weight.is_contiguous()
+    optimizer, other = OPTIMISERS[name](groups(net)), OPTIMISERS[name](groups(there))
+    steps(net, optimizer, 3, seed=1)
+    write_state(tmp_path, *optimiser_tensors(optimizer, net.named_parameters()))
+    there.load_state_dict(net.state_dict())
+    restore_optimiser(other, there.named_parameters(), *read_state(tmp_path))
+    for run in ((net, optimizer), (there, other)):
+        steps(*run, 3, seed=2)
+    assert all(same_bits(a, b) for a, b in zip(net.parameters(), there.parameters(), strict=True))
 
 
 def test_state_wider_than_its_parameter_keeps_its_bits() -> None:

@@ -164,9 +164,19 @@ def restore_optimiser(
         counts_on_device = group.get("fused") or group.get("capturable")
         for parameter in group["params"]:
             optimizer.state[parameter] = {
-                slot: x.to(parameter.device) if isinstance(x, Tensor) and (slot != "step" or counts_on_device) else x
+                slot: _as_of(parameter, x) if isinstance(x, Tensor) and (slot != "step" or counts_on_device) else x
                 for slot, x in state[name_of[parameter]].items()
             }
+
+
+def _as_of(parameter: nn.Parameter, x: Tensor) -> Tensor:
+    """A tensor of state on the device of its parameter, and in its layout.
+
+    GPT-2's matrices are loaded transposed, and a fused step walks through parameter and state in the order of memory.
+    """
+    x = x.to(parameter.device)
+    same_layout = x.shape != parameter.shape or x.stride() == parameter.stride()
+    return x if same_layout else torch.empty_like(parameter, dtype=x.dtype).copy_(x)
 
 
 def _names_of(optimizer: Optimizer, names: Iterable[tuple[str, nn.Parameter]]) -> dict[nn.Parameter, str]:
