@@ -26,7 +26,7 @@ from glassformer.core.norms import NormSpec, make_norm
 from glassformer.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float
 
@@ -68,19 +68,23 @@ class TokenPrediction(Head):
         """Labels at the positions that predict them. [B, T]"""
         return labels
 
+    def labels_of(self, labels: Labels, shape: Sequence[int]) -> Tensor:
+        """Labels at the positions that predict them, checked against logits of this shape. [B, T]"""
+        return self.align_labels(shaped_labels(single_tensor(labels), shape))
+
     def label_counts(self, labels: Labels) -> dict[str, int]:
         return {"loss": count_labels(self.align_labels(single_tensor(labels)))}
 
     def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         logits = not_none(output.logits)
-        labels = self.align_labels(shaped_labels(single_tensor(labels), logits.shape))
+        labels = self.labels_of(labels, logits.shape)
         return {"loss": summed_cross_entropy(logits, labels, smoothing)}
 
     def loss_sums(
         self, x: Float[Tensor, "B T D"], flow: Flow, labels: Labels, *, smoothing: float = 0.0
     ) -> dict[str, Tensor]:
         shape = (*x.shape[:-1], self.decoder.out_features)
-        labels = checked_labels(self.align_labels(shaped_labels(single_tensor(labels), shape)), shape)
+        labels = checked_labels(self.labels_of(labels, shape), shape)
         counted = labels != IGNORE_INDEX
         states = self.transform_states(x[counted])  # [N, D]
         total = linear_cross_entropy(

@@ -10,9 +10,14 @@ Differs: a classifier reads the mean of visible tokens, in the reference library
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isqrt
 
+from torch import Tensor
+
 from glassformer.core import Batch, CausalLMHead, Head, RMSNormSpec, SequenceClassifier, Stack
+from glassformer.core.heads import Labels, single_tensor
+from glassformer.core.losses import shaped_labels
 from glassformer.models import gpt2
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Values, constant
@@ -32,13 +37,27 @@ def spec(c: Values) -> TextSpec:
     return gpt2.text_spec(c, RMSNormSpec(**c("width eps")))
 
 
+class NextColourHead(CausalLMHead):
+    """Causal language-model head whose labels may have a position more than the ids, [B, T + 1].
+
+    As many positions as pixels are enough for a model that begins with the start token: it reads all pixels but the
+    last, and predicts all. The reference library learns all but the last.
+    """
+
+    def labels_of(self, labels: Labels, shape: Sequence[int]) -> Tensor:
+        given = single_tensor(labels)
+        if given.dim() == 2 and given.shape[1] == shape[1] + 1:
+            return shaped_labels(given[:, 1:], shape)
+        return super().labels_of(given, shape)
+
+
 class ImageGpt(Decoder):
     """Image GPT: a decoder whose vocabulary is colours."""
 
     def make_head(self, spec: TextSpec, task: str) -> Head | None:
         width = spec.blocks.width
         if task == "text-generation":
-            return CausalLMHead(width, spec.embed.vocabulary - 1)  # the last id, the start token, is never next
+            return NextColourHead(width, spec.embed.vocabulary - 1)  # the last id, the start token, is never next
         if task == "image-classification":
             return SequenceClassifier(width, spec.labels, pooling="mean", bias=False, problem=spec.problem)
         return None

@@ -288,6 +288,7 @@ TASKS: dict[str, str | type[Task]] = {
     "answer": "span.Answer",
     "answer-table": "table_cells.AnswerTable",
     "generate": "causal.task.Causal",
+    "generate-image": "generate_image.GenerateImage",
     "instruct": "causal.task.Answers",
     "fill": "masked.Masked",
     **{"translate": "seq2seq.generated.Translate", "summarise": "seq2seq.generated.Summarise"},

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glassformer.core.flow import Output
-from glassformer.core.heads import not_none, single_tensor
+from glassformer.core.heads import not_none
 from glassformer.core.language_heads import TokenPrediction
 from glassformer.core.losses import CHUNK_LOGITS, IGNORE_INDEX
 from glassformer.errors import ConfigError, DataError, UnsupportedError
@@ -74,9 +74,10 @@ def token_losses(
 
 
 def _read(head: TokenPrediction, output: Output, item: MicroBatch) -> list[TokenLosses]:
-    labels = head.align_labels(single_tensor(item.labels))
+    every = not_none(output.logits)
+    labels = head.labels_of(item.labels, every.shape)
     counted = labels != IGNORE_INDEX
-    logits, true = not_none(output.logits)[counted].float(), labels[counted]
+    logits, true = every[counted].float(), labels[counted]
     losses = logits.logsumexp(-1) - logits.gather(-1, true[:, None])[:, 0]
     of_rows = list(counted) if item.flow.packing is None else counted[0].split(list(item.flow.packing.lengths))
     ends = np.cumsum([0, *(int(row.sum()) for row in of_rows)])
