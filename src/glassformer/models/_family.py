@@ -26,6 +26,7 @@ from glassformer.weights.names import WeightNames
 
 TASK_ALIASES = {
     "answer": "question-answering",
+    "answer-image": "visual-question-answering",
     "answer-table": "table-question-answering",
     "classify": "text-classification",
     "classify-image": "image-classification",

@@ -287,6 +287,7 @@ TASKS: dict[str, str | type[Task]] = {
     "tag": "tag.task.Tag",
     "answer": "span.Answer",
     "answer-table": "table_cells.AnswerTable",
+    "answer-image": "answer_image.AnswerImage",
     "generate": "causal.task.Causal",
     "generate-image": "generate_image.GenerateImage",
     "instruct": "causal.task.Answers",
