@@ -43,7 +43,7 @@ def test_a_study_on_a_screen(command: Command, folder: Path, texts: Path) -> Non
 def test_a_study_as_json_files_and_page(command: Command, folder: Path, texts: Path, tmp_path: Path) -> None:
     rows, columns = tmp_path / "rows.csv", ("-c", "text=title", "-c", "label=sense")
     outputs = ("--output", tmp_path / "out", "--html", tmp_path / "page.html", "--json", "--layers", "1")
-    done = command("embed-map", folder, rows, *columns, "--word", "flies", *outputs)
+    done = command("embed-map", folder, rows, *columns, "-w", "flies", *outputs)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert [each["label"] for each in report["occurrences"]] == ["a", "b", "b", "b"]
@@ -89,11 +89,14 @@ def test_once_and_identical(command: Command, folder: Path, tmp_path: Path) -> N
         (["--word", "flies", "--pooling", "max"], "pooling is 'max'; allowed: word, first, mean"),
         (["--word", "flies", "--cluster", "dbscan"], "allowed: kmeans, agglomerative"),
         (["--word", "flies", "--method", "isomap"], "allowed: pca, tsne, umap"),
-        (["--word", "flies", "--control", "time"], "--control goes with --against"),
+        (["--word", "flies", "--control", "time"], "--control goes with --against; give both"),
         (["--word", "flies", "--html", "page.txt"], ".html"),
         (["--word", "flies", "--limit-gb", "0.001", "--serve", "--html", "a.html"], "give one"),
         (["--word", "flies", "-c", "label=sense"], "sense"),
-        (["--word", "flies", "--token-type", "7"], "token_type is 7"),
+        (["--word", "flies", "--senses", "1"], "--senses is 1; it must be a whole number from 2 up"),
+        (["--word", "flies", "--perplexity", "0"], "--perplexity is 0.0; it must be a number from 1 to 1,000"),
+        (["--word", "flies", "-c", "sense=a"], "--column is 'sense'; it must be text or label"),
+        (["--word", "flies", "--token-type", "7"], "--token-type is 7; this model has token types: 2"),
     ],
 )
 def test_what_is_refused(command: Command, folder: Path, texts: Path, options: list[str], message: str) -> None:

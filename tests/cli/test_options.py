@@ -35,6 +35,7 @@ from glassformer.explorer.options import Serving
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of, one_of
 from glassformer.generation.options import GenerationOptions
 from glassformer.inspect.corpus.options import CorpusSearchOptions, IndexOptions
+from glassformer.inspect.embeddings.options import ProjectionOptions, WordStudyOptions
 from glassformer.loading import HeadLoading, InferenceLoading, Loading
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
 from glassformer.runs.options import RunOptions, SearchOptions, TrainOptions
@@ -240,6 +241,8 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         CompareOptions,
         CorpusSearchOptions,
         IndexOptions,
+        ProjectionOptions,
+        WordStudyOptions,
         Serving,
     ],
 )

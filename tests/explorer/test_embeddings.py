@@ -75,7 +75,7 @@ def test_a_projection(client: Client) -> None:
     asked |= {"perplexity": 5, "neighbours": 5, "min_dist": 0.1, "seed": 0}
     frame = client.frame("projection", **asked)
     assert frame.arrays["places"].shape == (1, 4, 2) and frame.fields["levels"] == [1]
-    assert "the method is 'x'" in client.view("projection", **{**asked, "method": "x"}).error
+    assert "method is 'x'" in client.view("projection", **{**asked, "method": "x"}).error
     assert "there is no level 9" in client.view("projection", **{**asked, "levels": [9]}).error
     assert "a list of one level or more" in client.view("projection", **{**asked, "levels": []}).error
     assert client.view("projection", **{**asked, "s": "gone"}).status == 410

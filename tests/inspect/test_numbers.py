@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.inspect.numbers import parse_heads, parse_layers, parse_pair, parse_token
+from glassformer.inspect.numbers import parse_heads, parse_layers, parse_level, parse_pair, parse_token
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,8 @@ from glassformer.inspect.numbers import parse_heads, parse_layers, parse_pair, p
         (parse_layers, "3,1 - 3", [1, 2, 3]),
         (parse_heads, "0.1, 1.*", [(0, 1), (1, None)]),
         (parse_pair, " 4.9 ", (4, 9)),
+        (parse_level, "-1", -1),
+        (parse_level, "sum", "sum"),
         (parse_token, "12", 12),
         (parse_token, "flies", "flies"),
     ],

@@ -16,7 +16,6 @@ LONGER = frozenset(
     demo
     demo_guitar
     demo_tour
-    embed_map
     generate
     info
     lens

@@ -13,7 +13,8 @@ import numpy as np
 from glassformer.explorer.binary_frames import encode
 from glassformer.inspect.embeddings.contextual import unit_rows
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
-from glassformer.inspect.embeddings.projection import Check, Progress, ProjectionOptions
+from glassformer.inspect.embeddings.options import ProjectionOptions
+from glassformer.inspect.embeddings.projection import Check, Progress
 from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.inspect.session import Session
 from glassformer.reports.report import plain

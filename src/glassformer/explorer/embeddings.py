@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.session_runs import SessionRuns
-from glassformer.inspect.embeddings.projection import ProjectionOptions
+from glassformer.inspect.embeddings.options import ProjectionOptions
 
 if TYPE_CHECKING:
     from glassformer.explorer.scene import Scene

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from glassformer.errors import ConfigError
 from glassformer.files.schema import Allowed, Doc, NonNegativeInt, Schema, at_least
-from glassformer.inspect.embeddings.projection import ProjectionOptions
+from glassformer.inspect.embeddings.options import ProjectionOptions
 
 MAX_LINES = 256
 """Maximum number of keys per query in the line view; more would be a heat map."""
@@ -189,7 +189,8 @@ class ProjectionRequest(EmbeddingRequest):
     seed: Annotated[int, Doc("Random seed.")] = 0
 
     def validate(self) -> None:
-        ProjectionOptions(self.method, self.perplexity, self.neighbours, self.min_dist, self.seed)
+        names = ("method", "perplexity", "neighbours", "min_dist", "seed")
+        ProjectionOptions(**{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,11 @@ def parse_pair(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def parse_level(text: str) -> int | str:
+    """The number of a level of states, negative ones from the last, or the name of a combination, such as `sum`."""
+    return int(text) if re.fullmatch(r"-?\d{1,4}", text, re.ASCII) else text
+
+
 def parse_token(text: str) -> int | str:
     """The position of a token, or a word. A word of digits is a position."""
     return int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else text

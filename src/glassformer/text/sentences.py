@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -47,6 +47,17 @@ def sentence_spans(text: str, language: str = "en") -> list[tuple[int, int]]:
             starts.append(line.start())
             starts += _line_starts(segmenter, text, *line.span())
     return list(pairwise([0, *starts[1:], len(text)])) if text else []
+
+
+def split_labelled(
+    texts: Sequence[str], labels: Sequence[str] | None = None, language: str = "en"
+) -> tuple[list[str], list[str] | None]:
+    """The sentences of several texts; with the label of its text for each, where there are labels."""
+    sentences = [split_sentences(text, language) for text in texts]
+    flat = [sentence for some in sentences for sentence in some]
+    if labels is None:
+        return flat, None
+    return flat, [label for label, some in zip(labels, sentences, strict=True) for _ in some]
 
 
 def split_sentences(text: str, language: str = "en") -> list[str]:

@@ -15,7 +15,7 @@ from glassformer.explorer.look import InitialView, Look
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 from glassformer.inspect.embeddings.occurrences import embed_words
-from glassformer.inspect.embeddings.projection import ProjectionOptions
+from glassformer.inspect.embeddings.options import ProjectionOptions
 from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.model import Model
 from tests.explorer.browser.conftest import Check

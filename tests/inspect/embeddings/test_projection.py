@@ -10,7 +10,8 @@ import pytest
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.inspect.embeddings import projection
-from glassformer.inspect.embeddings.projection import ProjectionFailed, ProjectionOptions, pca, procrustes, project
+from glassformer.inspect.embeddings.options import ProjectionOptions
+from glassformer.inspect.embeddings.projection import ProjectionFailed, pca, procrustes, project
 
 
 def clusters(points: int = 40, width: int = 12, apart: float = 8.0) -> np.ndarray:
@@ -95,7 +96,7 @@ def test_what_has_no_map() -> None:
         ({"method": "isomap"}, "allowed: pca, tsne, umap"),
         ({"perplexity": 0}, "from 1 to 1,000"),
         ({"neighbours": True}, "neighbours is True"),
-        ({"seed": -1}, "the seed is -1"),
+        ({"seed": -1}, "seed is -1"),
     ):
         with pytest.raises(ConfigError, match=message):
             ProjectionOptions(**options)  # type: ignore[arg-type]

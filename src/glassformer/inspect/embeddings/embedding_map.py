@@ -23,15 +23,8 @@ from glassformer.errors import DataError, import_optional
 from glassformer.files import is_int
 from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, nearest_rows
-from glassformer.inspect.embeddings.projection import (
-    Check,
-    Progress,
-    ProjectionOptions,
-    check_vectors,
-    pca,
-    procrustes,
-    project,
-)
+from glassformer.inspect.embeddings.options import ProjectionOptions
+from glassformer.inspect.embeddings.projection import Check, Progress, check_vectors, pca, procrustes, project
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
@@ -131,7 +124,7 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
             progress, check: as in `glassformer.inspect.embeddings.projection.project`
         Raises: DataError: no such level, or vectors that have no map. ConfigError: an option out of range.
         """
-        chosen = method if isinstance(method, ProjectionOptions) else ProjectionOptions(method, **options)
+        chosen = method if isinstance(method, ProjectionOptions) else ProjectionOptions(**{"method": method, **options})
         numbers = [self.level(each) for each in levels]
         places = project([self.states[i] for i in numbers], chosen, progress, check)
         aligned = np.stack([_onto(points, self.pca[i]) for i, points in zip(numbers, places, strict=True)])

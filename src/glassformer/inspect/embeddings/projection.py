@@ -16,18 +16,17 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from threading import Thread
-from typing import IO, Annotated, Any
+from typing import IO, Any
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError, GlassformerError, import_optional
-from glassformer.files import child, safe_repr
-from glassformer.files.schema import Seed, at_least, check
+from glassformer.errors import DataError, GlassformerError, import_optional
+from glassformer.files import child
+from glassformer.inspect.embeddings.options import ProjectionOptions
 
-METHODS = ("pca", "tsne", "umap")
 REDUCED = 50
 """t-SNE and UMAP see this many principal components, which hold what noise is not."""
 LEAST = 4
@@ -35,40 +34,6 @@ LEAST = 4
 
 Progress = Callable[[int, int], None]
 Check = Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectionOptions:
-    """How vectors become points of a plane.
-
-    perplexity: t-SNE: about how many neighbours each point has · neighbours: UMAP: how many, from local to global
-    min_dist: UMAP: how near points may lie · seed: of t-SNE's start, and of UMAP's draws
-    Raises: ConfigError: no such method, or a number out of range.
-    """
-
-    method: str = "pca"
-    perplexity: float = 30.0
-    neighbours: int = 15
-    min_dist: float = 0.1
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ConfigError(f"the method is {safe_repr(self.method)}; allowed: {', '.join(METHODS)}")
-        for name, least, most in (("perplexity", 1, 1_000), ("neighbours", 2, 1_000), ("min_dist", 0, 1)):
-            value = getattr(self, name)
-            check(Annotated[float, at_least(least, most, f"a number from {least} to {most:,}")], value, name)
-        check(Seed, self.seed, "the seed")
-
-    def within(self, points: int) -> ProjectionOptions:
-        """Perplexity and neighbours as this number of points allows."""
-        return ProjectionOptions(
-            self.method,
-            float(min(self.perplexity, max((points - 1) / 3, 1.0))),
-            min(self.neighbours, max(points - 1, 2)),
-            self.min_dist,
-            self.seed,
-        )
 
 
 def check_vectors(vectors: Any) -> np.ndarray:

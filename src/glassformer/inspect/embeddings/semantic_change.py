@@ -21,6 +21,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import is_int
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, unit_rows
 from glassformer.inspect.embeddings.occurrences import embed_words
+from glassformer.inspect.embeddings.options import WordStudyOptions
 from glassformer.pretrained import PretrainedModel
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
@@ -120,6 +121,26 @@ def semantic_change(
             word_change(embeddings, names, layers=layers, resamples=resamples, seed=seed, control=number > 0)
         )
     return SemanticChange(tuple(changes), names, layers)
+
+
+def change_of(
+    model: PretrainedModel,
+    first: Sequence[str],
+    second: Sequence[str],
+    options: WordStudyOptions,
+    *,
+    names: tuple[str, str] = ("first", "second"),
+    seed: int = 0,
+) -> SemanticChange:
+    """The semantic change of the word of a study between two corpora, compared with its control words.
+
+    Raises: ConfigError: no word. Else as `semantic_change`.
+    """
+    if options.word is None:
+        raise ConfigError("word= is missing: the word whose contexts in two corpora are compared")
+    layers = "last" if options.layers == "sum" else options.layers
+    about: dict[str, Any] = {"layers": layers, "names": names, "seed": seed, **options.keywords()}
+    return semantic_change(model, first, second, options.word, options.control, **about)
 
 
 def word_change(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +12,11 @@ import numpy as np
 from glassformer.errors import DataError
 from glassformer.files import counted
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, CosineTable, LayerCurve
+from glassformer.inspect.embeddings.hidden_states import Progress
+from glassformer.inspect.embeddings.occurrences import embed_texts, embed_words
+from glassformer.inspect.embeddings.options import WordStudyOptions
 from glassformer.inspect.embeddings.senses import Senses
+from glassformer.pretrained import PretrainedModel
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
@@ -190,6 +195,34 @@ class WordStudy(Report, kind="word-study", keys=STUDY_KEYS):
                 )
             results.append(f"{text}.")
         return results
+
+
+def study(
+    model: PretrainedModel,
+    texts: Sequence[str],
+    options: WordStudyOptions,
+    *,
+    labels: Sequence[str] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> WordStudy:
+    """Embed the occurrences of a word, or whole texts, for a study of them.
+
+    Args:
+        labels: a label of each text, such as the true sense · seed: of the sample of other tokens, and of clusters
+        progress: (texts done, all)
+    Raises: as `embed_words` and `embed_texts`.
+    """
+    read = options.keywords()
+    shared: dict[str, Any] = {"labels": labels, "token_type": options.token_type, "progress": progress}
+    if options.word is None:
+        limit = read["limit_bytes"]
+        embeddings = embed_texts(model, texts, pooling=options.pooling, limit_bytes=limit, **shared)
+    else:
+        pooling = options.pooling or "word"
+        embeddings = embed_words(model, texts, options.word, pooling=pooling, seed=seed, **read, **shared)
+    embeddings.vectors(options.layers)  # an early error
+    return WordStudy(embeddings, options.layers, options.senses, options.cluster, seed)
 
 
 def _two_decimals(value: float) -> str:
