@@ -111,6 +111,19 @@ def test_the_second_text_of_a_pair_can_have_any_name() -> None:
     assert [each.kind for each in inspect_rows({"a": nested}, text="question").findings] == ["repeat"]
 
 
+@pytest.mark.parametrize("pair", ["query passage", "query document", "question1 question2", "question sentence"])
+def test_usual_names_of_pairs_are_known(pair: str) -> None:
+    """A query with several passages, one of which answers it, is no repeat and no conflict of labels."""
+    first, second = pair.split()
+    rows = InMemoryRows([{first: "who ?", second: f"passage {i}", "label": str(i == 0)} for i in range(4)])
+    for text in (first, second):
+        found = {each.kind for each in inspect_rows({"a": rows}, text=text, label="label").findings}
+        assert not found & {"repeat", "conflict"}
+    repeated = InMemoryRows([*rows, {first: "who ?", second: "passage 2", "label": "True"}])
+    found = {each.kind for each in inspect_rows({"a": repeated}, text=first, label="label").findings}
+    assert found & {"repeat", "conflict"}
+
+
 def test_a_paragraph_with_several_questions_is_no_repeat(shared: Path) -> None:
     rows = read_rows(shared / "data/xquad/xquad.en.shared.json.gz")
     pairs = {(normalise_text(row["question"]), normalise_text(row["context"])) for row in rows}

@@ -32,7 +32,11 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 LENGTH_NAMES = ("min", *(f"{share:.0%}" for share in QUANTILES), "mean", "max")
 """What of the lengths of texts is computed: the columns of a table of lengths."""
 TOKENISE_BATCH = 1_000  # texts that are tokenised together
-PAIRS = {"text": "text_pair", "question": "context", "premise": "hypothesis", "sentence1": "sentence2"}
+PAIRS = (
+    *(("text", "text_pair"), ("question", "context"), ("question", "sentence"), ("premise", "hypothesis")),
+    *(("sentence1", "sentence2"), ("question1", "question2"), ("text1", "text2")),
+    *(("query", "passage"), ("query", "document"), ("anchor", "positive")),
+)
 """Columns that are read as pairs of texts, where a file has both."""
 NOT_STATED = "Not stated."
 MAX_CLASSES = 20  # classes in a table; the JSON and the page have all
@@ -242,9 +246,8 @@ def usual_columns(files: Sequence[RowSequence]) -> dict[str, str]:
 
 def usual_pair(text: str, files: Sequence[RowSequence]) -> str | None:
     """The column that is read along with `text`, where every file has it."""
-    others = {**PAIRS, **{second: first for first, second in PAIRS.items()}}
-    pair = others.get(text)
-    return pair if all(rows.kinds.get(pair or "") == "a text" for rows in files) else None
+    others = [other for pair in PAIRS for one, other in (pair, pair[::-1]) if one == text]
+    return next((each for each in others if all(rows.kinds.get(each) == "a text" for rows in files)), None)
 
 
 def _is_fraction(value: Any) -> bool:
