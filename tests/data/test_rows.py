@@ -302,7 +302,7 @@ def test_an_archive_that_swells_is_refused(tmp_path: Path, monkeypatch: pytest.M
         ({"types": {"text": "number"}}, "types has 'number'; a column is one of: text, int, float"),
         ({"kind": "text", "whole": True, "blank": True}, "give one of them"),
         ({"kind": "conll", "fields": {"tokens": "0"}}, "it must say column: number"),
-        ({"kind": "jsonl", "header": True}, "'header' is no option of jsonl; it has none"),
+        ({"kind": "jsonl", "header": True}, "'header' is no option of jsonl; it has: on_bad_rows"),
         ({"kind": "json", "part": ["a", "a"]}, "part is ('a', 'a'); give one name or more, each once"),
         ({"kind": "json", "part": 3}, "part is 3; give one name"),
         ({"kind": "json", "names": [1]}, "names is (1,); give one name"),
@@ -348,6 +348,22 @@ def test_bad_rows_of_a_table_are_left_out_where_asked_for(tmp_path: Path) -> Non
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(read_rows(put(tmp_path / "b.csv", CSV), on_bad_rows="skip")) > 1  # nothing to tell
+
+
+def test_bad_lines_of_json_are_left_out_where_asked_for(tmp_path: Path) -> None:
+    """As a process that was killed while it wrote, or two that wrote at once, leave them."""
+    path = put(tmp_path / "a.jsonl", '{"n": 1}\n{"n": \n\n[2]\n{"n": 3}\n{"n": 4, "n": 5}\n{"n": 6}\n{"n"')
+    message = "4 of 7 rows were left out as they are damaged; the first: line 2 is not valid JSON"
+    with pytest.warns(UserWarning, match=message):
+        rows = read_rows(path, on_bad_rows="skip")
+    assert [rows[number]["n"] for number in (2, 0, 1)] == [6, 1, 3]
+    assert [rows.where(number).rpartition(": ")[2] for number in range(3)] == ["line 1", "line 5", "line 7"]
+    with pytest.warns(UserWarning, match="4 of 7 rows"):
+        assert [row["n"] for row in stream_rows(path, buffer=1, on_bad_rows="skip")] == [1, 3, 6]
+    with pytest.raises(DataError, match="line 2 is not valid JSON"):
+        read_rows(path)
+    with pytest.raises(ConfigError, match="on_bad_rows is 'drop'"):
+        read_rows(path, on_bad_rows="drop")
 
 
 def test_a_file_of_bad_rows_alone_is_an_error(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from glassformer.data.lines import Format, LineReader, ParsedRow
+from glassformer.data.lines import Format, LineReader, OnBadRows, ParsedRow
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import STRICT, check_surrogates, safe_repr
 
@@ -38,22 +38,41 @@ def json_values(lines: LineReader) -> Iterator[Any]:
     lines.begin_row()
     for text in lines:
         if text.strip():
-            try:
-                yield parse_json(text)
-            except (ValueError, RecursionError) as error:
-                raise DataError(f"{lines.name}: line {lines.row_line} is not valid JSON: {error}") from error
+            yield _line_value(text, lines)
         lines.begin_row()
+
+
+def _line_value(text: str, lines: LineReader) -> Any:
+    try:
+        return parse_json(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{lines.name}: line {lines.row_line} is not valid JSON: {error}") from error
 
 
 @dataclass(frozen=True)
 class JsonLines(Format):
-    """JSON Lines: an object a line."""
+    """JSON Lines: an object a line.
+
+    Args:
+        on_bad_rows: "error", or "skip": lines that are no JSON object are left out, and a warning counts them
+    """
+
+    on_bad_rows: OnBadRows = "error"
 
     def rows(self, lines: LineReader, header: Any) -> Iterator[ParsedRow]:
-        for value in json_values(lines):
-            if not isinstance(value, dict):
-                lines.fail(f"is not a JSON object, but {safe_repr(value)}")
-            yield lines.parsed(value)
+        lines.begin_row()
+        for text in lines:
+            if text.strip():
+                row = lines.row_or_skip(self.on_bad_rows, self._row, text, lines)
+                if row is not None:
+                    yield lines.parsed(row)
+            lines.begin_row()
+
+    def _row(self, text: str, lines: LineReader) -> dict[str, Any]:
+        value = _line_value(text, lines)
+        if not isinstance(value, dict):
+            lines.fail(f"is not a JSON object, but {safe_repr(value)}")
+        return value
 
 
 def _row_lists(value: Mapping[str, Any]) -> list[str]:

@@ -23,7 +23,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn, cast
 
 from glassformer.data.sequence import ColumnNames, Row, RowSchema, RowSequence, RowSource, ScannedRow
 from glassformer.errors import DataError
@@ -343,6 +343,9 @@ class LineReader:
         if self._digest is not None:
             self._digest.update(data)
         return data
+
+
+OnBadRows = Literal["error", "skip"]
 
 
 class Format(ABC):

@@ -35,7 +35,11 @@ class ReadingOptions(Schema):
     names: Annotated[Sequence[str] | None, Doc("Column names where the file has none: text,label", FILE_FORMAT)] = None
     part: Annotated[str | None, Doc("Key of the list to read in a JSON object of lists.", FILE_FORMAT)] = None
     skip_bad_rows: Annotated[
-        bool, Doc("Leave out rows of a table that cannot be read, with a warning that counts them.", FILE_FORMAT)
+        bool,
+        Doc(
+            "Leave out rows of CSV, TSV and JSON Lines that cannot be read, with a warning that counts them.",
+            FILE_FORMAT,
+        ),
     ] = False
     no_quotes: Annotated[bool, Doc("No quoting: a quote is an ordinary character.", FILE_FORMAT)] = False
 

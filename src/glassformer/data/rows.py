@@ -27,7 +27,7 @@ from typing import Any, TypeAlias, get_type_hints
 from glassformer.data.audio_folder import AudioFolder, is_audio_folder
 from glassformer.data.columnar import HuggingFaceRows, ParquetFile, rows_of_frame
 from glassformer.data.json_rows import JsonLines, JsonList
-from glassformer.data.lines import MAX_ROW_BYTES, Format, LineFile
+from glassformer.data.lines import MAX_ROW_BYTES, Format, LineFile, OnBadRows
 from glassformer.data.plain_text import UNIVERSAL_DEPENDENCIES, ParallelFiles, PlainText, Sentences
 from glassformer.data.published import PublishedSource, find_published, is_published, published_sets
 from glassformer.data.sequence import (
@@ -66,7 +66,7 @@ LINE_FORMATS: dict[str, tuple[type[Format], dict[str, Any]]] = {
 
 FORMATS = (*LINE_FORMATS, "parquet", "squad", "audio", "guitar")
 
-PLAIN_TYPES = (bool, str, str | None, int | None)
+PLAIN_TYPES = (bool, str, str | None, int | None, OnBadRows)
 """Types of options that are checked for every format; formats check those of other types themselves."""
 
 _ENDS = {

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from glassformer.data.lines import Format, LineReader, ParsedRow
+from glassformer.data.lines import Format, LineReader, OnBadRows, ParsedRow
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 
@@ -42,7 +42,7 @@ class DelimitedText(Format):
     header: bool = True
     names: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
-    on_bad_rows: str = "error"
+    on_bad_rows: OnBadRows = "error"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.delimiter, str) and len(self.delimiter) == 1 and self.delimiter not in '"\r\n'):
@@ -53,9 +53,6 @@ class DelimitedText(Format):
             raise ConfigError(f"types is {safe_repr(self.types)}; it must say column: int or float")
         if unknown := [kind for kind in self.types.values() if not isinstance(kind, str) or kind not in TYPES]:
             raise ConfigError(f"types has {safe_repr(unknown[0])}; a column is one of: {', '.join(TYPES)}")
-
-        if self.on_bad_rows not in ("error", "skip"):
-            raise ConfigError(f"on_bad_rows is {safe_repr(self.on_bad_rows)}; it must be error or skip")
 
     def read_header(self, lines: LineReader) -> tuple[str, ...]:
         if not self.header:
