@@ -44,6 +44,7 @@ from glassformer.tasks.windows import (
 )
 from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.windows import windows
 
 MASKED, REPLACED = 0.8, 0.1
 TOP_K = 5
@@ -136,7 +137,7 @@ class Masked(LanguageTask):
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         for text in encode_texts(rows, self.columns["text"], self.read):
-            yield from self.windows(*text)
+            yield from self.window_examples(*text)
 
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
         read, masked_labels = self.masking(example["input_ids"], draw, example.get("words"))
@@ -151,10 +152,10 @@ class Masked(LanguageTask):
         for row, ids in enumerate(encoding["input_ids"]):
             yield ids, [NO_WORD if word is None else word for word in encoding.word_ids(row)]
 
-    def windows(self, ids: list[int], words: list[int]) -> Iterator[dict[str, np.ndarray]]:
+    def window_examples(self, ids: list[int], words: list[int]) -> Iterator[dict[str, np.ndarray]]:
         """The examples that a text makes."""
-        for start in range(0, len(ids), self.frame.room):
-            stretch = slice(start, start + self.frame.room)
+        for start, end, _ in windows(len(ids), self.frame.room):
+            stretch = slice(start, end)
             example = {"input_ids": self.frame.around(ids[stretch])}
             if self.whole_words:
                 before, after = ([NO_WORD] * len(part) for part in (self.frame.before, self.frame.after))
@@ -165,7 +166,7 @@ class Masked(LanguageTask):
         column = self.columns["text"]
         check_columns(rows, [column])
         texts = list(encode_texts(rows, column, self.read))
-        windows = [list(self.windows(*text)) for text in texts]
+        windows = [list(self.window_examples(*text)) for text in texts]
         if not any(windows):
             raise DataError(f"{rows.where(0)}: no text has a token; texts must not be blank")
         losses = token_losses(self, [example for of_text in windows for example in of_text])

@@ -21,7 +21,7 @@ Read in this order:
     options.py               options of training and of checking; corpus.py: both on files
     train.py                 trains tokenizers; untrained.py: pipelines without vocabulary, unigram.py: Unigram models
     token_bytes.py           the bytes of each token
-    sentences.py             sentence splitting
+    sentences.py             sentence splitting; windows.py: windows over a text that is longer than a model reads
 """
 
 from __future__ import annotations

@@ -74,13 +74,13 @@ def test_every_character_and_every_token_counts_once(model: Model, isolated: boo
     assert alone == (len(texts) if isolated else 1)
 
 
-@pytest.mark.parametrize("stride", [1, 5, 8, 15])
-def test_windows_say_what_a_plain_loop_says(model: Model, stride: int) -> None:
-    task = Causal(model).for_evaluation(stride=stride)
+@pytest.mark.parametrize("step", [1, 5, 8, 15])
+def test_windows_say_what_a_plain_loop_says(model: Model, step: int) -> None:
+    task = Causal(model).for_evaluation(stride=16 - step)
     (record,) = task.predict(rows_of([SHORT[2]]))
     ids, head = torch.tensor(record.details["ids"]), math.log(model.network.vocabulary)
     wanted, first = [head], 1
-    for start in range(0, len(ids), stride):
+    for start in range(0, len(ids), step):
         window = ids[start : start + 16]
         with torch.no_grad():
             logits = model.network.eval()(Batch(input_ids=window[None]), Flow()).logits[0].log_softmax(-1)
@@ -155,5 +155,5 @@ def test_what_cannot_be_judged(model: Model) -> None:
         list(Causal(model).for_evaluation().predict(rows_of([""])))
     with pytest.raises(DataError, match="no column 'text'"):
         list(Causal(model).for_evaluation().predict(read_rows([{"said": "a"}])))
-    with pytest.raises(ConfigError, match="moves on by 1 to 15"):
+    with pytest.raises(ConfigError, match="share 1 to 15"):
         Causal(model).for_evaluation(stride=16)

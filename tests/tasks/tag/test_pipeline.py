@@ -15,7 +15,7 @@ import torch
 import glassformer
 from glassformer import ConfigError, DataError
 from glassformer.tasks.tag import pipeline as tagging
-from glassformer.tasks.tag.pipeline import merged, windows_of, words_in
+from glassformer.tasks.tag.pipeline import words_in
 from glassformer.tasks.tag.task import Tag
 from glassformer.text import Tokenizer
 from tests.e2e.tiny_models import make_folder
@@ -232,33 +232,6 @@ def test_words(text: str, words: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- long texts
-
-
-def test_windows_answer_each_token_once() -> None:
-    draw = random.Random(0)
-    for _ in range(300):
-        length, room = draw.randint(0, 90), draw.randint(1, 30)
-        starts = set(draw.sample(range(length), draw.randint(0, length)))
-        windows = windows_of(length, room, starts)
-        answers = [torch.tensor([[i, window.start, window.stop] for i in window]).view(-1, 3) for window in windows]
-        found = merged(windows, answers)
-        assert found[:, 0].tolist() == list(range(length)) and all(len(window) <= room for window in windows)
-        assert len(windows) == 1 or all(window.stop > 0 for window in windows)
-        for (
-            place,
-            start,
-            stop,
-        ) in found.tolist():  # none stands at a cut that another window shows further off
-            best = max(
-                min(place - w.start + 1e3 * (not w.start), w.stop - place + 1e3 * (w.stop == length))
-                for w in windows
-                if place in w
-            )
-            own = min(place - start + 1e3 * (not start), stop - place + 1e3 * (stop == length))
-            assert own >= min(best - 1, room / 8 - 2) or room < 16
-    assert windows_of(10, 4, {0, 3, 8}) == [range(4), range(3, 7), range(6, 10)]
-    with pytest.raises(ConfigError, match="leave no room"):
-        windows_of(3, 0)
 
 
 def test_a_long_text_loses_no_entity(place: Callable[..., Path]) -> None:

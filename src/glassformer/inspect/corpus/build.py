@@ -44,6 +44,7 @@ from glassformer.models import Network, eval_mode
 from glassformer.pretrained import PretrainedModel
 from glassformer.text.engine import EncodedRow
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.windows import windows
 
 MAX_ROW_BYTES = 1 << 28
 ROWS_AT_ONCE = 256
@@ -138,8 +139,8 @@ def _index(
     size = max(1, min(CHUNK_TOKENS, CHUNK_BYTES // settings.bytes_per_token))
     progress(done.rows, len(rows))
     with eval_mode(model.network), torch.no_grad():
-        windows = _windows_of(model.tokenizer, rows, column, settings.max_tokens, (done.rows, done.row_windows))
-        for chunk, at in _chunks(windows, size, (len(rows), 0)):
+        of_rows = _windows_of(model.tokenizer, rows, column, settings.max_tokens, (done.rows, done.row_windows))
+        for chunk, at in _chunks(of_rows, size, (len(rows), 0)):
             columns = {**_bookkeeping(chunk, writer.progress), **passes.run(chunk, writer.progress.tokens, tops)}
             writer.append(columns, tops.entries, rows=at[0], row_windows=at[1], complete=at[0] == len(rows))
             progress(at[0], len(rows))
@@ -166,8 +167,8 @@ def _windows_of(
         numbers = range(first, min(first + ROWS_AT_ONCE, len(rows)))
         texts = [_text(rows, number, column) for number in numbers]
         for number, text, row in zip(numbers, texts, tokenizer(texts, add_special_tokens=False).rows, strict=True):
-            windows = _windows(tokenizer, number, text, row, limit)
-            yield from windows[start[1] :] if number == start[0] else windows
+            of_text = _windows(tokenizer, number, text, row, limit)
+            yield from of_text[start[1] :] if number == start[0] else of_text
 
 
 def _text(rows: RowSequence, number: int, column: str) -> str:
@@ -186,20 +187,15 @@ def _windows(tokenizer: Tokenizer, number: int, text: str, row: EncodedRow, limi
         words[i] is not None and words[i] == words[i - 1] and not begins_word(text, offsets[i][0])
         for i in range(1, len(ids))
     ]
-    windows: list[CorpusWindow] = []
-    start = 0
-    while start < len(ids):
-        end = cut = min(start + room, len(ids))
-        while cut < len(ids) and continues[cut] and cut > start + room // 2:
-            cut -= 1
-        end = cut if cut > start + room // 2 else end
+    made: list[CorpusWindow] = []
+    for start, end, _ in windows(len(ids), room, begins_word=lambda i: not continues[i]):
         first, last = offsets[start][0], max(stop for _, stop in offsets[start:end])
         inside = [
             SPECIAL * (ids[i] in special_ids) | CONTINUES * (i > start and continues[i]) for i in range(start, end)
         ]
-        windows.append(
+        made.append(
             CorpusWindow(
-                place=(number, len(windows)),
+                place=(number, len(made)),
                 text=text[first:last],
                 ids=[*before, *ids[start:end], *after],
                 offsets=[
@@ -210,8 +206,7 @@ def _windows(tokenizer: Tokenizer, number: int, text: str, row: EncodedRow, limi
                 flags=[*[SPECIAL] * len(before), *inside, *[SPECIAL] * len(after)],
             )
         )
-        start = end
-    return windows
+    return made
 
 
 def _bookkeeping(windows: Sequence[CorpusWindow], done: IndexProgress) -> dict[str, np.ndarray]:

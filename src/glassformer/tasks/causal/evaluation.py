@@ -1,7 +1,7 @@
 """Evaluate a language model: perplexity and bits per character of texts, by a sliding window over all their tokens.
 
-A window is as long as the model's blocks in training, and moves on by a stride that is shorter; only tokens that no
-window has scored yet count, so that nearly each has much context before it:
+A window is as long as the model's blocks in training, and shares `stride` tokens with the one before it; only tokens
+that no window has scored yet count, so that nearly each has much context before it:
 
     tokens     t0 t1 t2 t3 t4 t5 t6 t7 t8 t9
     window 1   ── t1 t2 t3 t4 t5                   reads t0 … t5, scores t1 … t5
@@ -39,6 +39,7 @@ from glassformer.tasks.microbatch import TOKENS, Example, MicroBatch, run_exampl
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.windows import LanguageTask, encode_texts, ids_without_special_tokens
 from glassformer.text.engine import prefix_and_suffix
+from glassformer.text.windows import TextWindow, windows
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ STRETCH = 1_000
 
 @dataclass(frozen=True)
 class CausalEvaluation(EvaluationOptions):
-    """stride: tokens that a window moves on by; None = half of the block."""
+    """stride: tokens that neighbouring windows share; None = half of the block."""
 
     stride: int | None = None
 
@@ -164,15 +165,15 @@ class LanguageModelTask(LanguageTask):
     def check_evaluation(self) -> None:
         if not 1 <= self.stride < self.block:
             raise ConfigError(
-                f"stride is {self.stride}; a window of {self.block} tokens moves on by 1 to {self.block - 1}, so that "
-                "none is left out"
+                f"stride is {self.stride}; windows of {self.block} tokens share 1 to {self.block - 1} of them, so that "
+                "each is scored with one before it"
             )
 
     @property
     def stride(self) -> int:
-        """Tokens that a window moves on by."""
+        """Tokens that neighbouring windows share."""
         stride: int | None = self.evaluation.stride
-        return self.block // 2 if stride is None else stride
+        return self.block - self.block // 2 if stride is None else stride
 
     @property
     def vocabulary(self) -> int:
@@ -230,29 +231,25 @@ class LanguageModelTask(LanguageTask):
         else:  # texts that saw each other in training do so here
             ids, counted = (np.concatenate(x) for x in zip(*((d.ids, d.counted) for d in documents), strict=True))
             streams = [(ids, counted)]
-        windows = [list(self.windows(len(ids))) for ids, _ in streams]
+        # The first token of all has none before it, so a text of a single token makes no window.
+        parts = [
+            windows(len(ids), self.block, self.stride, keep="context") if len(ids) > 1 else [] for ids, _ in streams
+        ]
         examples = [
-            _window(ids, counted, *window)
-            for (ids, counted), of_stream in zip(streams, windows, strict=True)
+            _window(ids, counted, window)
+            for (ids, counted), of_stream in zip(streams, parts, strict=True)
             for window in of_stream
         ]
         losses_of_windows = token_losses(self, examples)
-        for (ids, counted), of_stream in zip(streams, windows, strict=True):
+        for (ids, counted), of_stream in zip(streams, parts, strict=True):
             losses = np.full(len(ids), math.log(self.vocabulary))
-            for _, first, end in of_stream:
-                losses[first:end][counted[first:end]] = next(losses_of_windows).losses
+            for window in of_stream:
+                scored = slice(max(window.keep.start, 1), window.keep.stop)
+                losses[scored][counted[scored]] = next(losses_of_windows).losses
             if self.isolated:
                 yield losses
             else:
                 yield from np.split(losses, np.cumsum([len(d.ids) for d in documents])[:-1])
-
-    def windows(self, tokens: int) -> Iterator[tuple[int, int, int]]:
-        """Start, first counted token and end of each window over this many tokens."""
-        first, start = 1, 0
-        while first < tokens:
-            end = min(start + self.block, tokens)
-            yield start, first, end
-            first, start = end, start + self.stride
 
     def metrics(self, predictions: Sequence[Prediction]) -> BootstrapSums:
         by = f"numpy {version('numpy')}"
@@ -271,8 +268,8 @@ class LanguageModelTask(LanguageTask):
         block = self.block
         texts = "each text alone" if self.isolated else "texts one behind the other, seeing each other"
         return (
-            f"windows of {block:,} tokens that move on by {self.stride:,}, each token scored once, "
-            f"with {block - self.stride:,} before it where there are this many; {texts}"
+            f"windows of {block:,} tokens that share {self.stride:,}, each token scored once, "
+            f"with {self.stride:,} before it where there are this many; {texts}"
         )
 
     @property
@@ -312,10 +309,11 @@ class LanguageModelTask(LanguageTask):
         return notes
 
 
-def _window(ids: np.ndarray, counted: np.ndarray, start: int, first: int, end: int) -> Example:
-    """A window as an example: the tokens from `first` on are its labels."""
-    scored = counted[start:end] & (np.arange(start, end) >= first)
-    return {"input_ids": ids[start:end], "labels": np.where(scored, ids[start:end], IGNORE_INDEX)}
+def _window(ids: np.ndarray, counted: np.ndarray, window: TextWindow) -> Example:
+    """A window as an example: the tokens that it keeps are its labels, but for the first of all."""
+    here = slice(window.start, window.end)
+    scored = counted[here] & (np.arange(window.start, window.end) >= max(window.keep.start, 1))
+    return {"input_ids": ids[here], "labels": np.where(scored, ids[here], IGNORE_INDEX)}
 
 
 def _scores(sums: np.ndarray) -> dict[str, np.ndarray]:

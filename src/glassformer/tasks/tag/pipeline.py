@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, pairwise
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ from glassformer.tasks.pipelines import PackedPipeline, logits_of
 from glassformer.tasks.results import Entity, Results, TaggedToken
 from glassformer.tasks.tag.task import Tag, first_tokens
 from glassformer.text.batches import span_indices, text_token_limit, word_spans
+from glassformer.text.windows import windows
 
 STRATEGIES = {
     "first": "a word has the tag of its first token, as it was trained",
@@ -124,21 +125,21 @@ class TokenClassification(PackedPipeline):
         texts = list(self._read(batch))
         before, after = self.model.tokenizer.prefix_and_suffix
         room = text_token_limit(self.limit, len(before) + len(after))
-        windows = [windows_of(len(text.ids), room, text.first) for text in texts]
+        stride = 0 if room is None else room // SHARED
+        parts = [windows(len(text.ids), room, stride, begins_word=text.first.__contains__) for text in texts]
         examples = [
-            {"input_ids": [*before, *text.ids[window.start : window.stop], *after]}
-            for text, its in zip(texts, windows, strict=True)
+            {"input_ids": [*before, *text.ids[window.start : window.end], *after]}
+            for text, its in zip(texts, parts, strict=True)
             for window in its
-            if window
         ]
         logits = iter(logits_of(self.task_object, examples))
         results_of_texts: list[Any] = []
-        for text, its in zip(texts, windows, strict=True):
+        for text, its in zip(texts, parts, strict=True):
             if not text.ids:
                 results_of_texts.append(Results())
                 continue
-            inner = [next(logits)[len(before) : len(before) + len(window)] for window in its]
-            scores = merged(its, inner).softmax(-1)
+            inner = [(window, next(logits)[len(before) :]) for window in its]
+            scores = torch.cat([window.own(output) for window, output in inner]).softmax(-1)
             strategy = options.get("aggregation_strategy", "first")
             results: Iterator[Any]
             if strategy == "none":
@@ -228,44 +229,6 @@ def _text_and_words(given: Any) -> tuple[str, list[str] | None]:
 
 def _tag(result: Entity | TaggedToken) -> str:
     return result.entity_group if isinstance(result, Entity) else result.entity
-
-
-def windows_of(length: int, room: int | None, starts: Collection[int] = ()) -> list[range]:
-    """Which tokens each sliding window over a text longer than the context holds.
-
-        tokens     0 1 2 3 4 5 6 7 8 9 …
-        window 0   0 1 2 3 4 5 6 7
-        window 1             5 6 7 8 9 …        each token is answered by the window in which it is further
-        answered   0 0 0 0 0 0 1 1 1 1          from where a window was cut, so none without its neighbours
-
-    Args:
-        length: of the row · room: tokens of a window; None = any number
-        starts: the tokens that begin a word; a window begins with one where it can
-    Raises: ConfigError: there is no room for a token.
-    """
-    if room is None or length <= room:
-        return [range(length)]
-    if room < 1:
-        raise ConfigError("the model reads so few tokens that the special ones leave no room for text")
-    spans = [range(room)]
-    while spans[-1].stop < length:
-        last = spans[-1]
-        planned = last.stop - room // SHARED
-        begins = next((token for token in range(planned, last.start, -1) if token in starts), planned)
-        spans.append(range(begins, min(begins + room, length)))
-    return spans
-
-
-def merged(windows: Sequence[range], logits: Sequence[Tensor]) -> Tensor:
-    """One answer a token, of what was said to each window. [length, …]"""
-    cuts = [(after.start + window.stop) // 2 for window, after in pairwise(windows)]
-    edges = pairwise([0, *cuts, windows[-1].stop])
-    return torch.cat(
-        [
-            answers[start - window.start : end - window.start]
-            for window, answers, (start, end) in zip(windows, logits, edges, strict=True)
-        ]
-    )
 
 
 # ------------------------------------------------------------------------------------------------ words of a text
