@@ -17,7 +17,6 @@ LONGER = frozenset(
     demo_guitar
     demo_tour
     generate
-    info
     lens
     listen
     look

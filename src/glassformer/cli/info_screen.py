@@ -12,7 +12,8 @@ from glassformer.reports.amounts import amount, byte_amount, flops_amount
 
 if TYPE_CHECKING:
     from glassformer.inspect import ModelSummary
-    from glassformer.model import Model
+    from glassformer.inspect.outline import Outline
+    from glassformer.pretrained import PretrainedModel
     from glassformer.text import Tokenizer
     from glassformer.weights.report import LoadReport
 
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
 WIDE = 100
 
 
-def show_head(
-    console: Console, model: Model, tokenizer: Tokenizer | None, result: ModelSummary, origin: str | None
-) -> None:
+def show_head(console: Console, outlined: Outline, result: ModelSummary) -> None:
     """Architecture, size, cost, tokenizer and load report, in a few lines."""
+    model, origin = outlined.model, outlined.source
     exact = console.width >= WIDE
     count = f"{result.parameters:,}" if exact else amount(result.parameters)
     per_token, per_text = flops_amount(result.flops / result.tokens), flops_amount(result.flops)
@@ -38,7 +38,7 @@ def show_head(
         ("size", f"{count} parameters{active} · {byte_amount(result.bytes)} as {', '.join(result.dtypes)}"),
         ("weights", bits),
         ("compute", f"{per_token} FLOPs per token, {per_text} for a text of {result.tokens} tokens"),
-        ("tokenizer", "" if model.folder is None else _tokenizer_words(tokenizer)),
+        ("tokenizer", "" if model.folder is None else _tokenizer_words(outlined.tokenizer)),
         ("loads", _report_words(model) if origin is None else f"no weights: sizes from {origin}"),
     ]
     table = plain_table(show_header=False)
@@ -71,7 +71,7 @@ def _tokenizer_words(tokenizer: Tokenizer | None) -> str:
     return " · ".join(word for word in words if word)
 
 
-def _report_words(model: Model) -> str:
+def _report_words(model: PretrainedModel) -> str:
     report = model.report
     words = [f"{len(report.loaded)} tensors from the checkpoint"]
     if report.new:

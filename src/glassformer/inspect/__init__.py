@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from glassformer.inspect.embeddings.senses import Senses
     from glassformer.inspect.head import AttentionHead
     from glassformer.inspect.inputs import SessionInput, text_input, translation_input
+    from glassformer.inspect.outline import Outline, outline
     from glassformer.inspect.overview import Overview
     from glassformer.inspect.patching.effects import PatchResult
     from glassformer.inspect.patching.patches import Component
@@ -35,6 +36,7 @@ __all__ = [
     "ModelSummary",
     "ModuleNode",
     "Occurrence",
+    "Outline",
     "Overview",
     "PatchResult",
     "PatchSweep",
@@ -53,6 +55,7 @@ __all__ = [
     "embed_words",
     "find_word",
     "fold_layers",
+    "outline",
     "ram",
     "sizes",
     "summary",
@@ -71,6 +74,7 @@ _LAZY = {
     "ModelSummary": "glassformer.inspect.summary",
     "ModuleNode": "glassformer.inspect.summary",
     "Occurrence": "glassformer.inspect.embeddings.contextual",
+    "Outline": "glassformer.inspect.outline",
     "Overview": "glassformer.inspect.overview",
     "PatchResult": "glassformer.inspect.patching.effects",
     "PatchSweep": "glassformer.inspect.patching.sweep",
@@ -89,6 +93,7 @@ _LAZY = {
     "embed_words": "glassformer.inspect.embeddings.occurrences",
     "find_word": "glassformer.inspect.embeddings.occurrences",
     "fold_layers": "glassformer.inspect.trace",
+    "outline": "glassformer.inspect.outline",
     "ram": "glassformer.inspect.ram",
     "sizes": "glassformer.inspect.sizes",
     "summary": "glassformer.inspect.summary",
