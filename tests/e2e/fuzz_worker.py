@@ -76,16 +76,6 @@ def watch(home: Path) -> None:
     sys.addaudithook(hook)
 
 
-def peak_bytes() -> int:
-    """The most memory this process has held so far; 0 where the system does not tell."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
 # ── damage ────────────────────────────────────────────────────────────────────────────────────────────────
 
 HOSTILE: tuple[Any, ...] = (
@@ -269,6 +259,7 @@ def run(home: Path, cases: int, seed: int, first: int) -> dict[str, Any]:
 
     from glassformer import GlassformerError, load
     from tests.e2e.tiny_models import make_folder
+    from tests.peak import held_bytes
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -290,7 +281,7 @@ def run(home: Path, cases: int, seed: int, first: int) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
     failures: list[str] = []
     slow: list[str] = []
-    before, begun = peak_bytes(), time.monotonic()
+    before, begun = held_bytes("VmRSS"), time.monotonic()
     for number in range(first, first + cases):
         dice = random.Random(f"{seed}:{number}")
         name = dice.choice(list(whole))
@@ -321,7 +312,7 @@ def run(home: Path, cases: int, seed: int, first: int) -> dict[str, Any]:
         "failed": len(failures),
         "slow": slow,
         "violations": violations[:30],
-        "grown_bytes": peak_bytes() - before,
+        "grown_bytes": held_bytes() - before,
         "seconds": round(time.monotonic() - begun, 1),
     }
 

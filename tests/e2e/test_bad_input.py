@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import struct
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from glassformer.core.cache import KeyValueCache
 from glassformer.errors import MissingModelError, MissingPartError, UnknownNameError, UnknownOptionError
 from tests.cli.conftest import run_here
 from tests.e2e.tiny_models import make_folder, word_tokenizer
+from tests.peak import measured
 
 FAMILIES = ("bert", "gpt2", "llama", "transformer")
 TEXT = "time flies like an arrow"
@@ -328,19 +328,12 @@ def test_a_wrong_value_in_a_rotary_config(
 
 def test_no_size_in_a_config_is_allocated(bert: Path) -> None:
     """A new head is nothing but a number in the config: 10⁸ labels would be 3 GB, of which nothing is taken."""
-    before = _peak_bytes()
-    refused(
-        WeightsError,
-        "the new head needs 3.6 GB",
-        lambda: load(change(bert, num_labels=10**8), task="text-classification"),
-    )
-    assert _peak_bytes() - before < 100_000_000
+    _, grown = measured(refuse_a_new_head, change(bert, num_labels=10**8))
+    assert grown < 100_000_000
 
 
-def _peak_bytes() -> int:
-    resource = pytest.importorskip("resource", reason="peak memory is only measured on POSIX")
-    peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+def refuse_a_new_head(folder: Path) -> None:
+    refused(WeightsError, "the new head needs 3.6 GB", lambda: load(folder, task="text-classification"))
 
 
 def test_a_key_nobody_reads_is_a_warning_of_one_line(bert: Path) -> None:

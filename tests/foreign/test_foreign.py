@@ -45,8 +45,7 @@ OPENAI = {
 """Parts of names, the reference library's → OpenAI's, in this order."""
 
 
-@pytest.fixture(scope="module")
-def reference() -> WhisperForConditionalGeneration:
+def perturbed_whisper() -> WhisperForConditionalGeneration:
     torch.manual_seed(0)
     special = {"pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0, "decoder_start_token_id": 0}
     made = WhisperForConditionalGeneration(WhisperConfig(**SIZES, **special)).eval()
@@ -54,6 +53,11 @@ def reference() -> WhisperForConditionalGeneration:
         for parameter in made.parameters():  # norms and biases too, which begin as 1 and 0
             parameter.add_(0.1 * torch.randn_like(parameter))
     return made
+
+
+@pytest.fixture(scope="module")
+def reference() -> WhisperForConditionalGeneration:
+    return perturbed_whisper()
 
 
 def openai_tensors(reference: WhisperForConditionalGeneration) -> dict[str, Tensor]:
