@@ -44,9 +44,14 @@ SCORES_AT_ONCE = {"cpu": 2**20, "cuda": 2**25}
 class AttentionSpec(Spec):
     """Multi-head self-attention.
 
-    width: D, of the residual stream · heads: H · kv_heads: K, shared by H/K query heads each (None: H)
-    head_width: E (None: D/H) · bias, out_bias: these parameters exist · scale: factor on q kᵀ (None: 1/√E)
-    causal: a query sees no later key · window: it sees keys less than this many tokens away (None: all)
+    width: D, of the residual stream
+    heads: H
+    kv_heads: K, shared by H/K query heads each (None: H)
+    head_width: E (None: D/H)
+    bias, out_bias: these parameters exist
+    scale: factor on q kᵀ (None: 1/√E)
+    causal: a query sees no later key
+    window: it sees keys less than this many tokens away (None: all)
     qk_norm: of q and k, before rotary: E wide, each head by itself, or H·E wide, all heads together
     qk_norm_per_head: each head's layer norms, E wide, have weights of their own
     rotary: rotary position embedding of q and k (None: no positions here)
@@ -255,8 +260,9 @@ class Attention(MultiHeadAttention):
     def score_bias(self, q: Tensor, k: Tensor, flow: Flow, positions: Tensor | None = None) -> Tensor | None:
         """What is added to the scores of q [B, H, T, E] and k [B, K, S, E]: here `flow.bias`. [B or 1, H, T, S]
 
-        Args: positions: of packed tokens, each in its own text [T]; None: of one text, whose last query is at the last
-            key.
+        Args:
+            positions: of packed tokens, each in its own text [T]; None: of one text, whose last query is at the last
+                key.
         """
         if flow.bias is None:
             return None

@@ -84,7 +84,9 @@ class ParallelBlockSpec(Spec):
 
         x → x + dropout(attention(norm(x))) + dropout(feed_forward(norm(x)))
 
-    GPT-J and Phi have one norm. feed_forward_norm: that of the feed-forward layer, where it has its own: GPT-NeoX.
+    GPT-J and Phi have one norm.
+
+    feed_forward_norm: that of the feed-forward layer, where it has its own: GPT-NeoX.
     """
 
     attention: AttentionSpec

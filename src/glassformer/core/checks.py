@@ -68,7 +68,9 @@ def field_checks(spec: Any) -> list[tuple[str, Check]]:
 def check_widths(spec: Spec, whose: str, width: int, *parts: str) -> None:
     """Check that parts of a spec are as wide as the tensors that they read.
 
-    Args: whose, width: what they read, for the message, and its width · parts: fields; one may be None.
+    Args:
+        whose, width: what they read, for the message, and its width
+        parts: fields; one may be None.
     Raises: ConfigError: one has another width.
     """
     for field in parts:

@@ -45,7 +45,9 @@ class CodebookEmbedding(Embedding):
 
         x = Σ_k table_k[id_k] · scale + positions[p]
 
-    Args: ids: one id of each codebook [B, T, K]; or vectors in the place of their sum [B, T, width] · as of `Embedding`
+    Args:
+        ids: one id of each codebook [B, T, K]; or vectors in the place of their sum [B, T, width]
+        others: as of `Embedding`
     Taps: out [B T D]
     """
 
@@ -72,7 +74,9 @@ class CodebookLMHead(CausalLMHead):
         logits_k = x W_kᵀ
 
     The caller shifts the inputs (`shift_right`), as for an encoder-decoder. The loss is the mean over all labels.
-    Args: books: K · vocabulary: V, ids of a codebook that can be predicted
+    Args:
+        books: K
+        vocabulary: V, ids of a codebook that can be predicted
     Differs: the reference library averages each codebook by itself, then those means: the same where each has as many.
     """
 

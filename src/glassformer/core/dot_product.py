@@ -93,7 +93,9 @@ def attention_scores(
 ) -> Tensor:
     """Attention scores: q kᵀ · scale + bias, with -inf where a query may not attend. [..., T, S]
 
-    cap: with a soft cap they are cap · tanh(q kᵀ · scale / cap) + bias. Source: Gemma team 2024, "Gemma 2", section 2.
+    Args:
+        cap: with a soft cap they are cap · tanh(q kᵀ · scale / cap) + bias
+    Source: the soft cap: Gemma team 2024, "Gemma 2", section 2.
     """
     scores = matmul_by_group(q, k.mT) * scale
     if cap is not None:

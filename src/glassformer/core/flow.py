@@ -62,7 +62,8 @@ class Output(Mapping[str, Any]):
     A mapping with the reference's keys in its order: `output["logits"]`, `output[0]`, `output.to_tuple()`. Besides them
     there are fields of our own, such as the hidden states that a head has read: `output.present()` holds all.
 
-    Args: pairs: fields by name, as a mapping or in pairs.
+    Args:
+        pairs: fields by name, as a mapping or in pairs.
     """
 
     pairs: InitVar[Mapping[str, Any] | Iterable[tuple[str, Any]]] = ()
@@ -173,8 +174,11 @@ class Flow:
     keep: attention mask: which keys each query may attend to. [B, T, S] or [B, 1, S] bool; None = all
     positions: position ids. [B or 1, T] int; None = counted by `token_positions`
     packing: several texts in one row, each attends to itself only (then keep is None and B is 1)
-    memory: encoder output, for cross-attention · cache: keys and values of earlier tokens · tape: records activations
-    last: logits for the last N positions only · largest: for the N largest only, -inf for others; 0 = all
+    memory: encoder output, for cross-attention
+    cache: keys and values of earlier tokens
+    tape: records activations
+    last: logits for the last N positions only
+    largest: for the N largest only, -inf for others; 0 = all
     recompute: activation checkpointing: store each block's input only, and compute the rest once more in the backward
         pass. Gradients are the same, dropout included. Not done under a tape or with a cache, which must see each
         tensor once

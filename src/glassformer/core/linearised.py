@@ -68,7 +68,8 @@ def linearised(network: Linear, head: str = "head") -> Linear:
 
     Its outputs are the network's own, up to rounding. Biases of norms and of the head have gradients of their own.
 
-    Args: head: the path of the module whose activation functions and soft cap are fixed too.
+    Args:
+        head: the path of the module whose activation functions and soft cap are fixed too.
     """
     shared = {id(x): x for x in (*network.parameters(), *network.buffers())}
     twin = copy.deepcopy(network, shared)

@@ -46,7 +46,9 @@ def summed_cross_entropy(
         loss = -(1 - s) · log p_label - s/C · Σ_c log p_c
 
     Args:
-        logits: [..., C] · labels: [...], or [..., 1] · smoothing: s, from 0 up to 1
+        logits: [..., C]
+        labels: [...], or [..., 1]
+        smoothing: s, from 0 up to 1
     Raises: DataError: labels that do not fit. ConfigError: smoothing outside [0, 1).
     Source: smoothing: Szegedy et al. 2016, section 7.
     """

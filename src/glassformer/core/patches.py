@@ -28,7 +28,10 @@ class PatchesSpec(Spec):
     """Patch embedding: an image as a [CLS] token and a token for each patch.
 
     image, patch: (height, width) in pixels; a remainder on the right and below is not read
-    channels: numbers a pixel · width: D · bias: of the projection · norm, dropout: of the summed embeddings
+    channels: numbers a pixel
+    width: D
+    bias: of the projection
+    norm, dropout: of the summed embeddings
     """
 
     image: tuple[int, int]

@@ -157,7 +157,8 @@ class PositionBias(Node):
     """Position bias of the scores: the base class of those whose parameters all blocks of a stack share.
 
     The stack owns it and calls it once; `Attention.score_bias` makes each layer's bias of what it gives.
-    KIND: what it is, in a few words · BY_DISTANCE: a bias depends on the distance key - query alone
+    KIND: what it is, in a few words
+    BY_DISTANCE: a bias depends on the distance key - query alone
     """
 
     KIND: ClassVar[str] = ""

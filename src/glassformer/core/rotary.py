@@ -316,7 +316,8 @@ class Rotary(nn.Module):
 def rotate(x: Float[Tensor, "B H T E"], rotation: tuple[Tensor, Tensor]) -> Float[Tensor, "B H T E"]:
     """Apply rotary embeddings to q or k: rotate the pairs (i, i + width/2) of the first numbers of each head.
 
-    Args: rotation: cosines and sines, from `Rotary`.
+    Args:
+        rotation: cosines and sines, from `Rotary`.
     """
     cos, sin = rotation
     width = cos.shape[-1]

@@ -49,7 +49,8 @@ def run_planned(
 ) -> Iterator[tuple[Sequence[int], Result]]:
     """Run batches of `plan_batches` one after another: the indices of each with what `run` makes of them.
 
-    Args: on_out_of_memory: gives the token budget that a batch is split to after an error; None = the error is raised
+    Args:
+        on_out_of_memory: gives the token budget that a batch is split to after an error; None = the error is raised
     """
     for batch in batches:
         try:

@@ -29,8 +29,10 @@ from glassformer.models._quantizer import Codebook
 class EncodedAudio:
     """A recording as a codec's codes.
 
-    codes: [K, T] int64 · latents: what the codes were chosen by, of each codebook [K · code width, T], or z [D, T]
-    frame_rate_hz: frames a second · sample_rate_hz, samples: of the sound that was encoded
+    codes: [K, T] int64
+    latents: what the codes were chosen by, of each codebook [K · code width, T], or z [D, T]
+    frame_rate_hz: frames a second
+    sample_rate_hz, samples: of the sound that was encoded
     scales: what the sound of each frame was divided by, of a codec that normalises loudness; else None. [T]
     """
 
@@ -73,7 +75,9 @@ def encode_audio(
 
     A codec of one channel reads the mean of all; one of stereo reads a mono recording twice.
 
-    Args: own_rate_hz: of samples; files state their own · codebooks: use the first this many; None = all
+    Args:
+        own_rate_hz: of samples; files state their own
+        codebooks: use the first this many; None = all
         bandwidth: of a codec that was trained for some, in kbit/s, in the place of codebooks
     Raises: UnsupportedError: the network is no codec. ConfigError: another number of codebooks. DataError: no sound.
     """
@@ -114,7 +118,8 @@ def encode_audio(
 def decode_audio(network: Network, codes: Tensor | EncodedAudio, scales: Tensor | float | None = None) -> Tensor:
     """The sound that codes stand for, at the codec's sample rate; of `EncodedAudio`, no longer than it was.
 
-    Args: scales: of codes alone, if the codec normalises loudness: `EncodedAudio.scales` [T], or one number
+    Args:
+        scales: of codes alone, if the codec normalises loudness: `EncodedAudio.scales` [T], or one number
     Returns: [samples], of stereo [2, samples]
     Raises: UnsupportedError: the network is no codec. DataError: codes of another shape or codec, or out of range; no
         scales, or some for a codec that takes none.
@@ -206,7 +211,11 @@ def _check_scales(codec: AudioCodec, scales: object, frames: int) -> Tensor | No
 
 
 def decoded_sound(codec: AudioCodec, name: str, codes: Tensor | EncodedAudio, **more: Any) -> Sound:
-    """The sound of codes, to be listened to in mono, with its codes. Args: more: marks, about, attention of `Sound`"""
+    """The sound of codes, to be listened to in mono, with its codes.
+
+    Args:
+        more: marks, about, attention of `Sound`
+    """
     spec, wave = codec.spec, decode_audio(codec, codes)
     return Sound(
         name,

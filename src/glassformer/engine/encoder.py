@@ -152,7 +152,11 @@ def _check_call(network: Network, batch_tokens: object) -> int:
 
 
 def check_one_stack(network: Network, what: str) -> None:
-    """Raises: UnsupportedError: a network of several stacks, or of something other than text. Args: what: reads it"""
+    """Raises: UnsupportedError: a network of several stacks, or of something other than text.
+
+    Args:
+        what: reads it
+    """
     if (stacks := list(network.stacks())) != ["text"]:
         raise UnsupportedError(
             f"{what} reads the states of a model with one text stack; this one has {' and '.join(stacks)}: call the "

@@ -23,7 +23,12 @@ class Instruction:
         self._idle: list[tuple[np.ndarray, TeamJob]] = []  # programs that no thread runs
 
     def run(self, kernel: Kernel, *, nbytes: int, **fields: Any) -> None:
-        """Run it. Args: nbytes: bytes that it reads · fields: those of this run"""
+        """Run it.
+
+        Args:
+            nbytes: bytes that it reads
+            fields: those of this run
+        """
         instructions, job = self._idle.pop() if self._idle else self._program()
         op = instructions[0]
         for name, value in fields.items():

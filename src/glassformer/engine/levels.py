@@ -41,7 +41,13 @@ def token_levels(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rescale_(y: Tensor, step: Tensor, bias: Tensor | None) -> Tensor:
-    """y = y · step + b, in place. Args: y: [tokens, out] · step: fp32 [tokens, 1] · bias: fp32 [out]"""
+    """y = y · step + b, in place.
+
+    Args:
+        y: [tokens, out]
+        step: fp32 [tokens, 1]
+        bias: fp32 [out]
+    """
     kernel = _kernel_for(y) if y.is_contiguous() else None
     if kernel is None:
         narrow = step.to(y.dtype)

@@ -187,7 +187,11 @@ def read_private(path: Path) -> bytes:
 
 @contextmanager
 def _open_private(path: Path, kind: Callable[[int], bool], named: str, dir_fd: int | None = None) -> Iterator[int]:
-    """A handle of a file or folder. Args: dir_fd: its folder; no link is followed then, and no pipe waited for."""
+    """A handle of a file or folder.
+
+    Args:
+        dir_fd: its folder; no link is followed then, and no pipe waited for.
+    """
     flags = sum(getattr(os, name, 0) for name in (() if dir_fd is None else ("O_NOFOLLOW", "O_NONBLOCK")))
     handle = os.open(path if dir_fd is None else path.name, os.O_RDONLY | flags, dir_fd=dir_fd)
     try:

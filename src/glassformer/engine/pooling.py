@@ -82,13 +82,16 @@ def _norm(shares: Tensor) -> Tensor:
 class PoolingSettings:
     """Pooling modes, normalisation and preprocessing of sentence embeddings.
 
-    poolings: their results are concatenated · normalise: to unit length
+    poolings: their results are concatenated
+    normalise: to unit length
     max_tokens: maximum tokens of a text, special tokens included; None = the limit of the model
     lower_case: lower-case texts first
-    prompts: name → what is put before each text · default_prompt: the name of the one used where none is asked for
+    prompts: name → what is put before each text
+    default_prompt: the name of the one used where none is asked for
     pool_prompt: its tokens are pooled with the others
     layers: between pooling and normalisation (`pooling_layers.py`)
-    truncate_dim: only the first this many dimensions; None = all · normalise_last: to unit length after that
+    truncate_dim: only the first this many dimensions; None = all
+    normalise_last: to unit length after that
     similarity: how vectors are compared: "cosine", "dot", "euclidean", "manhattan"
     stored: a folder has them, and so has the folder of a copy
     """

@@ -35,9 +35,13 @@ LAYER_NORM_EPS = 1e-5
 
 @dataclass(frozen=True)
 class PoolingLayer(ABC):
-    """A layer that vectors pass. weight: as the file has it · bias: None = none
+    """A layer that vectors pass.
 
-    KIND: the name of its step · STEM: of its tensors in the file
+    weight: as the file has it
+    bias: None = none
+
+    KIND: the name of its step
+    STEM: of its tensors in the file
     """
 
     weight: Tensor

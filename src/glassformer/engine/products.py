@@ -274,7 +274,9 @@ def _fbgemm_packing() -> Iterator[None]:
 class Matrix:
     """Weights as the kernels of single tokens read them: row after row, in a format.
 
-    weight: [out, in] · step: of each row of levels [out], or None · bias: fp32 [out], or None
+    weight: [out, in]
+    step: of each row of levels [out], or None
+    bias: fp32 [out], or None
     """
 
     format: NumberFormat

@@ -57,7 +57,8 @@ class LargestLogits:
     def __call__(self, head: TokenPrediction, x: Tensor, k: int) -> Tensor | None:
         """Logits of which each row's k largest are there, and others may be -inf; None: take the whole product.
 
-        Args: x: what the output projection reads. [R, 1, D]
+        Args:
+            x: what the output projection reads. [R, 1, D]
         """
         decoder = head.decoder
         if not isinstance(decoder, PackedLinear) or decoder.stale() or torch.is_grad_enabled():

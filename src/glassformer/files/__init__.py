@@ -117,7 +117,8 @@ def append_handle(path: Path) -> int:
 def drop_cut_line(stream: FileIO, size: int | None = None) -> int:
     """Truncate a file of lines behind its last whole one: a kill, or a full disk, may have cut the next.
 
-    Args: size: look at so many bytes of it, and drop the rest; None = all
+    Args:
+        size: look at so many bytes of it, and drop the rest; None = all
     Returns: its size in bytes then.
     """
     size = stream.seek(0, os.SEEK_END) if size is None else size
@@ -239,7 +240,9 @@ def read_bytes(path: Path, error: type[GlassformerError] = WeightsError, max_byt
 def file_sha256(file: Path | BinaryIO, *more: bytes) -> str:
     """SHA-256 of a file in hexadecimal, as `sha256sum` prints it, read in blocks.
 
-    Args: file: a path, or a file open for reading in binary mode, from where it is · more: bytes hashed after it
+    Args:
+        file: a path, or a file open for reading in binary mode, from where it is
+        more: bytes hashed after it
     Raises: OSError: it cannot be read.
     """
     if isinstance(file, Path):
@@ -302,7 +305,11 @@ STRICT: dict[str, Any] = {
 
 
 def check_surrogates(text: str, value: Any) -> None:
-    """Raises: ValueError: half of a surrogate pair in JSON, which is not a character. value: of the text"""
+    """Raises: ValueError: half of a surrogate pair in JSON, which is not a character.
+
+    Args:
+        value: of the text
+    """
     if _SURROGATE.search(text):
         try:
             json.dumps(value, ensure_ascii=False).encode()

@@ -145,7 +145,9 @@ def disk_errors(
 def check_output(path: str | Path, what: str, *suffixes: str) -> Path:
     """Validate the path of an output file, before the work rather than after it.
 
-    Args: what: is saved there, such as "the page" · suffixes: one of which the name must have; none = any
+    Args:
+        what: is saved there, such as "the page"
+        suffixes: one of which the name must have; none = any
     Returns: the path, with ~ expanded.
     Raises: DataError: not a valid name, no such folder, or no permission to write.
     """

@@ -142,8 +142,11 @@ class Worker:
 
     def __init__(self, program: str, *arguments: str, timeout_s: float) -> None:
         """
-        program: a line of Python that calls `serve` · arguments: its command line
-        timeout_s: seconds that a request may take by the clock, waiting included; the processor time is the child's.
+        Args:
+            program: a line of Python that calls `serve`
+            arguments: its command line
+            timeout_s: seconds that a request may take by the clock, waiting included; the processor time is the
+                child's.
         """
         self._program, self._arguments, self._timeout_s = program, arguments, timeout_s
         self._child: subprocess.Popen[bytes] | None = None

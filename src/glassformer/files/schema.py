@@ -232,7 +232,8 @@ def check(hint: Any, value: Any, path: str) -> None:
 def convert(hint: Any, value: Any, path: str, *, strict: bool = False) -> Any:
     """Convert a value of YAML or JSON to an annotated type, and check that it is allowed.
 
-    Args: strict: no 3.0 for 3, and no "5e-5" for a number, which files may write
+    Args:
+        strict: no 3.0 for 3, and no "5e-5" for a number, which files may write
     Raises: ConfigError: a value of another type, or one that is not allowed; a text that no file can hold.
     """
     if not strict and isinstance(value, str):
@@ -282,8 +283,7 @@ def convert(hint: Any, value: Any, path: str, *, strict: bool = False) -> Any:
             for k, v in value.items()
         }
     if hint in (int, float):
-        number = _number(hint, value, strict)
-        if number is not None:
+        if (number := _number(hint, value, strict)) is not None:
             return number
     elif (isinstance(hint, type) and isinstance(value, hint)) or (origin is Callable and callable(value)):
         return value

@@ -48,8 +48,11 @@ class _LoadPlan:
 
     stored: parameter → its rule, and the names of its tensors in the checkpoint
     shared: parameter → the parameter whose tensor it shares
-    new: to be initialised · zeros: 0, since the checkpoint leaves them out
-    missing: (tensor, parameter) · misshapen, integers: messages · used: names that some rule reads
+    new: to be initialised
+    zeros: 0, since the checkpoint leaves them out
+    missing: (tensor, parameter)
+    misshapen, integers: messages
+    used: names that some rule reads
     """
 
     stored: dict[str, tuple[Rule, list[str]]] = field(default_factory=dict)

@@ -27,8 +27,9 @@ MIN_BYTES = 2**20
 def map_together(parts: Sequence[tuple[int, int, int]]) -> memoryview | None:
     """Map parts of files one behind the other, as writable private memory.
 
-    Args: parts: an open file's number, an offset in it, and a size in bytes, within the file. The file may be closed
-        afterwards.
+    Args:
+        parts: an open file's number, an offset in it, and a size in bytes, within the file. The file may be closed
+            afterwards.
     Returns: the bytes; the mapping lives as long as a view of them. None where it cannot be done.
     """
     total, shift = sum(size for _, _, size in parts), parts[0][1] % PAGESIZE

@@ -52,7 +52,9 @@ PLACEHOLDERS = {"{side}": ("encoder", "decoder"), "{norm}": ("before", "on_resid
 class NameTable(FileNames):
     """A family's weight names; called with a spec and a task, it is their `WeightNames`.
 
-    lines: the table · unprefixed: tasks whose files do not write the prefix · prefixes: of tasks that have another
+    lines: the table
+    unprefixed: tasks whose files do not write the prefix
+    prefixes: of tasks that have another
     """
 
     lines: str

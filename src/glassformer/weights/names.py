@@ -253,7 +253,8 @@ class FileNames:
 class WeightNames(FileNames):
     """The weight names of a family: parameter or module → the rule for its tensors in a checkpoint.
 
-    body: ours → theirs, below `prefix` · head: ours → theirs, by full name
+    body: ours → theirs, below `prefix`
+    head: ours → theirs, by full name
     prefixed: files of a model with this head write the prefix; a table may know it only to read files of other heads
     """
 
@@ -264,7 +265,8 @@ class WeightNames(FileNames):
     def with_head(self, parameters: Iterable[str]) -> WeightNames:
         """The table of this body with a custom head, whose parameters have the same names in files.
 
-        Args: parameters: the full names of the head's parameters, all below `head`
+        Args:
+            parameters: the full names of the head's parameters, all below `head`
         """
         body = {ours: theirs for ours, theirs in self.body.items() if not ours.startswith("head.")}
         patterns = (_with_placeholders(name)[0] for name in parameters)

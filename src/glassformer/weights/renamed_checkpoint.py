@@ -41,7 +41,8 @@ class RenamedCheckpoint:
     def read(self, name: str, *, transient: bool = False) -> Tensor:
         """Read one tensor, memory-mapped where its offset in the file allows it.
 
-        Args: transient: as in `WeightFiles.read`.
+        Args:
+            transient: as in `WeightFiles.read`.
         """
         stored, rule, number = self._sources[name]
         tensor = self._checkpoint.read(stored, transient=transient)

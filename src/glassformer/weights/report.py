@@ -25,7 +25,8 @@ class TensorGroup:
     """Tensors whose names share a prefix, with layer numbers folded to a range.
 
     name: "cls.predictions.*", "layers.0-11.attn.*"; of a single tensor its own
-    tensors: their number · shapes: the different ones, in order
+    tensors: their number
+    shapes: the different ones, in order
     """
 
     name: str
@@ -43,8 +44,10 @@ class TensorGroup:
 class LoadReport(Report, kind="load"):
     """Which parameters were loaded from a checkpoint, which are new, and which tensors are unused.
 
-    loaded: parameters read from the file · new: parameters initialised, since only the requested task has them
-    unused: tensors of the file that this network has no use for · warnings: unused config keys, and the like
+    loaded: parameters read from the file
+    new: parameters initialised, since only the requested task has them
+    unused: tensors of the file that this network has no use for
+    warnings: unused config keys, and the like
     shapes: of the new and the unused ones
     """
 
