@@ -63,7 +63,8 @@ class AdaptedModule(NetworkModule):
 
         The first are active at once, as in PEFT; others after `set_adapter`.
         Args:
-            adapter_name: of these adapters here · offline: never open a network connection
+            adapter_name: of these adapters here
+            offline: never open a network connection
             allow_pickle: also read `adapter_model.bin`, in a sandboxed child process
         Raises: DataError: there is no such folder. ConfigError: the model has adapters of this name.
             WeightsError: they are damaged, or of another base model. UnsupportedError: another kind than LoRA.
@@ -84,7 +85,8 @@ class AdaptedModule(NetworkModule):
     def save_adapter(self, folder: str | Path, adapter_name: str | None = None) -> None:
         """Save adapters alone to a folder, which PEFT loads.
 
-        Args: adapter_name: None = those that the model has, if they are the only ones
+        Args:
+            adapter_name: None = those that the model has, if they are the only ones
         Raises: ConfigError: no such adapters, or several and no name.
         """
         sets = self.adapters

@@ -51,7 +51,8 @@ WITH_HEAD = (*LABEL_TASKS, "question-answering")
 class AdapterConfig:
     """What the config of a folder of adapters says.
 
-    path: of the file · values: its content
+    path: of the file
+    values: its content
     """
 
     path: Path

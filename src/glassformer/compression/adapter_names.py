@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 class LayerRows:
     """Where a target module is: which outputs of a layer of the checkpoint are its own.
 
-    layer: the layer's name · rows: the numbers of these outputs, in our order [rows] · outputs: of the whole layer
+    layer: the layer's name
+    rows: the numbers of these outputs, in our order [rows]
+    outputs: of the whole layer
     """
 
     layer: str
@@ -112,7 +114,9 @@ class CheckpointLayers:
 class LayerAdapter:
     """The adapter of a checkpoint's layer: its weight W becomes W + scale · up @ down.
 
-    down: A [R, in] · up: B [out, R] · columns: target module → its columns of B and rows of A
+    down: A [R, in]
+    up: B [out, R]
+    columns: target module → its columns of B and rows of A
     """
 
     down: Tensor

@@ -43,7 +43,8 @@ Rank = Annotated[int, at_least(1, 10**6, "a whole number from 1 to 1000000")]
 class AdapterSpec(Schema):
     """Hyperparameters of low-rank adapters.
 
-    rank: r, of each adapter · alpha: α; the update is scaled by α/r
+    rank: r, of each adapter
+    alpha: α; the update is scaled by α/r
     dropout: dropout probability of the adapter input in training
     target_modules: patterns of the linear layers to adapt, as of taps (`q`, `attn.out`, `blocks.[0-3].ffn.up`); see
         the function `target_modules`
@@ -70,7 +71,8 @@ class AdapterSpec(Schema):
 class Adapters:
     """The adapters of one name in a network: active or not, merged, or removed. `adapt` makes them.
 
-    layers: path of a linear layer → its adapted form · by_target: name of a target module → its adapter
+    layers: path of a linear layer → its adapted form
+    by_target: name of a target module → its adapter
     full_parameters: name → parameter of the modules that are trained in full; it holds these adapters' values while
         they are active, else the network's own
     merged: whether plain layers with W + α/r · B A are in the network now

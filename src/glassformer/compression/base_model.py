@@ -34,7 +34,8 @@ def find_base_model(
 ) -> tuple[str | Path, str | None, LoadOptions]:
     """Find the base model of a folder of adapters, and what these say about its head.
 
-    Args: base: a folder, or a name on the Hub, in place of the one that the adapters name
+    Args:
+        base: a folder, or a name on the Hub, in place of the one that the adapters name
     Returns: the folder or foreign file of the base model, the task, and the options to load it with.
     Raises: DataError: there is none of this name. ConfigError: the adapters name no base model, or themselves.
     """

@@ -28,7 +28,9 @@ INSIDE = re.compile(r"\.adapters(\.|$)")
 class TargetModule:
     """A linear layer that can be adapted, or one of several matrices that it fuses.
 
-    layer: path of the linear layer · rows: its outputs · number, of: index among the fused matrices, and their count
+    layer: path of the linear layer
+    rows: its outputs
+    number, of: index among the fused matrices, and their count
     """
 
     layer: str

@@ -47,7 +47,8 @@ SIGNS = ("total", "frequency")
 class Combination:
     """How adapters are combined.
 
-    kind: one of `COMBINATIONS` · svd_rank: of approximations; None = the largest of the adapters
+    kind: one of `COMBINATIONS`
+    svd_rank: of approximations; None = the largest of the adapters
     density: the share of numbers that pruning keeps; 1 = all
     majority_sign_method: what the signs of `ties` are weighed by: "total", the numbers, or "frequency", each once
     Raises: UnsupportedError, ConfigError: values that are none of these.

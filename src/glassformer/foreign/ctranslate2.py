@@ -46,7 +46,8 @@ class Variable:
 class CTranslate2Weights(WeightFiles):
     """An open `model.bin`: tensors by dotted names (`encoder.layer_0.ffn.linear_0.weight`).
 
-    kind: name of the spec, such as WhisperSpec · settings: the numbers besides the weights, such as `encoder.num_heads`
+    kind: name of the spec, such as WhisperSpec
+    settings: the numbers besides the weights, such as `encoder.num_heads`
     Raises: WeightsError: it is no such file, or not whole. UnsupportedError: another version of the format.
     """
 

@@ -28,7 +28,10 @@ LEAVES, SIDES = ("weight", "bias"), ("encoder", "decoder")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a table. names: ours of the parts, "" for one that is left out; none: the tensor is not read."""
+    """A line of a table.
+
+    names: ours of the parts, "" for one that is left out; none: the tensor is not read.
+    """
 
     pattern: re.Pattern[str]
     names: tuple[str, ...]

@@ -80,7 +80,9 @@ def read_token_list(folder: Path) -> list[str]:
 def write_byte_level(tokens: Sequence[str], added: Mapping[int, str], folder: Path, where: Path) -> None:
     """Write the tokenizer.json of byte-level byte-pair encoding.
 
-    Args: tokens: by id, in the order of their merges, bytes as letters · added: special tokens by id, after them
+    Args:
+        tokens: by id, in the order of their merges, bytes as letters
+        added: special tokens by id, after them
     Raises: DataError: tokens that no merges make.
     """
     if len(tokens) > MAX_TOKENS or len(set(tokens)) < len(tokens) or not set(LETTERS) <= set(tokens):

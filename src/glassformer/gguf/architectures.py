@@ -63,8 +63,11 @@ IGNORED = ("rope_freqs", "rope_factors_long", "rope_factors_short", "rotary_emb.
 class Architecture:
     """An architecture of llama.cpp.
 
-    model_type: of the reference library · names: lines that differ from `NAMES` · config: keys that are always so
-    permuted: rows of q and k are those of neighbouring pairs · shifted: norms are stored with 1 added
+    model_type: of the reference library
+    names: lines that differ from `NAMES`
+    config: keys that are always so
+    permuted: rows of q and k are those of neighbouring pairs
+    shifted: norms are stored with 1 added
     without: keys of `OPTIONAL` that this family's config does not have
     derived: keys that no file states, from those that it does
     """

@@ -33,7 +33,12 @@ STRING, ARRAY = 8, 9
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor of the file. shape: slowest dimension first · kind: number of its quantization · offset: in the file"""
+    """A tensor of the file.
+
+    shape: slowest dimension first
+    kind: number of its quantization
+    offset: in the file
+    """
 
     shape: tuple[int, ...]
     kind: int
@@ -118,7 +123,8 @@ class _Reader:
 def read_header(path: Path, check_architecture: Callable[[object], None] = lambda value: None) -> GGUFHeader:
     """Read the header of a GGUF file.
 
-    Args: check_architecture: called with the architecture as soon as it is read; it raises for one to refuse
+    Args:
+        check_architecture: called with the architecture as soon as it is read; it raises for one to refuse
     Raises: WeightsError: it is none, cut off, of another version or byte order, or its tensors are misplaced.
     """
     stream, size = open_regular_file(path)

@@ -20,8 +20,9 @@ from glassformer.weights.read import WeightFiles
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A tensor under another name. change: from the layout of GGUF to the reference library's; it keeps the shape,
-    but for `transposed`
+    """A tensor under another name.
+
+    change: from the layout of GGUF to the reference library's; it keeps the shape, but for `transposed`
     """
 
     name: str
@@ -32,7 +33,8 @@ class Named:
 class GGUFWeights(WeightFiles):
     """An open GGUF file, as a checkpoint of fp32 tensors.
 
-    Args: names: name in the file → how the reference library has it
+    Args:
+        names: name in the file → how the reference library has it
     Raises: MissingExtraError: the `gguf` package is not installed. UnsupportedError: a quantization that it does not
         know. WeightsError: a tensor that the file does not hold whole.
     """

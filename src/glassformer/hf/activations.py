@@ -34,7 +34,9 @@ def get_activation(activation_string: str) -> nn.Module:
 class Conv1D(nn.Module):
     """A linear layer whose weight has inputs as rows: y = x W + b.
 
-    Args: nf: the width of y · nx: of x
+    Args:
+        nf: the width of y
+        nx: of x
     """
 
     def __init__(self, nf: int, nx: int) -> None:

@@ -24,7 +24,9 @@ class HfArgumentParser(argparse.ArgumentParser):
         parser = HfArgumentParser((ModelArguments, TrainingArguments))
         model_args, training_args = parser.parse_args_into_dataclasses()
 
-    Args: dataclass_types: one class or several · options: of `argparse.ArgumentParser`
+    Args:
+        dataclass_types: one class or several
+        options: of `argparse.ArgumentParser`
     """
 
     def __init__(self, dataclass_types: Any = None, **options: Any) -> None:
@@ -72,7 +74,10 @@ class HfArgumentParser(argparse.ArgumentParser):
         args_filename: str | None = None,
         args_file_flag: str | None = None,
     ) -> tuple[Any, ...]:
-        """An object of each class. args: instead of the command line's
+        """An object of each class.
+
+        Args:
+            args: instead of the command line's
 
         Returns: the objects; then what is left, if it was asked for.
         Raises: ConfigError: an option that there is not.

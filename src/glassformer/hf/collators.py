@@ -34,7 +34,8 @@ Examples = Sequence[Mapping[str, Any]]
 def default_data_collator(features: Any, return_tensors: str = "pt") -> dict[str, Any]:
     """Examples of equal lengths, stacked; `label` and `label_ids` become `labels`; texts and None are left out.
 
-    Args: features: mappings, or objects with attributes
+    Args:
+        features: mappings, or objects with attributes
     Raises: DataError: no list of examples, or values that do not make one tensor.
     """
     rows = _examples(features)
@@ -127,7 +128,8 @@ def _as(kind: str, batch: Any) -> Any:
 class PaddingCollator(ABC):
     """What all have that pad examples to the longest of the batch.
 
-    tokenizer: pads · padding, max_length, pad_to_multiple_of: as of `tokenizer.pad`
+    tokenizer: pads
+    padding, max_length, pad_to_multiple_of: as of `tokenizer.pad`
     """
 
     tokenizer: Tokenizer
@@ -249,9 +251,10 @@ class DataCollatorForSeq2Seq(PaddingCollator):
 class DataCollatorWithFlattening:
     """All examples in one row without padding; a causal model keeps texts apart whose positions begin again.
 
-    return_position_ids: counted in each text, from `position_ids_start` on · separator_id: the label of first tokens,
-    which no token predicts · return_seq_idx: the number of each token's text · return_flash_attn_kwargs: where texts
-    begin, and the longest, for a model of your own
+    return_position_ids: counted in each text, from `position_ids_start` on
+    separator_id: the label of first tokens, which no token predicts
+    return_seq_idx: the number of each token's text
+    return_flash_attn_kwargs: where texts begin, and the longest, for a model of your own
     """
 
     return_tensors: str = "pt"
@@ -324,7 +327,8 @@ class DataCollatorForLanguageModeling(PaddingCollator):
 
     Of the tokens, each is chosen by itself; `glassformer train --task fill-mask` chooses a share of each text.
 
-    mlm: False = causal: the labels are the ids, without padding · mlm_probability: that a token is chosen
+    mlm: False = causal: the labels are the ids, without padding
+    mlm_probability: that a token is chosen
     mask_replace_prob, random_replace_prob: that a chosen one becomes the mask, or any token; else it stays
     seed: of the draws; None = torch's own generator, as `torch.manual_seed` sets it; NumPy's, where arrays are returned
     Raises: ConfigError: the tokenizer has no mask token, or a probability is no number from 0 to 1.
@@ -383,7 +387,8 @@ class DataCollatorForLanguageModeling(PaddingCollator):
     def masked(self, ids: Tensor, special: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The masked inputs, and the labels: the chosen tokens, all others ignored.
 
-        Args: special: 1 for tokens that are never chosen; None = the tokenizer's special ones. [B, T]
+        Args:
+            special: 1 for tokens that are never chosen; None = the tokenizer's special ones. [B, T]
         """
         if special is None:
             special = torch.isin(ids, torch.tensor(self.tokenizer.all_special_ids))

@@ -102,8 +102,10 @@ class CustomModel(nn.Module, metaclass=AnyModel):
     def from_pretrained(cls, name_or_folder: str | Path, *unnamed: Any, config: Any = None, **keywords: Any) -> Any:
         """A model with the weights of a folder, or of a model of the Hub, in eval mode.
 
-        Args: unnamed: of the class, after its config · config: instead of the folder's · keywords: to override keys of
-            the config; `dtype`, and where to find the folder, as of `glassformer.load`
+        Args:
+            unnamed: of the class, after its config
+            config: instead of the folder's
+            keywords: to override keys of the config; `dtype`, and where to find the folder, as of `glassformer.load`
         Returns: the model; with output_loading_info=True, and the names of tensors that are new or unused.
         """
         own = {name: keywords.pop(name) for name in [*keywords] if name in (*FINDING, "dtype", "torch_dtype")}

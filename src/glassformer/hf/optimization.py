@@ -130,7 +130,8 @@ def get_scheduler(
 ) -> LambdaLR:
     """A schedule by name, of `SchedulerType`.
 
-    Args: scheduler_specific_kwargs: further arguments of its function, such as `num_cycles`
+    Args:
+        scheduler_specific_kwargs: further arguments of its function, such as `num_cycles`
     Raises: ConfigError: another name, an argument that it does not have, or numbers of steps that it needs.
     """
     name = str(getattr(name, "value", name))

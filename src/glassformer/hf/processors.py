@@ -169,7 +169,8 @@ class SoundReader:
             sampling_rate: of the samples, which are converted to the model's; None = the model's, with a warning
             return_tensors: "pt", "np"; None = a list with the array of each sound
             padding: to the longest, True; "max_length"; None = none in a list, to the longest in a tensor
-            truncation: to `max_length` samples · return_attention_mask: None = as the folder says
+            truncation: to `max_length` samples
+            return_attention_mask: None = as the folder says
         Raises: ConfigError: a length that is none.
         """
         if max_length is not None and (type(max_length) is not int or max_length < 1):

@@ -59,7 +59,8 @@ class ConfigReader:
         reader.unused_key_warnings()                           keys that no recipe has read
 
     Attributes:
-        location: prefix of every message · used: the keys that were read
+        location: prefix of every message
+        used: the keys that were read
     Raises: ConfigError: a key is missing, or its value is of the wrong type or out of range.
         UnsupportedError: a value names a feature that is not supported.
     """
@@ -242,7 +243,8 @@ class ConfigReader:
     def unused_key_warnings(self, given: Container[str] = ()) -> list[str]:
         """A warning for each config key that no recipe has read.
 
-        Args: given: keys that a caller has set, not the file; among them a misspelt one is an error.
+        Args:
+            given: keys that a caller has set, not the file; among them a misspelt one is an error.
         Raises: UnsupportedError: such a key changes what the network computes. ConfigError: a caller's is misspelt.
         """
         unused = {k: v for k, v in self.config.items() if k not in self.used and k not in IGNORED_KEYS}

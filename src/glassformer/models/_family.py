@@ -72,7 +72,8 @@ CLASSIFIERS = "ForSequenceClassification ForTokenClassification ForQuestionAnswe
 def architectures(name: str, suffixes: str, **tasks: str) -> dict[str, str]:
     """Class names of a family → tasks: `architectures("Bert", "Model ForMaskedLM")`.
 
-    Args: tasks: suffix → task, where a family's differs from `SUFFIXES`.
+    Args:
+        tasks: suffix → task, where a family's differs from `SUFFIXES`.
     """
     return {name + suffix: {**SUFFIXES, **tasks}[suffix] for suffix in suffixes.split()}
 
@@ -97,8 +98,11 @@ class Family:
     """A model family: how to read its config, build its network, and name its weights.
 
     architectures: the class names in `config.json` → task (the Hugging Face pipeline names)
-    spec: config → spec · build: spec, task → network · names: spec, task → weight names
-    tiny: a config small enough for tests · initialise: how a network, or a new head, is initialised
+    spec: config → spec
+    build: spec, task → network
+    names: spec, task → weight names
+    tiny: a config small enough for tests
+    initialise: how a network, or a new head, is initialised
     modality: which files it reads besides text: "picture" or "sound"
     distinction: what distinguishes it from other families, in a few words for the table of families
     old_architectures: class names in configs of the library's first years → those of today
@@ -218,7 +222,8 @@ copyreg.pickle(Family, _reduce)
 def find_family(config: Mapping[str, Any], folder: Path | None) -> Family:
     """The family of a config, by its `model_type`.
 
-    Args: folder: where the config was read, for messages.
+    Args:
+        folder: where the config was read, for messages.
     Raises: UnsupportedError: no `model_type`, or one that is not known. ConfigError: not a mapping.
     """
     if not isinstance(config, Mapping):
@@ -298,7 +303,8 @@ def body_task(task: str | None) -> str:
 def attach_head(network: Network, make: Callable[[int], Head]) -> None:
     """Attach a custom head to a body.
 
-    Args: make: width of the final hidden states → head.
+    Args:
+        make: width of the final hidden states → head.
     Raises: ConfigError: it makes something else.
     """
     head = make(network.width)

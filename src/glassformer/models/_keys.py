@@ -35,7 +35,9 @@ Spec = TypeVar("Spec")
 class Key:
     """A config key: how its value is read.
 
-    kind: the method of `ConfigReader` · spellings: the first that is present counts · bounds: of that method
+    kind: the method of `ConfigReader`
+    spellings: the first that is present counts
+    bounds: of that method
     default: of an absent key: a value, "=field", or a function of the fields before it
     """
 
@@ -139,7 +141,8 @@ class Keys:
     """The config keys of a family; see the module's first lines.
 
     Args:
-        fixed: key → the supported value, or a tuple of them · unused: keys that change nothing
+        fixed: key → the supported value, or a tuple of them
+        unused: keys that change nothing
         keys: field → spellings, (spellings, default), or a `Key`
     """
 

@@ -52,8 +52,11 @@ class TextSpec(Spec):
 class Sizes:
     """Sizes of a network, stated by its constructor.
 
-    width: D, of the final hidden states · vocabulary: of what it reads; 0: no text · target_vocabulary: of what it
-    writes, where that is another · max_tokens: None: no limit · token_types: of each column where there are several
+    width: D, of the final hidden states
+    vocabulary: of what it reads; 0: no text
+    target_vocabulary: of what it writes, where that is another
+    max_tokens: None: no limit
+    token_types: of each column where there are several
     codebooks: K, where a token is an id of each of several codebooks, and both vocabularies are those of one; else 0
     channels: of the sound that it reads
     """
@@ -169,7 +172,9 @@ class Network(Node):
 
         A hash of every parameter's name, shape and dtype, and of numbers picked evenly from it. It is no proof that
         every number is the same; a change of a few numbers only can escape it.
-        Args: names: of these parameters alone · dtypes: those of two dtypes differ, even if they are equal
+        Args:
+            names: of these parameters alone
+            dtypes: those of two dtypes differ, even if they are equal
         """
         digest = hashlib.sha256()
         for name, parameter in self.named_parameters():

@@ -26,8 +26,8 @@ class QuantizerSpec(Spec):
     """`books` codebooks of `entries` codes with `code_width` numbers each, for frames of `width`.
 
     dropout: share of the rows of a training batch that use a random number of codebooks
-    commitment, codebook: weights of the two losses · dead_codes: of a third, which draws codes that nothing uses to
-        the nearest latents of a training batch
+    commitment, codebook: weights of the two losses
+    dead_codes: of a third, which draws codes that nothing uses to the nearest latents of a training batch
     """
 
     width: Count
@@ -44,7 +44,9 @@ class QuantizerSpec(Spec):
 class Quantized:
     """Quantised frames.
 
-    frames: ẑ [B, D, T] · codes [B, K, T] · latents: what codes are compared with [B, K · E, T], see `ResidualQuantizer`
+    frames: ẑ [B, D, T]
+    codes: index of the nearest entry of each codebook [B, K, T]
+    latents: what codes are compared with [B, K · E, T], see `ResidualQuantizer`
     loss: commitment and codebook loss of each row, weighted and summed over codebooks [B]
     """
 
@@ -60,7 +62,8 @@ class Codebook(nn.Module):
         e = in_proj(r)     k = argmax_j similarity(e, c_j)     z = out_proj(e + sg(c_k - e))
 
     sg stops gradients: the encoder learns as if nothing had been quantised.
-    Args: in_proj, out_proj: None = codes are compared with the frame itself
+    Args:
+        in_proj, out_proj: None = codes are compared with the frame itself
     Source: van den Oord et al. 2017 (VQ-VAE), section 3.
     """
 
@@ -106,7 +109,8 @@ class ResidualQuantizer(Node):
 
     In training mode, rows may use a random number of codebooks, the first ones: quantizer dropout. Latents are those of
     each codebook; of codebooks without a projection z alone, as the residuals are z less the codes before.
-    Args: make: a codebook
+    Args:
+        make: a codebook
     Taps: out [B T D] · codes [B T K] · latents [B T K·E], or [B T D]
     Source: Zeghidour et al. 2021 (SoundStream), section III.C and algorithm 1.
     Differs: with quantizer dropout, a row's loss is that of the codebooks it uses, as in the original code; the

@@ -90,7 +90,9 @@ def rotary_specs(
 ) -> dict[str, RotarySpec]:
     """Rotary positions of each kind of layers: by a section for each, or, in older configs, by one `rope_scaling`.
 
-    Args: thetas: kind → base, where its section has none · scaled: the kinds that `rope_scaling` scales
+    Args:
+        thetas: kind → base, where its section has none
+        scaled: the kinds that `rope_scaling` scales
     Raises: as `rotary_spec`.
     """
     ropes = reader.section("rope_parameters")
@@ -112,7 +114,9 @@ def _scaling(
 ) -> RotaryScaling | None:
     """The scaling of frequencies for texts longer than those of training.
 
-    Args: trained: `max_position_embeddings` · outer: `original_max_position_embeddings` outside the section
+    Args:
+        trained: `max_position_embeddings`
+        outer: `original_max_position_embeddings` outside the section
     """
     kind = rope.text("rope_type", "type", default="default")
     match aliases.get(kind, kind):

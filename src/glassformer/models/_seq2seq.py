@@ -55,8 +55,10 @@ class StreamSpec:
 class EncoderDecoderSpec:
     """Encoder and decoder, and what heads need.
 
-    tied: both share one embedding table · tied_head: the output projection is the decoder's table
-    start_id: the decoder's start token · end_id: the end token of a text
+    tied: both share one embedding table
+    tied_head: the output projection is the decoder's table
+    start_id: the decoder's start token
+    end_id: the end token of a text
     """
 
     encoder: StreamSpec
@@ -104,7 +106,10 @@ def streams(
 ) -> dict[str, Any]:
     """The fields `encoder` and `decoder` of a spec.
 
-    Args: decoder: a block of the encoder's kind · biases: position biases of each · ends: final norm and dropout
+    Args:
+        decoder: a block of the encoder's kind
+        biases: position biases of each
+        ends: final norm and dropout
     """
     blocks = {"encoder": encoder, "decoder": decoder_block(decoder)}
     return {
@@ -118,7 +123,9 @@ def streams(
 def encoder_decoder_spec(c: Values, *, books: int = 0, **more: Any) -> EncoderDecoderSpec:
     """The spec of the transformer of 2017, and of BART and its siblings.
 
-    Args: books: codebooks of which each token has an id; 0: tokens of text · more: its other fields
+    Args:
+        books: codebooks of which each token has an id; 0: tokens of text
+        more: its other fields
     """
     norm = LayerNormSpec(**c("width eps"))
     embed = (partial(CodebookEmbeddingSpec, books=books) if books else EmbeddingSpec)(

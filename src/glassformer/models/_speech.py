@@ -36,8 +36,9 @@ class CTCHead(Head):
     Labels of -100, and blanks, do not count. Labels that are longer than their frames have no alignment: their loss is
     infinite.
 
-    blank: its id · reduction: "sum" over the rows, or "mean" of each row's loss divided by its number of labels. In
-        training rows are always averaged, or the step size would grow with the batch
+    blank: its id
+    reduction: "sum" over the rows, or "mean" of each row's loss divided by its number of labels. In training rows are
+        always averaged, or the step size would grow with the batch
     zero_infinity: an infinite loss counts as 0
     Source: Graves et al. 2006, sections 3 and 4.
     """
@@ -157,7 +158,10 @@ class SpansSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpecAugmentSpec(Spec):
-    """SpecAugment of `width` channels: masking spans of time and of channels; None = no masking."""
+    """SpecAugment of `width`
+
+    channels: masking spans of time and of channels; None = no masking.
+    """
 
     width: Count
     time: SpansSpec | None = None

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutLMSpec(TextSpec):
-    """BERT's spec, and more. coordinates: number of steps of a page, across and down"""
+    """BERT's spec, and more.
+
+    coordinates: number of steps of a page, across and down
+    """
 
     coordinates: int
 

@@ -24,7 +24,9 @@ from glassformer.models.transformer import PAPER_BASE
 class Preset:
     """A published model.
 
-    config: as in its config.json · source: of the sizes · training_tokens: where the paper states them
+    config: as in its config.json
+    source: of the sizes
+    training_tokens: where the paper states them
     """
 
     config: Mapping[str, Any]

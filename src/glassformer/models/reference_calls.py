@@ -31,8 +31,9 @@ MASKS = ("attention_mask", "hidden_states_mask")
 def call_part(network: nn.Module, family: str, path: str, names: Collection[str], *args: Any, **inputs: Any) -> Any:
     """The output of a part with these parameters of ours, and no others; None: there is no such part, or input.
 
-    Args: args: token ids, or states [B, T, D], and then a mask · inputs: by name: `attention_mask`, `token_type_ids`,
-        `position_ids`
+    Args:
+        args: token ids, or states [B, T, D], and then a mask
+        inputs: by name: `attention_mask`, `token_type_ids`, `position_ids`
     """
     module = next(_modules(network, path, {*names}), None)
     first = args[0] if args else next((inputs[x] for x in ("hidden_states", "input_ids") if x in inputs), None)

@@ -51,9 +51,11 @@ Shown = Callable[[tuple[Any, ...], Any], Any]
 class Passed:
     """Modules that a part's call passes.
 
-    first: is given the part's input · last: gives its output · given: the inputs of `first` → the part's · shown: (the
-    inputs of `last`, its output) → the part's output · taken: (what a hook gives instead, the output) → what `last`
-    gives then; None: a body, whose output is not replaced
+    first: is given the part's input
+    last: gives its output
+    given: the inputs of `first` → the part's
+    shown: (the inputs of `last`, its output) → the part's output
+    taken: (what a hook gives instead, the output) → what `last` gives then; None: a body, whose output is not replaced
     """
 
     first: nn.Module
@@ -71,7 +73,7 @@ def _states(result: Any) -> Any:
 def passed_modules(network: Any, entries: Mapping[str, Any], path: str, parts: Any) -> Passed | None:
     """The modules of ours that a call of a part passes; None: there are none that see its input and output.
 
-    Args: as of `ReferenceModule`
+    Arguments as of `ReferenceModule`.
     """
     tensors, wanted = parts.tensors(), set(entries)
     if {name for ours, names in tensors.items() if not ours.startswith("head.") for name in names} <= wanted:

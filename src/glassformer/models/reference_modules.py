@@ -66,7 +66,8 @@ def reference_entries(network: nn.Module, names: WeightNames, *, prefixed: bool)
 def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str, parts: Parts) -> Any:
     """What is at a path of the reference library's model: a module, a tensor, or None.
 
-    Args: parts: the model's
+    Args:
+        parts: the model's
     """
     if path in entries:
         ours, rule, number = entries[path]
@@ -107,7 +108,11 @@ HOOKS: Mapping[str, Callable[..., Any]] = {
 class ReferenceModule(nn.Module):
     """A part of the reference library's model, by its path: its modules, tensors and parameters.
 
-    Args: network: ours · entries: of the tensors below the path · path: "" = all of them · parts: the model's
+    Args:
+        network: ours
+        entries: of the tensors below the path
+        path: "" = all of them
+        parts: the model's
     """
 
     def __init__(self, network: nn.Module, entries: Mapping[str, Entry], path: str, parts: Parts) -> None:

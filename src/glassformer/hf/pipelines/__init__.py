@@ -131,7 +131,8 @@ def pipeline(
         task: by its name there, also of those that newer releases have dropped; None = the task of the model's head.
         model: a folder, a name on the Hub, or a loaded model; None = the task's usual one (`USUAL`), which is not
             downloaded without asking.
-        tokenizer: instead of the model's own · device: -1 = the CPU, 0 = the first GPU, or a name
+        tokenizer: instead of the model's own
+        device: -1 = the CPU, 0 = the first GPU, or a name
         options: of the task, of loading (`revision`, …), and of `generate`.
     Raises: UnsupportedError: a task or an argument that is not supported. Else as `glassformer.pipeline`.
     """
@@ -205,7 +206,8 @@ class _ByTask(type):
 class CompatiblePipeline(metaclass=_ByTask):
     """A pipeline whose answers are nested as those of transformers.
 
-    inner: the pipeline that answers · model, tokenizer, task, device: as there
+    inner: the pipeline that answers
+    model, tokenizer, task, device: as there
     """
 
     def __init__(self, inner: Pipeline, name: str, options: Mapping[str, Any], model: Any = None) -> None:
@@ -283,8 +285,10 @@ class CompatiblePipeline(metaclass=_ByTask):
     ) -> Any:
         """One input's answer, nested as there.
 
-        alone: a single text, no list and no mapping · all_scores: asked for by the old name of top_k=None
-        tensors: states as a tensor, not as lists
+        Args:
+            alone: a single text, no list and no mapping
+            all_scores: asked for by the old name of top_k=None
+            tensors: states as a tensor, not as lists
         """
         answer = _as_dicts(answer)
         if self._name == "text-classification":

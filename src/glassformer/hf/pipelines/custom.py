@@ -31,8 +31,10 @@ class CustomPipeline(metaclass=_AnyPipeline):
     """A custom pipeline: preprocess, _forward, postprocess, and _sanitize_parameters.
 
     Args:
-        model: a model, or a folder · tokenizer, feature_extractor, image_processor, processor: what makes its inputs
-        device: -1 = the CPU, 0 = the first GPU, or a name · options: of the steps
+        model: a model, or a folder
+        tokenizer, feature_extractor, image_processor, processor: what makes its inputs
+        device: -1 = the CPU, 0 = the first GPU, or a name
+        options: of the steps
     """
 
     def __init__(

@@ -14,8 +14,12 @@ from glassformer.files.atomic import write_json
 
 @dataclass
 class TrainerState:
-    """How far a training is. log_history: every log · best_metric, best_model_checkpoint: of the best validation ·
-    total_flos: floating-point operations, 6 a token and parameter"""
+    """How far a training is.
+
+    log_history: every log
+    best_metric, best_model_checkpoint: of the best validation ·
+    total_flos: floating-point operations, 6 a token and parameter
+    """
 
     epoch: float = 0
     global_step: int = 0

@@ -78,7 +78,9 @@ class EvaluationLoop(ABC):
     ) -> dict[str, float]:
         """The loss, and the metrics of `compute_metrics`, on the validation data or other data; they are logged.
 
-        Args: ignore_keys: fields of the output that are no predictions · generation: as `max_length`, `num_beams`
+        Args:
+            ignore_keys: fields of the output that are no predictions
+            generation: as `max_length`, `num_beams`
         Returns: metric → value, with the prefix; of a dict of data sets those of each, with its name.
         Raises: DataError: no data.
         """
@@ -319,7 +321,11 @@ class EvaluationLoop(ABC):
 
 
 def speed_metrics(split: str, started: float, *, num_samples: int, num_steps: int) -> dict[str, float]:
-    """Seconds, and samples and steps a second. Args: started: of `perf_counter`"""
+    """Seconds, and samples and steps a second.
+
+    Args:
+        started: of `perf_counter`
+    """
     seconds = max(perf_counter() - started, 1e-9)  # a wall clock may be set back meanwhile
     return {
         f"{split}_runtime": round(seconds, 4),

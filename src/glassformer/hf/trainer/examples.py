@@ -47,7 +47,9 @@ def data_loader(
 ) -> DataLoader[Any]:
     """Batches of examples, without columns that the model does not read.
 
-    columns: those that it reads; None = all · seed: of the order; None = as they are
+    Args:
+        columns: those that it reads; None = all
+        seed: of the order; None = as they are
     """
     if examples is None:
         raise DataError("there is no data to evaluate on: give eval_dataset")
@@ -118,7 +120,8 @@ def counts_first_labels(model: nn.Module) -> bool:
 def label_count(batch: Mapping[str, Any], *, shifted: bool = False) -> int:
     """How many labels of a batch count for its loss; without labels its rows.
 
-    shifted: the first label of each row does not count
+    Args:
+        shifted: the first label of each row does not count
     """
     labels = batch.get("labels")
     if isinstance(labels, Tensor) and not labels.is_floating_point():

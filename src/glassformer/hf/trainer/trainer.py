@@ -70,11 +70,13 @@ class CompatibleTrainer(Checkpointing):
         print(trainer.evaluate())
 
     Args:
-        model, model_init: the model, or a function that makes one at each `train` · args: `TrainingArguments`
+        model, model_init: the model, or a function that makes one at each `train`
+        args: `TrainingArguments`
         data_collator: a list of examples → a batch; default: padding, with `processing_class`, else stacking
         train_dataset, eval_dataset: sequences of dictionaries, `datasets` too; of the latter a dict of several
         processing_class: the tokenizer or processor (`tokenizer=` too), saved next to the model
-        compute_metrics: an `EvalPrediction` → metrics · callbacks: `TrainerCallback` classes or instances
+        compute_metrics: an `EvalPrediction` → metrics
+        callbacks: `TrainerCallback` classes or instances
         optimizers: a custom optimizer and schedule
         compute_loss_func: (outputs, labels) → loss; `num_items_in_batch=` too, where it takes it
         preprocess_logits_for_metrics: (logits, labels) → what is kept of the logits
@@ -137,7 +139,10 @@ class CompatibleTrainer(Checkpointing):
     # ------------------------------------------------------------------------------------------------- training
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **unused: Any) -> TrainOutput:
-        """Train to the end. resume_from_checkpoint: a checkpoint's folder, or True = the newest of `output_dir`
+        """Train to the end.
+
+        Args:
+            resume_from_checkpoint: a checkpoint's folder, or True = the newest of `output_dir`
 
         Raises: DataError: no training data, or none in it, or no such checkpoint.
         """
@@ -327,8 +332,9 @@ class CompatibleTrainer(Checkpointing):
     ) -> Any:
         """The loss of a batch; override it for another one.
 
-        Args: return_outputs: (loss, outputs) instead · num_items_in_batch: what the sum over its labels is divided by;
-            None = the labels that are predicted
+        Args:
+            return_outputs: (loss, outputs) instead
+            num_items_in_batch: what the sum over its labels is divided by; None = the labels that are predicted
         """
         labels = inputs.get("labels")
         own = self.compute_loss_func is not None or self.args.label_smoothing_factor > 0

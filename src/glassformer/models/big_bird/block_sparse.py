@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 class BlockSparseAttentionSpec(AttentionSpec):
     """Block-sparse attention (BigBird).
 
-    block: tokens in a block · random: random blocks of each query block · seed: of these, another for every layer
+    block: tokens in a block
+    random: random blocks of each query block
+    seed: of these, another for every layer
     longest: tokens of the longest text, whose random blocks the lengths of the paper share
     """
 

@@ -26,7 +26,10 @@ QUESTION_PENALTY = 1e6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BigBirdSpec(TextSpec):
-    """BERT's spec, and more. separator: id of the token that ends a question"""
+    """BERT's spec, and more.
+
+    separator: id of the token that ends a question
+    """
 
     separator: int
 

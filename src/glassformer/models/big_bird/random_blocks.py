@@ -24,7 +24,9 @@ def random_blocks(N: int, block: int, random: int, heads: int, seed: int, longes
     """Random key blocks for training, by the paper's rules and seeds, so that fine-tuning continues as training did.
 
     Args:
-        N: blocks of the text. · seed: one for each layer. · longest: tokens of the longest text.
+        N: blocks of the text.
+        seed: one for each layer.
+        longest: tokens of the longest text.
     Returns: indices of key blocks. [heads, N - 2, random]
     """
     bits = _random_bits(seed)

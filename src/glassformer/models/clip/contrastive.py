@@ -24,7 +24,8 @@ class ContrastiveHead(Head):
     The loss is the mean of two cross-entropies: each text over all images of the batch, each image over all texts.
 
     Args:
-        text_width, image_width: of the pooled states · projection: width of the embeddings
+        text_width, image_width: of the pooled states
+        projection: width of the embeddings
         scale: s at first, the logarithm of the temperature factor
     Source: Radford et al. 2021, figure 3.
     """
@@ -51,7 +52,10 @@ class ContrastiveHead(Head):
         return Output(text_embeds=t, image_embeds=i, logits_per_text=scores, logits_per_image=scores.T)
 
     def loss(self, output: Output, labels: Labels) -> Tensor:
-        """Contrastive loss. labels: index of each text's own image in the batch; `torch.arange(N)` for aligned pairs.
+        """Contrastive loss.
+
+        Args:
+            labels: index of each text's own image in the batch; `torch.arange(N)` for aligned pairs.
 
         Raises: DataError: scores are missing, or the labels are no permutation.
         """

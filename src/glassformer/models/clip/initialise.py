@@ -14,7 +14,11 @@ from glassformer.models.clip.contrastive import ContrastiveHead, ProjectionHead
 
 
 def initialise(network: nn.Module, factor: float) -> None:
-    """Initialise towers and projections. factor: multiplies all standard deviations"""
+    """Initialise towers and projections.
+
+    Args:
+        factor: multiplies all standard deviations
+    """
     init.normal(network, 0.02 * factor)
     for module in network.modules():
         if isinstance(module, Stack):

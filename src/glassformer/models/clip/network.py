@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class ClipSpec:
     """Both towers and the contrastive head.
 
-    projection: width of the shared embedding space · scale: log of the initial temperature factor of cosines
+    projection: width of the shared embedding space
+    scale: log of the initial temperature factor of cosines
     factor: multiplies the standard deviations of initialisation
     """
 

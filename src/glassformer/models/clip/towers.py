@@ -40,7 +40,8 @@ LEGACY_END_ID = 2
 class TextTowerSpec:
     """The text tower.
 
-    end: id of the end token, whose state is the text embedding · projection: width of the projected embedding
+    end: id of the end token, whose state is the text embedding
+    projection: width of the projected embedding
     factor: multiplies the standard deviations of initialisation
     """
 
@@ -54,7 +55,10 @@ class TextTowerSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VisionTowerSpec:
-    """The vision tower. projection, factor: as of the text tower"""
+    """The vision tower.
+
+    projection, factor: as of the text tower
+    """
 
     embed: PatchesSpec
     blocks: StackSpec

@@ -134,7 +134,9 @@ class UpBlock(nn.Module):
 class WaveEncoder(Node):
     """Encoder of a waveform: a vector for each frame of as many samples as the product of the strides.
 
-    Args: channels: of the first convolution, doubled at each stride · width: D of the frames
+    Args:
+        channels: of the first convolution, doubled at each stride
+        width: D of the frames
     Taps: out [B T D]
     """
 
@@ -158,7 +160,9 @@ class WaveEncoder(Node):
 class WaveDecoder(nn.Module):
     """Decoder of frames: a waveform between -1 and 1.
 
-    Args: channels: of the first convolution, halved at each stride · width: D of the frames
+    Args:
+        channels: of the first convolution, halved at each stride
+        width: D of the frames
     """
 
     def __init__(self, channels: int, strides: Sequence[int], width: int) -> None:

@@ -27,7 +27,8 @@ def original_names(strides: int) -> str:
     """The original file's names → the Hugging Face layout's, as a table of `foreign/renamed.py`.
 
     There, all layers are numbered in their order: the first convolution is 0, the blocks begin at 1.
-    Args: strides: how many blocks each side has
+    Args:
+        strides: how many blocks each side has
     """
     lines = []
     for theirs, ours in (("encoder.block", "encoder"), ("decoder.model", "decoder")):

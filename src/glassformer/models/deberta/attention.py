@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class RelativeEmbeddingSpec(PositionBiasSpec):
     """Relative position embeddings: a vector for each bucket of the distance query - key, from -`span` to `span` - 1.
 
-    width: of a vector · norm: of the vectors (None: as they are)
+    width: of a vector
+    norm: of the vectors (None: as they are)
     longest: the distance with the last bucket; far distances share buckets on a log scale (None: a bucket each)
     """
 
@@ -81,7 +82,8 @@ class RelativeEmbedding(PositionBias):
 
         bucket    -span … -1   0   1 … span - 1          query - key: negative where the key comes later
 
-    Args: T, S, device: of queries and keys; the table is the same for all.
+    Args:
+        T, S, device: of queries and keys; the table is the same for all.
     Returns: the table, normed where the spec says so. [2 · span, D]
     Source: He et al. 2021, "DeBERTa", section 3.1; log buckets and the norm: the released code of version 2.
     """

@@ -32,10 +32,12 @@ class SeanetSpec(Spec):
     """Both sides: `filters` channels next to the samples, twice as many behind each of the strides, the `ratios`.
 
     ratios: in the order of the decoder
-    causal: frames depend on earlier samples alone · trim_right: share of the surplus of a transposed convolution that
-        is cut at its end, the rest at its beginning · padding: of the edges
-    group_norm: each convolution is normalised over channels and time · shortcut: residual units have a convolution on
-        their way past · compress: how many times fewer channels a residual unit has inside
+    causal: frames depend on earlier samples alone
+    trim_right: share of the surplus of a transposed convolution that is cut at its end, the rest at its beginning
+    padding: of the edges
+    group_norm: each convolution is normalised over channels and time
+    shortcut: residual units have a convolution on their way past
+    compress: how many times fewer channels a residual unit has inside
     """
 
     channels: Count
@@ -68,7 +70,10 @@ class SeanetSpec(Spec):
 
 @dataclass(slots=True)
 class StreamingState:
-    """What layers keep between the pieces of a sound. last: whether the piece is the last one"""
+    """What layers keep between the pieces of a sound.
+
+    last: whether the piece is the last one
+    """
 
     last: bool = True
     state: dict[nn.Module, Any] = field(default_factory=dict)

@@ -46,7 +46,8 @@ class VisualPreTrainingSpec(Spec):
 
     objects, attributes: how many classes a region is given; 0 = no such objective
     features: width of the detector's features, which are regressed; 0 = no such objective
-    losses: the labels that have a loss · region_weight: weight of the losses of regions
+    losses: the labels that have a loss
+    region_weight: weight of the losses of regions
     """
 
     objects: NonNegativeInt
@@ -200,7 +201,10 @@ class RegionPredictionHead(nn.Module):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegionPredictions(Output):
-    """Output of pre-training. regions: predictions by name: obj, attr, feat. [B, R, …]"""
+    """Output of pre-training.
+
+    regions: predictions by name: obj, attr, feat. [B, R, …]
+    """
 
     regions: dict[str, Tensor]
 

@@ -29,11 +29,15 @@ if TYPE_CHECKING:
 class CellSelectionSpec(Spec):
     """Cell selection head (TAPAS).
 
-    width: D · rows, columns: of the largest table; cells beyond it count as its last
-    one_column: all selected cells are in one column · may_be_empty: or none is selected
+    width: D
+    rows, columns: of the largest table; cells beyond it count as its last
+    one_column: all selected cells are in one column
+    may_be_empty: or none is selected
     average: the tokens of a cell share one logit, also without `one_column`
-    temperature: divides the tokens' logits · positive_weight: loss weight of selected tokens, without `one_column`
-    learns_cells: cell selection has a loss · operator_weight: loss weight of the aggregation operator
+    temperature: divides the tokens' logits
+    positive_weight: loss weight of selected tokens, without `one_column`
+    learns_cells: cell selection has a loss
+    operator_weight: loss weight of the aggregation operator
     supervised_operator: labels hold the operator (strong supervision); else only its result (weak supervision)
     """
 
@@ -83,8 +87,10 @@ class Grid:
 class CellSelectionOutput(Output):
     """Output of cell selection: the logits, and what the loss needs.
 
-    token_logits: before a column is chosen [B, T] · column_logits: scores of the columns [B, C]
-    cells: each token's cell id [B, T] · visible: 1 for tokens, 0 for padding [B, T]
+    token_logits: before a column is chosen [B, T]
+    column_logits: scores of the columns [B, C]
+    cells: each token's cell id [B, T]
+    visible: 1 for tokens, 0 for padding [B, T]
     """
 
     token_logits: Tensor

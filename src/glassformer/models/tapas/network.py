@@ -27,9 +27,10 @@ MAX_TABLE_SIZE = 1024
 class TapasSpec(TextSpec):
     """BERT's spec, and more.
 
-    type_sizes: the number of values of each token type · restarts: positions restart in each cell
-    operators: number of aggregation operators; 0 = none · zero_init_selection: a new head gives all cells a
-    probability of one half
+    type_sizes: the number of values of each token type
+    restarts: positions restart in each cell
+    operators: number of aggregation operators; 0 = none
+    zero_init_selection: a new head gives all cells a probability of one half
     """
 
     type_sizes: tuple[int, ...]

@@ -35,7 +35,8 @@ class SpeechEncoderSpec:
     """A waveform encoder, an embedding of its frames, a stack, and what heads need.
 
     layer_sum: classification heads read a learned weighted sum of all layers instead of the last
-    blank, reduction, zero_infinity: of the CTC loss · classifier_hidden: width in a classifier
+    blank, reduction, zero_infinity: of the CTC loss
+    classifier_hidden: width in a classifier
     """
 
     waveform: WaveformSpec

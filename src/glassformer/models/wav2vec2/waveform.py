@@ -56,7 +56,8 @@ class TimeConvolutionSpec(Spec):
 class WaveformSpec(Spec):
     """Waveform feature encoder: convolutions from samples to frames, then a `norm`.
 
-    samples: the receptive field of a frame · hop: how many samples later the next frame begins
+    samples: the receptive field of a frame
+    hop: how many samples later the next frame begins
     """
 
     layers: tuple[TimeConvolutionSpec, ...]

@@ -104,7 +104,9 @@ def special_tokens(vocabulary: int) -> dict[str, int]:
 def generation_config(config: Mapping[str, Any], languages: list[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """generation_config.json of a vocabulary of this size.
 
-    Args: languages: their codes, in the order of their tokens · given: keys that the file's own config states
+    Args:
+        languages: their codes, in the order of their tokens
+        given: keys that the file's own config states
     """
     ids = special_tokens(config["vocab_size"])
     if not ids:

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 class WhisperSpec:
     """Convolutional stem and encoder stack, decoder, and what heads need.
 
-    bins: M, of the spectrogram · positions: encoder states of a window, half as many as it has frames
-    time_mask, bin_mask: SpecAugment in training · layer_sum: the classifier reads a weighted sum of all layers
+    bins: M, of the spectrogram
+    positions: encoder states of a window, half as many as it has frames
+    time_mask, bin_mask: SpecAugment in training
+    layer_sum: the classifier reads a weighted sum of all layers
     hidden: width in the classifier
     """
 
