@@ -33,7 +33,10 @@ class CodePattern:
     In a matrix a code is its own id, in each column; in one flattened sequence, codebook k has the ids k · entries +
     code. The id behind them all is `padding`: it fills the empty places of delayed codes, and starts a sequence.
 
-    Args: kind: "flattened", "delayed" or "parallel" · books: K, codebooks · entries: codes of a codebook
+    Args:
+        kind: "flattened", "delayed" or "parallel"
+        books: K, codebooks
+        entries: codes of a codebook
     Raises: ConfigError: another kind, or counts below 1.
     """
 

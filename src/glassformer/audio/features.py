@@ -31,7 +31,9 @@ class LogMel:
 
     F [M, frequencies] is the mel filter bank. The dynamic range is 80 dB below the maximum of a window.
 
-    bins: M, mel bands · window_samples: length of the Fourier transform · hop_samples: from one frame to the next
+    bins: M, mel bands
+    window_samples: length of the Fourier transform
+    hop_samples: from one frame to the next
     seconds: length of a window; shorter recordings are padded with `padding_value`
     Source: Radford et al. 2022 (Whisper), section 2.2, and its released code.
     """
@@ -107,9 +109,12 @@ class Waveform:
 
         x → (x - mean(x)) / √(variance(x) + 1e-7)
 
-    normalised: whether to normalise · masked: return an attention mask · padding_value: of padding samples
+    normalised: whether to normalise
+    masked: return an attention mask
+    padding_value: of padding samples
     multiple: pad to a multiple of this many samples, as the frames of a codec are
-    channels: 1, or 2 of stereo · chunk: samples of a chunk of a codec, and from one to the next; pad to whole ones
+    channels: 1, or 2 of stereo
+    chunk: samples of a chunk of a codec, and from one to the next; pad to whole ones
     Source: Baevski et al. 2020 (wav2vec 2.0), section 4.2.
     Differs: the reference library, where it gives no mask, computes mean and variance over a recording and its padding
     together, so that it depends on the others of its batch; here never.

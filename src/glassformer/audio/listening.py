@@ -46,8 +46,11 @@ class SoundMark:
 class AttentionOverTime:
     """Attention of a model's heads over the time of a sound: at each moment, where in time a head looks.
 
-    heads: what each is called · probs: probabilities [H, rows, columns], evenly in time
-    frame_rate_hz: rows and columns a second · opening: the head that is shown first · sentence: what it does, in words
+    heads: what each is called
+    probs: probabilities [H, rows, columns], evenly in time
+    frame_rate_hz: rows and columns a second
+    opening: the head that is shown first
+    sentence: what it does, in words
 
     Raises: DataError: another shape, or numbers that are no probabilities.
     """
@@ -74,10 +77,14 @@ class AttentionOverTime:
 class Sound(Record, keys=("name", "seconds", "sample_rate_hz", "codes", "frame_rate_hz")):
     """A sound, with the notes and codes that are drawn next to it.
 
-    name: short, such as "before" · samples: floats of full scale 1, more is clipped. [samples]
-    codes: of a codec; the same number in a row is the same code. [K, T] · frame_rate_hz: frames of them a second
+    name: short, such as "before"
+    samples: floats of full scale 1, more is clipped. [samples]
+    codes: of a codec; the same number in a row is the same code. [K, T]
+    frame_rate_hz: frames of them a second
     shades: of each code of each codebook, from 0 to 1, identical where codes are [K, entries]; None = by their numbers
-    marks: notes, spans, moments · about: half a line · attention: of a model that reads or writes the sound
+    marks: notes, spans, moments
+    about: half a line
+    attention: of a model that reads or writes the sound
 
     Raises: DataError: no samples, NaN, a rate that browsers do not play, or codes of another shape or without a rate.
     """

@@ -242,7 +242,11 @@ def _decode(name: str, stream: BinaryIO) -> Iterator[_AudioStream]:
 
 
 class _WithBytes(io.RawIOBase):
-    """A file that reads with other bytes in a few places. Args: changes: offset → bytes"""
+    """A file that reads with other bytes in a few places.
+
+    Args:
+        changes: offset → bytes
+    """
 
     def __init__(self, stream: BinaryIO, changes: dict[int, bytes]) -> None:
         self._stream, self._changes = stream, changes

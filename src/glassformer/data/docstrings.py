@@ -31,7 +31,8 @@ def docstring_pairs(source: str, name: str = "the source") -> Iterator[dict[str,
     """Extract (docstring, code) from every function and method that has a docstring and a body.
 
     Args:
-        source: the text of a Python file · name: what to call it in messages and in `where`.
+        source: the text of a Python file
+        name: what to call it in messages and in `where`.
     Returns: rows, in the order of the file: `docstring`, without its indentation · `code`, the whole definition without
         its docstring · `name`, `Class.method` · `where`, "file: line 3".
     Raises: DataError: a syntax error, with the line.

@@ -43,7 +43,8 @@ def inspect_files(
 ) -> DataReport:
     """Inspect data files, the training set first: see `inspect_rows`.
 
-    Args: tokenizer: that of `options`, which lengths in tokens are of
+    Args:
+        tokenizer: that of `options`, which lengths in tokens are of
     Warns: of a file with another number of rows than its published data set; of a column of texts that was guessed.
     Raises: DataError: a file that cannot be read, is given twice, or has no such column.
     """
@@ -77,7 +78,12 @@ def _warn_of_sizes(rows: Mapping[str, RowSequence], kind: str | None) -> None:
 
 @dataclass(frozen=True)
 class SplitFiles:
-    """What `split_file` wrote. files: path → rows · rows: of all of them · dropped: that repeat an earlier text"""
+    """What `split_file` wrote.
+
+    files: path → rows
+    rows: of all of them
+    dropped: that repeat an earlier text
+    """
 
     files: dict[Path, int]
     rows: int

@@ -22,7 +22,12 @@ DAMAGED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufffd]")  # left by 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem in the data. kind: a stable name · message: for people · locations: the first ones, with lines"""
+    """A problem in the data.
+
+    kind: a stable name
+    message: for people
+    locations: the first ones, with lines
+    """
 
     kind: str
     message: str
@@ -47,7 +52,12 @@ class FindingCollector:
     def update(
         self, name: str, rows: RowSequence, index: int, texts: Sequence[str], labels: tuple[str, ...] | None
     ) -> None:
-        """Look at a row of the file `name`. texts: one, or two of a pair · labels: None = the file has none"""
+        """Look at a row of the file `name`.
+
+        Args:
+            texts: one, or two of a pair
+            labels: None = the file has none
+        """
         here, text = rows.where(index), texts[0]
         quoted = " and ".join(map(_short, texts))
         described = f"{here}: {_short(text)}"
@@ -109,7 +119,8 @@ def spelling_variants(counts: Mapping[str, int]) -> dict[str, str]:
 
         {"joy": 9, "Joy": 2, "joy ": 1, "sad": 4} → {"Joy": "joy", "joy ": "joy"}
 
-    Args: counts: label → how often it occurs
+    Args:
+        counts: label → how often it occurs
     """
     groups: dict[str, list[str]] = defaultdict(list)
     for name in counts:
@@ -136,7 +147,8 @@ def spelling_message(renamed: Mapping[str, str]) -> str:
 def label_findings(classes: Mapping[str, Mapping[str, int]]) -> list[Finding]:
     """Classes with a single row, classes that only one file has, and those that differ in spelling alone.
 
-    Args: classes: file → label → rows
+    Args:
+        classes: file → label → rows
     """
     total = sum(map(Counter, classes.values()), Counter())
     findings = []

@@ -217,7 +217,8 @@ class JsonList(Format):
 class _JsonReader:
     """Incremental JSON parser that buffers only a chunk of the text.
 
-    offset: byte offset of the next character · lines_read: lines before it
+    offset: byte offset of the next character
+    lines_read: lines before it
     """
 
     def __init__(self, lines: LineReader) -> None:

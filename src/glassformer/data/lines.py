@@ -224,7 +224,9 @@ class _FileStream(io.RawIOBase):
 class ParsedRow(NamedTuple):
     """A parsed row with its location.
 
-    line: number of its first line · start, end: byte offsets · lines_read: how many lines lie before `end`
+    line: number of its first line
+    start, end: byte offsets
+    lines_read: how many lines lie before `end`
     """
 
     line: int
@@ -238,7 +240,9 @@ class LineReader:
     """Iterates over the lines of a byte stream as text, line ends included.
 
     Args:
-        name: of the file, for messages · limit: bytes of the longest row · lines_read: lines before the stream
+        name: of the file, for messages
+        limit: bytes of the longest row
+        lines_read: lines before the stream
         digest: a hash that is updated with every byte read
     Raises: DataError: invalid UTF-8, a row beyond the limit, a read error.
     """
@@ -318,7 +322,11 @@ class LineReader:
             return None
 
     def warn_of_skipped(self, rows: int) -> None:
-        """Warn of rows that were left out, at the end of a file. rows: the others"""
+        """Warn of rows that were left out, at the end of a file.
+
+        Args:
+            rows: the others
+        """
         if self._skipped:
             warnings.warn(
                 f"{self.name}: {self._skipped:,} of {self._skipped + rows:,} rows were left out as they are damaged; "

@@ -155,7 +155,8 @@ def _file_chunks(file: Path, package: str | None, visited: set[int | Path]) -> I
 def _imported_files(code: CodeType, package: str | None) -> Iterator[tuple[Path, str]]:
     """The files of the user's modules that a code object and its inner functions import, and their packages.
 
-    Args: package: that of the code
+    Args:
+        package: that of the code
     """
     # A module of more than 256 names has an EXTENDED_ARG in front of the steps that use the later ones.
     steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]

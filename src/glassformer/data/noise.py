@@ -30,7 +30,7 @@ TokenIds = np.ndarray
 
 
 def sample_count(count: int, rate: float, rng: np.random.Generator) -> int:
-    """Stochastic rounding of `count` · `rate`: 2.4 is 3 in four cases of ten, else 2.
+    """Stochastic rounding of `count` times `rate`: 2.4 is 3 in four cases of ten, else 2.
 
     Raises: ConfigError: the rate is not between 0 and 1.
     """
@@ -108,7 +108,9 @@ def corrupt_spans(
     The last sentinel of the target marks its end. There are never more spans than sentinels for them.
 
     Args:
-        sentinels: ids of <extra_id_0>, <extra_id_1>, … · rate: share of the tokens · mean: span length in tokens
+        sentinels: ids of <extra_id_0>, <extra_id_1>, …
+        rate: share of the tokens
+        mean: span length in tokens
     Returns: source ids and target ids.
     Raises: ConfigError: fewer than two sentinels, or numbers out of range. DataError: fewer than two tokens.
     """

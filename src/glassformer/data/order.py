@@ -24,7 +24,9 @@ class ShuffledOrder:
         ShuffledOrder(4, seed=1).at(epoch=0, positions=[0, 1, 2, 3])        each of the four once, the same every time
 
     Args:
-        count: number of examples · seed: of the permutations · shuffled: False = the identity
+        count: number of examples
+        seed: of the permutations
+        shuffled: False = the identity
     Raises: DataError: no example.
     """
 
@@ -76,7 +78,8 @@ def example_generator(seed: int, epoch: int, index: int) -> np.random.Generator:
     and sampling advances the lower half: 2^128 blocks for each.
 
     Args:
-        seed: 0 … 2^128 - 1 · epoch, index: 0 … 2^64 - 1
+        seed: 0 … 2^128 - 1
+        epoch, index: 0 … 2^64 - 1
     Raises: ConfigError: a number out of range.
 
     Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.

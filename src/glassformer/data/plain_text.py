@@ -42,7 +42,9 @@ class PlainText(Format):
 
     Args:
         separator: the line between texts, "" for a blank one; None = each line that is not blank is a text
-        whole: the file is one text · name: of the column · blank: whether blank lines are texts too
+        whole: the file is one text
+        name: of the column
+        blank: whether blank lines are texts too
     """
 
     separator: str | None = None

@@ -48,7 +48,10 @@ CountTokens = Callable[[Sequence[str]], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Lengths(Record, keys=("quantiles", "limit", "over_limit")):
-    """The lengths of texts in one unit. values: of each text. [texts] int64"""
+    """The lengths of texts in one unit.
+
+    values: of each text. [texts] int64
+    """
 
     unit: str
     values: np.ndarray
@@ -77,7 +80,8 @@ class Lengths(Record, keys=("quantiles", "limit", "over_limit")):
 class FileReport(Record, keys=("name", "rows", "columns", "gaps", "classes", "lengths", "by_class")):
     """Statistics of one file.
 
-    columns: name → type of its values · gaps: name → rows without a value, where there are some
+    columns: name → type of its values
+    gaps: name → rows without a value, where there are some
     classes: label → rows, the most frequent first
     class_index: class of each row, an index into `classes`; -1 where a row has none or several. [rows] int64
     """
@@ -207,7 +211,8 @@ def inspect_rows(
         label: the column of the labels: one, or a list: several of a text, or one for each of its words.
         text_pair: the column of second texts, where rows are pairs: only equal pairs are repeats. None = the usual one
             (`PAIRS`), where every file has it.
-        tokens: counts tokens, for lengths in tokens · limit: the maximum number of tokens of a model.
+        tokens: counts tokens, for lengths in tokens
+        limit: the maximum number of tokens of a model.
 
     Raises: DataError: no file, a missing column, a value that is not a text.
     """

@@ -179,7 +179,10 @@ def _folded(values: Mapping[str, T], label: str, plot: Callable[[Mapping[str, T]
 def bars(values: Mapping[str, Sequence[int]], totals: Sequence[int], series: Sequence[str]) -> str:
     """Bar chart of class frequencies: for each class a bar for each file, as long as its share of that file.
 
-    Args: values: class → its rows in each file · totals: of each file, of which a bar is a share · series: their names
+    Args:
+        values: class → its rows in each file
+        totals: of each file, of which a bar is a share
+        series: their names
     """
     shares = {name: [n / max(t, 1) for n, t in zip(counts, totals, strict=True)] for name, counts in values.items()}
     largest = max((share for row in shares.values() for share in row), default=1) or 1

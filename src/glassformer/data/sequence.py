@@ -51,7 +51,10 @@ def type_name(value: Any) -> str:
 
 
 class MissingColumnError(DataError):
-    """A row lacks a required column. `column`: its name"""
+    """A row lacks a required column.
+
+    column: its name
+    """
 
     def __init__(self, message: str, column: str) -> None:
         super().__init__(message)
@@ -67,7 +70,12 @@ def missing_column(name: str, names: Iterable[str], role: str | None = None) -> 
 
 
 def check_column(where: str, name: str, columns: Iterable[str], role: str | None = None) -> None:
-    """Raises: DataError: a column that is not among these. `where`: the file that lacks it · role: what it is for"""
+    """Raises: DataError: a column that is not among these.
+
+    Args:
+        where: the file that lacks it
+        role: what it is for
+    """
     if name not in columns:
         raise MissingColumnError(f"{where}: {missing_column(name, columns, role)}", name)
 
@@ -106,7 +114,10 @@ class RowSchema:
         return tuple(self.kinds) if self._required is None else self._required
 
     def validate(self, row: Mapping[str, Any], where: str, line: int | None = None) -> Row:
-        """Validate a row and return its required columns. `where`, `line`: its file and line, for messages.
+        """Validate a row and return its required columns.
+
+        Args:
+            where, line: its file and line, for messages.
 
         Raises: DataError: a column is missing, has no value, or another kind of value than before.
         """
@@ -151,7 +162,9 @@ def null_value(column: str) -> str:
 class RowSequence(Sequence[Row], Display):
     """Rows with random access: `rows[5]`, `len(rows)`, `for row in rows`, `rows[:100]`.
 
-    columns: their names · fingerprint: a hash of the content · kinds: column → type of its values
+    columns: their names
+    fingerprint: a hash of the content
+    kinds: column → type of its values
     name: their file, or what messages call them
     """
 
@@ -304,13 +317,20 @@ class ScannedRow(NamedTuple):
 
 
 class RowSource(ABC):
-    """A file, folder or object that holds rows. `name`: what messages call it."""
+    """A file, folder or object that holds rows.
+
+    name: what messages call it.
+    """
 
     name: str
 
     @abstractmethod
     def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
-        """Its rows with random access, all validated. `limit`: bytes of a row"""
+        """Its rows with random access, all validated.
+
+        Args:
+            limit: bytes of a row
+        """
 
     def scan(self, position: Any, columns: ColumnNames, limit: int) -> Iterator[ScannedRow]:
         """Its rows in order from a position on, None = from the first; values may not be validated yet."""

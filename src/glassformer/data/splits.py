@@ -34,7 +34,10 @@ def too_many_labels(labels: Sequence[Any]) -> bool:
 
 
 def column_values(rows: RowSequence, name: str, role: str | None = None) -> list[Any]:
-    """The values of one column, None where a row has none. role: what it is for, such as label
+    """The values of one column, None where a row has none.
+
+    Args:
+        role: what it is for, such as label
 
     Raises: DataError: no such column, with the names of all.
     """
@@ -184,7 +187,8 @@ def _by_groups(
     Groups are assigned greedily, the heaviest first, each to the part that lacks most of what the group has: rows, and
     rows of each label, as shares of all. Then groups of two parts are swapped as long as that brings shares nearer.
 
-    Args: kinds, kind_of: see `_kinds`
+    Args:
+        kinds, kind_of: see `_kinds`
     """
     try:
         names = {name: number for number, name in enumerate(dict.fromkeys(groups))}
@@ -263,7 +267,9 @@ def _stratified(kinds: np.ndarray, kind_of: np.ndarray, sizes: np.ndarray, targe
     counts nearer to the target.
 
     Args:
-        kinds, kind_of: see `_kinds` · sizes: rows of each part, kept exactly. [P] · target: of each label. [P, L]
+        kinds, kind_of: see `_kinds`
+        sizes: rows of each part, kept exactly. [P]
+        target: of each label. [P, L]
     """
     left = np.bincount(kind_of, minlength=len(kinds))
     room, deficit = sizes.copy(), target.astype(np.float64).copy()
@@ -297,8 +303,10 @@ def _exchange(counts: np.ndarray, kinds: np.ndarray, deficit: np.ndarray, close:
     """Local search: swap rows of two parts where the sum of squared deficits shrinks most, until none does.
 
     Args:
-        counts: of each kind in each part, changed in place. [K, P] · kinds: labels of each, or shares of them. [K, L]
-        deficit: of each part and label, changed in place. [P, L] · close: deficits below this are near enough
+        counts: of each kind in each part, changed in place. [K, P]
+        kinds: labels of each, or shares of them. [K, L]
+        deficit: of each part and label, changed in place. [P, L]
+        close: deficits below this are near enough
 
     A swap moves step = labels of the one − labels of the other, and saves 2 step·(deficit_to − deficit_from) − 2 step².
     That is a score of the one, a score of the other, and a product of both, which is small on average where labels are
@@ -366,7 +374,8 @@ def leaks(known: Iterable[str], test: Iterable[str]) -> list[tuple[int, int]]:
 def deduplicate(texts: Iterable[str], pairs: Iterable[str] | None = None) -> list[int]:
     """The indices of the first occurrence of each normalised text; of rows with second texts, of each pair.
 
-    Args: pairs: the second texts, such as the contexts of questions
+    Args:
+        pairs: the second texts, such as the contexts of questions
     """
     if pairs is not None:
         texts = (f"{text} \0 {pair}" for text, pair in zip(texts, pairs, strict=True))

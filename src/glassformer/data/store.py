@@ -171,7 +171,9 @@ class ExampleStore:
 class RaggedColumn:
     """A column of examples: a number each, or (`ragged`) an array each, of which only the first axis may differ.
 
-    Arrays are stored end to end, [5 8 2] [9 2] as values 5 8 2 9 2 and offsets 0 3 5. shape: of the other axes
+    Arrays are stored end to end, [5 8 2] [9 2] as values 5 8 2 9 2 and offsets 0 3 5.
+
+    shape: of the other axes
     """
 
     name: str

@@ -60,7 +60,10 @@ def stream_rows(
 
 
 class RowStream(Iterator[Row]):
-    """An iterator over rows with a state to resume from. `where`: the location of the last row."""
+    """An iterator over rows with a state to resume from.
+
+    where: the location of the last row.
+    """
 
     def __init__(
         self,

@@ -30,8 +30,10 @@ class DelimitedText(Format):
     """Delimited text (CSV, TSV); every value is a text unless `types` says otherwise.
 
     Args:
-        delimiter: one character · quotes: whether fields may be quoted
-        header: whether the first line holds the column names · names: of the columns, where it does not
+        delimiter: one character
+        quotes: whether fields may be quoted
+        header: whether the first line holds the column names
+        names: of the columns, where it does not
         types: column → "int" or "float", for columns of numbers
         on_bad_rows: "error", or "skip": rows with too many or too few fields, and with a number that is none, are left
             out, and a warning counts them
@@ -109,7 +111,12 @@ class DelimitedText(Format):
 
 
 def parse_number(value: str, name: str, kind: str, lines: LineReader) -> Any:
-    """A cell as a finite number. kind: "int" or "float" · Raises: DataError: it is none, with file and line."""
+    """A cell as a finite number.
+
+    Args:
+        kind: "int" or "float"
+    Raises: DataError: it is none, with file and line.
+    """
     try:
         number = TYPES[kind](value)
     except ValueError:

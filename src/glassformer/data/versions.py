@@ -29,7 +29,11 @@ VERSION = re.compile(r"\d+(\.\d+){0,2}([-+][0-9A-Za-z.-]+)?")
 
 @dataclass(frozen=True)
 class FileFacts:
-    """A file of a version. bytes: its size · sha256: of its content, in hexadecimal"""
+    """A file of a version.
+
+    bytes: its size
+    sha256: of its content, in hexadecimal
+    """
 
     rows: int
     bytes: int
@@ -38,7 +42,10 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class VersionFacts:
-    """What `version.json` holds. files: name → its facts"""
+    """What `version.json` holds.
+
+    files: name → its facts
+    """
 
     version: str
     files: Mapping[str, FileFacts]
@@ -47,7 +54,10 @@ class VersionFacts:
 def write_version(root: Path, version: str, rows: Mapping[Path, int], card: str) -> Path:
     """Write a version of a data set from its files; its folder.
 
-    Args: root: of the data set, a folder for each version · rows: file → its number of rows · card: Markdown
+    Args:
+        root: of the data set, a folder for each version
+        rows: file → its number of rows
+        card: Markdown
     Raises: ConfigError: a version that is none. DataError: it exists, files of one name, or the disk refuses.
     """
     if not VERSION.fullmatch(version):

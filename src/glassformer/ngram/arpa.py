@@ -65,7 +65,10 @@ def write_arpa(model: NgramModel, path: Path) -> None:
 
 @dataclass
 class _Section:
-    """The n-grams of one length, as read. ids: of all their words, one n-gram after another"""
+    """The n-grams of one length, as read.
+
+    ids: of all their words, one n-gram after another
+    """
 
     ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)

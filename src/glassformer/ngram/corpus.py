@@ -40,7 +40,8 @@ class Words:
 def train_on_files(files: Sequence[Path], options: NgramOptions, progress: Progress = lambda words: None) -> NgramFile:
     """Train an n-gram model on corpus files, and save it.
 
-    Args: progress: called with how many words more were read
+    Args:
+        progress: called with how many words more were read
     Raises: DataError: no text, or an output that is no file of a model; see `train_ngram`.
     """
     output = check_output(options.output, "the n-gram model", *SUFFIXES)

@@ -33,7 +33,11 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class OrderCounts:
-    """The n-grams of one order. keys: places of first words and last word, ascending [N] int64 · counts: [N] int64"""
+    """The n-grams of one order.
+
+    keys: places of first words and last word, ascending [N] int64
+    counts: [N] int64
+    """
 
     keys: np.ndarray
     counts: np.ndarray
@@ -62,7 +66,8 @@ def count_ngrams(
     Args:
         texts: their words; read once. `<s>` and `</s>` among them count as `<unk>`.
         folder: for files that are needed as long as the counts are
-        min_count: words that are rarer become `<unk>` · max_words: the most frequent this many stay; None = all
+        min_count: words that are rarer become `<unk>`
+        max_words: the most frequent this many stay; None = all
         memory_bytes: for sorting; the vocabulary comes on top
         progress: called with how many words more were read, once an order
     Raises: ConfigError: an order below 1. DataError: no text; a word that is empty or has white space; too many.
@@ -180,7 +185,8 @@ class SortedCounter:
     """How often each number was added, ascending, in bounded memory: sorted runs on disk, merged range by range.
 
     Args:
-        folder, name: of the files · limit: numbers in memory at a time
+        folder, name: of the files
+        limit: numbers in memory at a time
     """
 
     def __init__(self, folder: Path, name: str, limit: int) -> None:

@@ -33,7 +33,8 @@ class NgramTable:
     """All n-grams of one order.
 
     keys: 2³² · place of the first n - 1 words in the order below + id of the last word, ascending. [N] int64
-    log_probs: ln P(last word | first words) [N] · backoffs: ln of what is left for words that never followed it [N]
+    log_probs: ln P(last word | first words) [N]
+    backoffs: ln of what is left for words that never followed it [N]
     suffixes: place of the last n - 1 words in the order below [N] int32
     """
 
@@ -77,8 +78,11 @@ class NgramState(NamedTuple):
 class Perplexity(Report, kind="ngram-perplexity"):
     """How surprised a model is by texts.
 
-    perplexity: exp of the mean -ln P of a word or an end of a text · known: the same without unknown words
-    words: how many are predicted, ends too · unknown: how many of them are not in the vocabulary · texts: how many
+    perplexity: exp of the mean -ln P of a word or an end of a text
+    known: the same without unknown words
+    words: how many are predicted, ends too
+    unknown: how many of them are not in the vocabulary
+    texts: how many
     """
 
     perplexity: float
@@ -161,7 +165,9 @@ class NgramModel:
     def score(self, words: Sequence[str], *, begin: bool = True, end: bool = True) -> float:
         """ln P of a text: of its words, and of its end.
 
-        Args: begin: the text begins here, else it may continue from anywhere · end: count the end of the text too.
+        Args:
+            begin: the text begins here, else it may continue from anywhere
+            end: count the end of the text too.
         """
         ids = np.concatenate([[BEGIN_ID] * begin, self.ids(words), [END_ID] * end]).astype(np.int64)
         return float(np.nansum(self.log_probs_of(ids)))

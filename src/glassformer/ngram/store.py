@@ -29,7 +29,11 @@ DTYPES = {"keys": torch.int64, "log_probs": torch.float32, "backoffs": torch.flo
 
 @dataclass(frozen=True, repr=False)
 class NgramFile(Report, kind="ngram-model"):
-    """An n-gram model that was saved. bytes: its size · ngrams: length of n-grams → how many of them it has"""
+    """An n-gram model that was saved.
+
+    bytes: its size
+    ngrams: length of n-grams → how many of them it has
+    """
 
     file: str
     bytes: int

@@ -156,7 +156,8 @@ def assemble_words(
 def word_indices(words: Sequence[str], offsets: Sequence[tuple[int, int]]) -> list[int]:
     """The word index of each token, in a text of words joined by single spaces: the first that it overlaps.
 
-    Args: offsets: start and end of each token, in characters of the text.
+    Args:
+        offsets: start and end of each token, in characters of the text.
     Returns: word indices; -1 for a token of no character, or of a space alone.
     """
     return span_indices(word_spans(words), offsets)
@@ -171,7 +172,9 @@ def word_spans(words: Sequence[str]) -> list[tuple[int, int]]:
 def span_indices(spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]]) -> list[int]:
     """The index of the first span that each token overlaps; -1 for none.
 
-    Args: spans: in order, none within another · offsets: start and end of each token, in characters of the text.
+    Args:
+        spans: in order, none within another
+        offsets: start and end of each token, in characters of the text.
     """
     ends = [end for _, end in spans]
     indices = []

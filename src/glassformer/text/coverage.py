@@ -137,7 +137,8 @@ SHOWN_WORDS = 12
 class TokenizerQuality:
     """What one tokenizer makes of texts.
 
-    tokens: size of its vocabulary · space_run, tab_run: longest run of spaces, of tabs, that is one token
+    tokens: size of its vocabulary
+    space_run, tab_run: longest run of spaces, of tabs, that is one token
     split: list of words → those that are several tokens
     """
 
@@ -153,7 +154,8 @@ class TokenizerQuality:
 class WordVocabulary:
     """How much of the texts a vocabulary of whole words knows.
 
-    different: number of different words · known: size of a vocabulary → the share of the running words that it knows
+    different: number of different words
+    known: size of a vocabulary → the share of the running words that it knows
     """
 
     different: int
@@ -164,7 +166,8 @@ class WordVocabulary:
 class TokenizerReport(Report, kind="tokenizer-comparison"):
     """How tokenizers suit texts, and what a vocabulary of words would know of them.
 
-    word_lists: name → its words · vocabularies: of "words", and of "stems" where they are counted
+    word_lists: name → its words
+    vocabularies: of "words", and of "stems" where they are counted
     """
 
     tokenizers: list[TokenizerQuality]
@@ -210,7 +213,9 @@ class TokenizerReport(Report, kind="tokenizer-comparison"):
 class TrainedTokenizer(Report, kind="trained-tokenizer"):
     """A tokenizer that was trained and saved.
 
-    folder: where it is · tokens: size of its vocabulary · special: special token → id
+    folder: where it is
+    tokens: size of its vocabulary
+    special: special token → id
     coverage: of texts of its corpus
     """
 
@@ -246,8 +251,9 @@ def check_tokenizers(
     """Compare tokenizers on texts.
 
     Args:
-        tokenizers: by name · words: lists of words that should be one token each; the most frequent ones of the texts
-            are always looked at · stem: a language of the Snowball stemmers, to count stems in addition to words
+        tokenizers: by name
+        words: lists of words that should be one token each; the most frequent ones of the texts are always looked at
+        stem: a language of the Snowball stemmers, to count stems in addition to words
 
     Raises: DataError: no text. ConfigError: a language without a stemmer. MissingExtraError: no stemmers.
     """

@@ -32,9 +32,11 @@ MAX_PADDED_TOKENS = 2**24
 class EncodeRequest:
     """The options of one call, as given; `resolve` validates them and makes them:
 
-    padding: "longest", "max_length" or None · truncation: "longest_first", "only_first", "only_second" or None
+    padding: "longest", "max_length" or None
+    truncation: "longest_first", "only_first", "only_second" or None
     max_length: in tokens, special ones included; set whenever padding or truncation needs it
-    multiple: the length of padded rows is a multiple of it · words: texts are lists of words
+    multiple: the length of padded rows is a multiple of it
+    words: texts are lists of words
     columns: what the result has, by its keys
     stride: how many tokens of text neighbouring overflow windows share
     """

@@ -25,8 +25,9 @@ class WordStage:
 class TokenStage:
     """A token, with its span in the original text and the index of its word.
 
-    `word` is None for tokens that the post-processor added; their span is (0, 0). `special`: the token is one of
-    the added tokens, whether it came from the text or the post-processor.
+    `word` is None for tokens that the post-processor added; their span is (0, 0).
+
+    special: the token is one of the added tokens, whether it came from the text or the post-processor.
     """
 
     token: str

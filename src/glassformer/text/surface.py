@@ -118,7 +118,10 @@ class TokenizerSurface(TokenizerVocabulary):
         """A tokenizer of the same kind, pipeline and special tokens, with a vocabulary trained on other texts.
 
         It has fewer tokens than `vocab_size` where the texts make no more.
-        Args: text_iterator: texts, or lists of texts · length: not needed · new_special_tokens: more of them
+        Args:
+            text_iterator: texts, or lists of texts
+            length: not needed
+            new_special_tokens: more of them
             options: `min_frequency`, of pairs that are merged: 1 unless given, as in the reference library
         Raises: ConfigError: an option that training does not take; a vocabulary smaller than the alphabet.
         """
@@ -297,7 +300,9 @@ class TokenizerSurface(TokenizerVocabulary):
             chat_template: a template, or the name of one of the tokenizer's; None = its default.
             add_generation_prompt, continue_final_message: end with the beginning of an assistant's message, or
                 within the last message, so that it is continued.
-            tokenize: False gives the text · return_dict: False gives the ids alone · the others: as in a call.
+            tokenize: False gives the text
+            return_dict: False gives the ids alone
+            others: as in a call
             return_assistant_tokens_mask: `assistant_masks` too: 1 where a {% generation %} block wrote the token.
             tools, documents, variables: of the template, in JSON's types, such as `enable_thinking=False`; tools may be
                 Python functions.

@@ -153,7 +153,8 @@ class Tokenizer(TokenizerSurface):
             text_target: what is to be written: its ids become "labels", or, without `text`, the result.
             add_special_tokens: as in the model's training ([CLS] text [SEP]).
             padding: True or "longest" to the longest of the batch, "max_length" to `max_length`.
-            padding_side: "right" or "left"; None is the tokenizer's own · pad_to_multiple_of: of the padded length.
+            padding_side: "right" or "left"; None is the tokenizer's own
+            pad_to_multiple_of: of the padded length.
             truncation: True or "longest_first": of the longer text of a pair; "only_first", "only_second": of one.
             max_length: in tokens, special ones too; None is `model_max_length`. Alone it truncates, with a warning.
             is_split_into_words: each text is a list of words, to which `word_ids` and offsets refer.
@@ -280,8 +281,9 @@ class Tokenizer(TokenizerSurface):
     ) -> Any:
         """The text of a row of ids: a list, an array or a tensor; of several rows, their texts.
 
-        Args: clean_up_tokenization_spaces: no space before punctuation and n't; None: as tokenizer_config.json says.
-            Byte-level BPE has the text's own spaces, and is never changed.
+        Args:
+            clean_up_tokenization_spaces: no space before punctuation and n't; None: as tokenizer_config.json says.
+                Byte-level BPE has the text's own spaces, and is never changed.
         Raises: DataError: something that is not a token id, or an id far beyond the vocabulary.
         """
         rows = ids.tolist() if hasattr(ids, "tolist") else ids

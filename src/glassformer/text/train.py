@@ -72,7 +72,9 @@ def train_tokenizer(
         family: whose special tokens and post-processor it gets: "bert", "t5", … Default: BERT's for wordpiece and
             words, GPT-2's for byte-bpe, XLM-R's for unigram, Llama's for characters. Characters of a family of
             recognisers ("wav2vec2") are letters with a blank and `|` between words, for CTC, without other options.
-        special: more special tokens · lower: lower-case all text · strip_accents: é as e, as BERT's uncased models do.
+        special: more special tokens
+        lower: lower-case all text
+        strip_accents: é as e, as BERT's uncased models do.
         min_frequency: how often a word, a character or a pair to merge has to occur; default 1, and 2 for pairs.
         like: the folder of a tokenizer, to train one of the same kind, pipeline and special tokens.
         at_most: take fewer tokens than `size` where the texts make no more.
@@ -196,7 +198,12 @@ def _train_in_engine(
     first: Sequence[str],
     min_frequency: int = MIN_FREQUENCY,
 ) -> dict[str, Any]:
-    """Train in the engine. first: tokens in the order of their ids · size: 0 collects the alphabet alone"""
+    """Train in the engine.
+
+    Args:
+        first: tokens in the order of their ids
+        size: 0 collects the alphabet alone
+    """
     affixes = ("continuing_subword_prefix", "end_of_word_suffix")
     options: dict[str, Any] = {name: model[name] for name in affixes if model.get(name)}
     trainer_class = trainers.WordPieceTrainer if model["type"] == "WordPiece" else trainers.BpeTrainer

@@ -32,7 +32,9 @@ MIN_COUNT = 1e-3  # the least expected count of a piece, so that its logarithm e
 def train_unigram(words: Mapping[str, int], size: int) -> list[tuple[str, float]]:
     """Train a Unigram vocabulary: pieces and their log-probabilities, most probable first, with every character.
 
-    Args: words: the count of each word · size: the number of pieces, at least the number of characters
+    Args:
+        words: the count of each word
+        size: the number of pieces, at least the number of characters
     Returns: `size` pieces, or fewer, where the words have no more substrings that occur twice.
     """
     by_count = sorted(words, key=lambda word: (-words[word], word))
@@ -77,7 +79,8 @@ def _candidates(
 def _pieces_to_keep(pieces: Sequence[str], loss: np.ndarray, count: int) -> np.ndarray:
     """The indices of the pieces to keep: all characters, then those with the largest loss.
 
-    loss: expected count × how much its log-probability exceeds that of its best segmentation into other pieces
+    Args:
+        loss: expected count × how much its log-probability exceeds that of its best segmentation into other pieces
     """
     order = sorted(range(len(pieces)), key=lambda i: (len(pieces[i]) > 1, -loss[i], pieces[i]))
     return np.array(sorted(order[:count]))

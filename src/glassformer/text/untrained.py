@@ -55,8 +55,10 @@ SENTINEL_COUNT = {**dict.fromkeys(("t5", "mt5", "longt5"), 100)}
 class UntrainedTokenizer:
     """A tokenizer without a vocabulary.
 
-    engine: the pipeline · added_tokens: special and other unsplit ones, in the order of their ids
-    settings: for the folder · family: whose post-processor it gets; None = the engine has one
+    engine: the pipeline
+    added_tokens: special and other unsplit ones, in the order of their ids
+    settings: for the folder
+    family: whose post-processor it gets; None = the engine has one
     sentinels: tokens whose ids follow the vocabulary
     """
 

@@ -240,7 +240,9 @@ class TokenizerVocabulary:
             tokenizer.add_tokens(["<user>"])
             model.resize_token_embeddings(len(tokenizer))
 
-        Args: new_tokens: a text, an `AddedToken`, or several · special_tokens: they are left out where those are.
+        Args:
+            new_tokens: a text, an `AddedToken`, or several
+            special_tokens: they are left out where those are.
         Returns: how many were added. Raises: ConfigError: something else, or an empty text.
         """
         tokens = [new_tokens] if isinstance(new_tokens, (str, AddedToken)) else list(new_tokens)

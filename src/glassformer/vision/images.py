@@ -87,7 +87,11 @@ def check_pixels(what: str, height: int, width: int) -> None:
 
 
 def _from_file(name: str, content: bytes) -> Image:
-    """Decode the content of a file. Args: name: for errors"""
+    """Decode the content of a file.
+
+    Args:
+        name: for errors
+    """
     module = pillow()
     try:
         opened = module.open(io.BytesIO(content), formats=FORMATS)

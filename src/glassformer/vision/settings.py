@@ -53,8 +53,11 @@ IGNORED_KEYS = frozenset(
 class PreprocessorSettings:
     """The preprocessing steps of an image, in this order; None leaves a step out.
 
-    size: (height, width), or the length of the shorter edge · resample: the filter · crop: center crop (height, width)
-    scale: the factor of each byte · mean, std: of each channel, for normalisation
+    size: (height, width), or the length of the shorter edge
+    resample: the filter
+    crop: center crop (height, width)
+    scale: the factor of each byte
+    mean, std: of each channel, for normalisation
     colours: [clusters, 3], colour clusters, of which each pixel becomes the index of the nearest
     """
 

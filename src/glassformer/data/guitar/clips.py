@@ -47,7 +47,10 @@ SOME_CONTENTS = Allowed(f"a list of {', '.join(get_args(Content))}", len)
 class GuitarOptions(Schema):
     """What the clips of a synthetic guitar are like, or those of a folder of recordings.
 
-    clips: how many · seconds: of each · sample_rate_hz · seed: another one gives other clips
+    clips: how many
+    seconds: of each
+    sample_rate_hz: samples a second
+    seed: another one gives other clips
     contents: of what kinds: note, chord, riff; recordings have none
     pedals: pedal → probability, or both it and settings that are fixed: {overdrive: {probability: 1, gain: 8}}; null:
         none, all dry
@@ -76,7 +79,9 @@ class GuitarOptions(Schema):
 class GuitarClip(NamedTuple):
     """A clip of a guitar.
 
-    sound: (waveform [samples] float32, sample rate in Hz) · notes: what is played · pedals: their names, in order
+    sound: (waveform [samples] float32, sample rate in Hz)
+    notes: what is played
+    pedals: their names, in order
     recipe: all that it was made of, JSON data: of a synthetic guitar, `render(recipe)` gives the sound again
     """
 

@@ -168,7 +168,8 @@ def draw_chain(pedals: Mapping[str, Any], draw: np.random.Generator) -> list[dic
     """Pedals by their probabilities, each with its settings: `[{"pedal": "delay", "time_s": 0.3, …}]`.
 
     Settings of all pedals are drawn, so that those of one do not depend on the others; fixed ones replace them.
-    Args: pedals: as `check_pedals` gives them
+    Args:
+        pedals: as `check_pedals` gives them
     """
     chances = {name: (draw.random(), pedal.settings(draw)) for name, pedal in PEDALS.items()}
     chain = []
@@ -183,7 +184,8 @@ def draw_chain(pedals: Mapping[str, Any], draw: np.random.Generator) -> list[dic
 def apply_pedals(x: Samples, rate: int, chain: Sequence[Mapping[str, Any]]) -> Samples:
     """The sound behind a chain of pedals; each hears a signal of full scale.
 
-    Args: chain: of each its name and settings; settings that are left out are in the middle of their range
+    Args:
+        chain: of each its name and settings; settings that are left out are in the middle of their range
     Raises: DataError: an unknown pedal or setting.
     """
     for link in chain:

@@ -38,7 +38,10 @@ SHORTEST_S = 0.1
 
 
 class Stretch(NamedTuple):
-    """A stretch of a recording, in seconds: all of it, or what of it is in one part. `row`: of the recording"""
+    """A stretch of a recording, in seconds: all of it, or what of it is in one part.
+
+    row: of the recording
+    """
 
     row: Row
     begin: float
@@ -57,7 +60,8 @@ class RecordingClips(ClipRows):
     """Clips of recordings as rows.
 
     A window has a peak of 1 before its pedals; one that is longer than its recording ends in silence.
-    Args: recordings: rows with `file`, and `pedals` and `notes` where they are known
+    Args:
+        recordings: rows with `file`, and `pedals` and `notes` where they are known
     Raises: DataError: a recording that is no audio, none that is dry, or none in the part; silence alone.
     """
 

@@ -30,8 +30,10 @@ BODY = ((105.0, 4.0, 1.5), (210.0, 3.0, 2.0), (420.0, 2.0, 2.5))
 class Guitar:
     """An instrument: where it is plucked and heard, how bright and how long its strings ring.
 
-    pick, pickup: distance from the bridge, as a share of the string · brightness: of the pick, 0 to 1
-    ring: seconds until an open string has lost 60 dB · body: share of the body's resonance in the sound, 0 to 1
+    pick, pickup: distance from the bridge, as a share of the string
+    brightness: of the pick, 0 to 1
+    ring: seconds until an open string has lost 60 dB
+    body: share of the body's resonance in the sound, 0 to 1
     """
 
     pick: float = 0.13
@@ -51,7 +53,9 @@ def pluck(
 ) -> Samples:
     """One plucked string.
 
-    Args: samples: how many · damped: share of the time that it rings, below 1 for a palm on the strings
+    Args:
+        samples: how many
+        damped: share of the time that it rings, below 1 for a palm on the strings
     Returns: the displacement under the pickup. [samples]
     """
     period = rate / frequency_hz(midi)

@@ -49,7 +49,11 @@ class EncodedTable:
 
 
 class TableTokenizer:
-    """Encodes questions about tables; what it does not have is the tokenizer's. Args: tokenizer: of a TAPAS model"""
+    """Encodes questions about tables; what it does not have is the tokenizer's.
+
+    Args:
+        tokenizer: of a TAPAS model
+    """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -76,10 +80,12 @@ class TableTokenizer:
         """Encode one question about a table, or several about the same one.
 
         Args:
-            table: see `TextTable.of` · queries: the question or questions
+            table: see `TextTable.of`
+            queries: the question or questions
             padding: to the longest, or "max_length"
             truncation: True or "drop_rows_to_fit": cells are cut, and then rows dropped
-            max_length: in tokens; None = what the model takes · return_tensors: "np", "pt" or None for lists
+            max_length: in tokens; None = what the model takes
+            return_tensors: "np", "pt" or None for lists
         Returns: input_ids, attention_mask and token_type_ids, of which a token has seven.
         Raises: DataError: no question, a table that does not fit. ConfigError: options that there are not.
         """
@@ -110,7 +116,10 @@ class TableTokenizer:
         return Encoding(data, [], [])
 
     def encode(self, table: TextTable, question: str, limit: int | None = None) -> EncodedTable:
-        """The tokens of a question and a table. limit: cells are cut, and then rows dropped, so that they fit
+        """The tokens of a question and a table.
+
+        Args:
+            limit: cells are cut, and then rows dropped, so that they fit
 
         Raises: DataError: the question, or a single row, does not fit.
         """
@@ -145,7 +154,10 @@ class TableTokenizer:
     ) -> tuple[Any, ...]:
         """The coordinates (row, column) of the cells that answer each question; with `logits_agg` also the operators.
 
-        Args: data: as the call gave it, as tensors or arrays · logits: [B, T] · logits_agg: [B, operators]
+        Args:
+            data: as the call gave it, as tensors or arrays
+            logits: [B, T]
+            logits_agg: [B, operators]
         """
         types, mask = np.asarray(data["token_type_ids"]), np.asarray(data["attention_mask"])
         chosen = [
@@ -159,7 +171,12 @@ class TableTokenizer:
 
 
 def cell_probabilities(logits: np.ndarray, types: np.ndarray, mask: np.ndarray) -> dict[tuple[int, int], float]:
-    """(row, column) → the mean probability of the cell's tokens. logits, mask: [T] · types: [T, 7]"""
+    """(row, column) → the mean probability of the cell's tokens.
+
+    Args:
+        logits, mask: [T]
+        types: [T, 7]
+    """
     probabilities = mask / (1 + np.exp(-np.clip(logits.astype(np.float64), -700, 700)))
     of_cells: dict[tuple[int, int], list[float]] = defaultdict(list)
     for probability, each in zip(probabilities.tolist(), types.tolist(), strict=True):

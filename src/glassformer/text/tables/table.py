@@ -17,7 +17,11 @@ FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """columns: their names · rows: the text of each cell, in the order of the columns"""
+    """A table of texts.
+
+    columns: their names
+    rows: the text of each cell, in the order of the columns
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
