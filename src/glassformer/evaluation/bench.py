@@ -63,7 +63,8 @@ class EncodingBench(Report, kind="encoding-bench"):
     """Throughput of `encode` in each precision.
 
     model, about: as it was named; its family, size and device
-    sentences: how many were encoded · rows: the plain network's first
+    sentences: how many were encoded
+    rows: the plain network's first
     """
 
     model: str
@@ -112,7 +113,8 @@ def compare_precisions(
 
     Args:
         texts: what to encode. [N]
-        repeats: timed runs of each, after a warm-up run · progress: called with how many more runs are done
+        repeats: timed runs of each, after a warm-up run
+        progress: called with how many more runs are done
     Returns: a row for the plain network ("plain"), then one for each precision.
     """
     tokens = sum(map(len, tokenizer.batch_ids(texts, network.max_tokens)[0]))

@@ -38,8 +38,10 @@ WINDOW, ANSWER = 512, 64  # tokens of a passage, and of an answer, at most
 class StepRow:
     """One precision: its median speed, and the difference of its logits from the plain network's.
 
-    speedup: over the plain network · largest_error: of a logit, as a part of the step's largest logit
-    equal_tokens: share of steps whose most likely token is the same · perplexity_change: relative
+    speedup: over the plain network
+    largest_error: of a logit, as a part of the step's largest logit
+    equal_tokens: share of steps whose most likely token is the same
+    perplexity_change: relative
     """
 
     precision: str
@@ -56,7 +58,8 @@ class StepRow:
 class GenerationBench(Report, kind="generation-bench"):
     """Speed of one row's steps of generation in each precision.
 
-    model, about: as it was named; its family, size and device · rows: the plain network's first
+    model, about: as it was named; its family, size and device
+    rows: the plain network's first
     """
 
     model: str
@@ -158,7 +161,8 @@ def compare_steps(
     """Read the passages step by step with the plain network and in each precision; the network is plain afterwards.
 
     Args:
-        repeats: how often each step is timed · progress: called with how many more passages are read
+        repeats: how often each step is timed
+        progress: called with how many more passages are read
     Returns: a row for the plain network ("plain"), then one for each precision.
     """
     measured = {name: _Readings() for name in ("plain", *precisions)}

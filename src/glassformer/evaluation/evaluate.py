@@ -81,10 +81,13 @@ def evaluate(
     """Evaluate a model on rows, with its baselines. What is warned of meanwhile is among the report's notes.
 
     Args:
-        task_name: as in `glassformer train` · task: of the model, with its options: `task.for_evaluation(beams=5)`
+        task_name: as in `glassformer train`
+        task: of the model, with its options: `task.for_evaluation(beams=5)`
         train: the training rows, which baselines learn from; without them only those that learn nothing
-        name: of the model · files: where the rows are from · seed: of its training
-        by: a column whose values group the rows (groups.py) · resamples: of the bootstrap
+        name, seed: of the model, and of its training
+        files: where the rows are from
+        by: a column whose values group the rows (groups.py)
+        resamples: of the bootstrap
         progress: called with how many more rows are done
     Raises: DataError: no rows, or one that cannot be evaluated; no such column.
     """
@@ -171,7 +174,9 @@ def _user_warnings() -> Iterator[list[str]]:
 class SystemResult:
     """The metrics of one system, such as a baseline, on the rows of an evaluation.
 
-    about: what it is · metrics: by name · difference: the model's main metric minus its, on the same rows
+    about: what it is
+    metrics: by name
+    difference: the model's main metric minus its, on the same rows
     """
 
     about: str
@@ -187,13 +192,19 @@ class SystemResult:
 class EvaluationReport(Report, kind="evaluation"):
     """The evaluation report of a model.
 
-    task: as in `glassformer train` · name: of the model
+    task: as in `glassformer train`
+    name: of the model
     data: files, rows, fingerprint of what it was evaluated on; of a run also the SHA-256 of its weights
-    metric: the main metric · higher: whether more of it is better
-    metrics: by name · methods: metric → how it was computed, by which package in which version
-    baselines: name → their metrics · classes: metrics per class · groups: by the values of a column
+    metric: the main metric
+    higher: whether more of it is better
+    metrics: by name
+    methods: metric → how it was computed, by which package in which version
+    baselines: name → their metrics
+    classes: metrics per class
+    groups: by the values of a column
     notes: warnings and remarks
-    seed: of the training, where it is known · seconds: that the model took for all rows
+    seed: of the training, where it is known
+    seconds: that the model took for all rows
     environment: what it was computed with and on
     """
 

@@ -44,10 +44,12 @@ MAX_METRICS = 2
 class GroupMetrics:
     """The metrics of a model on the rows of one group.
 
-    name: the value of the column; None: rows without one · rows: how many
+    name: the value of the column; None: rows without one
+    rows: how many
     amounts: how much they are otherwise, such as words; of what the main metric is divided by first
     metrics: by name; none where there is nothing to divide by, such as no word
-    worse_by: in the main metric, than all other rows; None: not compared · excess: the same times its size
+    worse_by: in the main metric, than all other rows; None: not compared
+    excess: the same times its size
     """
 
     name: str | None
@@ -70,7 +72,11 @@ class GroupMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsByGroup:
-    """A model's metrics by the values of a column. metric: the main one · groups: the worst first"""
+    """A model's metrics by the values of a column.
+
+    metric: the main one
+    groups: the worst first
+    """
 
     column: str
     metric: str
@@ -180,8 +186,10 @@ def metrics_by_group(
     """The metrics of each group of rows, the worst first, and how much worse than all other rows it is.
 
     Args:
-        predictions: of rows, in any order · names: the group of each row, or its groups, by its number
-        resamples: of the bootstrap · shown: a progress bar, as of `with_bar`
+        predictions: of rows, in any order
+        names: the group of each row, or its groups, by its number
+        resamples: of the bootstrap
+        shown: a progress bar, as of `with_bar`
     Raises: DataError: predictions that do not say which row they are of.
     """
     members: dict[str | None, list[int]] = defaultdict(list)

@@ -46,7 +46,9 @@ BUILDING_BLOCK = re.compile(r"(?:.*\.)?blocks\.\d+")
 class ParityCase:
     """One batch for both models, padded on the right; `left`: for ours it is padded on the left.
 
-    ids: [B, T] · keep: False where ids are padding. [B, T] bool · token_types: token_type_ids. [B, T]
+    ids: [B, T]
+    keep: False where ids are padding. [B, T] bool
+    token_types: token_type_ids. [B, T]
 
     Differs: the reference counts and pools padding on the left, unless it gets positions. So it always gets texts
     padded on the right, and the visible tokens of both are compared.
@@ -70,7 +72,8 @@ class ParityCase:
 class StageDifference(Record, keys=("stage", "absolute", "relative", "tolerance", "within")):
     """The difference of two tensors of one stage.
 
-    absolute: the largest difference · relative: that, as a part of the reference's largest number
+    absolute: the largest difference
+    relative: that, as a part of the reference's largest number
     """
 
     stage: str
@@ -111,7 +114,8 @@ class ParityReport(
 ):
     """Differences of all stages, inputs and precisions.
 
-    notes: remarks on the reference · folder, architecture, reference: what was compared with which library
+    notes: remarks on the reference
+    folder, architecture, reference: what was compared with which library
     """
 
     runs: list[ParityRun]
@@ -309,7 +313,8 @@ def random_cases(
     """Random ids: rows without padding, and rows of three lengths with padding on either side.
 
     Args:
-        vocabulary: ids lie below it · longest: maximum tokens of a row; None = any
+        vocabulary: ids lie below it
+        longest: maximum tokens of a row; None = any
         token_types: number of token types of the model; 0 = it takes no token_type_ids
         hidden: the padding id; it occurs in no text, since some heads of the reference look for it
     """

@@ -47,7 +47,11 @@ TRAIN = "glassformer train examples/{name}.yaml"
 
 @dataclass(frozen=True)
 class DataFolders:
-    """The folders to read from. data: of data sets · runs: of runs"""
+    """The folders to read from.
+
+    data: of data sets
+    runs: of runs
+    """
 
     data: Path
     runs: Path
@@ -92,7 +96,8 @@ class PublishedScore:
 class ReproducedScore:
     """A published score next to ours; fields as in `PublishedScore`.
 
-    half: half the width of the 95 % interval over seeds · within: the tolerance
+    half: half the width of the 95 % interval over seeds
+    within: the tolerance
     missing: what ours needs, where it cannot be computed yet
     """
 
@@ -154,7 +159,8 @@ def reproduce(
     """Reproduce the published scores of a chapter.
 
     Args:
-        data: the folder of data sets, None = that of `glassformer data fetch` · runs: the folder of runs
+        data: the folder of data sets, None = that of `glassformer data fetch`
+        runs: the folder of runs
         progress: called with the name of each score
     Raises: ConfigError: a chapter without scores.
     """
@@ -182,7 +188,8 @@ def published_score(entry: Mapping[str, Any]) -> PublishedScore:
 def find_runs(folders: DataFolders, name: str, command: str = TRAIN) -> list[TrainedRun]:
     """Find the runs of a name, one, or one for each seed; of several sizes, `name-2000`, the largest.
 
-    Args: command: that trains them
+    Args:
+        command: that trains them
     Raises: DataError: there is none.
     """
     path = folders.runs / name

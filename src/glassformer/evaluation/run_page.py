@@ -30,7 +30,8 @@ class RunPage(ErrorsPage):
     """The page of a run.
 
     Args:
-        split: rows of the run, evaluated · history: what its event log says, None = read now
+        split: rows of the run, evaluated
+        history: what its event log says, None = read now
         pages: index of a prediction → its explorer page, relative to this one
     """
 

@@ -119,7 +119,9 @@ class TrainedRun:
     ) -> RowSequence:
         """Its validation rows, or those of other files, with their columns renamed to its own.
 
-        Args: files: paths, whatever `data.folder` is · format: options of reading them; None = those of the run
+        Args:
+            files: paths, whatever `data.folder` is
+            format: options of reading them; None = those of the run
         Raises: DataError: a run without validation rows, and no files; no such column. ConfigError: no such role.
         """
         data, usual = self.config.data, task_class(self.config.task).COLUMNS
@@ -155,7 +157,8 @@ class TrainedRun:
 
         Args:
             files, format: as in `read_rows`; or the rows themselves, with the columns of its own
-            options: of the evaluation · else as in `evaluate` of evaluate.py
+            options: of the evaluation
+            others: as in `evaluate` of evaluate.py
         Raises: DataError: no rows, or some that do not fit. ConfigError: an unused column.
             UnsupportedError: the task cannot be evaluated. WeightsError: there is no model.
         """
@@ -200,7 +203,9 @@ def open_run(
 ) -> TrainedRun:
     """Open a run folder.
 
-    Args: columns, ignore: of the rows to evaluate on, see `TrainedRun` · device: None = that of the training
+    Args:
+        columns, ignore: of the rows to evaluate on, see `TrainedRun`
+        device: None = that of the training
     Raises: ConfigError: the folder holds no run.
     """
     path = Path(folder)
@@ -218,7 +223,8 @@ def open_run(
 class EvaluatedSplit:
     """A split with its report and predictions.
 
-    name: of the split and its folder · data: files, where the rows are not the run's own
+    name: of the split and its folder
+    data: files, where the rows are not the run's own
     """
 
     run: TrainedRun
@@ -327,8 +333,12 @@ def evaluate_model(
     """Evaluate a model without a run folder of ours: a folder, or a name on the Hub.
 
     Args:
-        task: of `glassformer train` · columns: role → column · options: of the task, such as {"max_tokens": 128}
-        evaluation: of the evaluation · train: training rows of the baselines · else as in `TrainedRun.evaluate`
+        task: of `glassformer train`
+        columns: role → column
+        options: of the task, such as {"max_tokens": 128}
+        evaluation: of the evaluation
+        train: training rows of the baselines
+        others: as in `TrainedRun.evaluate`
     Raises: as `TrainedRun.evaluate`.
     """
     check_evaluates(task)

@@ -88,7 +88,9 @@ MAX_RUNS_WITH_RAW_LINES = 3
 class CurveLine:
     """One line of a chart.
 
-    run: number of the run · kind: raw, smooth, or points (of validations) · behind: whether a smoothed line is over it
+    run: number of the run
+    kind: raw, smooth, or points (of validations)
+    behind: whether a smoothed line is over it
     name: of the legend, that of the run where there are several
     steps, values: [N]
     """

@@ -48,20 +48,24 @@ class TrainingOptions(Schema):
 
     epochs, steps: length of the training; `steps` wins, `epochs` may be a fraction. None of both = 3 epochs, or for few
         examples as many as make `LEAST_STEPS` steps
-    batch_size: examples a step, over all processes · batch_tokens: instead, tokens a step at most
+    batch_size: examples a step, over all processes
+    batch_tokens: instead, tokens a step at most
     micro_batch_tokens, micro_batch_size: limits of one call of the network; they change speed and memory, and results
         only by rounding. None = 2,048 tokens on a CPU, 16,384 elsewhere, and any number of examples. A task that
         compares the examples of a batch is never cut by tokens, and compares `micro_batch_size` of them
     learning_rate, schedule, warmup, floor: peak learning rate, its schedule, warm-up steps (below 1: a share of all),
         and the factor that is left at the end
-    optimizer, weight_decay, beta1, beta2, epsilon: "adamw" or "adafactor" · clip: maximum gradient norm
+    optimizer, weight_decay, beta1, beta2, epsilon: "adamw" or "adafactor"
+    clip: maximum gradient norm
     precision: "fp32"; "bf16" or "fp16": mixed precision, matrix products in 16 bits and weights in 32
     label_smoothing: the share of a target that is spread over all classes
     gradient_checkpointing: recompute blocks in the backward pass instead of storing their activations
     offload: store what the backward pass needs in the host's RAM, where an accelerator's memory is short
-    shuffle: shuffle the examples each epoch · seed: random seed of the order, dropout and new weights
+    shuffle: shuffle the examples each epoch
+    seed: random seed of the order, dropout and new weights
     validate_every, save_every: steps between; None = at the end of each epoch, and where few examples have many short
-        ones by default, at the end of about ten of them · keep: number of last checkpoints kept
+        ones by default, at the end of about ten of them
+    keep: number of last checkpoints kept
     training_sample: examples of the training data that each validation scores too, as train_loss, …; 0 = none
     metric, patience: the metric of the best model (None = that of the task), and early stopping after this many
         validations without improvement (None = never)
@@ -155,10 +159,13 @@ class DataConfig(Schema):
 
     fetch: data sets of `glassformer data list` that the files are of, by name: emotion/train.txt.gz
     folder: of the files, if it is neither the working directory nor that of fetched data sets
-    train: a file, or several, concatenated · validation: files, or the share of the training rows to hold out
+    train: a file, or several, concatenated
+    validation: files, or the share of the training rows to hold out
     held_out: "drawn": a random sample, stratified by label; "last": the last rows, of a single text its end
-    columns: role → column, where they have other names · ignore: unused columns, or "*": all of them
-    format: how files are read: `delimiter`, `names`, … · validation_format: what differs for validation files
+    columns: role → column, where they have other names
+    ignore: unused columns, or "*": all of them
+    format: how files are read: `delimiter`, `names`, …
+    validation_format: what differs for validation files
     rename: of classes or tags: label → new name, such as {B-MISC: O, I-MISC: O}
     groups: a column, such as speaker, none of whose values is in both parts where a share is held out
     without_leaks: leave out validation rows whose inputs are in the training data too, whatever their labels
@@ -231,9 +238,10 @@ class DataConfig(Schema):
 class RunConfig(Schema):
     """The whole configuration of a run.
 
-    model: a folder or a name on the Hub · scratch: random initial weights instead: a published name (`glassformer
-        sizes`), a config.json, or its keys; the tokenizer is then that of the folder `tokenizer`, or trained on the
-        training rows, such as {size: 5000, family: bart}
+    model: a folder or a name on the Hub
+    scratch: random initial weights instead: a published name (`glassformer sizes`), a config.json, or its keys; the
+        tokenizer is then that of the folder `tokenizer`, or trained on the training rows, such as {size: 5000, family:
+        bart}
     overrides: keys of config.json to override, such as {hidden_dropout_prob: 0}
     task_options: options of the task, such as {block: 256}
     adapter: train low-rank adapters instead of all weights, such as {rank: 8, target_modules: [q, v]}

@@ -19,7 +19,8 @@ ONLY = ""
 def configured_runs(config: Path | None, options: TrainOptions) -> dict[str, RunConfig]:
     """The configurations of the runs, by name; of one alone, by `ONLY`.
 
-    Args: config: the YAML file; None = the options are all there is
+    Args:
+        config: the YAML file; None = the options are all there is
     Raises: ConfigError: no task or data, a study, or an invalid key or value.
     """
     values = {} if config is None else read_config(config)

@@ -57,7 +57,8 @@ def sample_rows(rows: RowSequence, count: int | None, seed: int = 0) -> RowSeque
 
         sample_rows(rows, 1_000, seed=42)
 
-    Args: count: None, or more than there are = all rows
+    Args:
+        count: None, or more than there are = all rows
     Raises: ConfigError: `count` below 1, or a seed below 0.
     """
     if count is not None and count < 1:

@@ -43,8 +43,11 @@ STEP_EVENTS = ("validation", "checkpoint", "resumed")  # what a rollback undoes 
 class Blocks:
     """Blocks of consecutive logged steps, N of them.
 
-    step: the last step of each · count: steps in it · end, line: offset and number of its last line in the log
-    check: checksum of the bytes before `end`, 0 where not computed yet · seconds: computing time. [N]
+    step: the last step of each
+    count: steps in it
+    end, line: offset and number of its last line in the log
+    check: checksum of the bytes before `end`, 0 where not computed yet
+    seconds: computing time. [N]
     last: the columns STEPS at its last step. [N, 7]
     low, high: minimum and maximum of CURVES, the finite ones, at the steps low_step, high_step. [N, 4]
     total, finite: sum and number of the finite values of CURVES. [N, 4]
@@ -131,7 +134,9 @@ NO_BLOCKS = Blocks.each(lambda name: np.zeros(_shape(name, 0), np.float64 if nam
 class Digest:
     """What an event log says.
 
-    blocks: of its steps · first: its first logged step, by name · last_event: the last line's event
+    blocks: of its steps
+    first: its first logged step, by name
+    last_event: the last line's event
     events: (offset of its end, number of its line, record) of every event that is no step
     """
 

@@ -124,7 +124,9 @@ def read_event_log(path: str | Path) -> Iterator[dict[str, Any]]:
 def read_lines(stream: BinaryIO, offset: int, line: int, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read the complete lines of a log from an offset on, many at a time.
 
-    Args: line: number of the lines before it · path: for errors
+    Args:
+        line: number of the lines before it
+        path: for errors
     Returns: the offset of the end of each line, and its record as it is written.
     Raises: DataError: an invalid line, by its number.
     """

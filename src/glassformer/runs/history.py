@@ -28,9 +28,13 @@ class RunHistory:
 
     options: its effective configuration
     steps: columns of the logged steps by name, `step` among them; of a long log, of the last step of each block. [N]
-    blocks: these steps with the minimum, maximum and mean of each block · first: its first logged step, by name
-    validation: metric → steps and values · best: the step of the best validation
-    skipped: steps that were not applied · checkpoints: steps · ended: whether the log has its end
+    blocks: these steps with the minimum, maximum and mean of each block
+    first: its first logged step, by name
+    validation: metric → steps and values
+    best: the step of the best validation
+    skipped: steps that were not applied
+    checkpoints: steps
+    ended: whether the log has its end
     """
 
     name: str
@@ -125,7 +129,9 @@ class RunHistory:
 def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
     """Read the log of a run.
 
-    Args: folder: of a run, or a log in it · name: of the run, else that of the folder
+    Args:
+        folder: of a run, or a log in it
+        name: of the run, else that of the folder
     Raises: DataError: there is no log, or it is damaged.
     """
     path = Path(folder) if Path(folder).is_file() else event_log_path(Path(folder))

@@ -70,13 +70,20 @@ BEAMS = 5
 
 @dataclass(frozen=True)
 class Ablation:
-    """An ablation study. base: configuration of all runs, its `output` the folder of the study"""
+    """An ablation study.
+
+    base: configuration of all runs, its `output` the folder of the study
+    """
 
     base: RunConfig
     plan: AblationPlan
 
     def runs(self, seeds: Sequence[int] | None = None) -> list[StudyRun]:
-        """The trainings, a seed each. seeds: None = that of the configuration"""
+        """The trainings, a seed each.
+
+        Args:
+            seeds: None = that of the configuration
+        """
         name = TRAINED if self.base.model is None else FINE_TUNED
         return [self._run(name, seed) for seed in seeds or [self.base.training.seed]]
 
@@ -135,7 +142,8 @@ class Ablation:
 def parse_ablation(values: Mapping[str, Any], output: str | None = None, folder: str | None = None) -> Ablation:
     """An ablation from the keys and values of its YAML file.
 
-    Args: output, folder: of the study and of its data files, where they are others than the file says
+    Args:
+        output, folder: of the study and of its data files, where they are others than the file says
     Raises: ConfigError: an invalid key or value.
     """
     merged = dict(values)
@@ -183,7 +191,8 @@ class AblationRunner:
     def run(self, seeds: Sequence[int] | None = None) -> AblationResults:
         """Train and evaluate what is missing; finished trainings and evaluations are not repeated.
 
-        Args: seeds: None = that of the configuration
+        Args:
+            seeds: None = that of the configuration
         Raises: ConfigError: the folder holds a run of another configuration. DataError: rows that cannot be read, or a
             recording in two parts. TrainingStopped: by Ctrl-C; what was trained is saved.
         """
@@ -209,7 +218,11 @@ class AblationRunner:
         return results
 
     def _transcripts(self, trained: int) -> str:
-        """What is trained on, and how many transcripts are searched for. Args: trained: number of trainings"""
+        """What is trained on, and how many transcripts are searched for.
+
+        Args:
+            trained: number of trainings
+        """
         options, (train, validation) = self.plan.language_model, self.study.splits
         pairs = 1 if self.base.evaluation.get("rescore") else len(weight_pairs(options.alphas, options.betas))
         test = 2 * sum(map(len, self.study.test_rows.values()))  # without and with the language model

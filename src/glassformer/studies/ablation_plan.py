@@ -11,8 +11,10 @@ from glassformer.errors import ConfigError
 class FusionOptions:
     """The n-gram model of words, and how its weight is found.
 
-    order: of the n-grams · min_count: words that are rarer become unknown
-    alphas, betas: the weights to choose from, besides none · tune_rows: a sample of this many validation recordings
+    order: of the n-grams
+    min_count: words that are rarer become unknown
+    alphas, betas: the weights to choose from, besides none
+    tune_rows: a sample of this many validation recordings
     """
 
     order: int = 3
@@ -34,7 +36,8 @@ class FusionOptions:
 class AblationPlan:
     """The options under `study` of an ablation.
 
-    language_model: see `FusionOptions` · test_sets: the files of the test sets, by name
+    language_model: see `FusionOptions`
+    test_sets: the files of the test sets, by name
     limit: a random sample of this many recordings of each test set, the same for all systems
     speaker: the column of the speaker, if there is one: no speaker may be in two splits
     """

@@ -37,8 +37,11 @@ MAX_TRANSCRIPTS = 20
 class ErrorCounts:
     """What a system made of a test set.
 
-    name: of the recogniser · fused: with the language model · test: of the test set
-    errors: word errors, words, character errors, characters of each recording [N, 4] · texts: its transcripts
+    name: of the recogniser
+    fused: with the language model
+    test: of the test set
+    errors: word errors, words, character errors, characters of each recording [N, 4]
+    texts: its transcripts
     """
 
     name: str
@@ -66,9 +69,12 @@ class TunedFusion:
 
 @dataclass(frozen=True)
 class Effect:
-    """What one change makes of the errors on a test set. of: "fine-tuning", "the language model", or both
+    """What one change makes of the errors on a test set.
 
-    where: of what the change is made · seeds: the difference of each
+    of: "fine-tuning", "the language model", or both
+
+    where: of what the change is made
+    seeds: the difference of each
     """
 
     of: str
@@ -112,9 +118,13 @@ ABLATION_KEYS = (
 class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
     """The results of an ablation so far.
 
-    counts: of each system, seed and test set · tuned: weights of the language model · overlap: of the parts
-    test_sets: name → its files and number of rows · references: name → its transcripts
-    normaliser, beams, order: how texts were compared and searched for · planned: number of trainings, done or not
+    counts: of each system, seed and test set
+    tuned: weights of the language model
+    overlap: of the parts
+    test_sets: name → its files and number of rows
+    references: name → its transcripts
+    normaliser, beams, order: how texts were compared and searched for
+    planned: number of trainings, done or not
     seconds: of all trainings
     """
 
@@ -141,7 +151,11 @@ class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
         return sorted({x.seed for x in self.counts if x.name == name})
 
     def bootstrap(self, name: str, fused: bool, test: str, seed: int | None = None) -> BootstrapSums:
-        """The errors of a system on a test set, recording by recording. seed: None = those of all seeds, added up"""
+        """The errors of a system on a test set, recording by recording.
+
+        Args:
+            seed: None = those of all seeds, added up
+        """
         errors = [
             x.errors for x in self.counts if (x.name, x.fused, x.test) == (name, fused, test) and seed in (None, x.seed)
         ]

@@ -19,7 +19,12 @@ from glassformer.files import safe_repr
 
 @dataclass(frozen=True)
 class PartOverlap:
-    """What two parts have in common. what: "speakers" or "texts" · count: rows of the second part · of: this many"""
+    """What two parts have in common.
+
+    what: "speakers" or "texts"
+    count: rows of the second part
+    of: this many
+    """
 
     what: str
     first: str
@@ -46,7 +51,10 @@ def check_overlap(
 ) -> list[PartOverlap]:
     """What each pair of parts has in common.
 
-    Args: parts: name → rows · columns: of `audio` and `text` · speaker: the column that says who speaks
+    Args:
+        parts: name → rows
+        columns: of `audio` and `text`
+        speaker: the column that says who speaks
     Raises: DataError: a recording is in two parts; there is no column of speakers.
     """
     for name, rows in parts.items():

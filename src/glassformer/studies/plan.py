@@ -25,7 +25,8 @@ SET_NAME = re.compile(r"\w[\w+.→-]*")  # of a set, and of its folder
 class TrainingSet:
     """A training set.
 
-    files: a file, or several, concatenated · of: instead, sets named before, concatenated
+    files: a file, or several, concatenated
+    of: instead, sets named before, concatenated
     rows: sample size, smaller samples being subsets of larger ones; a list: a run for each size, the set "grows".
         With `of`, those of the set among them that grows; left out, its largest
     begin: a set named before, whose trained model it begins with
@@ -46,7 +47,8 @@ class TrainingSet:
 class StudyPlan:
     """The options under `study`.
 
-    train: the training sets, by name, in this order · test_sets: the files of the test sets, by name
+    train: the training sets, by name, in this order
+    test_sets: the files of the test sets, by name
     limit: a random sample of this many rows of each test set, the same for all runs
     at_least_steps: minimum steps of a run: few rows take more epochs
     baselines: baselines are trained on each set too, and have curves next to the model

@@ -26,7 +26,8 @@ from glassformer.tasks.metrics.metric import Interval
 class CurveOptions:
     """Which learning curve to plot.
 
-    over: the set that grows · test_set: the test set of the metric
+    over: the set that grows
+    test_set: the test set of the metric
     zero_shot: a set without such rows, whose metric is the horizontal line
     """
 
@@ -39,9 +40,13 @@ class CurveOptions:
 class TrainedModel:
     """A trained model of a study, and its metrics.
 
-    name: such as fr-250 · of: the training set, fr · size: rows of the set that grows, where one does
-    rows: it was trained on · steps, tokens, seconds: of its training
-    metrics: test set → the main metric · baselines: test set → baseline → the same metric
+    name: such as fr-250
+    of: the training set, fr
+    size: rows of the set that grows, where one does
+    rows: it was trained on
+    steps, tokens, seconds: of its training
+    metrics: test set → the main metric
+    baselines: test set → baseline → the same metric
     """
 
     name: str
@@ -59,7 +64,10 @@ class TrainedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class LearningCurve:
-    """A learning curve. points: rows of the set that grows → metric"""
+    """A learning curve.
+
+    points: rows of the set that grows → metric
+    """
 
     name: str
     points: dict[int, Interval]
@@ -86,8 +94,11 @@ STUDY_KEYS = (
 class StudyResults(Report, kind="study", keys=STUDY_KEYS):
     """The results of a study so far.
 
-    metric: the main metric · higher: whether more of it is better · method: how it is computed
-    test_sets: name → its files and number of rows · planned: number of runs, done or not
+    metric: the main metric
+    higher: whether more of it is better
+    method: how it is computed
+    test_sets: name → its files and number of rows
+    planned: number of runs, done or not
     """
 
     task: str

@@ -51,13 +51,21 @@ from glassformer.training.trainer import Trainer
 
 @dataclass(frozen=True)
 class Study:
-    """A data study. base: configuration of all runs, its `output` the folder of the study · plan: the sets"""
+    """A data study.
+
+    base: configuration of all runs, its `output` the folder of the study
+    plan: the sets
+    """
 
     base: RunConfig
     plan: StudyPlan
 
     def runs(self, seeds: Sequence[int] | None = None) -> list[StudyRun]:
-        """All runs, seed by seed. seeds: None = that of the configuration"""
+        """All runs, seed by seed.
+
+        Args:
+            seeds: None = that of the configuration
+        """
         # In the order of the plan, so that a set's model is there before the runs that begin with it.
         return [
             StudyRun(self.plan.run_name(name, size), name, size, seed, self._run_config(name, size, seed))
@@ -147,7 +155,8 @@ class Study:
 def parse_study(values: Mapping[str, Any], output: str | None = None, folder: str | None = None) -> Study:
     """A study from the keys and values of its YAML file.
 
-    Args: output, folder: of the study and of its data files, where they are others than the file says
+    Args:
+        output, folder: of the study and of its data files, where they are others than the file says
     Raises: ConfigError: an invalid key or value.
     """
     merged = dict(values)
@@ -175,7 +184,8 @@ class StudyRunner:
 
         The results are written after each run. Finished runs are not trained again, an interrupted one is resumed.
 
-        Args: seeds: None = that of the configuration
+        Args:
+            seeds: None = that of the configuration
         Raises: ConfigError: the folder holds a run of another configuration. DataError: rows that cannot be read.
             TrainingStopped: by Ctrl-C; what was trained is saved.
         """

@@ -34,7 +34,11 @@ Notify = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TrainedResult(Record, keys=("folder", "steps", "best_step", "metrics", "comparison")):
-    """A trained run. metrics: of the best validation, at `best_step` · report: of its evaluation, if there is one"""
+    """A trained run.
+
+    metrics: of the best validation, at `best_step`
+    report: of its evaluation, if there is one
+    """
 
     folder: str
     steps: int
@@ -150,7 +154,9 @@ def train_runs(
 ) -> dict[str, TrainedResult]:
     """Train the runs of one configuration, skipping finished ones; the result of each, by its name.
 
-    Args: run: trains one run, given its configuration · evaluate: one without a report is not finished
+    Args:
+        run: trains one run, given its configuration
+        evaluate: one without a report is not finished
     Raises: ConfigError: several processes.
     """
     _check_one_process("a configuration of several runs trains them one after the other, in one process")

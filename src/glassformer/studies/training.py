@@ -34,7 +34,11 @@ FINISHED = "finished.json"
 
 @dataclass(frozen=True)
 class StudyRun:
-    """One model of a study. of: its training set · size: rows of the set that grows in it"""
+    """One model of a study.
+
+    of: its training set
+    size: rows of the set that grows in it
+    """
 
     name: str
     of: str
@@ -49,7 +53,10 @@ class StudyRun:
 
 @dataclass(frozen=True)
 class StudyTraining:
-    """A training in a folder of its own. at_least_steps: minimum steps: few rows take more epochs"""
+    """A training in a folder of its own.
+
+    at_least_steps: minimum steps: few rows take more epochs
+    """
 
     config: RunConfig
     at_least_steps: int | None = None
@@ -118,7 +125,11 @@ class StudyTraining:
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """What a training would take. examples: of its set · tokens: that all its steps read"""
+    """What a training would take.
+
+    examples: of its set
+    tokens: that all its steps read
+    """
 
     name: str
     seed: int
@@ -130,7 +141,10 @@ class PlannedTraining:
 
 @dataclass(frozen=True, repr=False)
 class PlannedStudy(Report, kind="planned-study"):
-    """The trainings of a study, before they start. test_sets: name → rows that each is evaluated on"""
+    """The trainings of a study, before they start.
+
+    test_sets: name → rows that each is evaluated on
+    """
 
     trainings: list[PlannedTraining]
     test_sets: dict[str, int]
@@ -206,7 +220,8 @@ class StudyProgress:
 def base_config(values: Mapping[str, Any], output: str | None, folder: str | None) -> RunConfig:
     """The configuration of all runs of a study.
 
-    Args: output, folder: of the study and of its data files, where they are others than the file says
+    Args:
+        output, folder: of the study and of its data files, where they are others than the file says
     Raises: ConfigError: an invalid key or value.
     """
     merged = {**values, "output": output or values.get("output") or "runs/study"}

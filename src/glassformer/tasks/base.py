@@ -44,7 +44,9 @@ Progress = Callable[[int], None]
 class Baseline:
     """The predictions of something simple for the same rows.
 
-    name: such as "most frequent" · about: how it predicts, in half a sentence · predictions: as the model's, in order
+    name: such as "most frequent"
+    about: how it predicts, in half a sentence
+    predictions: as the model's, in order
     """
 
     name: str
@@ -65,18 +67,23 @@ class EvaluationOptions:
 class Task(ABC):
     """What a model learns from rows and is evaluated on. One is made for a model, and options of its own.
 
-    HEAD: the head that the model needs, by Hugging Face's name of its task · READS_TEXT: a model from scratch needs a
-        tokenizer for it · COLUMNS: what it reads of a row, by role: role → the column's usual name
-    TARGETS: roles that are to be predicted; others are inputs · EVALUATION: options of an evaluation, if there is one
-    METRIC: the primary metric of an evaluation · VALIDATION_METRIC: the one that chooses the best model in training; of
-        the class or, where labels decide it, of the instance
+    HEAD: the head that the model needs, by Hugging Face's name of its task
+    READS_TEXT: a model from scratch needs a tokenizer for it
+    COLUMNS: what it reads of a row, by role: role → the column's usual name
+    TARGETS: roles that are to be predicted; others are inputs
+    EVALUATION: options of an evaluation, if there is one
+    METRIC: the primary metric of an evaluation
+    VALIDATION_METRIC: the one that chooses the best model in training; of the class or, where labels decide it, of the
+        instance
     WHOLE_BATCH: the loss compares the examples of a batch with one another (contrastive learning), so no token budget
         may cut it: `micro_batch_size` examples, or else all of a step, are one call of the network
-    columns: those that this one reads: role → column · given_options: keyword arguments that it was made with
+    columns: those that this one reads: role → column
+    given_options: keyword arguments that it was made with
     initial_model: gives the model that training began with, where it is known: baselines may use its vectors
     train_examples: gives the examples of the training rows, where they are at hand: baselines may learn from them
 
-    Args: model: with the head of this task
+    Args:
+        model: with the head of this task
     """
 
     HEAD: ClassVar[str]
@@ -127,7 +134,8 @@ class Task(ABC):
         """The model's config with the head that these rows need, such as one output for each label.
 
         Args:
-            config: of the checkpoint · own: whether it has a head for this very task
+            config: of the checkpoint
+            own: whether it has a head for this very task
             columns, options: as the task will be made with
         """
         return dict(config)

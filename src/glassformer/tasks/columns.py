@@ -178,7 +178,8 @@ def store_examples(
 ) -> ExampleStore:
     """The examples of rows, in memory, or in the folder `cache`; then they are not made again.
 
-    Args: made: how they are made of the rows, besides the tokenizer: another way has a place of its own
+    Args:
+        made: how they are made of the rows, besides the tokenizer: another way has a place of its own
     """
     if cache is None:
         return ExampleStore.make(examples)
@@ -240,7 +241,8 @@ class RowTask(Task):
         that decide it
     REQUIRES: what a row needs to make an example, for errors; "" = there may be none
 
-    Args: columns: role → column, where a column has another name
+    Args:
+        columns: role → column, where a column has another name
     Raises: ConfigError: a role that there is not, or the model was loaded for another task.
     """
 

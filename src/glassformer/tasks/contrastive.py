@@ -44,7 +44,8 @@ class Contrastive(ImageTask):
     """Pairs of an image and a text. All pairs of a batch are compared, so a larger batch is a harder problem.
 
     Args:
-        columns: role → column, where a column has another name · folder: of the images; None = that of the table
+        columns: role → column, where a column has another name
+        folder: of the images; None = that of the table
         max_tokens: longer texts are cut, and counted; None = what the model can take
     Raises: ConfigError: the model has another head. MissingPartError: it has no processor for images.
     Differs: rows of one image, or of one text, are negatives of each other in training, as in the source.
@@ -177,7 +178,8 @@ class Ranking:
     """The candidates of one query, such as all texts for an image.
 
     rank: of the best of its own, from 1; candidates of the same score come before it
-    probabilities: of the best few · losses: -log of the probability of each of its own
+    probabilities: of the best few
+    losses: -log of the probability of each of its own
     """
 
     rank: int
@@ -194,7 +196,9 @@ def rank_pairs(
 ) -> dict[Hashable, Ranking]:
     """Rank all candidates for each query by their cosine; row i of both is a pair, and equal keys are one thing.
 
-    Args: queries, candidates: vectors of length 1 [N, E] · scale: of cosines, for probabilities
+    Args:
+        queries, candidates: vectors of length 1 [N, E]
+        scale: of cosines, for probabilities
     """
     own: dict[Hashable, set[Hashable]] = defaultdict(set)
     for query, candidate in zip(query_keys, candidate_keys, strict=True):

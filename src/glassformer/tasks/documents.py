@@ -90,7 +90,11 @@ class DocumentQuestionAnswering(Pipeline):
     def __call__(
         self, texts: Any = None, *, question: Any = None, word_boxes: Any = None, image: Any = None, **options: Any
     ) -> Any:
-        """As any pipeline; a question and a page may also come by name. image: not read"""
+        """As any pipeline; a question and a page may also come by name.
+
+        Args:
+            image: not read
+        """
         if question is not None:
             texts = {"question": question, **({} if word_boxes is None else {"word_boxes": word_boxes})}
         return super().__call__(texts, **options)

@@ -23,7 +23,9 @@ PATCH_PIXELS = 16 * 16
 class RowImages(RowSounds):
     """The images of rows, as the tensors that a model's processor makes of them.
 
-    Args: rows, column, folder: as of `RowSounds` · processor: of the model
+    Args:
+        rows, column, folder: as of `RowSounds`
+        processor: of the model
     """
 
     def __init__(self, rows: Dataset, column: str, folder: str | None, processor: Any) -> None:
@@ -49,7 +51,8 @@ class ImageTask(RowTask):
     """A task that reads an image of each row, in the column of the role `file`.
 
     Args:
-        columns: role → column, where a column has another name · folder: of the files; None = that of the table
+        columns: role → column, where a column has another name
+        folder: of the files; None = that of the table
     Raises: ConfigError: the model has no such head. MissingPartError: it has no processor for images.
     """
 

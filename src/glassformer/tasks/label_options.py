@@ -13,7 +13,11 @@ from glassformer.files import safe_repr
 
 
 def ranked(names: Sequence[str], scores: Tensor, count: int | None = None) -> list[tuple[str, float]]:
-    """Names with their scores, best first; `count` of them, None = all. scores: [names]"""
+    """Names with their scores, best first; `count` of them, None = all.
+
+    Args:
+        scores: [names]
+    """
     best = scores.sort(descending=True, stable=True)
     pairs = zip(best.indices[:count].tolist(), best.values[:count].tolist(), strict=True)
     return [(names[number], score) for number, score in pairs]

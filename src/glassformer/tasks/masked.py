@@ -57,7 +57,9 @@ NO_WORD = -1
 class Masking:
     """How tokens are hidden.
 
-    mask: the id of the mask · words: ids of which any may be in a token's place · special: ids that are never chosen
+    mask: the id of the mask
+    words: ids of which any may be in a token's place
+    special: ids that are never chosen
     rate: how many of the others are chosen
     """
 
@@ -97,7 +99,11 @@ class Masking:
         return self.hide(ids, np.flatnonzero(np.isin(units, chosen)), draw)
 
     def hide(self, ids: np.ndarray, places: np.ndarray, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """The same for tokens that were chosen already. Args: places: their indices"""
+        """The same for tokens that were chosen already.
+
+        Args:
+            places: their indices
+        """
         fate = draw.random(len(places))
         read, masked_labels = np.array(ids), np.full(len(ids), IGNORE_INDEX, dtype=np.int64)
         masked_labels[places] = ids[places]
@@ -111,7 +117,8 @@ class Masked(LanguageTask):
     """Texts of which some tokens are hidden; one that is longer than the model's limit continues in further examples.
 
     Args:
-        rate: how many tokens are chosen · whole_words: all tokens of a word are chosen, or none
+        rate: how many tokens are chosen
+        whole_words: all tokens of a word are chosen, or none
         max_tokens: of an example; None = as many as the model takes
         columns: role → column, where a column has another name
     """
@@ -304,7 +311,13 @@ class FillMask(Pipeline):
     def _best(
         self, ids: Tensor, place: int, probs: Tensor, targets: Tensor | None, top_k: int, *, alone: bool
     ) -> Results[Filling]:
-        """The most likely tokens for one position. ids: [T], without padding · probs: [V] · targets: [targets]"""
+        """The most likely tokens for one position.
+
+        Args:
+            ids: [T], without padding
+            probs: [V]
+            targets: [targets]
+        """
         tokenizer = self.model.tokenizer
         shares = probs if targets is None else probs[targets]
         best = shares.topk(min(top_k, len(shares)))

@@ -47,7 +47,8 @@ TOKENS = 4_096
 class MicroBatch:
     """One call of the network: its inputs and labels.
 
-    indices: which examples of the data these are, for messages · tokens: how many are not padding
+    indices: which examples of the data these are, for messages
+    tokens: how many are not padding
     """
 
     batch: Batch
@@ -104,7 +105,9 @@ def collate_inputs(examples: Sequence[Example], padding: int, *, packed: bool) -
     Texts are packed in one row or padded; waves are padded with silence; images, spectrograms and whatever else has one
     shape are stacked. Examples may have several such fields of a `Batch`, of which the network reads those it knows.
 
-    Args: padding: the id of the padding token · packed: whether texts share a row
+    Args:
+        padding: the id of the padding token
+        packed: whether texts share a row
     """
     flow = Flow()
     values: dict[str, Tensor] = {}
@@ -181,12 +184,14 @@ def run_batches(
     """The network's output for examples, micro-batch by micro-batch; within a window in the order of their lengths.
 
     Args:
-        indices: which examples; None = all · tokens: of a micro-batch at most; a function is asked for each window
+        indices: which examples; None = all
+        tokens: of a micro-batch at most; a function is asked for each window
         size: examples of a whole batch, for a task of `WHOLE_BATCH`; None = cut as any, where the loss is not needed
         labelled: whether the examples have labels
         call: gives the output of a micro-batch that is on the device, by a network in eval mode; None = the model's
-        windows: how many windows there are at least, empty ones behind the others · on_window: called at the beginning
-            of each with its number of micro-batches. Both for processes that must call their networks equally often.
+        windows: how many windows there are at least, empty ones behind the others
+        on_window: called at the beginning of each with its number of micro-batches. Both for processes that must call
+            their networks equally often.
         on_out_of_memory: gives the tokens that a micro-batch is split to after an error; None = the error is raised
     """
     network, device = task.model.network, task.model.device
@@ -230,7 +235,8 @@ def run_examples(
 
     Args:
         read: what is kept of a micro-batch, one thing an example; None = the task's `unbatch`
-        tokens: of a micro-batch at most · labelled: whether the examples have labels
+        tokens: of a micro-batch at most
+        labelled: whether the examples have labels
         progress: called with how many more examples are done
     """
     read = read or task.unbatch

@@ -134,7 +134,10 @@ class PassageReading(Pipeline):
 def best_spans(start: np.ndarray, end: np.ndarray, longest: int, count: int) -> Iterator[tuple[int, int, float]]:
     """The best spans by start + end logit, none of which contains another: first token, last token, score.
 
-    Args: start, end: logits. [tokens] · longest: tokens of a span at most · count: how many at most
+    Args:
+        start, end: logits. [tokens]
+        longest: tokens of a span at most
+        count: how many at most
     """
     tokens = len(start)
     scores = np.full((tokens, min(longest, tokens)), -np.inf, dtype=np.float32)  # by first token and length - 1

@@ -42,12 +42,16 @@ LONG = 20
 class Pipeline(ABC):
     """A model put to a task.
 
-    HEAD: what the model has to be loaded for · WHY: what a model lacks that has no such head
-    BODY: the body is enough, whatever head it has · BATCH: how many texts go through the model together
-    OWN: its options · EMPTY: what a list of no results says, where that is an answer
+    HEAD: what the model has to be loaded for
+    WHY: what a model lacks that has no such head
+    BODY: the body is enough, whatever head it has
+    BATCH: how many texts go through the model together
+    OWN: its options
+    EMPTY: what a list of no results says, where that is an answer
     INPUT: what an error calls one of its inputs
     ROLES: the parts of an input that has several, and what each is: a "text", a "table", or "json"; else empty
-    task: by its full name, languages included · options: what holds where a call says nothing
+    task: by its full name, languages included
+    options: what holds where a call says nothing
     """
 
     HEAD: ClassVar[str]

@@ -23,10 +23,12 @@ from glassformer.files.schema import parse
 class Prediction:
     """A row, its label, and what was predicted.
 
-    index: of the row among those evaluated · where: its file and line
+    index: of the row among those evaluated
+    where: its file and line
     row: its inputs, by role: {"text": …}, {"tokens": […]}, {"source": …}
     label, predicted: as the task has them: a class, a list of labels, a number; a tag for each word; a text
-    correct: whether both agree, where that can be said · loss: of this row alone, in nats
+    correct: whether both agree, where that can be said
+    loss: of this row alone, in nats
     details: what else the task knows: `scores` of the most likely classes, `losses` of each word, …
     """
 

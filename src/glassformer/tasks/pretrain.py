@@ -67,7 +67,8 @@ class NextSentence(LanguageTask):
     """Documents of sentences, cut into pairs of segments.
 
     Args:
-        language: of the texts, for finding sentences · max_tokens: of a pair; None = as many as the model takes
+        language: of the texts, for finding sentences
+        max_tokens: of a pair; None = as many as the model takes
         columns: role → column, where a column has another name
     """
 
@@ -136,7 +137,9 @@ class NextSentence(LanguageTask):
 class PreTraining(NextSentence):
     """BERT's own: masked words and the next sentence at once.
 
-    Args: rate: how many tokens are chosen to be hidden · others: as in `NextSentence`
+    Args:
+        rate: how many tokens are chosen to be hidden
+        others: as in `NextSentence`
     """
 
     HEAD = "pre-training"

@@ -13,7 +13,8 @@ from glassformer.tasks.microbatch import Example
 class Examples(Protocol):
     """Examples by number: in memory, or mapped from files (`data/store.py`).
 
-    lengths: tokens of each, which decide who shares a micro-batch. [N] · fingerprint: another for other content
+    lengths: tokens of each, which decide who shares a micro-batch. [N]
+    fingerprint: another for other content
     """
 
     lengths: np.ndarray

@@ -121,7 +121,11 @@ class QuestionAnswering(Pipeline):
 
 
 def _spans(window: EncodedRow, begins: Tensor, ends: Tensor, options: Mapping[str, Any]) -> Iterator[Span]:
-    """The best spans of a window, in characters. begins, ends: probabilities, 0 outside of the context. [tokens]"""
+    """The best spans of a window, in characters.
+
+    Args:
+        begins, ends: probabilities, 0 outside of the context. [tokens]
+    """
     words = options.get("align_to_words", True)
     for score, first, last in token_spans(begins, ends, options, merging=words):
         if words:
@@ -148,7 +152,11 @@ def token_spans(begins: Tensor, ends: Tensor, options: Mapping[str, Any], *, mer
 
 
 def merged(spans: Iterable[Span], combine: Callable[[float, float], float] = add) -> list[Span]:
-    """Each span once. combine: makes one probability of two: their sum, or the larger one"""
+    """Each span once.
+
+    Args:
+        combine: makes one probability of two: their sum, or the larger one
+    """
     scores: dict[tuple[int, int], float] = {}
     for score, start, end in spans:
         scores[start, end] = combine(scores.get((start, end), 0.0), score)
@@ -164,7 +172,9 @@ def check_windows(options: Mapping[str, Any]) -> None:
 def ends_of(start: Tensor, end: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
     """The probability of each token to begin and to end the answer: of the context, or of the first token (none).
 
-    Args: start, end: logits [tokens] · first, last: tokens of the context
+    Args:
+        start, end: logits [tokens]
+        first, last: tokens of the context
     """
     allowed = torch.zeros(len(start), dtype=torch.bool)
     allowed[first : last + 1] = True

@@ -137,7 +137,8 @@ class Entity(Result):
 class TaggedToken(Result):
     """Of "token-classification", token by token.
 
-    index: its place among the tokens, special ones counted · word: as the vocabulary has it
+    index: its place among the tokens, special ones counted
+    word: as the vocabulary has it
     start, end: as of an `Entity`
     """
 
@@ -164,7 +165,10 @@ class Transcript(Result):
 
 @dataclass(eq=False)
 class TimedText(Result):
-    """A segment or a word of a transcript. timestamp: its start and end, in seconds"""
+    """A segment or a word of a transcript.
+
+    timestamp: its start and end, in seconds
+    """
 
     timestamp: tuple[float, float]
     text: str
@@ -198,8 +202,10 @@ class PageAnswer(ExtractedAnswer):
 class SpanAnswer(Result):
     """Of "passage-reading".
 
-    score: start and end logit together, which rank the spans of a passage · relevance: logit, which ranks the passages
-    passage: its number · start_index, end_index: first and last token, of the question, title and passage together
+    score: start and end logit together, which rank the spans of a passage
+    relevance: logit, which ranks the passages
+    passage: its number
+    start_index, end_index: first and last token, of the question, title and passage together
     """
 
     ANSWER = "answer"
@@ -216,8 +222,10 @@ class SpanAnswer(Result):
 class TableAnswer(Result):
     """Of "table-question-answering".
 
-    answer: the cells' texts, after the operator if there is one · coordinates: row and column of each cell, from 0
-    cells: their texts · aggregator: the operator, of a model that has operators
+    answer: the cells' texts, after the operator if there is one
+    coordinates: row and column of each cell, from 0
+    cells: their texts
+    aggregator: the operator, of a model that has operators
     """
 
     ANSWER = "answer"

@@ -66,8 +66,10 @@ class SpanBatch(MicroBatch):
 class AnswerWindow:
     """The text of a window, and what its question is scored by.
 
-    question: the number of its row · text: the part of the context that it holds · offsets: where each of its tokens
-    begins and ends in there · answers: the true ones of the whole question; none = it has no answer
+    question: the number of its row
+    text: the part of the context that it holds
+    offsets: where each of its tokens begins and ends in there
+    answers: the true ones of the whole question; none = it has no answer
     """
 
     question: int
@@ -88,7 +90,10 @@ class AnswerWindow:
 
 
 class Question(NamedTuple):
-    """What a row asks. answers: where each begins and ends in the context, in characters"""
+    """What a row asks.
+
+    answers: where each begins and ends in the context, in characters
+    """
 
     question: str
     context: str
@@ -180,7 +185,8 @@ class Answer(RowTask):
     def windows(self, questions: list[str], contexts: list[str], where: Sequence[str] | None = None) -> Encoding:
         """The windows of contexts, each with its question; `overflow_to_sample` says whose each is.
 
-        Args: where: the place of each question, for messages; None = the question itself
+        Args:
+            where: the place of each question, for messages; None = the question itself
         Raises: DataError: a question that leaves no room for its context.
         """
         ids, _ = self.model.tokenizer.batch_ids(questions, None)
@@ -197,7 +203,11 @@ class Answer(RowTask):
         )
 
     def example(self, window: EncodedRow, row: Question, number: int = 0) -> Example:
-        """A window of a row as an example, with the first answer that is in it. Args: number: of the row"""
+        """A window of a row as an example, with the first answer that is in it.
+
+        Args:
+            number: of the row
+        """
         of_context = [token for token, text in enumerate(window.sequence_ids) if text == 1]
         context = (of_context[0], of_context[-1]) if of_context else (1, 0)
         spans = (span_of(window.offsets, context, *each) for each in row.answers)
@@ -384,7 +394,10 @@ def span_of(
 ) -> tuple[int, int] | None:
     """The first and last token of a window that share a character with an answer; None = it is not whole in there.
 
-    Args: offsets: where tokens begin and end · context: first and last token of it · start, end: of the answer
+    Args:
+        offsets: where tokens begin and end
+        context: first and last token of it
+        start, end: of the answer
     """
     first, last = context
     if first > last or offsets[first][0] > start or offsets[last][1] < end:

@@ -127,7 +127,11 @@ def table_answer(
 
 
 def _mark(types: torch.Tensor, cells: set[tuple[int, int]]) -> None:
-    """Mark the tokens of cells that answered the question before. types: [T, 7]"""
+    """Mark the tokens of cells that answered the question before.
+
+    Args:
+        types: [T, 7]
+    """
     for token in types:
         if int(token[SEGMENT]) == 1 and (int(token[ROW]) - 1, int(token[COLUMN]) - 1) in cells:
             token[PREVIOUS] = 1

@@ -53,7 +53,8 @@ def tokens_beside_special(tokens: int, special: int, least: int = 1) -> int:
 class Frame:
     """The special tokens around what a model reads or says.
 
-    before, after: their ids · room: how many tokens of text there may be between them
+    before, after: their ids
+    room: how many tokens of text there may be between them
     """
 
     before: Sequence[int]
@@ -81,7 +82,8 @@ def encode_texts(
 ) -> Iterator[Made]:
     """What `encode` makes of the text of each row, many at a time.
 
-    Args: text: the text of a row, or several, from the row and the column
+    Args:
+        text: the text of a row, or several, from the row and the column
     Raises: DataError: a row without text, or one that cannot be encoded, with its file and line.
     """
     for numbers, texts in row_chunks(rows, lambda row: text(row, column)):

@@ -34,7 +34,8 @@ PAUSES = 10
 class BatchSampler:
     """Batch sampler: which examples make each step of a run.
 
-    epochs: how many the training has · epochs_per_pause: after how many it is validated and saved by default
+    epochs: how many the training has
+    epochs_per_pause: after how many it is validated and saved by default
 
     Args:
         lengths: tokens of each example. [N]
@@ -111,7 +112,8 @@ class BatchLoader:
         """This process's micro-batches of one step; an empty list where the batch has fewer examples than processes.
 
         Args:
-            position: of the step in its epoch · tokens, size: at most this many tokens and examples a micro-batch
+            position: of the step in its epoch
+            tokens, size: at most this many tokens and examples a micro-batch
         """
         key, ahead = (epoch, position, tokens, size or 0), self._prefetched
         # After a rollback, or with smaller micro-batches, what was loaded ahead is not what is wanted.

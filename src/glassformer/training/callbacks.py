@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 class StepReport:
     """The report of one training step.
 
-    epoch: how far through the data, 1.5 = half of the second epoch · loss: of the step, before it was applied
-    grad_norm: before clipping · tokens: of the step, padding left out · tokens_per_s: of the step
+    epoch: how far through the data, 1.5 = half of the second epoch
+    loss: of the step, before it was applied
+    grad_norm: before clipping
+    tokens: of the step, padding left out
+    tokens_per_s: of the step
     """
 
     step: int
@@ -129,7 +132,9 @@ class Progress(Callback):
     ━━━━━━━━━━╸━━━━━  1,240/2,000  loss 0.412  best f1 0.912  3:12 left  epoch 1.24  lr 1.2e-5  3,420 tokens/s
 
     Args:
-        quiet: show nothing · file: instead of standard error · seconds: between two plain lines
+        quiet: show nothing
+        file: instead of standard error
+        seconds: between two plain lines
     """
 
     def __init__(self, *, quiet: bool = False, file: TextIO | None = None, seconds: float = SECONDS_PER_LINE) -> None:

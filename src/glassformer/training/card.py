@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class CardNotes:
     """Facts for the model card that only people know.
 
-    license: an SPDX name, such as "mit" · data_license: of the training data
+    license: an SPDX name, such as "mit"
+    data_license: of the training data
     about, limits: intended use, and limitations, in Markdown
     """
 
@@ -52,7 +53,8 @@ def write_card(
 ) -> dict[str, Any]:
     """Write `README.md` and `metrics.json` into a trained model's folder.
 
-    Args: comparison: comparison with baselines, see `EvaluationReport.card_comparison`
+    Args:
+        comparison: comparison with baselines, see `EvaluationReport.card_comparison`
     Returns: the facts, as `metrics.json` has them.
     Raises: DataError, WeightsError: the folder cannot be written.
     """

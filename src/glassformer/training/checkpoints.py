@@ -51,7 +51,9 @@ _UNFINISHED = re.compile(_NAME.pattern + r"(\.old)?\.tmp")
 class Checkpoint:
     """One checkpoint of a run.
 
-    step: optimiser steps done · about: metadata of the run · best: whether it was the best so far
+    step: optimiser steps done
+    about: metadata of the run
+    best: whether it was the best so far
     number: counts the saves of a run, also where it was rolled back to an earlier step
     files: name → bytes, sha256
     """
@@ -121,7 +123,8 @@ class Checkpoints:
 
         Args:
             step: optimiser steps done. Saved twice, it is there twice, as `step-…` and `step-…-2`.
-            write: fills the empty folder that it is handed · about: metadata as JSON: epoch, metrics, the config's hash
+            write: fills the empty folder that it is handed
+            about: metadata as JSON: epoch, metrics, the config's hash
             best: the best so far, which stays until a better one is saved
             size: bytes it will take; else taken to be those of the last save
         Returns: its folder.
@@ -251,7 +254,8 @@ class Checkpoints:
 def write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
     """Flush every file, write the manifest (size and SHA-256 of each, and of itself), and flush that.
 
-    about: step, best, number and about, as in `Checkpoint`
+    Args:
+        about: step, best, number and about, as in `Checkpoint`
     """
     files: dict[str, dict[str, Any]] = {}
     folders = [folder]

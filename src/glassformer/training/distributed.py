@@ -231,7 +231,8 @@ class FSDP(DDP):
 def init_distributed(device: torch.device, *, sharded: bool = False) -> tuple[Distributed, torch.device]:
     """Join the process group, if `torchrun` started several processes; and the device of this one.
 
-    Args: sharded: FSDP instead of DDP
+    Args:
+        sharded: FSDP instead of DDP
     Raises: ConfigError: sharded training in a single process.
     """
     world_size = int(os.environ.get("WORLD_SIZE", "1"))

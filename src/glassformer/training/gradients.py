@@ -89,7 +89,8 @@ CPU_TOKENS, TOKENS = 2_048, 16_384
 class Gradients:
     """Computes the gradients of steps.
 
-    training_module: the network as training calls it · wrapped_module: the same, wrapped by DDP or FSDP
+    training_module: the network as training calls it
+    wrapped_module: the same, wrapped by DDP or FSDP
     """
 
     def __init__(
@@ -131,7 +132,8 @@ class Gradients:
     def of_step(self, state: TrainingState, log: Callable[..., None]) -> tuple[list[MicroBatch], float, int]:
         """Compute the gradients of a step, which are then in `parameter.grad`.
 
-        Args: log: called with what happened, where micro-batches had to be halved
+        Args:
+            log: called with what happened, where micro-batches had to be halved
         Returns: this process's micro-batches, the mean loss, and the tokens, of all processes.
         Raises: ConfigError: out of memory with a single example.
         """
@@ -244,8 +246,8 @@ class ValidationLoop:
     every world-th example ─ micro-batches ─ network ─ metric.update ─ all-reduce of its state ─ metric.compute
 
     Args:
-        gradients: whose network is run, and in which precision · tokens: of a micro-batch at most; where memory does
-            not suffice it is halved, apart from training's
+        gradients: whose network is run, and in which precision
+        tokens: of a micro-batch at most; where memory does not suffice it is halved, apart from training's
     """
 
     def __init__(self, gradients: Gradients, task: Task, *, tokens: int) -> None:
@@ -255,7 +257,8 @@ class ValidationLoop:
     def metrics(self, examples: Examples, train: Examples | None = None) -> dict[str, float]:
         """The loss and the other scores of the task's metric, over all examples of all processes.
 
-        Args: train: the training examples, of which a sample is scored too, the same each time: train_loss, …
+        Args:
+            train: the training examples, of which a sample is scored too, the same each time: train_loss, …
         """
         scores = self._scores(examples, np.arange(len(examples)))
         if train is None:

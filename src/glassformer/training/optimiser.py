@@ -49,9 +49,11 @@ class Schedule:
     With a floor, factor = floor + (1 - floor) · (as above). All but `noam`, whose formula has it, begin with
     step / warmup, so that no update has rate 0: neither the first one, nor the last one of a schedule that falls to 0.
 
-    name: one of `SCHEDULES` · steps: how many updates there will be; the endless ones need none
+    name: one of `SCHEDULES`
+    steps: how many updates there will be; the endless ones need none
     warmup: updates of rising rates, or below 1 the share of all steps that they take
-    floor: what it falls to, a share of the learning rate; noam has none · width: D, for noam
+    floor: what it falls to, a share of the learning rate; noam has none
+    width: D, for noam
     Raises: ConfigError: numbers that do not fit.
     Source: noam, from whose formula inverse-sqrt is the shape: Vaswani et al. 2017, section 5.3; cosine: Loshchilov and
         Hutter 2017, section 3; warm-up: Goyal et al. 2017, section 2.2.

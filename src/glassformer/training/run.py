@@ -73,7 +73,10 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
 
 
 def freeze(network: nn.Module, names: Sequence[str]) -> None:
-    """Exclude parts of a network, each with all below it, from training. Args: names: of modules or parameters
+    """Exclude parts of a network, each with all below it, from training.
+
+    Args:
+        names: of modules or parameters
 
     Raises: ConfigError: there is no such part, or nothing is left to train.
     """
@@ -104,7 +107,8 @@ def head_overrides(
 ) -> dict[str, Any]:
     """The keys of config.json that change: those of a head for the labels of these rows, and what the run overrides.
 
-    Args: scratch: the config of a model from scratch
+    Args:
+        scratch: the config of a model from scratch
     """
     # On the meta device a model has shapes and names alone.
     header = None if config.model is None else load(config.model, task=kind.HEAD, device="meta")

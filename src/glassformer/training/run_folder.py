@@ -58,7 +58,9 @@ def check_run_folder(path: Path) -> None:
 class RunFolder:
     """The folder of a run, for the process that writes; the others only read its checkpoints and keep a log.
 
-    Args: path: None = nothing is kept but the trained model in memory · distributed: the processes that train
+    Args:
+        path: None = nothing is kept but the trained model in memory
+        distributed: the processes that train
     """
 
     def __init__(self, path: Path | None, options: TrainingOptions, distributed: Distributed) -> None:
@@ -204,11 +206,15 @@ def _damaged_file(folder: Path) -> Path | None:
 class TrainingState:
     """The counters of a run.
 
-    step: steps done · epoch, position: of the next step · tokens: seen, without padding
+    step: steps done
+    epoch, position: of the next step
+    tokens: seen, without padding
     seconds, cpu_seconds: spent in all sessions, with validation and saves; CPU time is that of this process
-    skipped: steps skipped in a row · rollbacks: to a checkpoint; each halves the learning rate
+    skipped: steps skipped in a row
+    rollbacks: to a checkpoint; each halves the learning rate
     micro_batch_halvings: after running out of memory
-    log_sums: sums since the last step in the event log · log_offsets: bytes of each process's event log
+    log_sums: sums since the last step in the event log
+    log_offsets: bytes of each process's event log
     best, best_step, best_metrics: the best value of the main metric, its step, and all metrics there; of equal values
         that with the lower loss
     validations_without_improvement: since then

@@ -63,9 +63,11 @@ def search(
             ends a trial whose validations are worse than half of the others' at that step.
         space: of each setting a list to choose from, `{low, high}` (whole numbers or not, perhaps `log`, `step`), or
             one value that all trials have
-        metric: the metric to optimise · direction: "minimize" or "maximize"
+        metric: the metric to optimise
+        direction: "minimize" or "maximize"
         trials: how many there shall be in the file, those of earlier calls among them
-        storage: the file that holds them; where it exists, the search is resumed · progress: called with each trial
+        storage: the file that holds them; where it exists, the search is resumed
+        progress: called with each trial
     Returns: all trials; settings that fail (an option that cannot be, no memory) are among them, with the reason.
     Raises: ConfigError: an invalid space, or a file that holds another search. DataError: the file cannot be read, or
         the disk refuses; the trial counts for nothing then.

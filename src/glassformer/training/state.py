@@ -114,7 +114,8 @@ def optimiser_tensors(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The state of a torch optimizer, by the names of its parameters, for `write_state`.
 
-    Args: names: `network.named_parameters()`
+    Args:
+        names: `network.named_parameters()`
     Returns: the tensors themselves, such as `blocks.0.attn.qkv.weight/exp_avg`; its other values and its groups.
     Raises: ConfigError: a parameter of it has no name, or its state cannot be saved exactly.
     """
@@ -146,7 +147,8 @@ def restore_optimiser(
 ) -> None:
     """Restore the state that `optimiser_tensors` took, to the bit, in whatever order its parameters are.
 
-    Args: tensors: those of the optimiser become its own, and change with it; others may be among them
+    Args:
+        tensors: those of the optimiser become its own, and change with it; others may be among them
     Raises: WeightsError: its parameters, their shapes or their groups are others. ConfigError: one has no name.
     """
     name_of = _names_of(optimizer, names)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Tracker(Callback, ABC):
     """Base class of trackers: what is sent when, and that an error never stops a training.
 
-    NAME: of the tracker, and of the package that it needs · MODULE: what of it is imported
+    NAME: of the tracker, and of the package that it needs
+    MODULE: what of it is imported
     Raises: MissingExtraError: the package is not installed.
     """
 

@@ -69,9 +69,12 @@ class Trainer:
         trainer.validate()
 
     Args:
-        model: it is trained in place · task: what it learns
-        train, validation: examples · folder: for checkpoints, the log and the best model; None = keep nothing
-        callbacks: see callbacks.py · adapters: of the model, which then is saved with them merged
+        model: it is trained in place
+        task: what it learns
+        train, validation: examples
+        folder: for checkpoints, the log and the best model; None = keep nothing
+        callbacks: see callbacks.py
+        adapters: of the model, which then is saved with them merged
         sharded: FSDP where there are several processes, instead of DDP
     Raises: ConfigError, DataError: options, data and model that do not go together.
     """

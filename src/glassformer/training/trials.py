@@ -25,7 +25,12 @@ STATES = ("complete", "pruned", "failed")
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial. state: complete, pruned (worse than others) or failed · metrics: the last · error: why it failed"""
+    """One trial.
+
+    state: complete, pruned (worse than others) or failed
+    metrics: the last
+    error: why it failed
+    """
 
     number: int
     settings: dict[str, Any]

@@ -45,8 +45,10 @@ BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 class Cost:
     """The costs of a run; None = unknown.
 
-    seconds, cpu_seconds: wall-clock and CPU time of training · steps, precision: of training
-    parameters: of the model · bytes: of its files on disk
+    seconds, cpu_seconds: wall-clock and CPU time of training
+    steps, precision: of training
+    parameters: of the model
+    bytes: of its files on disk
     """
 
     seconds: float | None = None
@@ -61,7 +63,9 @@ class Cost:
 class LatencySummary:
     """Latency of one row at a time, from its text to the prediction, in milliseconds.
 
-    mean, std: over the rows that were timed · p50, p95: the median and the 95th percentile · runs: how many rows
+    mean, std: over the rows that were timed
+    p50, p95: the median and the 95th percentile
+    runs: how many rows
     """
 
     mean: float
@@ -72,7 +76,11 @@ class LatencySummary:
 
     @classmethod
     def of(cls, milliseconds: Sequence[float], *, sample: bool = False) -> LatencySummary:
-        """The latency of many timed rows. Args: sample: deviation of a sample (n - 1) instead of these rows (n)"""
+        """The latency of many timed rows.
+
+        Args:
+            sample: deviation of a sample (n - 1) instead of these rows (n)
+        """
         times = np.array(milliseconds)
         p50, p95 = np.quantile(times, [0.5, 0.95])
         std = times.std(ddof=int(sample and len(times) > 1))
@@ -111,7 +119,9 @@ def measure_latency(
 ) -> LatencySummary:
     """Measure the latency of one row at a time: another row each time, after a warm-up.
 
-    Args: warm_up: rows that are not timed · timed_rows: rows that are
+    Args:
+        warm_up: rows that are not timed
+        timed_rows: rows that are
     Raises: DataError: no rows. ConfigError: no row to time.
     """
     if not len(rows):
@@ -137,8 +147,10 @@ def _milliseconds(task: Task, rows: RowSequence, order: Iterable[int]) -> list[f
 class Variant:
     """A model in a precision.
 
-    disk: bytes of the files of its weights · weights: bytes that its weights have in this precision
-    value: of the main metric on the rows · difference: to that of the first variant
+    disk: bytes of the files of its weights
+    weights: bytes that its weights have in this precision
+    value: of the main metric on the rows
+    difference: to that of the first variant
     """
 
     model: str
@@ -154,7 +166,10 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ModelCosts(Report, kind="model-costs"):
-    """Latency, size and metric of models in several precisions. timed: rows that were timed one by one, of each"""
+    """Latency, size and metric of models in several precisions.
+
+    timed: rows that were timed one by one, of each
+    """
 
     timed: int
     variants: list[Variant]
@@ -187,7 +202,10 @@ class ModelCosts(Report, kind="model-costs"):
 
 @dataclass(frozen=True)
 class ComparedModel:
-    """A model to compare. run: its run folder, if it has one"""
+    """A model to compare.
+
+    run: its run folder, if it has one
+    """
 
     name: str
     folder: Path
@@ -200,7 +218,8 @@ def load_compared_model(
 ) -> ComparedModel:
     """Load a run folder, or a model with a head for the task.
 
-    Args: task: as in `glassformer train`; a run knows its own
+    Args:
+        task: as in `glassformer train`; a run knows its own
     Raises: ConfigError: a model without a task, a run of another. WeightsError: a model without the head.
     """
     if (Path(source) / CONFIG).is_file():
@@ -241,7 +260,10 @@ def compare_variants(
 ) -> Iterator[Variant]:
     """Measure each model in each precision, one after the other; networks are unprepared again afterwards.
 
-    Args: runs: timed rows · warm_up: rows before them that are not timed · seed: of the sample of rows
+    Args:
+        runs: timed rows
+        warm_up: rows before them that are not timed
+        seed: of the sample of rows
         progress: called with how many more rows are done
     Raises: ConfigError: an unknown precision, or models with different main metrics.
     """

@@ -55,7 +55,8 @@ def compare_runs(
 
     Args:
         folders: of runs, of several seeds, or of evaluations; the others are compared with the first
-        resamples: of the bootstrap · progress: called with how many more rows are done
+        resamples: of the bootstrap
+        progress: called with how many more rows are done
         latency: also measure the latency of one row at a time
     Raises: ConfigError: no folders, a folder that holds no run or is given twice, or runs of different tasks.
         DataError: damaged files.
@@ -95,7 +96,11 @@ def compare_runs(
 
 @dataclass
 class _LoadedSide:
-    """A folder, read. evaluation: of a single run · run: that, or the first of several, where there is one"""
+    """A folder, read.
+
+    evaluation: of a single run
+    run: that, or the first of several, where there is one
+    """
 
     name: str
     seeds: SeedSummary

@@ -35,7 +35,8 @@ MAX_SEEDS = 1_000
 class Mean:
     """The mean of a metric over seeds.
 
-    value: the mean · half: half the width of its 95 % t-interval; None for a single seed
+    value: the mean
+    half: half the width of its 95 % t-interval; None for a single seed
     """
 
     value: float
@@ -211,7 +212,8 @@ def parse_seeds(text: str) -> list[int]:
 def load_seed_run(run: TrainedRun, progress: Callable[[int], None] | None = None, split: str | None = None) -> SeedRun:
     """The report and costs of a run.
 
-    Args: split: name of an evaluation; None = its validation rows, on which it is evaluated now if it was not
+    Args:
+        split: name of an evaluation; None = its validation rows, on which it is evaluated now if it was not
     """
     folder = run.ensure_evaluated(progress) if split is None else run.evaluation_folder(split)
     report = EvaluationReport.load(folder / REPORT)  # without its classes, which the summary would repeat for each seed
@@ -223,7 +225,8 @@ def summarise_seeds(
 ) -> SeedSummary:
     """Summarise the runs of several seeds, or one; evaluates where needed, writes `seeds.json` next to several.
 
-    Args: split: as in `load_seed_run`; the file is then `seeds-SPLIT.json`
+    Args:
+        split: as in `load_seed_run`; the file is then `seeds-SPLIT.json`
     Raises: ConfigError: the folder holds no run. DataError: a run was not evaluated on this split.
     """
     folders = seed_folders(folder)

@@ -78,8 +78,11 @@ def compare(
     """Compare systems by the texts that they generate: summaries by ROUGE, translations by BLEU and chrF.
 
     Args:
-        systems: the others are compared with the first · batch: rows a system gets at once · examples: rows kept whole
-        stemming, language: as in `rouge` · progress: called with how many rows are done
+        systems: the others are compared with the first
+        batch: rows a system gets at once
+        examples: rows kept whole
+        stemming, language: as in `rouge`
+        progress: called with how many rows are done
     Returns: after Ctrl-C, of the rows that all systems have done.
     Raises: DataError: no rows, or a system that fails on a row. ConfigError: no systems, or two of one name.
         MissingExtraError: without the packages of the metrics.
@@ -277,7 +280,8 @@ def named_systems(
     """The systems of these names, models loaded; a model's folder is shown by its own name where that is enough.
 
     Args:
-        names: "lead-N", folders, or names on the Hub · loading: options of `load`
+        names: "lead-N", folders, or names on the Hub
+        loading: options of `load`
         options_of_model: as in `model_system`
     Raises: ConfigError: a name twice, or no such task. Else as `load` and `model_system`.
     """

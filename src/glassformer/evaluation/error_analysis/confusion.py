@@ -46,7 +46,8 @@ STYLE = """<style>
 class ConfusionMatrix(Report, kind="confusion-matrix"):
     """A confusion matrix.
 
-    names: of the classes · counts: rows are true classes, columns predicted ones. [C, C]
+    names: of the classes
+    counts: rows are true classes, columns predicted ones. [C, C]
     """
 
     names: list[str]
@@ -103,7 +104,8 @@ class ConfusionMatrix(Report, kind="confusion-matrix"):
 def confusion_matrix(records: Sequence[Prediction], names: Sequence[str] | None = None) -> ConfusionMatrix | None:
     """The confusion matrix of predictions, of tokens where these are tagged; None where rows have no one class.
 
-    Args: names: of all classes, in order; None = those that occur, sorted
+    Args:
+        names: of all classes, in order; None = those that occur, sorted
     Raises: DataError: a class that `names` lacks.
     """
     kind = label_kind(records)

@@ -103,7 +103,8 @@ class Corrections(Report, kind="corrections", keys=("corrected", "rows", "droppe
 class CorrectedFiles:
     """Files of corrected rows.
 
-    rows: in `path` · train, validation: data files of a new training; None = those of the run
+    rows: in `path`
+    train, validation: data files of a new training; None = those of the run
     """
 
     path: Path
@@ -196,7 +197,9 @@ def apply_corrections(
     Labels keep the spelling of the rows, such as numbers.
 
     Args:
-        records: of these rows · column: of the labels · separator: of several in a text
+        records: of these rows
+        column: of the labels
+        separator: of several in a text
     """
     spellings: dict[str, Any] = {}
     for record in records if corrections.labels else ():

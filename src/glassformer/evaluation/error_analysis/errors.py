@@ -33,7 +33,8 @@ GROUP_COLUMNS = ("mean loss", "total loss", "count", "wrong")
 class ErrorGroup(Record, keys=("name", "count", "total", "mean", "wrong")):
     """The loss of all rows or tokens of one class, label, tag or token.
 
-    total: the sum of their losses, in nats · wrong: number of wrong predictions
+    total: the sum of their losses, in nats
+    wrong: number of wrong predictions
     """
 
     name: str
@@ -92,7 +93,8 @@ class ErrorAnalysis(Report, kind="errors"):
 def analyse_errors(records: Sequence[Prediction], top: int = TOP) -> ErrorAnalysis:
     """Analyse the errors of predictions.
 
-    Args: top: number of rows in each list
+    Args:
+        top: number of rows in each list
     """
     ranked = sort_by_loss(records)
     sure = [x for x in ranked if x.correct is False and confidence(x) is not None]

@@ -132,7 +132,9 @@ def read_sheet(
     """Read and check a sheet that a person has filled in.
 
     Args:
-        records: that the sheet was written from · names: of the labels · new_labels: allow others
+        records: that the sheet was written from
+        names: of the labels
+        new_labels: allow others
     Raises: DataError: no sheet of these rows, or an invalid line, with its number.
     """
     return _SheetReader(path, records, names, new_labels).corrections()

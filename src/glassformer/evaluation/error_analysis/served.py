@@ -37,8 +37,10 @@ class ServedErrors(PageServer):
     """A local server of the page and the explorer, until it is closed.
 
     Args:
-        page: of the errors, or one around it · name: its path
-        model: that the explorer shows · port: None = a free one
+        page: of the errors, or one around it
+        name: its path
+        model: that the explorer shows
+        port: None = a free one
     Raises: ConfigError: the port is taken.
     """
 
@@ -60,14 +62,22 @@ class ServedErrors(PageServer):
 
 
 def errors_page(split: EvaluatedSplit, pages: Mapping[int, str] | None = None) -> ErrorsPage:
-    """The page of a split. pages: index of a prediction → its explorer page"""
+    """The page of a split.
+
+    Args:
+        pages: index of a prediction → its explorer page
+    """
     return ErrorsPage(split.report, split.records, model=str(split.run.folder), pages=dict(pages or {}))
 
 
 def save_errors_page(
     split: EvaluatedSplit, path: Path, look: int = 0, progress: Callable[[int, int], None] | None = None
 ) -> None:
-    """Write the page of a split as an HTML file. look: how many rows, the worst, get an explorer page next to it"""
+    """Write the page of a split as an HTML file.
+
+    Args:
+        look: how many rows, the worst, get an explorer page next to it
+    """
     folder, worst = path.parent / f"{path.stem}-look", sort_by_loss(split.records)[:look]
     pages = write_explorer_pages(split.run.model, worst, folder, progress) if worst else None
     errors_page(split, pages).save(path)

@@ -11,7 +11,12 @@ from glassformer.tasks.causal.baselines import Ngrams
 
 
 class CodeNgrams:
-    """An n-gram language model of each codebook. Args: recordings: codes of each [T, K] · order: 1 or 2"""
+    """An n-gram language model of each codebook.
+
+    Args:
+        recordings: codes of each [T, K]
+        order: 1 or 2
+    """
 
     def __init__(self, recordings: Iterable[np.ndarray], order: int, books: int, entries: int) -> None:
         learnt = list(recordings)

@@ -32,9 +32,10 @@ class CodesTask(RowTask):
     """Recordings as the codes of an audio codec, of which another window is drawn each time.
 
     Args:
-        codec: a folder or Hub name, the codec that makes the codes · seconds: of a window; None = as many as the model
-            reads · folder: of the audio files; None = that of the table · columns: role → column, where it has another
-            name
+        codec: a folder or Hub name, the codec that makes the codes
+        seconds: of a window; None = as many as the model reads
+        folder: of the audio files; None = that of the table
+        columns: role → column, where it has another name
     Raises: ConfigError: no codec, one of other codebooks than the model's, or no such window.
     """
 

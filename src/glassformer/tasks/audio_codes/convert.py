@@ -40,7 +40,8 @@ class AudioToAudio(CodesTask):
 
     Args:
         word_dropout: in training, the share of frames whose target codes the decoder does not read, although it learns
-            them: what it then predicts rests on the source (Bowman et al. 2016) · else as of `CodesTask`
+            them: what it then predicts rests on the source (Bowman et al. 2016)
+            others: as of `CodesTask`
     Raises: as `CodesTask`; ConfigError: a share that is none.
     """
 

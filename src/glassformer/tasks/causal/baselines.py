@@ -37,7 +37,8 @@ class Ngrams:
 
     Args:
         documents: ids of each text; runs do not go from one into the next
-        order: the longest run · vocabulary: V, how many tokens there are
+        order: the longest run
+        vocabulary: V, how many tokens there are
     Source: Witten and Bell 1991, "The zero-frequency problem", method C, interpolated as in Chen and Goodman 1998.
     """
 

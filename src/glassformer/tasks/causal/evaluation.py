@@ -46,7 +46,8 @@ from glassformer.text.windows import TextWindow, windows
 class TokenLosses:
     """The loss of each label of an example that counts, in their order.
 
-    losses: in nats · true, top_token: the token that is there, and the one that the model finds most likely. [n]
+    losses: in nats
+    true, top_token: the token that is there, and the one that the model finds most likely. [n]
     """
 
     losses: np.ndarray
@@ -62,7 +63,8 @@ def token_losses(
     Logits are held for one micro-batch, of as many tokens as `CHUNK_LOGITS` numbers do for, but never less than an
     example.
 
-    Args: progress: called with how many more examples are done
+    Args:
+        progress: called with how many more examples are done
     Raises: UnsupportedError: the head says no words.
     """
     head = task.model.network.head
@@ -140,8 +142,10 @@ class CausalEvaluation(EvaluationOptions):
 class Document:
     """The tokens of a text as they are scored.
 
-    ids: with what is around it in training · counted: which of them are of the text, or say that it ends. [n] each
-    stretch: of which stretch each is. [n] · bounds: where stretches begin and end, in characters
+    ids: with what is around it in training
+    counted: which of them are of the text, or say that it ends. [n] each
+    stretch: of which stretch each is. [n]
+    bounds: where stretches begin and end, in characters
     """
 
     ids: np.ndarray
@@ -153,7 +157,9 @@ class Document:
 class LanguageModelTask(LanguageTask):
     """Perplexity, bits per token and bits per character of texts, and their baselines.
 
-    SCORED_ROLE: the role of the scored text · block: tokens of a window · isolated: whether each text is read alone
+    SCORED_ROLE: the role of the scored text
+    block: tokens of a window
+    isolated: whether each text is read alone
     """
 
     SCORED_ROLE: ClassVar[str] = "text"

@@ -99,7 +99,8 @@ class Answers(Causal):
     Args:
         between: what ends every prompt, such as a new line.
         max_tokens: of prompt and answer together; None = as many as the model takes.
-        prompts: the prompts are learnt too · columns: role → column, where a column has another name.
+        prompts: the prompts are learnt too
+        columns: role → column, where a column has another name.
     Source: Ouyang et al. 2022, appendix C.
     """
 

@@ -145,7 +145,8 @@ def class_baselines(
     """The baselines of a classification, fitted to the training rows; without these, there are none.
 
     Args:
-        task: whose kind of labels decides · rows_to_predict: the model's predictions for the same rows
+        task: whose kind of labels decides
+        rows_to_predict: the model's predictions for the same rows
         initial_model: gives the model that training began with; where it cannot, or that makes no vectors of texts, the
             baseline of embeddings is left out with a warning
     Raises: MissingExtraError: without scikit-learn. DataError: a training row without a text or a label.
@@ -226,7 +227,9 @@ def _embeddings(
 class LabelBaselines(ABC):
     """Baselines for one kind of labels: the simplest prediction, which needs no text, and estimators on features.
 
-    Args: names: of the classes, by number · targets: of the rows to learn from. [N] or [N, labels]
+    Args:
+        names: of the classes, by number
+        targets: of the rows to learn from. [N] or [N, labels]
     """
 
     simplest: str

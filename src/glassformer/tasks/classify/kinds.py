@@ -116,7 +116,8 @@ def sorted_names(names: Iterable[str]) -> list[str]:
 class LabelKind(ABC):
     """A kind of labels.
 
-    PROBLEM: its name, where the config has one for it · DTYPE: what the head takes
+    PROBLEM: its name, where the config has one for it
+    DTYPE: what the head takes
     METRIC, VALIDATION_METRIC: the primary metrics, as of a `Task`
     names: of the outputs of the head, by number
     """
@@ -161,12 +162,20 @@ class LabelKind(ABC):
         """The probability of each label, or the number. [labels] → [labels]"""
 
     def chosen(self, probabilities: Tensor, threshold: float | None = None) -> int:
-        """How many of the labels, most probable first, are predicted. Args: threshold: None = the usual"""
+        """How many of the labels, most probable first, are predicted.
+
+        Args:
+            threshold: None = the usual
+        """
         return 1
 
     @abstractmethod
     def decode(self, logits: Tensor, label: np.ndarray) -> dict[str, Any]:
-        """The fields of a prediction: label, predicted, correct, loss, details. Args: logits: [labels]"""
+        """The fields of a prediction: label, predicted, correct, loss, details.
+
+        Args:
+            logits: [labels]
+        """
 
     @abstractmethod
     def metric(self, head: Head) -> Metric:

@@ -30,7 +30,8 @@ class MediaClassificationTask(ClassificationTask):
     """A label for each file: of the table's folder, bytes in Parquet, or arrays.
 
     Args:
-        columns: role → column · separator: what is between several labels in a text
+        columns: role → column
+        separator: what is between several labels in a text
         folder: of the files; None = that of the table
     Raises: ConfigError: the model has no such head, or no processor for files.
     """
@@ -91,7 +92,8 @@ class ClassifyImage(MediaClassificationTask):
 class ClassifyAudio(MediaClassificationTask):
     """Audio classification, of files.
 
-    Args: max_seconds: what is longer is cut, with a warning · else as of `MediaClassificationTask`
+    Args:
+        max_seconds: what is longer is cut, with a warning · else as of `MediaClassificationTask`
     Raises: as of `MediaClassificationTask`
     """
 

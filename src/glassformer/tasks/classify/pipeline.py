@@ -96,7 +96,7 @@ class TextClassification(PackedPipeline):
         return [self._results(logits_of_text[i], options) for i in range(len(texts))]
 
     def _results(self, logits: Tensor, options: Mapping[str, Any]) -> Results[Label | Estimate]:
-        """logits: [labels]"""
+        """The results of one text, of its logits [labels]."""
         kind = self.task_object.kind
         if len(logits) != len(kind.names):
             raise ConfigError(

@@ -95,7 +95,9 @@ def count_names(
 ) -> tuple[Counter[str], dict[str, int]]:
     """How often each name occurs in rows, and the first row that has it; warns of names that differ in spelling alone.
 
-    Args: values: of each row · read: the names in one
+    Args:
+        values: of each row
+        read: the names in one
     """
     counts: Counter[str] = Counter()
     first: dict[str, int] = {}
@@ -174,8 +176,9 @@ def label_kind_of(
 def relabelled(config: Mapping[str, Any], kind: LabelKind, *, own: bool) -> dict[str, Any]:
     """A model's config, by which its head says labels of this kind.
 
-    Args: own: whether the checkpoint has a head for this very task; if that can say all these labels, it is kept with
-        the names that it has. Any other head is new, and as large as there are labels.
+    Args:
+        own: whether the checkpoint has a head for this very task; if that can say all these labels, it is kept with the
+            names that it has. Any other head is new, and as large as there are labels.
     """
     head_fits = own and kind.fits(label_names(config))
     return {**config, **(kind.problem_config() if head_fits else kind.config())}
@@ -188,7 +191,9 @@ class ClassificationTask(RowTask):
 
     kind: of the labels, which decides the loss, the predictions and the metrics (`kinds.py`)
 
-    Args: columns: role → column · separator: what is between several labels in a text
+    Args:
+        columns: role → column
+        separator: what is between several labels in a text
     Raises: ConfigError: the model has no head, or its config does not say what the head predicts.
     """
 

@@ -95,7 +95,9 @@ def perplexity_of_counts(counts: np.ndarray) -> np.ndarray:
 class CodecMetric(Metric):
     """The losses of a codec, its signal-to-noise ratio and the use of its codes, over segments.
 
-    Args: head: whose losses · books, entries: of the quantiser
+    Args:
+        head: whose losses
+        books, entries: of the quantiser
     """
 
     def __init__(self, head: Head, parts: Sequence[str], books: int, entries: int) -> None:

@@ -44,7 +44,8 @@ class Reconstruct(RowTask):
     Args:
         seconds: of the segments it is trained on; shorter recordings are padded with silence
         waveform, spectral: weights of these two losses
-        folder: of the audio files; None = that of the table · columns: role → column, where a column has another name
+        folder: of the audio files; None = that of the table
+        columns: role → column, where a column has another name
     Raises: ConfigError: no such length. UnsupportedError: the model is no codec.
     """
 

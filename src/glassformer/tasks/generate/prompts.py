@@ -31,7 +31,8 @@ class FewShot:
     Args:
         examples: (question, answer), in the order in which they come.
         instruction: what is above them.
-        arrow: between question and answer · between: between two examples.
+        arrow: between question and answer
+        between: between two examples.
     Source: Brown et al. 2020, figure 2.1, from where the form of "thank you => merci" is.
     """
 
@@ -68,7 +69,8 @@ class FewShot:
         """Take examples from labelled rows, in the same number for each label.
 
         Args:
-            rows: mappings · text, label: the keys of the two columns.
+            rows: mappings
+            text, label: the keys of the two columns.
             names: label → the word for it: {0: "negative"} or ["negative", "positive"]; None = the label itself.
             shots: this many examples of each label, its first ones, in turn; None = all rows as they are.
             seed: draw them and their order instead of taking the first.
@@ -136,7 +138,8 @@ def tldr(text: str) -> str:
 class TextTask:
     """A task as T5 was taught it, with the words before each text, and what its answers mean.
 
-    fields: what is before each text, the name of the task first · read: answer → value; a text stays one
+    fields: what is before each text, the name of the task first
+    read: answer → value; a text stays one
     """
 
     fields: tuple[str, ...]

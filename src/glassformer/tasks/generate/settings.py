@@ -70,7 +70,11 @@ def completed(model: Model, task: str, options: Mapping[str, Any]) -> dict[str, 
 
 
 def check_prefix(prefix: Any, where: str = "") -> None:
-    """Raises: ConfigError: no text. Args: where: prefix of the message"""
+    """Raises: ConfigError: no text.
+
+    Args:
+        where: prefix of the message
+    """
     if not isinstance(prefix, str):
         raise ConfigError(f"{where}prefix is {safe_repr(prefix)}; it must be a text, which is before each input")
 
@@ -84,7 +88,8 @@ def limits(
     room that there is; what is asked for does not, and is an error where it does not fit.
 
     Args:
-        begun: how many tokens a row begins with · room: how many positions the model has; None = no end
+        begun: how many tokens a row begins with
+        room: how many positions the model has; None = no end
     """
     lengths = {name: options[name] for name in LENGTHS if name in options}
     for name, value in lengths.items():
@@ -131,7 +136,8 @@ def code_of(tokenizer: Tokenizer, language: str) -> str | None:
 class Direction:
     """Translation direction as language tokens or a text prefix.
 
-    source: its code, among the special tokens around a text · first: the token with which an answer begins
+    source: its code, among the special tokens around a text
+    first: the token with which an answer begins
     prefix: what is before a text
     """
 

@@ -53,7 +53,9 @@ def best_spans(
 ) -> tuple[Int[Tensor, "B 2"], Float[Tensor, "B"]]:
     """The span with the highest start + end: start ≤ end, both in the context, at most this many tokens.
 
-    Args: start, end: scores of each token · context: its first and last token; none where the last is before the first
+    Args:
+        start, end: scores of each token
+        context: its first and last token; none where the last is before the first
     Returns: first and last token, and the score; -∞ where there is no context. Among equals the shortest, the first.
     Raises: ConfigError: spans of no token.
     """
@@ -77,8 +79,11 @@ def best_spans(
 class WindowAnswer(NamedTuple):
     """What a reader makes of one window.
 
-    question: the number of its row · window: orders the windows of a question · score, no_answer: of its best span, and
-    of "no answer" · f1, exact: of its best span as a text · f1_of_none, exact_of_none: of "no answer"
+    question: the number of its row
+    window: orders the windows of a question
+    score, no_answer: of its best span, and of "no answer"
+    f1, exact: of its best span as a text
+    f1_of_none, exact_of_none: of "no answer"
     """
 
     question: float
@@ -96,7 +101,8 @@ class SpanMetric(Metric):
 
     Each question counts once, with the answer that all of its windows together give, as in the report of an evaluation.
 
-    Args: longest: tokens of an answer
+    Args:
+        longest: tokens of an answer
     Source: the two metrics: Rajpurkar et al. 2016, section 6.1.
     """
 
@@ -139,12 +145,20 @@ def words_of(text: str) -> list[str]:
 
 
 def exact_match(predicted: str, answers: Sequence[str]) -> float:
-    """1 where the words are those of an answer, else 0. Args: answers: any is right; none = there is no answer"""
+    """1 where the words are those of an answer, else 0.
+
+    Args:
+        answers: any is right; none = there is no answer
+    """
     return float(any(words_of(predicted) == words_of(answer) for answer in answers or [""]))
 
 
 def word_f1(predicted: str, answers: Sequence[str]) -> float:
-    """F1 of the words that said and true answer share. Args: as `exact_match`"""
+    """F1 of the words that the predicted answer shares with a gold answer.
+
+    Args:
+        answers: the best counts; none = there is no answer
+    """
     return max(_shared_words(words_of(predicted), words_of(answer)) for answer in answers or [""])
 
 

@@ -38,7 +38,8 @@ TOKENIZE = ("13a", "intl", "char", "zh", "none")
 class Score(Report, kind="chrf"):
     """A score from 0 to 100 of a set of rows (chrF, or BLEU), with what is needed to compare it with others.
 
-    signature: the package's own description of the method · packages: what counted
+    signature: the package's own description of the method
+    packages: what counted
     """
 
     name: str
@@ -62,7 +63,8 @@ class Score(Report, kind="chrf"):
 class Bleu(Score, kind="bleu"):
     """BLEU, and what it is made of.
 
-    precisions: p1 to p4, in percent · matches, totals: their numerators and denominators
+    precisions: p1 to p4, in percent
+    matches, totals: their numerators and denominators
     brevity_penalty: below 1 where the outputs are shorter than the references · in tokens: output and reference_length
     """
 
@@ -90,7 +92,9 @@ class SacreMetric(TextMetric):
     """Rows counted by a metric of sacrebleu.
 
     Args:
-        name: of the figure · metric: an object of the package · width: how many counts it takes of a row
+        name: of the figure
+        metric: an object of the package
+        width: how many counts it takes of a row
     """
 
     def __init__(self, name: str, metric: Any, width: int) -> None:
@@ -144,7 +148,8 @@ class BleuMetric(SacreMetric):
     Args:
         smoothing: of an order without any match: "exp" (the package's own, and what is usually reported), "floor",
             "add-k", or "none", which gives 0 as the paper does. It matters where rows are few.
-        tokenize: what a word is: "13a" (as is usual), "intl", "char", "zh", "none" · lowercase: ignore case
+        tokenize: what a word is: "13a" (as is usual), "intl", "char", "zh", "none"
+        lowercase: ignore case
     Raises: MissingExtraError: without the package sacrebleu. ConfigError: another smoothing or tokenizer.
     """
 
@@ -195,8 +200,10 @@ def bleu(
         bleu(["the cat is on mat"], ["the cat is on the mat"]).score.value        57.893…
 
     Args:
-        outputs: what was written, one a row · references: a translation for each, or several
-        smoothing, tokenize, lowercase: as in `BleuMetric` · resamples, seed: as in `TextMetric.intervals`
+        outputs: what was written, one a row
+        references: a translation for each, or several
+        smoothing, tokenize, lowercase: as in `BleuMetric`
+        resamples, seed: as in `TextMetric.intervals`
     Raises: DataError: nothing to evaluate, or not one reference a row. ConfigError: an unknown option.
         MissingExtraError: without sacrebleu.
     """

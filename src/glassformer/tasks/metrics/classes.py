@@ -102,7 +102,11 @@ def per_class(
 
 
 class PrecisionRecallMetric(Metric):
-    """The three counts of each class, added up batch by batch. Args: names: of the classes, by number"""
+    """The three counts of each class, added up batch by batch.
+
+    Args:
+        names: of the classes, by number
+    """
 
     def __init__(self, head: Head, names: Sequence[str]) -> None:
         super().__init__(head)
@@ -193,7 +197,9 @@ class PrecisionRecallScores(Bootstrap):
     LEFT_OUT: whether a class that is neither true nor predicted is left out of the macro means, or counts as 0
     MEANS: those to which a class that is never predicted adds 0
 
-    Args: names: of the classes, by number · rows: how many
+    Args:
+        names: of the classes, by number
+        rows: how many
     """
 
     LEFT_OUT = True
@@ -254,7 +260,11 @@ def _listed(names: Sequence[str], most: int = 5) -> str:
 
 
 def confusion_matrix(true: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[int]]:
-    """How often each class (a row) was taken for each (a column). true, predicted: their numbers [n]"""
+    """How often each class (a row) was taken for each (a column).
+
+    Args:
+        true, predicted: their numbers [n]
+    """
     table = np.bincount(true * classes + predicted, minlength=classes * classes)
     matrix: list[list[int]] = table.reshape(classes, classes).tolist()
     return matrix
@@ -266,7 +276,8 @@ class ClassificationScores(PrecisionRecallScores):
     A class that is neither true nor predicted for any row is left out of the macro mean.
 
     Args:
-        names: of the classes, by number · true, predicted: their numbers. [n]
+        names: of the classes, by number
+        true, predicted: their numbers. [n]
         rows: which row each word is of; None = a row has one class. [n]
     """
 
@@ -319,7 +330,9 @@ class MultiLabelScores(PrecisionRecallScores):
     subset_accuracy is the share of the rows of which every label is right. A label that is neither true nor predicted
     for any row counts as 0 in the macro mean.
 
-    Args: names: of the labels, by number · true, predicted: whether each holds. [N, K] bool
+    Args:
+        names: of the labels, by number
+        true, predicted: whether each holds. [N, K] bool
     """
 
     LEFT_OUT = False

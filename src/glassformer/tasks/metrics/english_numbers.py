@@ -78,7 +78,10 @@ def numbers_as_digits(words: Sequence[str]) -> list[str]:
 
 
 class _Number:
-    """The number that begins at a word, if one does. end: where it ends; at the word itself where there is none."""
+    """The number that begins at a word, if one does.
+
+    end: where it ends; at the word itself where there is none.
+    """
 
     def __init__(self, words: Sequence[str], begin: int) -> None:
         self._words = words

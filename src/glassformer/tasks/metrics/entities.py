@@ -44,7 +44,8 @@ def marks_entities(names: Sequence[str]) -> bool:
 class EntityMetric(PrecisionRecallMetric):
     """Precision, recall and F1 of whole entities, and the accuracy of tags, as seqeval has them.
 
-    Args: names: of the tags, by number, the tag of no entity (O) among them
+    Args:
+        names: of the tags, by number, the tag of no entity (O) among them
     """
 
     def __init__(self, head: Head, names: Sequence[str]) -> None:
@@ -71,7 +72,9 @@ class EntityMetric(PrecisionRecallMetric):
 class EntityScores(PrecisionRecallScores):
     """Whole entities of rows, and the accuracy of their tags. f1, precision and recall are micro means.
 
-    Args: names: of the tags · true, predicted: a tag for each word of each row
+    Args:
+        names: of the tags
+        true, predicted: a tag for each word of each row
     """
 
     MEANS = "the macro mean"
@@ -142,7 +145,9 @@ class EntityRuns:
     def of(self, tags: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each place, whether an entity begins there, of which type it is, and where its run ends. [n] each
 
-        Args: tags: [n] · texts: which text each is of; no entity continues into the next. [n]
+        Args:
+            tags: [n]
+            texts: which text each is of; no entity continues into the next. [n]
         """
         kinds = self._type[tags]
         joined = (

@@ -71,7 +71,9 @@ class Metric:
     records: what cannot be added up, such as the answers of the windows of one text: a row of numbers an example; those
         of several processes are put together
 
-    Args: head: whose loss · parts: of what the loss consists, where that is more than one sum
+    Args:
+        head: whose loss
+        parts: of what the loss consists, where that is more than one sum
     """
 
     def __init__(self, head: Head, parts: Sequence[str] = ("loss",)) -> None:
@@ -122,7 +124,8 @@ class PerplexityMetric(Metric):
     1 where it is certain and right, about the size of the vocabulary before training. The mean is over tokens, not over
     texts or batches. `bits` is the same as bits per token: loss / ln 2.
 
-    Args: prefix: of both names, where the examples give other contexts than the report, so that one name is one method
+    Args:
+        prefix: of both names, where the examples give other contexts than the report, so that one name is one method
     Source: Jelinek et al. 1977, "Perplexity: a measure of the difficulty of speech recognition tasks".
     """
 
@@ -240,7 +243,12 @@ class BootstrapSums(Bootstrap):
 
 
 class BootstrapMeans(BootstrapSums):
-    """Scores that are means over rows. Args: values: name → that of each row [N] · methods: as of `Bootstrap`"""
+    """Scores that are means over rows.
+
+    Args:
+        values: name → that of each row [N]
+        methods: as of `Bootstrap`
+    """
 
     def __init__(self, values: Mapping[str, np.ndarray], methods: Mapping[str, str]) -> None:
         def means(sums: np.ndarray) -> dict[str, np.ndarray]:
@@ -322,7 +330,8 @@ def differences(
 ) -> dict[str, Interval]:
     """How far every score lies above that of another system on the same rows: a paired bootstrap.
 
-    Args: paired: False = of other rows, which are drawn independently
+    Args:
+        paired: False = of other rows, which are drawn independently
     Raises: DataError: not the same number of rows. Else as `intervals`.
     """
     if paired and len(bootstrap) != len(other):

@@ -22,8 +22,10 @@ Power = tuple[str, str, str]
 class NumberNames:
     """The number words of a language.
 
-    below_20, tens, hundreds: by their digit · powers: of 1,000 and up
-    feminine: 1 and 2 before the powers that are feminine · feminine_powers: these, by their index
+    below_20, tens, hundreds: by their digit
+    powers: of 1,000 and up
+    feminine: 1 and 2 before the powers that are feminine
+    feminine_powers: these, by their index
     """
 
     below_20: tuple[str, ...]

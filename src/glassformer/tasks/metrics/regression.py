@@ -57,7 +57,11 @@ class RegressionMetric(Metric):
 
 
 class RegressionScores(Bootstrap):
-    """A number for each row. Args: true, predicted: [N]"""
+    """A number for each row.
+
+    Args:
+        true, predicted: [N]
+    """
 
     def __init__(self, true: np.ndarray, predicted: np.ndarray) -> None:
         self.true, self.predicted = true.astype(np.float64), predicted.astype(np.float64)
@@ -100,7 +104,10 @@ class RegressionScores(Bootstrap):
 
 
 class Order:
-    """The order of numbers, of which samples have ranks. x: [N]"""
+    """The order of numbers, of which samples have ranks.
+
+    x: [N]
+    """
 
     def __init__(self, x: np.ndarray) -> None:
         self._sorted = np.argsort(x, kind="stable")
@@ -115,7 +122,13 @@ class Order:
 
 
 def correlations(x: np.ndarray, y: np.ndarray, resample_counts: np.ndarray) -> np.ndarray:
-    """Pearson's r of samples; 0 where one side is constant. x, y: [S or 1, N]; resample_counts: [S, N] → [S]"""
+    """Pearson's r of samples; 0 where one side is constant.
+
+    Args:
+        x, y: [S or 1, N]
+        resample_counts: how often each resample has each row [S, N]
+    Returns: r of each resample. [S]
+    """
     total = resample_counts.sum(-1)
 
     def mean(of: np.ndarray) -> np.ndarray:

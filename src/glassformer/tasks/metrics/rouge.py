@@ -55,8 +55,10 @@ class Overlap:
 class Rouge(Report, kind="rouge"):
     """ROUGE of a set of summaries: the mean over its rows.
 
-    stemming: were words cut to their stems? · sentences: were sentences found, instead of taking lines for them?
-    wordless: rows of which no reference has a word that ROUGE reads; they count as 0 · packages: what counted
+    stemming: were words cut to their stems?
+    sentences: were sentences found, instead of taking lines for them?
+    wordless: rows of which no reference has a word that ROUGE reads; they count as 0
+    packages: what counted
     """
 
     rouge1: Overlap
@@ -167,7 +169,8 @@ def rouge(
     Args:
         outputs: what was written, one a row.
         references: a summary for each, or several, of which the one with the best F counts.
-        stemming, sentences, language: as in `RougeMetric` · resamples, seed: as in `TextMetric.intervals`
+        stemming, sentences, language: as in `RougeMetric`
+        resamples, seed: as in `TextMetric.intervals`
     Raises: DataError: nothing to evaluate, or not one reference a row. MissingExtraError: without rouge-score.
     """
     text_metric = RougeMetric(stemming=stemming, sentences=sentences, language=language)

@@ -55,7 +55,11 @@ def average_methods() -> dict[str, str]:
 
 
 def sklearn_averages(true: Any, predicted: Any, labels: Sequence[Any] | None = None) -> dict[str, float]:
-    """Precision, recall and F1, each weighted, macro, micro. labels: those that count; None = true or predicted ones"""
+    """Precision, recall and F1, each weighted, macro, micro.
+
+    Args:
+        labels: those that count; None = true or predicted ones
+    """
     scores = {}
     for average in AVERAGES:
         precision, recall, f1, _ = sklearn().precision_recall_fscore_support(

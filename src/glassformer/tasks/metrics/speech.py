@@ -66,8 +66,11 @@ class WordErrors(Report, kind="word-errors"):
     """Error rates of a set of utterances.
 
     wer, cer: errors for each word, and for each character, of the references; 0 is perfect, and there is no upper end
-    hits, substitutions, deletions, insertions: of words · words: of the references · utterances: one by one
-    normaliser: its name · packages: what counted
+    hits, substitutions, deletions, insertions: of words
+    words: of the references
+    utterances: one by one
+    normaliser: its name
+    packages: what counted
     """
 
     wer: Interval
@@ -115,7 +118,8 @@ def word_errors(
     Errors are added up over all utterances before anything is divided.
 
     Args:
-        references: true transcripts · outputs: hypotheses, in the same order
+        references: true transcripts
+        outputs: hypotheses, in the same order
         normaliser: "basic": lower case, no punctuation · "none": only white space is made even · "english",
             "ukrainian": see normalisers.py
         resamples, seed: of the intervals, which draw utterances

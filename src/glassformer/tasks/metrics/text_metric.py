@@ -38,7 +38,8 @@ class TextMetric(ABC):
     ) -> Sequence[float]:
         """Add the counts of one output with its reference, or several; they are returned. [K]
 
-        Args: counts: what an earlier `add` of the same texts returned, instead of counting again
+        Args:
+            counts: what an earlier `add` of the same texts returned, instead of counting again
         Raises: DataError: no texts, no reference, or other counts.
         """
         texts = _text(output, "output"), _references(references)
@@ -77,7 +78,8 @@ class TextMetric(ABC):
     def bootstrap(self, methods: Mapping[str, str] | None = None) -> BootstrapSums:
         """The counts of all rows, whose scores can be computed for any resample.
 
-        Args: methods: score → how it is computed; the other scores are left out. None = all of them, by `method`
+        Args:
+            methods: score → how it is computed; the other scores are left out. None = all of them, by `method`
         """
         rows = self.rows
 
@@ -90,7 +92,9 @@ class TextMetric(ABC):
     def intervals(self, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
         """Every score with its 95 % confidence interval.
 
-        Args: resamples: how many samples are drawn · seed: the same seed draws the same samples
+        Args:
+            resamples: how many samples are drawn
+            seed: the same seed draws the same samples
         Raises: DataError: no row was added. ConfigError: no resamples.
         """
         return intervals(self.bootstrap(), resamples, seed)

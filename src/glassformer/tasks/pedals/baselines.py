@@ -22,7 +22,9 @@ def mel_means(features: Tensor) -> Tensor:
 def predict_pedals(train: Tensor, chains: Sequence[Sequence[str]], features: Tensor) -> list[list[str]]:
     """The pedals whose probability is above one half, in the order of a board.
 
-    Args: train: features of the training rows, with their chains · features: those to predict [N, D]
+    Args:
+        train: features of the training rows, with their chains
+        features: those to predict [N, D]
     """
     mean, spread = train.mean(0), train.std(0) + 1e-6
     x, inputs = ((one - mean) / spread for one in (train, features))

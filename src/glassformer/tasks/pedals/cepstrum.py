@@ -23,7 +23,8 @@ FLOOR = 1e-6
 def cepstral_bands(x: Tensor, sample_rate_hz: int, hop_samples: int) -> Tensor:
     """The logarithm of the mean cepstrum in bands of delay, about -1 to 1.
 
-    Args: x: [N, samples]
+    Args:
+        x: [N, samples]
     Returns: [N, bands, samples // hop_samples]
     """
     band = max(1, round(BAND_SECONDS * sample_rate_hz))

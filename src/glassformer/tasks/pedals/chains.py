@@ -54,7 +54,9 @@ def chain_text(pedals: Sequence[str]) -> str:
 def write_chains(model: Model, features: Tensor, windows: Sequence[int]) -> list[Chain]:
     """The chain of each recording.
 
-    Args: features: log-mel spectrograms of all windows [W, M, frames] · windows: how many each recording has
+    Args:
+        features: log-mel spectrograms of all windows [W, M, frames]
+        windows: how many each recording has
     """
     network, names = model.network, list(PEDALS)
     counts = torch.tensor(windows, device=model.device)

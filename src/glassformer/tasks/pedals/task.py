@@ -65,7 +65,8 @@ class NamePedals(RowTask):
             frame to the next; None = 400 and 160 at 16 kHz
         cepstrum: whether the last 138 of `num_mel_bins` are bands of a cepstrum, of a new model: see cepstrum.py
         augmentation: in training, spans of time and of mel bins that are masked (SpecAugment), see `Augmentation`
-        folder: of the audio files; None = that of the table · columns: role → column, where it has another name
+        folder: of the audio files; None = that of the table
+        columns: role → column, where it has another name
     Raises: ConfigError: the model reads no spectrograms, others than these, or has another vocabulary.
     """
 

@@ -32,7 +32,8 @@ QUIETEST = 1e-4
 class Windows:
     """Windows of recordings, as an encoder over spectrograms reads them.
 
-    samples: of a window · cepstrum: whether bands of a cepstrum are below those of the spectrogram
+    samples: of a window
+    cepstrum: whether bands of a cepstrum are below those of the spectrogram
 
     Args:
         model: its processor says how spectrograms are made; a new one has the one that is asked for
@@ -80,7 +81,8 @@ class Windows:
     def all_features(self, wave: Tensor) -> Tensor:
         """The spectrograms of all windows of a recording that are not silent; of a silent one, all.
 
-        Args: wave: [samples]
+        Args:
+            wave: [samples]
         Returns: [W, M, frames]
         """
         wave = self._padded(wave)

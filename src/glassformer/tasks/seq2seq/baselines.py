@@ -25,7 +25,8 @@ class Lead:
         Lead(3)(["One. Two. Three. Four."])        ["One. Two. Three."]
 
     Args:
-        sentences: how many · language: of the texts
+        sentences: how many
+        language: of the texts
     """
 
     sentences: int = 3
@@ -48,7 +49,9 @@ class Lexicon:
         ein Buch    a book            since both are in two pairs; so t(house | das) falls
                                   3.  again, a few times
 
-    Args: pairs: (source, target) · rounds: of EM
+    Args:
+        pairs: (source, target)
+        rounds: of EM
     Source: Brown et al. 1993, "The mathematics of statistical machine translation", model 1.
     """
 

@@ -57,7 +57,8 @@ class Denoising(TwoSided):
 
     Args:
         noises: of "permute", "infill", "hide", "delete", "rotate"; BART's own are the first two
-        language: of the texts, for finding sentences · options: see `Sides`
+        language: of the texts, for finding sentences
+        options: see `Sides`
     """
 
     CACHE_KEY = "denoise"
@@ -107,7 +108,9 @@ class SpanCorruption(TwoSided):
     """Texts of which stretches are cut out; the target is what was cut out, each behind its sentinel.
 
     Args:
-        rate: how many tokens are cut out · mean: tokens of a stretch, on average · options: see `Sides`
+        rate: how many tokens are cut out
+        mean: tokens of a stretch, on average
+        options: see `Sides`
     """
 
     CACHE_KEY = "spans"
@@ -139,7 +142,8 @@ class GapSentences(TwoSided):
     """Texts whose principal sentences are left out; they are the target. The same each time a text is shown.
 
     Args:
-        rate: how many of the sentences are left out · language: of the texts, for finding sentences
+        rate: how many of the sentences are left out
+        language: of the texts, for finding sentences
         options: see `Sides`
     """
 

@@ -43,10 +43,12 @@ TRAINING_PAIRS = 100_000
 class GenerationEvaluation(EvaluationOptions):
     """How texts are generated for an evaluation.
 
-    beams: beam width; None = that of the task · max_new_tokens: of a text, and never more than the model has room for
+    beams: beam width; None = that of the task
+    max_new_tokens: of a text, and never more than the model has room for
     length_penalty: above 0 favours long texts; None = as the model's makers say
     no_repeat_ngram_size: n-grams of this size are not repeated; None = as the model's makers say
-    batch: rows that are generated together · language: of the texts, by which the sentences of summaries are found
+    batch: rows that are generated together
+    language: of the texts, by which the sentences of summaries are found
     """
 
     beams: int | None = None
@@ -185,7 +187,7 @@ class ReferenceTask(SequenceToSequence):
 
 
 class Translate(ReferenceTask):
-    """Translations of sources. Args: as of `SequenceToSequence`"""
+    """Translations of sources; arguments as of `SequenceToSequence`."""
 
     METRIC = "BLEU"
     BEAMS = 5
@@ -208,7 +210,7 @@ class Translate(ReferenceTask):
 
 
 class Summarise(ReferenceTask):
-    """Summaries of sources. Args: as of `SequenceToSequence`"""
+    """Summaries of sources; arguments as of `SequenceToSequence`."""
 
     METRIC = "ROUGE-L f"
     BEAMS = 4

@@ -55,10 +55,14 @@ class Sides(TypedDict, total=False):
 class TwoSided(LanguageTask):
     """What all objectives of an encoder-decoder share: how its two sides begin and end, and how they are laid out.
 
-    reader, writer: the source and the target tokenizer · source, target: the frames of both
-    start: what the decoder begins with · padding: what fills up both sides · how: what examples are made by
+    reader, writer: the source and the target tokenizer
+    source, target: the frames of both
+    start: what the decoder begins with
+    padding: what fills up both sides
+    how: what examples are made by
 
-    Args: options: see `Sides`
+    Args:
+        options: see `Sides`
     """
 
     HEAD = "translation"
@@ -194,8 +198,8 @@ def target_tokenizer(model: Model, language: str | None) -> Tokenizer:
 class TeacherForcingStep:
     """One step of a decoder in training.
 
-    inputs: the tokens before it, the last of them new at this step · target: the one that should come; None = none
-        counts
+    inputs: the tokens before it, the last of them new at this step
+    target: the one that should come; None = none counts
     """
 
     inputs: tuple[str, ...]
@@ -213,7 +217,8 @@ def teacher_forcing(
         <pad> Das ist               </s>
 
     Args:
-        labels: the target's ids, -100 where nothing counts · start: the id that the decoder begins with
+        labels: the target's ids, -100 where nothing counts
+        start: the id that the decoder begins with
         padding: the id that it reads where nothing counts
     """
     shifted = shift_right(torch.tensor(list(labels))[None], start, padding)[0]

@@ -36,7 +36,9 @@ EDGE = "\n"
 def tag_baselines(task: Tag, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
     """The baselines of tagging, fitted to the training rows; without these, of entities: that there is none.
 
-    Args: task: whose tags · predictions: of the model, with a tag for each word
+    Args:
+        task: whose tags
+        predictions: of the model, with a tag for each word
     Raises: MissingExtraError: without scikit-learn. DataError: a training row without words and tags.
     """
     tags = task.kind

@@ -49,7 +49,8 @@ SHARED = 4
 class Tokens:
     """A text as it is read: its words, its tokens without special ones, and the word of each token.
 
-    words: where each is in the text · came_as_words: places are numbers of words, not of characters
+    words: where each is in the text
+    came_as_words: places are numbers of words, not of characters
     ids, offsets, owners: a token's number, its characters, its word (-1 for none)
     first: the first token of each word that has one → the word
     """
@@ -305,7 +306,8 @@ def words_in(text: str) -> list[Word]:
 def join_unspaced(words: Sequence[Word], owners: Sequence[int]) -> tuple[list[Word], list[int]]:
     """Characters of an unspaced script of which no token is the first go with the one before.
 
-    Args: owners: the word of each token, -1 for none
+    Args:
+        owners: the word of each token, -1 for none
     Returns: fewer words, and the owners among them.
     """
     first = set(owners)

@@ -298,7 +298,10 @@ class Tag(ClassificationTask):
     def _decode_words(self, logits: Tensor, owners: np.ndarray, tags: np.ndarray) -> dict[str, Any]:
         """The tag of each word by its first token, and its loss; None for words that the model does not see.
 
-        Args: logits: [tokens, tags] · owners: the word of each token, -1 for none. [tokens] · tags: of words
+        Args:
+            logits: [tokens, tags]
+            owners: the word of each token, -1 for none. [tokens]
+            tags: of words
         """
         seen, first = first_tokens(owners)
         log_probs = logits[first].log_softmax(-1)
@@ -324,6 +327,10 @@ class Tag(ClassificationTask):
 
 
 def first_tokens(owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The words that have a token, and the first token of each. owners: the word of each token, -1 for none [tokens]"""
+    """The words that have a token, and the first token of each.
+
+    Args:
+        owners: the word of each token, -1 for none [tokens]
+    """
     words, first = np.unique(owners, return_index=True)
     return words[words >= 0], first[words >= 0]

@@ -85,8 +85,10 @@ class SpeechCleaner:
     """Cleans tables of recordings.
 
     Args:
-        columns: role → column, as of the task `transcribe` · folder: of the audio files; None = that of the table
-        filters: limits of a row by itself · language: of the recordings and their transcripts; None = any
+        columns: role → column, as of the task `transcribe`
+        folder: of the audio files; None = that of the table
+        filters: limits of a row by itself
+        language: of the recordings and their transcripts; None = any
         outliers: how many robust standard deviations from the median are too far; None = no row is an outlier
     Raises: ConfigError: a limit that cannot be, or a language that is not known. MissingExtraError: see
         `TextLanguageFilter`.
@@ -119,7 +121,10 @@ class SpeechCleaner:
             self._sound = LanguageFilter(model, language, least)
 
     def clean(self, rows: RowSequence, progress: Callable[[int], None] | None = None) -> SpeechCleaning:
-        """Which rows are kept. Args: progress: called with how many more rows are read
+        """Which rows are kept.
+
+        Args:
+            progress: called with how many more rows are read
 
         Raises: DataError: no such column, or a row without a text, with its file and line; an unreadable recording,
             where the filters do not skip it.
@@ -228,7 +233,8 @@ class CleanedTable:
 def clean_table(table: str, options: CleanOptions, bar: Bar = no_bar) -> SpeechCleaning:
     """Clean a table of recordings, or an audio folder; write the rows that are kept, and the others, to files.
 
-    Args: bar: shows progress, such as `glassformer.progress.progress_bar`
+    Args:
+        bar: shows progress, such as `glassformer.progress.progress_bar`
     Raises: as `SpeechCleaner`, its `clean`, and `CleanedTable`.
     """
     filters = QualityFilters(

@@ -30,7 +30,8 @@ class LanguageFilter:
     """Recordings in another language than these are meant to be in.
 
     Args:
-        model: a multilingual Whisper · language: that it is to hear, a code or an English name
+        model: a multilingual Whisper
+        language: that it is to hear, a code or an English name
         least: probability of the language
     Raises: ConfigError: the model tells no languages apart, or does not know this one.
     """
@@ -70,7 +71,8 @@ class TextLanguageFilter:
     """Transcripts that are written in another language than this.
 
     Args:
-        language: a code or an English name · least: probability of the language
+        language: a code or an English name
+        least: probability of the language
     Raises: MissingExtraError: no identifier is installed. ConfigError: it does not know the language.
     """
 
@@ -100,7 +102,12 @@ class TextLanguageFilter:
 
 
 def language_filter(filters: QualityFilters, model: Model, language: str) -> LanguageFilter | None:
-    """The filter that is asked for, if any. Args: model: the one that learns. Raises: as `LanguageFilter`, `load`."""
+    """The filter that is asked for, if any.
+
+    Args:
+        model: the one that learns.
+    Raises: as `LanguageFilter`, `load`.
+    """
     if filters.min_language_probability is None:
         return None
     name = filters.language_model

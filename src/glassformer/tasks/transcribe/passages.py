@@ -39,7 +39,9 @@ TOLERANCE_SECONDS = 0.1
 class Passage:
     """What one example is made of: a recording, or a stretch of it.
 
-    index: of its first row · sound: as the row names it · text: its transcript
+    index: of its first row
+    sound: as the row names it
+    text: its transcript
     begin, end: of the stretch, in seconds; None = all of the recording
     segments: their times are from its beginning; none = it has no times
     """
@@ -61,7 +63,12 @@ def passages(rows: Dataset, columns: Mapping[str, str]) -> Iterator[Passage]:
 
 
 def passage_of(index: int, row: Mapping[str, Any], columns: Mapping[str, str]) -> Passage:
-    """The passage of one row. Args: columns: role → column. Raises: DataError: no text, or no times in order."""
+    """The passage of one row.
+
+    Args:
+        columns: role → column.
+    Raises: DataError: no text, or no times in order.
+    """
     passage = Passage(index, row.get(columns["audio"]), text_of(row, columns["text"]))
     if (given := row.get(columns.get("segments", ""))) is not None:
         return replace(passage, segments=_segments(given, columns["segments"]))

@@ -73,7 +73,11 @@ class QualityFilters:
             raise ConfigError("filters.language_model says which language it hears; give min_language_probability too")
 
     def problem(self, samples: Samples, rate_hz: int, text: str, index: int = 0) -> tuple[str, str] | None:
-        """Why a recording is left out: a reason, and its figure; None = it is kept. index: of its row"""
+        """Why a recording is left out: a reason, and its figure; None = it is kept.
+
+        Args:
+            index: of its row
+        """
         seconds, speechless = len(samples) / rate_hz, not text.strip()
         if speechless and example_generator(0, 0, index).random() >= self.speechless:
             return ("without speech, more than are kept" if self.speechless else "no transcript"), ""

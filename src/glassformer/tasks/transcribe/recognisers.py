@@ -109,7 +109,8 @@ class DecoderRecogniser(Recogniser):
 
     Args:
         language: of the recordings; None = English, of a model that knows nothing else
-        task: "transcribe" or "translate" · context: the encoder context, "window" or "sound"
+        task: "transcribe" or "translate"
+        context: the encoder context, "window" or "sound"
     Raises: ConfigError: a language or a task that the model does not know; a multilingual model and no language.
     """
 

@@ -25,7 +25,8 @@ class TranscriptionEvaluation(EvaluationOptions):
     """How recordings are transcribed for an evaluation.
 
     beams: beam width; 1 = greedy search
-    language_model: an n-gram model, as `glassformer ngram train` saves it · alpha, beta: its weight, a bonus a word
+    language_model: an n-gram model, as `glassformer ngram train` saves it
+    alpha, beta: its weight, a bonus a word
     rescore: it orders the texts that the beam search finds, in the place of shallow fusion
     """
 
@@ -59,7 +60,9 @@ class SpeechBatch(MicroBatch):
 class TranscriptMetric(Metric):
     """Word and character error rate of transcripts, batch by batch, with the loss.
 
-    Args: transcripts: gives those of a batch, from the network's output · normaliser: its name
+    Args:
+        transcripts: gives those of a batch, from the network's output
+        normaliser: its name
     """
 
     def __init__(self, head: Head, transcripts: Callable[[Output, Flow], list[str]], normaliser: str) -> None:
@@ -82,7 +85,8 @@ class TranscriptMetric(Metric):
 def scores_of(counts: np.ndarray, predictions: Sequence[Prediction], normaliser: str) -> BootstrapSums:
     """Word and character error rate of transcripts, for any resample.
 
-    Args: counts: `error_counts` of each prediction. [N, 4]
+    Args:
+        counts: `error_counts` of each prediction. [N, 4]
     """
     how = f"jiwer {version('jiwer')}, normaliser {normaliser!r}, errors of all rows added up"
     amounts = {"words": float(counts[:, 1].sum())}

@@ -31,7 +31,8 @@ class RowSounds:
     """The recordings of rows, as mono samples at one sample rate.
 
     Args:
-        rows: with their column of recordings · folder: of the audio files; None = that of the table
+        rows: with their column of recordings
+        folder: of the audio files; None = that of the table
         rate_hz: the target sample rate
     """
 

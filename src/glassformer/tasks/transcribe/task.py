@@ -55,12 +55,14 @@ class Transcribe(RowTask):
     Args:
         columns: `audio`, the recording (a path, bytes or samples), and `text`, its transcript; `start` and `end` of a
             stretch of it, and with timestamps `segments`: see passages.py
-        language: of the recordings, for a multilingual model · translate: transcripts are English translations
+        language: of the recordings, for a multilingual model
+        translate: transcripts are English translations
         timestamps: rows with times are learnt with timestamp tokens
         folder: of the audio files; None = that of the table that names them
         audio_context: the encoder context of a model with windows: the "window", or as long as the "sound"
         normaliser: of texts before they are scored: "basic", "none", "english" or "ukrainian"
-        filters: see `QualityFilters` · report: a JSON Lines file that rows which are left out are written to
+        filters: see `QualityFilters`
+        report: a JSON Lines file that rows which are left out are written to
         augmentation: in training, see `Augmentation`
     Raises: ConfigError: options that the model cannot have. UnsupportedError: it transcribes nothing.
     """
@@ -274,7 +276,9 @@ class Transcribe(RowTask):
     ) -> Iterator[tuple[dict[str, Any], Any]]:
         """The details of each row, and its output: its seconds, and why it is in no training, where it is in none.
 
-        Args: read: of a batch · alone: of what does not fit
+        Args:
+            read: of a batch
+            alone: of what does not fit
         """
         check_columns(rows, self.columns_read())
         sounds = self._sounds(rows)

@@ -38,7 +38,11 @@ class FusionScore:
 
 @dataclass(frozen=True, repr=False)
 class FusionTuning(Report, kind="fusion-tuning", keys=("alpha", "beta", "scores", "recordings", "rescore")):
-    """What `tune_fusion` computed. scores: the first without a language model · recordings: how many were read"""
+    """What `tune_fusion` computed.
+
+    scores: the first without a language model
+    recordings: how many were read
+    """
 
     scores: list[FusionScore]
     recordings: int
@@ -79,7 +83,8 @@ def tune_on_recordings(
 ) -> FusionTuning:
     """Tune the weights of a language model's file on the recordings of a table.
 
-    Args: progress: called with how many recordings are read, and of how many in all searches
+    Args:
+        progress: called with how many recordings are read, and of how many in all searches
     Raises: see `tune_fusion`, `read_rows` and `load`.
     """
     rows = read_rows(options.data)
@@ -121,7 +126,8 @@ def tune_fusion(
 
     Args:
         rows: of validation: neither the recogniser nor the language model has seen them, and no test is made on them
-        language_model: the file of an n-gram model · rescore: it orders the n best texts, in the place of fusion
+        language_model: the file of an n-gram model
+        rescore: it orders the n best texts, in the place of fusion
         progress: called with how many recordings more a search is through
     Raises: ConfigError: weights out of range. DataError: see `Transcribe.predict` and `load_ngram`.
     """
