@@ -40,7 +40,10 @@ _GENERIC_NAMES = ("model", "checkpoint", "final", "best", "output", "weights")
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """ModelFacts about a model, shown next to every figure. `cli_arguments`: how the command line names the model."""
+    """ModelFacts about a model, shown next to every figure.
+
+    cli_arguments: how the command line names the model.
+    """
 
     name: str
     cli_arguments: list[str]

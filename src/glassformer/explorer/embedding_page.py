@@ -33,7 +33,8 @@ CONTEXT = 90
 class PageMap:
     """A map of embeddings as the page shows it.
 
-    kind: of what the points are: words, texts, tokens or vectors · study: of a word, next to the map
+    kind: of what the points are: words, texts, tokens or vectors
+    study: of a word, next to the map
     total: points before a sample was drawn
     """
 

@@ -19,7 +19,10 @@ STORED_MAPS = 8
 
 
 class EmbeddingMaps:
-    """Maps of sessions of a page. corpus: the map that the page was opened with, if any"""
+    """Maps of sessions of a page.
+
+    corpus: the map that the page was opened with, if any
+    """
 
     def __init__(self, runs: SessionRuns, corpus: PageMap | None = None) -> None:
         self.runs, self.corpus = runs, corpus

@@ -117,7 +117,8 @@ def stream(request: Request, lines: Lines) -> Response:
 async def progress(run: Job[Any], done: Callable[[], tuple[int, int]], describe: Callable[[], dict[str, Any]]) -> Lines:
     """Progress of a job as lines, and at last what it gave, or its error; a job without a reader ends.
 
-    Args: done: how much of it is, and of what
+    Args:
+        done: how much of it is, and of what
     """
     reported = (0, 0)
     with run.awaited():

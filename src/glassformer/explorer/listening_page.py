@@ -38,7 +38,8 @@ class ListeningPage(NotebookPage):
         ListeningPage(examples, "Dry and wet").save("page.html")
 
     Args:
-        about: a sentence or two · command: that made it
+        about: a sentence or two
+        command: that made it
         cap_bytes: of sounds at most; an example that would exceed it is left out, and `left_out` has its title
     Raises: PageMissingError: this installation lacks the page's files.
     """

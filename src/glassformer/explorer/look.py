@@ -197,7 +197,8 @@ class Look(PageServer, NotebookPage):
     def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int | None = None) -> StandalonePage:
         """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap.
 
-        Args: cap_bytes: None = of all layers, up to 25 MB; of a page that would be larger, what its view needs
+        Args:
+            cap_bytes: None = of all layers, up to 25 MB; of a page that would be larger, what its view needs
         """
         self.start.check_saved()
         return self._page(layers, cap_bytes, command_line())

@@ -44,7 +44,11 @@ def attribution(
 
 
 def read(session: Session, view: str, request: dict[str, Any], progress: Progress = nothing) -> Reading:
-    """A lens or an attribution, for a saved page. Args: view: "lens" or "attribution"."""
+    """A lens or an attribution, for a saved page.
+
+    Args:
+        view: "lens" or "attribution".
+    """
     answer = lens if view == "lens" else attribution
     fields = fields_of(VIEWS[view].request(**request))
     return Reading(view, fields, answer(session, **request, progress=progress))
@@ -53,7 +57,8 @@ def read(session: Session, view: str, request: dict[str, Any], progress: Progres
 def quick_readings(session: Session, *, wanted: str | None = None) -> list[Reading]:
     """What a saved page contains by default: lens and attribution of the model's own output, where they are quick.
 
-    Args: wanted: the view that the page opens with, which is read however long it takes
+    Args:
+        wanted: the view that the page opens with, which is read however long it takes
     """
     size = sum(x.numel() for x in session.network.parameters()) * sum(map(len, session.streams.values()))
     return [

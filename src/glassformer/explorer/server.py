@@ -238,7 +238,9 @@ class PageServer(ABC):
     def begin(self, texts: Sequence[str], port: int | None = None, routes: Sequence[Route] = ()) -> None:
         """Start serving the explorer in a thread, with these routes alongside it.
 
-        Args: texts: the initial texts of the page · port: None = a free one
+        Args:
+            texts: the initial texts of the page
+            port: None = a free one
         Raises: ConfigError: the port is taken.
         """
         sound = sound_routes(self._runs, self._sounds, texts[0])

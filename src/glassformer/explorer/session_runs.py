@@ -57,7 +57,8 @@ class PassStopped(DataError):
 class Job(ABC, Generic[T]):
     """Work in a background thread: running, finished, or failed.
 
-    value: what `work` gave; None before its end, and where it failed · failure: what it raised
+    value: what `work` gave; None before its end, and where it failed
+    failure: what it raised
     """
 
     def __init__(self) -> None:
@@ -192,7 +193,8 @@ def _exit_at_once() -> None:
 class TranscribedSound(Protocol):
     """A recording that is transcribed for the page; `speech`, which is above this package, has what does it.
 
-    sound: its file · alignments: frames with the attention of windows, along which their words got their times
+    sound: its file
+    alignments: frames with the attention of windows, along which their words got their times
     """
 
     sound: Path
@@ -206,7 +208,11 @@ class TranscribedSound(Protocol):
         """Transcribe; `progress` is called with the seconds that are done, `check` is called often and may raise."""
 
     def description(self, *, playable: bool) -> dict[str, Any]:
-        """Words, windows, heads: JSON. Args: playable: whether the page has the sound"""
+        """Words, windows, heads: JSON.
+
+        Args:
+            playable: whether the page has the sound
+        """
 
     def spectrogram(self) -> bytes:
         """A frame."""
@@ -219,9 +225,11 @@ class TranscribedSound(Protocol):
 class SessionFactory:
     """What the explorer shows: facts about a model, and what makes its sessions and its generation traces.
 
-    inspect: (texts …, progress=…) → session, as `Model.inspect` · trace: prompt → trace, as `Model.writing`
+    inspect: (texts …, progress=…) → session, as `Model.inspect`
+    trace: prompt → trace, as `Model.writing`
     transcribe: a file → its transcription, not begun; None = the model does not transcribe
-    explain_similarity: two texts → their map; None = the model makes no vectors of texts · corpus: to search in
+    explain_similarity: two texts → their map; None = the model makes no vectors of texts
+    corpus: to search in
     count_tokens: of a text; None = the model reads none
     """
 
@@ -317,7 +325,8 @@ class SessionRuns:
     def listen(self, sound: str, transcribed: Callable[[], TranscribedSound], window: int) -> SessionRun:
         """The run over a window of a recording, and the text that was heard there.
 
-        Args: transcribed: gives the transcription, or waits for it
+        Args:
+            transcribed: gives the transcription, or waits for it
         Raises: as `begin`.
         """
         id = session_id(self.facts.revision, ["heard", sound, str(window)])

@@ -131,7 +131,11 @@ class TranscriptionStore:
 
 
 def sound_routes(runs: SessionRuns, store: TranscriptionStore, sound: str) -> list[Route]:
-    """The routes. Args: sound: the file that the page was opened with"""
+    """The routes.
+
+    Args:
+        sound: the file that the page was opened with
+    """
 
     async def transcribe(request: Request) -> Response:
         parse(EmptyRequest, await http.body(request))  # it is of the sound that the page was opened with

@@ -69,7 +69,8 @@ def page_files() -> dict[str, bytes]:
 def page_around(program: str = "app") -> tuple[str, str]:
     """The HTML before and after the data of a standalone page: policy and style, and the program.
 
-    Args: program: app, the explorer and the page of a transcription; or listen, the page of sounds
+    Args:
+        program: app, the explorer and the page of a transcription; or listen, the page of sounds
     Raises: PageMissingError: this installation lacks the page's files.
     """
     files = {name: content.decode() for name, content in page_files().items()}
@@ -293,7 +294,9 @@ def generation_page(
 ) -> StandalonePage:
     """The standalone page of a generation trace: its token tree, and a session over the path to a node.
 
-    Args: stored, node: the trace, and the last node of the path · else as `StandalonePage`
+    Args:
+        stored, node: the trace, and the last node of the path
+        others: as `StandalonePage`
     """
     session = runs.attend(stored.trace, node).result()
     return StandalonePage(

@@ -160,7 +160,8 @@ class TraceStore:
     """Least-recently-used store of the generation traces of one model. Thread-safe.
 
     Args:
-        make: makes the trace of a prompt · max_stored: traces kept; one that is being generated is never evicted
+        make: makes the trace of a prompt
+        max_stored: traces kept; one that is being generated is never evicted
     """
 
     def __init__(self, make: Callable[[str], GenerationTrace], *, max_stored: int = MAX_STORED) -> None:
@@ -215,7 +216,9 @@ class TraceStore:
     ) -> TraceJob:
         """Generate into a trace, from a thread of its own.
 
-        Args: after, tokens: the node to branch from, and the tokens forced there · as in `GenerationTrace.write`
+        Args:
+            after, tokens: the node to branch from, and the tokens forced there
+            others: as in `GenerationTrace.write`
         Raises: DataError: too many jobs are running.
         """
 

@@ -39,7 +39,11 @@ class AttentionMap:
 
 
 def attention_map(name: str, group: AttentionGroup, keys: int) -> AttentionMap:
-    """Describe a group of attention layers. Args: keys: number of key tokens"""
+    """Describe a group of attention layers.
+
+    Args:
+        keys: number of key tokens
+    """
     layers = [layer.attention for layer in group.layers]
     first, stack = layers[0], group.layers[0].stack
     return AttentionMap(

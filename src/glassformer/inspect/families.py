@@ -29,8 +29,10 @@ MARKS = (
 class FamilyRow:
     """One family's row of the table.
 
-    reads: inputs · norms, positions, attention, feed_forward: components, in a few words
-    distinction: what distinguishes it from other families · tasks: tasks that it has heads for
+    reads: inputs
+    norms, positions, attention, feed_forward: components, in a few words
+    distinction: what distinguishes it from other families
+    tasks: tasks that it has heads for
     """
 
     family: str

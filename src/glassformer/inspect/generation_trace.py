@@ -54,7 +54,8 @@ class TracedText:
 class TraceResult(Report, kind="generated-texts"):
     """The result of one call of `GenerationTrace.write`.
 
-    answers: what `generate` returns · ended: of a beam search, also finished hypotheses that were not among the best
+    answers: what `generate` returns
+    ended: of a beam search, also finished hypotheses that were not among the best
     """
 
     answers: tuple[TracedText, ...]

@@ -34,7 +34,8 @@ ANSWER_TOKENS = 40
 class SessionInput:
     """Input of a session: a batch of one row without padding, and its tokens by stream.
 
-    streams: `text`, `image` or `sound`; of an encoder-decoder `source` and `target` · names: of the head's outputs
+    streams: `text`, `image` or `sound`; of an encoder-decoder `source` and `target`
+    names: of the head's outputs
     """
 
     texts: tuple[str, ...]
@@ -54,7 +55,8 @@ def open_inputs(
     """Texts, or a file and texts, as one row without padding.
 
     Args:
-        fields: inputs besides texts and files, such as `bbox` · truncation: cut texts that are too long
+        fields: inputs besides texts and files, such as `bbox`
+        truncation: cut texts that are too long
         codec: the audio codec (a model) that makes what a model over codes reads
     Raises: DataError: empty, too long, or not what the model reads. UnsupportedError: it lacks its head.
     """
@@ -166,7 +168,8 @@ def text_input(
 
     Args:
         token_types: number of token types (segment embeddings) of the network, or 0.
-        limit: maximum number of tokens · truncation: cut what is beyond
+        limit: maximum number of tokens
+        truncation: cut what is beyond
     Raises: DataError: not one or two texts, no token in them, or too long.
     """
     first, second = _check_texts(texts)

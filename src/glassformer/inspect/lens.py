@@ -179,7 +179,8 @@ class Lens(Report, kind="lens", keys=("output_kind", "stream", "columns", "targe
 class LensOptions(TypedDict, total=False):
     """Options of `Session.lens`.
 
-    top: how many outputs of each cell; 10 · progress: called with the number of parts done and of all
+    top: how many outputs of each cell; 10
+    progress: called with the number of parts done and of all
     target: an output to follow in all columns, by name or number; None = the model's own in each
     """
 

@@ -29,7 +29,8 @@ CHUNK_NUMBERS = 2**22
 class Lookup:
     """A token's row of the embedding table W.
 
-    id: of the token: the number of its row · vocabulary, width: rows and columns of W
+    id: of the token: the number of its row
+    vocabulary, width: rows and columns of W
     rows: the first numbers of this row and of its neighbours, by number
     equal: whether look-up and product have the same bits, in all columns
     equal_gradients: whether both give W the same gradient, of ½ Σ x² over the vector's numbers x, in all rows

@@ -34,7 +34,10 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class OpeningHead:
-    """An attention head to open with. sentence: its pattern in words, with the share of attention that follows it."""
+    """An attention head to open with.
+
+    sentence: its pattern in words, with the share of attention that follows it.
+    """
 
     map: str
     layer: int
@@ -68,7 +71,10 @@ def opening(session: Session) -> OpeningHead | None:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """A pattern in a head. clarity: its share of the attention, less that in a head that looks at all keys equally."""
+    """A pattern in a head.
+
+    clarity: its share of the attention, less that in a head that looks at all keys equally.
+    """
 
     kind: str
     clarity: float

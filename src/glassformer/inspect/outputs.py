@@ -43,7 +43,8 @@ SCORES = ("logits_per_image", "question_answering_score")
 class OutputNames:
     """Names of a head's outputs: entries of a vocabulary, or labels.
 
-    tokenizer: of what the model writes; None without a vocabulary · labels: by number
+    tokenizer: of what the model writes; None without a vocabulary
+    labels: by number
     blank: of what the model reads, the token that says nothing: mask, padding, unknown, or the end of a text
     """
 
@@ -71,7 +72,8 @@ class OutputTable:
     """What the columns and the choices of a head are, for one pass.
 
     columns: the tokens of the stream; the text as a whole; or start and end of a span, whose choices are the tokens
-    normalised: the choices of a column exclude each other · regression: they are numbers without probabilities
+    normalised: the choices of a column exclude each other
+    regression: they are numbers without probabilities
     causal: a column predicts the token after it
     """
 
@@ -137,7 +139,9 @@ def output_table(
 ) -> tuple[Tensor, OutputTable]:
     """The logits of a pass [B, columns, choices], and what they mean.
 
-    Args: tokens: of each row · fields: of `Output`, those that are read, in order of preference
+    Args:
+        tokens: of each row
+        fields: of `Output`, those that are read, in order of preference
     Raises: UnsupportedError: the model has no head that gives logits.
     """
     head = network.head

@@ -81,7 +81,8 @@ def overview(
     """Compute the overview of all heads of a layer.
 
     Args:
-        keys: tokens of the keys [S] · queries: of the queries [T]; None = the same (self-attention)
+        keys: tokens of the keys [S]
+        queries: of the queries [T]; None = the same (self-attention)
         exact: use every row instead of a sample.
     """
     same_stream = queries is None

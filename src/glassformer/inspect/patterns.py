@@ -32,7 +32,8 @@ class PatternShares:
     """The share of attention that follows each pattern, summed over queries part by part.
 
     Args:
-        queries, keys: tokens of the two streams; the same of self-attention · rows: queries that will be added
+        queries, keys: tokens of the two streams; the same of self-attention
+        rows: queries that will be added
     """
 
     def __init__(self, queries: Sequence[Token], keys: Sequence[Token], rows: int, *, same_stream: bool) -> None:
@@ -46,7 +47,13 @@ class PatternShares:
         self._in_order: _InOrder | None = None if same_stream else _InOrder(rows, len(keys))
 
     def add(self, probs: Tensor, rows: Tensor, masked: Tensor | None) -> None:
-        """Add queries. probs: [H, R, S] · rows: their numbers [R] · masked: keys that they cannot see [R, S]"""
+        """Add queries.
+
+        Args:
+            probs: [H, R, S]
+            rows: their numbers [R]
+            masked: keys that they cannot see [R, S]
+        """
         device, keys = probs.device, probs.shape[-1]
         visible = torch.ones(len(rows), keys, dtype=torch.bool, device=device) if masked is None else ~masked
         uniform = visible / visible.sum(-1, keepdim=True)
@@ -111,7 +118,11 @@ class _InOrder:
 
 
 def main_pattern(shares: Mapping[str, Sequence[float]], head: int) -> tuple[str, float, float]:
-    """The pattern of a head: its name, its share, and its clarity. Args: shares: of `PatternShares`"""
+    """The pattern of a head: its name, its share, and its clarity.
+
+    Args:
+        shares: of `PatternShares`
+    """
     clarity = {kind: of_heads[head] - of_heads[-1] for kind, of_heads in shares.items()}
     kind = max(clarity, key=lambda kind: rank(kind, clarity[kind]))
     return kind, shares[kind][head], clarity[kind]

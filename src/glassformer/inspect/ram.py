@@ -41,7 +41,10 @@ NARROW = 2  # bytes of a float16 or bfloat16
 class RamUsage(Record, keys=("weights", "gradients", "optimiser", "activations", "cache", "peak")):
     """RAM in bytes, by purpose.
 
-    weights · gradients · optimiser: AdamW state · activations: saved for the backward pass · cache: key/value cache
+    weights, gradients: one of each parameter
+    optimiser: AdamW state
+    activations: saved for the backward pass
+    cache: key/value cache
     """
 
     weights: int
@@ -61,7 +64,8 @@ class RamUsage(Record, keys=("weights", "gradients", "optimiser", "activations",
 class RamEstimate(Report, kind="memory"):
     """RAM estimate for a batch of `batch` texts of `tokens` tokens.
 
-    training: in float32 · mixed: mixed precision, with 16-bit weights and a float32 copy
+    training: in float32
+    mixed: mixed precision, with 16-bit weights and a float32 copy
     inference: in the network's own dtype
     recomputed: training with activation recomputation: blocks save only their input (`Flow.recompute`)
     offloaded: training with activations in host memory; the device holds those of one block
@@ -154,7 +158,9 @@ class ActivationCount(NamedTuple):
 def _activations(module: nn.Module, tokens: int, rows: Fraction, recompute: bool = False) -> ActivationCount:
     """Numbers that a module and its submodules save for one text.
 
-    rows: number of vectors that go through it · recompute: blocks save only their input
+    Args:
+        rows: number of vectors that go through it
+        recompute: blocks save only their input
     """
     rows = Fraction(1) if isinstance(module, ONCE_A_TEXT) else rows
     if recompute and isinstance(module, (Block, ParallelBlock)):

@@ -174,7 +174,8 @@ class Session:
             lens.top(3, 5)                          what layer 2 would say at token 5, with probabilities
             lens.ranks, lens.kl, lens.entropy       of every cell [L + 1, T]
 
-        Args: options: `LensOptions`
+        Args:
+            options: `LensOptions`
         Raises: UnsupportedError: no head that gives logits of one stream. DataError: no such target. WeightsError: NaN.
         """
         return read_lens(self, options)
@@ -182,7 +183,8 @@ class Session:
     def attribute(self, target: str | int | None = None, **options: Unpack[AttributionOptions]) -> Attribution:
         """Attribution: which tokens, heads and feed-forward layers made an output.
 
-        Args: target: an output, by name or number; of a span "start" or "end"; None = the model's own
+        Args:
+            target: an output, by name or number; of a span "start" or "end"; None = the model's own
             options: `AttributionOptions`
         Raises: DataError: no such output, word or token. UnsupportedError, WeightsError: as `lens`.
         """
@@ -216,7 +218,9 @@ class Session:
             session.patch("blocks.3.ffn.out", mode="mean")                   a layer's mean over positions in its place
             corrupt.patch("blocks.3.before@4", source=clean)                 a position of the stream, of another text
 
-        Args: components: as in `Component` · options: `PatchOptions`
+        Args:
+            components: as in `Component`
+            options: `PatchOptions`
         Returns: the prediction before and after: logits, probabilities, text.
         Raises: ConfigError: no such tap. DataError: no such head, neuron, position or target; texts of other lengths.
             UnsupportedError: the model has no head. WeightsError: the logits are NaN.
@@ -226,8 +230,10 @@ class Session:
     def sweep(self, kind: str = "heads", map: str | None = None, **options: Unpack[PatchOptions]) -> PatchSweep:
         """Patch each head, or each layer and position, one after another: a map of effects.
 
-        Args: kind: "residual", "heads", "attention" or "feed-forward" · map: of its stream, or its heads; None = the
-            decoder's, or the only one · options: `PatchOptions`
+        Args:
+            kind: "residual", "heads", "attention" or "feed-forward"
+            map: of its stream, or its heads; None = the decoder's, or the only one
+            options: `PatchOptions`
         Raises: as `patch`.
         """
         return sweep(self, kind, map, options)

@@ -49,7 +49,9 @@ class SimilarityMap(Report, kind="similarity", keys=("measure", "similarity", "t
         found.words()                           the same for whole words
         found.top(5)                            the pairs with the largest numbers
 
-    measure: "cosine" or "dot" · texts: both, as they were read · tokens: of each, special ones included
+    measure: "cosine" or "dot"
+    texts: both, as they were read
+    tokens: of each, special ones included
     notes: what was held fixed, cut, or left to a single token
     listed: pairs that are shown in a table of their own
     """
@@ -110,7 +112,10 @@ def _signed(headings: list[str], names: list[str], values: np.ndarray, form: str
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SimilarityTable(Report, kind="similarities"):
-    """The similarity of each text to each. similarities: a row a text, in the order of the texts"""
+    """The similarity of each text to each.
+
+    similarities: a row a text, in the order of the texts
+    """
 
     measure: str
     texts: list[str]
@@ -125,7 +130,10 @@ class SimilarityTable(Report, kind="similarities"):
 
 @dataclass(frozen=True, kw_only=True)
 class NearText:
-    """A text of a ranking. number: its line of the file, or its place among the texts, from 1"""
+    """A text of a ranking.
+
+    number: its line of the file, or its place among the texts, from 1
+    """
 
     number: int
     score: float
@@ -134,7 +142,11 @@ class NearText:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NearestTexts(Report, kind="nearest-texts"):
-    """The texts nearest to a query, the best first. measure: what scores are · texts: how many were ranked"""
+    """The texts nearest to a query, the best first.
+
+    measure: what scores are
+    texts: how many were ranked
+    """
 
     measure: str
     query: str

@@ -30,10 +30,14 @@ class Size(Record, keys=SIZE_KEYS):
     """SizeTable of a published model.
 
     context: context length in tokens; None where there is no text, or positions are unlimited
-    parameters: tied ones once · active: parameters that run for a token, fewer in a mixture of experts
+    parameters: tied ones once
+    active: parameters that run for a token, fewer in a mixture of experts
     vocabulary: rows of the token embedding; None where there is none
-    width: D · layers: of each stack, the encoder's before the decoder's · heads: H
-    trained_on: number of training tokens, where the paper states it · source: of the sizes
+    width: D
+    layers: of each stack, the encoder's before the decoder's
+    heads: H
+    trained_on: number of training tokens, where the paper states it
+    source: of the sizes
     """
 
     name: str

@@ -65,7 +65,8 @@ NODE_KEYS = (
 class ModuleNode(Record, keys=NODE_KEYS):
     """A module with its submodules. Equal siblings are folded into one node with `repeats` above 1.
 
-    name: "attn"; of folded modules all names: "0-5" · kind: the class
+    name: "attn"; of folded modules all names: "0-5"
+    kind: the class
     parameters, bytes, flops: of *one* of the repeats, with submodules; FLOPs of a text of `ModelSummary.tokens`
     own_flops: FLOPs of the module itself, without submodules; `formula`: for one token
     note: what shapes do not show: "12 heads × 32", "32 heads × 128, 8 k/v" (key/value heads), "2 of 8 experts"
@@ -121,9 +122,12 @@ SUMMARY_KEYS = (
 class ModelSummary(Report, kind="model-summary", keys=SUMMARY_KEYS):
     """Result of `summary`.
 
-    root: the tree of modules, repeats folded · tokens: length of the text that FLOPs are counted for
+    root: the tree of modules, repeats folded
+    tokens: length of the text that FLOPs are counted for
     active: parameters that run for a token, fewer than all in a mixture of experts
-    tensors: every parameter · taps: every tap · uncounted: modules whose FLOPs are not known
+    tensors: every parameter
+    taps: every tap
+    uncounted: modules whose FLOPs are not known
     """
 
     root: ModuleNode
@@ -200,7 +204,11 @@ class ModelSummary(Report, kind="model-summary", keys=SUMMARY_KEYS):
         return Table(["tensor", "in the checkpoint"], rows, left=2, longest=400)
 
     def tap_table(self, *, folded: bool = True) -> Table:
-        """The taps. Args: folded: those of equal modules once"""
+        """The taps.
+
+        Args:
+            folded: those of equal modules once
+        """
         heading = f"{len(self.taps):,} taps: tensors that a Tape can listen to or replace"
         if not folded:
             return Table(["tap"], [[tap] for tap in self.taps], heading)

@@ -59,7 +59,8 @@ class TokenDistribution:
 class Candidate:
     """A possible next token: the characters it completes, and its log-probability before and after filtering.
 
-    text: empty for a part of a character, and for a special token · logprobs: None for -inf
+    text: empty for a part of a character, and for a special token
+    logprobs: None for -inf
     """
 
     token: int
@@ -97,7 +98,8 @@ class TokenNode:
 class Choice:
     """The alternatives after node `at`: the most likely tokens by the model, some of them filtered out.
 
-    entropy: of the model's distribution, in bits · remaining: number of tokens left by the filters
+    entropy: of the model's distribution, in bits
+    remaining: number of tokens left by the filters
     """
 
     at: int
@@ -123,7 +125,8 @@ class Leaf:
 class TreeStep:
     """What one decoding step added to the tree: new nodes, the alternatives at nodes that were read, and leaves.
 
-    live: unfinished texts, best first · ended: finished texts so far, best first; of a beam search, its pool
+    live: unfinished texts, best first
+    ended: finished texts so far, best first; of a beam search, its pool
     """
 
     nodes: tuple[TokenNode, ...]
@@ -135,7 +138,8 @@ class TreeStep:
 class TokenTree:
     """Tree of generated tokens by node number; thread-safe.
 
-    nodes, choices: by node number · options: the options with which a node was read, or else generated
+    nodes, choices: by node number
+    options: the options with which a node was read, or else generated
     distributions: token distributions of recently read nodes
 
     Args:

@@ -157,10 +157,13 @@ def train_copying(
     """Train an encoder-decoder from random weights to copy sequences, and measure it on held-out ones.
 
     Args:
-        seed: random seed of the weights, the held-out sequences and the training batches · batch: sequences of a step
+        seed: random seed of the weights, the held-out sequences and the training batches
+        batch: sequences of a step
         warm_up_share: the share of steps of linear warm-up; 0 = none
-        norm_first: False is post-norm, the paper's; True pre-norm · layers: of the encoder, and of the decoder
-        tests: the number of held-out sequences · report: print the loss ten times
+        norm_first: False is post-norm, the paper's; True pre-norm
+        layers: of the encoder, and of the decoder
+        tests: the number of held-out sequences
+        report: print the loss ten times
     Raises: ConfigError: no steps, or a share outside [0, 1].
     """
     if steps < 1:

@@ -67,7 +67,9 @@ def train_decoder(
 ) -> TrainedDecoder:
     """Train on batches of ids and labels; the label at a position is the word there, predicted from those before it.
 
-    Args: batches: ids and labels [B, T], -100 = not learnt · report: print the loss ten times
+    Args:
+        batches: ids and labels [B, T], -100 = not learnt
+        report: print the loss ten times
     Raises: ConfigError: no steps.
     """
     if steps < 1:

@@ -22,7 +22,8 @@ def dotted(
 
     Args:
         lines: each its x and y values, x ascending. [N], [N]
-        x_range, y_range: the x and y values at the edges of the canvas · width, height: in characters
+        x_range, y_range: the x and y values at the edges of the canvas
+        width, height: in characters
     Returns: rows of characters from the top, each with the index of the last line that goes through it, or None.
     """
     bits = [[0] * width for _ in range(height)]

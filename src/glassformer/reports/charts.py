@@ -47,7 +47,10 @@ class SeriesLine:
 
 @dataclass(frozen=True)
 class Marks:
-    """Places on the x axis, such as checkpoints. alert: something went wrong there: a line across the chart."""
+    """Places on the x axis, such as checkpoints.
+
+    alert: something went wrong there: a line across the chart.
+    """
 
     name: str
     at: Sequence[float]
@@ -78,7 +81,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a trade-off. more: is more of it better? None: neither"""
+    """An axis of a trade-off.
+
+    more: is more of it better? None: neither
+    """
 
     label: str
     unit: str = ""

@@ -42,7 +42,8 @@ def page(title: str, body: str, *, style: str, script: str = "") -> str:
     """A complete HTML document.
 
     Args:
-        title: plain text · body: HTML, in which every text is escaped
+        title: plain text
+        body: HTML, in which every text is escaped
         style, script: inlined; the content security policy allows no others
 
     At its foot is the command that makes it, where a command does.

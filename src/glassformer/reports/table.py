@@ -110,7 +110,11 @@ class Table:
         return replace(short.on_lines(line_break), caption=self.caption + whole)
 
     def on_lines(self, line_break: str = "\\n") -> Table:
-        """The table with every cell on one line, cut where there are several in a row. line_break: instead of one"""
+        """The table with every cell on one line, cut where there are several in a row.
+
+        Args:
+            line_break: instead of one
+        """
         most = self.longest if len(self.headings) > 1 else None
         return replace(
             self,
@@ -157,7 +161,8 @@ def html_table(
     """An HTML table; the first column holds the row headings.
 
     Args:
-        headings: of the columns · rows: their cells; line breaks in a cell are kept
+        headings: of the columns
+        rows: their cells; line breaks in a cell are kept
         shades: colour of the cells behind a row's heading, from -1 to 1
     """
     below, above = colours(shades or ())

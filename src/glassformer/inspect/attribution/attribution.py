@@ -70,7 +70,9 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
     target: the output, where it is, and its logit
     tokens: of each stream that the network reads
     gradient_input, integrated: of each token of each stream. [T]
-    baseline: what the text was replaced by · baseline_score: the logit there · steps: gradients on the way
+    baseline: what the text was replaced by
+    baseline_score: the logit there
+    steps: gradients on the way
     parts: direct logit attribution; they add up to the logit, but for `remainder`
     by_token: of each head, by the token that it read; its sum is the head's part. Attention map → [layers, heads, S]
     norms: of the residual stream of the head. [L + 1, T]
@@ -180,6 +182,9 @@ def token_shares(probs: Tensor, values: Tensor, gradient: Tensor) -> Tensor:
 
         share_s = Σ_t prob_ts · v_s · gradient_t
 
-    Args: probs [T, S] and values [S, E] of a head · gradient: of the score with respect to its z. [T, E]
+    Args:
+        probs: attention probabilities of a head [T, S]
+        values: its values [S, E]
+        gradient: of the score with respect to its z. [T, E]
     """
     return (probs * (gradient @ values.mT)).sum(0)

@@ -27,8 +27,10 @@ class Target(Record, keys=("name", "against", "title", "stream", "position", "sc
 
     cells: column, counted from the end (-1 = the last), and choice
 
-    name, against: of the choices · position: of the token where it is; None = the text as a whole
-    score: its logit in this pass · probability: among the choices of its column
+    name, against: of the choices
+    position: of the token where it is; None = the text as a whole
+    score: its logit in this pass
+    probability: among the choices of its column
     """
 
     name: str

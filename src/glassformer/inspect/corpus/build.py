@@ -86,7 +86,8 @@ def index_corpus(
         source: a text file, each line a text, or a table with a column of texts; long texts are cut into windows
         layers: whose states are kept, 0 = the embeddings … L = the last; None = the middle and the last
         heads: layer and head of each attention head whose outputs are kept; None for the head = all of the layer
-        neurons: keep the top activations of each · top: how many of each neuron
+        neurons: keep the top activations of each
+        top: how many of each neuron
         max_tokens: of a window, special tokens included; None = 256 at most
         progress: told the rows that are done, and all of them
     Returns: the index. Size on disk: `IndexSettings.bytes_per_token` for each token.
@@ -261,7 +262,10 @@ class _Passes:
         return self.network.get_submodule(taps[0].removesuffix(".neurons")).down.in_features if taps else 0  # type: ignore[union-attr,return-value]
 
     def run(self, windows: Sequence[CorpusWindow], first: int, tops: TopActivations) -> dict[str, np.ndarray]:
-        """The columns of a chunk; `tops` is updated. Args: first: the number of its first token
+        """The columns of a chunk; `tops` is updated.
+
+        Args:
+            first: the number of its first token
 
         Raises: WeightsError: NaN.
         """

@@ -47,10 +47,14 @@ Head = tuple[int, int]
 class IndexSettings:
     """What an index holds; two runs with the same settings make the same index.
 
-    fingerprint, model: of the weights; the model's family · source, rows_fingerprint: of the text file
-    layers: of the states, 0 = the embeddings, as in `Session.states` · heads: layer and head of each output
-    neurons: layers whose neurons have their top activations here · top: how many of each
-    width, head_width, neuron_width: D, E, F · max_tokens: of a window, special tokens included
+    fingerprint, model: of the weights; the model's family
+    source, rows_fingerprint: of the text file
+    layers: of the states, 0 = the embeddings, as in `Session.states`
+    heads: layer and head of each output
+    neurons: layers whose neurons have their top activations here
+    top: how many of each
+    width, head_width, neuron_width: D, E, F
+    max_tokens: of a window, special tokens included
     """
 
     fingerprint: str
@@ -104,7 +108,8 @@ class IndexSettings:
 class IndexProgress:
     """How far an index is.
 
-    rows, row_windows: done, of the file and of its next row · files: name → bytes and CRC-32
+    rows, row_windows: done, of the file and of its next row
+    files: name → bytes and CRC-32
     """
 
     rows: int = 0
@@ -268,7 +273,8 @@ class IndexWriter:
     ) -> None:
         """Append a chunk, and record it.
 
-        Args: rows, row_windows: where the next chunk begins: this many rows are done, and this many windows of the next
+        Args:
+            rows, row_windows: where the next chunk begins: this many rows are done, and this many windows of the next
 
         Raises: DataError: the disk is full, or another process writes to the folder.
         """

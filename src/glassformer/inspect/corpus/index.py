@@ -36,7 +36,12 @@ BLOCK_TOKENS = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class IndexedWindow:
-    """A window of the corpus. row: of the file, from 0 · first: the number of its first token · ids, tokens [T]"""
+    """A window of the corpus.
+
+    row: of the file, from 0
+    first: the number of its first token
+    ids, tokens: of the window [T]
+    """
 
     row: int
     first: int
@@ -47,7 +52,12 @@ class IndexedWindow:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class IndexSummary(Report, kind="corpus-index"):
-    """What an index holds. index: its folder · bytes: of its files · seconds: that making it took"""
+    """What an index holds.
+
+    index: its folder
+    bytes: of its files
+    seconds: that making it took
+    """
 
     index: str
     rows: int
@@ -77,7 +87,8 @@ class CorpusIndex:
         index.top_activations(3, 17)                        tokens by the activation of a neuron
         index.window(index.window_of(token), tokenizer)     where a token is
 
-    Args: verify: compute the checksums of the vectors too, which reads them all
+    Args:
+        verify: compute the checksums of the vectors too, which reads them all
     Raises: DataError: no index, one that is not complete, damaged, or of another version.
     """
 
@@ -206,7 +217,11 @@ class CorpusIndex:
         return np.memmap(path, dtype, mode="c").reshape(-1, *shape)
 
     def summary(self, seconds: float) -> IndexSummary:
-        """What it holds. Args: seconds: that making it took"""
+        """What it holds.
+
+        Args:
+            seconds: that making it took
+        """
         done = self.progress
         return IndexSummary(
             index=str(self.folder),

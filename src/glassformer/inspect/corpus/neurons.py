@@ -31,7 +31,10 @@ class TopActivations:
     def update(self, layer: int, activations: Tensor, tokens: Tensor, special: Tensor) -> None:
         """Take in the activations of a batch; those of special tokens do not count.
 
-        Args: activations: [T, F] · tokens: their numbers [T] · special: [T] bool
+        Args:
+            activations: [T, F]
+            tokens: their numbers [T]
+            special: [T] bool
         """
         i, k = self._layers[layer], self.settings.top
         activations = activations.float().cpu().masked_fill(special[:, None], -torch.inf)
@@ -64,7 +67,8 @@ class TopActivations:
 def read_entries(path: Path, settings: IndexSettings, tokens: int) -> np.ndarray:
     """The entries of a file. [layers, F, k] of `ENTRY`
 
-    Args: tokens: of the corpus
+    Args:
+        tokens: of the corpus
     Raises: DataError: it is not of this size, or names tokens that there are not.
     """
     shape = (len(settings.neurons), settings.neuron_width, settings.top)

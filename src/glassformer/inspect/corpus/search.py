@@ -32,8 +32,11 @@ AROUND = 8
 class Match(Record, keys=("score", "row", "position", "texts", "special", "continues", "attention")):
     """A token of the corpus in its context.
 
-    score: cosine, or the activation of a neuron · row: of the file, from 0 · tokens: of the window
-    position: of the token among them · attention: where a head looks from there; None where none was asked for [T]
+    score: cosine, or the activation of a neuron
+    row: of the file, from 0
+    tokens: of the window
+    position: of the token among them
+    attention: where a head looks from there; None where none was asked for [T]
     """
 
     score: float
@@ -79,7 +82,9 @@ class Match(Record, keys=("score", "row", "position", "texts", "special", "conti
 class Contexts(Report, kind="contexts", keys=("by", "layer", "number", "query", "attention", "matches", "counts")):
     """What a search has brought: matches, the best first, and how often they share a token.
 
-    by: "layer", "head" or "neuron" · layer, number: which; a layer has no number · attention: the head that was asked
+    by: "layer", "head" or "neuron"
+    layer, number: which; a layer has no number
+    attention: the head that was asked
     query: characters of the token that was searched by; None of a neuron
     """
 
@@ -156,7 +161,12 @@ class CorpusSearch:
         return Session(self.model.network, open_inputs(self.model, (text,), {}))
 
     def search(self, text: str, *, token: int | str, **options: Any) -> Contexts:
-        """The contexts nearest to a token of a text. Args: token: its position, or a word · options: as `contexts`"""
+        """The contexts nearest to a token of a text.
+
+        Args:
+            token: its position, or a word
+            options: as `contexts`
+        """
         session = self.session(text)
         return self.contexts(session, position_of(session.streams["text"], token), **options)
 
@@ -181,7 +191,8 @@ class CorpusSearch:
     ) -> Contexts:
         """The contexts nearest to a token of a session, by a layer's state or by the output of a head.
 
-        Args: attention: the head whose attention the matches get; None = `head`
+        Args:
+            attention: the head whose attention the matches get; None = `head`
         Raises: DataError: no such token; a layer or head that is not in the index. ConfigError: count.
         """
         tokens = session.streams["text"]

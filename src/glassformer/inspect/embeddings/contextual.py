@@ -55,7 +55,8 @@ class Occurrence:
 class LayerCurve(Report, kind="layer-curve", keys=("curves",)):
     """Mean cosine similarities at each level.
 
-    all: of all pairs · within, between: of pairs with the same label, and with different ones; NaN where there are none
+    all: of all pairs
+    within, between: of pairs with the same label, and with different ones; NaN where there are none
     baseline: of random pairs of tokens from different texts (anisotropy): what similarity is worth at this level;
         None where whole texts are compared
     """
@@ -128,7 +129,9 @@ class ContextualEmbeddings(
 ):
     """Vectors of the occurrences of a word, or of texts (word = None), at every level of a model.
 
-    items: what each row is · labels: its label, where there are labels · texts: all texts that were given
+    items: what each row is
+    labels: its label, where there are labels
+    texts: all texts that were given
     states: hidden states [levels, N, D]; level 0 = the embeddings, the last = the model's output
     static: the rows of the embedding table, without position or context [N, E]
     baseline, baseline_texts: states of other tokens [levels, M, D], and the text of each
@@ -155,7 +158,8 @@ class ContextualEmbeddings(
     def vectors(self, layers: int | str = "sum") -> np.ndarray:
         """One vector an item. [N, D], of "concat" [N, 4 D]
 
-        Args: layers: "sum", "mean" or "concat" of the last four layers, "last", or a level from 0, or from the end: -1
+        Args:
+            layers: "sum", "mean" or "concat" of the last four layers, "last", or a level from 0, or from the end: -1
         Raises: ConfigError: no such level or combination.
         """
         if is_int(layers, -math.inf):
@@ -241,7 +245,9 @@ class ContextualEmbeddings(
     ) -> Senses:
         """Cluster the occurrences into senses, next to a bag of words of their texts where there are labels.
 
-        Args: count: None = as many as there are labels, else as the silhouette prefers · method: kmeans, agglomerative
+        Args:
+            count: None = as many as there are labels, else as the silhouette prefers
+            method: kmeans, agglomerative
         Raises: DataError: fewer than three items, or all identical. ConfigError: no such method or number.
         """
         around = [

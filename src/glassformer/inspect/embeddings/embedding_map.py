@@ -42,8 +42,11 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
         embedding_map.project("tsne", perplexity=10)            places of the last level, by t-SNE [N, 2]
         embedding_map.export("adoption/")                       files for other projectors
 
-    levels: name of each level · states: vectors [levels, N, D] · rows: metadata of each point
-    labels: the class of each point, where there are classes · spans: start and end of the word in its text
+    levels: name of each level
+    states: vectors [levels, N, D]
+    rows: metadata of each point
+    labels: the class of each point, where there are classes
+    spans: start and end of the word in its text
     word: the word whose occurrences these are
     """
 
@@ -72,7 +75,11 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
     def of_vectors(
         cls, vectors: Any, texts: Sequence[str] | None = None, labels: Sequence[str] | None = None
     ) -> EmbeddingMap:
-        """The map of any vectors, such as sentence embeddings. Args: vectors: [N, D] · texts, labels: of each
+        """The map of any vectors, such as sentence embeddings.
+
+        Args:
+            vectors: [N, D]
+            texts, labels: of each
 
         Raises: DataError: NaN or infinity among the vectors, or another number of texts or labels.
         """
@@ -167,7 +174,9 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
     def export(self, folder: str | Path, level: int = -1, *, vectors: np.ndarray | None = None) -> list[Path]:
         """Write embeddings.tsv, metadata.tsv and, where pyarrow is installed, embeddings.parquet into a folder.
 
-        Args: level: whose vectors · vectors: others to write in their place, such as sums of layers [N, D]
+        Args:
+            level: whose vectors
+            vectors: others to write in their place, such as sums of layers [N, D]
         Returns: the files. Raises: DataError: they cannot be written.
         """
         target = Path(folder)

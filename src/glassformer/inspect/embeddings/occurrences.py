@@ -50,10 +50,13 @@ def embed_words(
 
     Args:
         labels: a label of each text, such as the true sense
-        whole_word: not inside another word · ignore_case: find "Adoption" as well
+        whole_word: not inside another word
+        ignore_case: find "Adoption" as well
         pooling: "word": the mean of its pieces; "first": the text's first token, such as [CLS]; "mean": of all tokens
         token_type: segment id of all tokens; None = as the tokenizer says, which is 0 for a single text
-        limit_bytes: of RAM for all states · seed: of the sample of other tokens · progress: (texts done, all)
+        limit_bytes: of RAM for all states
+        seed: of the sample of other tokens
+        progress: (texts done, all)
     Raises: DataError: the word does not occur, labels of other texts, or too many occurrences for the limit.
         UnsupportedError: a model that does not read text in one stack. WeightsError: the states are NaN.
     """
@@ -91,7 +94,9 @@ def embed_texts(
 ) -> ContextualEmbeddings:
     """Embeddings of whole texts at every level of the model: the mean of their tokens, or their first one.
 
-    Args: pooling: "mean" or "first"; None = as the network pools where its folder says nothing · else as `embed_words`
+    Args:
+        pooling: "mean" or "first"; None = as the network pools where its folder says nothing
+        others: as `embed_words`
     Raises: DataError: no texts, or too many for the limit. Else as `embed_words`.
     """
     listed = check_texts(texts)

@@ -102,7 +102,9 @@ def project(
 
     t-SNE and UMAP run in a worker process, which is ended where `check` raises, or Ctrl-C.
 
-    Args: progress: told how many steps are done, and of how many · check: called often; may raise
+    Args:
+        progress: told how many steps are done, and of how many
+        check: called often; may raise
     Raises: DataError: as `check_vectors`, too few or only identical vectors. MissingExtraError: no scikit-learn, umap.
     """
     if options.method == "pca":

@@ -45,7 +45,11 @@ class Distance:
 
 @dataclass(frozen=True, slots=True)
 class WordChange:
-    """How far a word's occurrences in two corpora are apart. counts: occurrences in each · control: to compare"""
+    """How far a word's occurrences in two corpora are apart.
+
+    counts: occurrences in each
+    control: to compare
+    """
 
     word: str
     counts: tuple[int, int]
@@ -56,7 +60,10 @@ class WordChange:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SemanticChange(Report, kind="semantic-change"):
-    """Semantic change of a word between two corpora, and of control words. corpora: their names"""
+    """Semantic change of a word between two corpora, and of control words.
+
+    corpora: their names
+    """
 
     words: tuple[WordChange, ...]
     corpora: tuple[str, str]
@@ -106,8 +113,11 @@ def semantic_change(
     """How far a word's contexts in one corpus are from those in another, compared with control words.
 
     Args:
-        first, second: texts of the corpora · controls: words that should not have changed
-        layers: as `ContextualEmbeddings.vectors` · resamples: of the bootstrap · options: as in `embed_words`
+        first, second: texts of the corpora
+        controls: words that should not have changed
+        layers: as `ContextualEmbeddings.vectors`
+        resamples: of the bootstrap
+        options: as in `embed_words`
     Raises: DataError: a word occurs less than twice in one of the corpora. ConfigError: fewer than one resample.
     """
     corpora = [*first, *second]

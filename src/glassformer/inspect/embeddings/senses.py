@@ -30,9 +30,11 @@ SILHOUETTE_SAMPLE = 5_000
 class Senses(Report, kind="senses"):
     """Clusters of occurrences.
 
-    clusters: the cluster of each, 0 the largest · silhouette: mean, -1 to 1; above 0 clusters are apart
+    clusters: the cluster of each, 0 the largest
+    silhouette: mean, -1 to 1; above 0 clusters are apart
     purity: share of items whose label is the most frequent of their cluster; None without labels
-    bag_of_words_purity: of the same clustering of tf-idf vectors of the contexts · majority: of one cluster for all
+    bag_of_words_purity: of the same clustering of tf-idf vectors of the contexts
+    majority: of one cluster for all
     """
 
     clusters: np.ndarray
@@ -73,7 +75,10 @@ def cluster_senses(
 ) -> Senses:
     """Cluster vectors by direction.
 
-    Args: contexts: the text around each · labels: true senses · count: None = of labels, else by the best silhouette
+    Args:
+        contexts: the text around each
+        labels: true senses
+        count: None = of labels, else by the best silhouette
     Raises: DataError: fewer than three vectors, or all identical. ConfigError: no such method or number of clusters.
     """
     if method not in METHODS:

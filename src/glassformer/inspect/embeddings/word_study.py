@@ -34,7 +34,10 @@ STUDY_KEYS = (
 
 @dataclass(frozen=True)
 class StudiedOccurrence:
-    """An occurrence in its context. nearest: its most similar others, with their cosine similarity"""
+    """An occurrence in its context.
+
+    nearest: its most similar others, with their cosine similarity
+    """
 
     sentence: int
     position: int
@@ -49,7 +52,8 @@ class StudiedOccurrence:
 class WordStudy(Report, kind="word-study", keys=STUDY_KEYS):
     """The study of a word's occurrences, or of texts: similarities of all pairs, by layer, and clusters.
 
-    layers: as `ContextualEmbeddings.vectors` · sense_count, method: as `ContextualEmbeddings.senses`
+    layers: as `ContextualEmbeddings.vectors`
+    sense_count, method: as `ContextualEmbeddings.senses`
     """
 
     embeddings: ContextualEmbeddings

@@ -55,7 +55,8 @@ class PatchOptions(TypedDict, total=False):
     """Options of `Session.patch` and `Session.sweep`.
 
     mode: "zero", "mean" or "swap"; None = swap where there is a source, else zero
-    source: the session that swapped values come from · align: positions of texts of other lengths: "start", "end"
+    source: the session that swapped values come from
+    align: positions of texts of other lengths: "start", "end"
     mean_of: sessions whose positions are averaged; None = this one
     target, against: token or label, by name or number; None = the top prediction, of the clean text against the corrupt
     metric: "logit", "logit difference", "probability", "log-probability"; None = logit difference where there are two
@@ -256,7 +257,12 @@ def _metric(read: Readout, base: Tensor, other: Tensor | None, direction: str, o
 class PatchResult(
     Report, kind="patch", keys=("components", "mode", "metric", "before", "after", "normalised", "classes")
 ):
-    """What one patch changes. components: as they are written · patched: its logits [C] · base, source: without it."""
+    """What one patch changes.
+
+    components: as they are written
+    patched: its logits [C]
+    base, source: without it.
+    """
 
     components: tuple[str, ...]
     patching: Patching

@@ -52,7 +52,8 @@ class Component:
         blocks.*.attn.z          all heads of all layers     blocks.3.attn.out@4        attention output at position 4
         blocks.3.out             the output of a block       blocks.3.before@2-5        the residual stream before it
 
-    tap: a pattern, as for a `Tape` · index: heads, neurons or dimensions; None = all
+    tap: a pattern, as for a `Tape`
+    index: heads, neurons or dimensions; None = all
     positions: also counted from the end; None = all
     """
 
@@ -93,7 +94,10 @@ def _numbers(text: str | None, whole: str) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One replacement in one row: `x[key] = value`, of the activation of a tap. key: index tensors, or slices."""
+    """One replacement in one row: `x[key] = value`, of the activation of a tap.
+
+    key: index tensors, or slices.
+    """
 
     tap: str
     key: tuple[Tensor | slice, ...]
@@ -230,7 +234,9 @@ def run_patches(
 ) -> Iterator[Tensor]:
     """Patched passes of one row: what `read` makes of each output, in order. [C] each
 
-    Args: tokens: of the longest stream · last: logits for this many positions only, 0 = all
+    Args:
+        tokens: of the longest stream
+        last: logits for this many positions only, 0 = all
         progress: called after each pass over several rows
     """
     logits = (last or tokens) * network.target_vocabulary

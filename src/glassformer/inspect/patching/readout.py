@@ -30,7 +30,11 @@ FIELDS = (*LOGITS, *SCORES)
 
 @dataclass(frozen=True, kw_only=True)
 class Readout:
-    """Where a session's prediction is read. table: of its pass · position: of a token; None = the text has one."""
+    """Where a session's prediction is read.
+
+    table: of its pass
+    position: of a token; None = the text has one.
+    """
 
     session: Session
     table: OutputTable
@@ -54,7 +58,9 @@ class Readout:
 def readout(session: Session, output: Output, position: int | str | None = None) -> Readout:
     """Where the prediction of a session is read.
 
-    Args: output: of its pass · position: of a token, also from the end, or a word; None = the next token, or the gap
+    Args:
+        output: of its pass
+        position: of a token, also from the end, or a word; None = the next token, or the gap
     Raises: UnsupportedError: the model has no head. DataError: no such position; none given where one is needed.
         WeightsError: the logits are NaN.
     """

@@ -46,7 +46,9 @@ class PatchSweep(Report, kind="patch-map", keys=SWEEP_KEYS):
     """The effect of each patch of a sweep.
 
     component_kind: residual, heads, attention or feed-forward
-    rows: layers · columns: heads, or the words at the positions · components: what was patched, as it is written
+    rows: layers
+    columns: heads, or the words at the positions
+    components: what was patched, as it is written
     values: the metric of each patched pass. [rows, columns]; NaN where a layer has fewer heads
     changes: the classes before and after each patch, in the order of the components, of a sweep that is not too large
     """
