@@ -35,7 +35,8 @@ from glassformer.models.resize import layer_key
 class CallInputs(ModelInputs, total=False):
     """What a model's call takes besides its first arguments: inputs of the network, and options of the call.
 
-    past_key_values: as `cache` · use_cache: begin a cache, which the output holds; None = as the config says
+    past_key_values: as `cache`
+    use_cache: begin a cache, which the output holds; None = as the config says
     output_hidden_states, output_attentions: fill these fields; None = as the config says
     return_dict: False = the output as a tuple
     start_positions, end_positions, next_sentence_label, sentence_order_label: labels of heads that take several
@@ -69,7 +70,8 @@ PREFIXES = {"source": "encoder_", "target": "decoder_", "encoder": "encoder_", "
 class CallOptions:
     """What one call is asked for besides its inputs.
 
-    layers: fields of the output → the taps that fill them · own_tape: whether `tape` is the caller's
+    layers: fields of the output → the taps that fill them
+    own_tape: whether `tape` is the caller's
     """
 
     cache: KeyValueCache | None
@@ -91,8 +93,9 @@ class CallOptions:
     ) -> CallOptions:
         """Take the options out of the inputs.
 
-        Args: cached: whether a call begins a cache where neither it nor the config says; never under a tape of the
-            caller's, nor in a program, whose results are tensors
+        Args:
+            cached: whether a call begins a cache where neither it nor the config says; never under a tape of the
+                caller's, nor in a program, whose results are tensors
         Raises: ConfigError: options that exclude each other, or a cache of another library.
             UnsupportedError: a network whose layers these fields do not name.
         """
@@ -181,7 +184,8 @@ def complete_inputs(
 ) -> None:
     """Add the inputs that follow from others: a decoder's from its labels, and the mask of ids that hold padding.
 
-    Args: labels: of an encoder-decoder, else None
+    Args:
+        labels: of an encoder-decoder, else None
     Raises: as `decoder_inputs`.
     """
     if labels is None and isinstance(network, EncoderDecoder) and network.source_as_labels:
@@ -259,7 +263,9 @@ class PartCalls:
     def __call__(self, path: str, parameters: Collection[str], *args: Any, **inputs: Any) -> Any:
         """The output of a part that is called by itself: of the body, or of the encoder.
 
-        Args: parameters: those of ours that it holds · inputs: as of the model
+        Args:
+            parameters: those of ours that it holds
+            inputs: as of the model
         Raises: UnsupportedError: another part.
         """
         network: Network = self.model.network

@@ -132,7 +132,8 @@ class ModelInputs(TypedDict, total=False):
     """The tensors that networks read besides `TOKEN_INPUTS`, by the names of Hugging Face transformers.
 
     inputs_embeds: in the place of input_ids, what `get_input_embeddings()` makes of them, or vectors like these.
-    [B, T, width] · encoder_outputs: in the place of the source, an encoder's output, or its states first in a tuple
+        [B, T, width]
+    encoder_outputs: in the place of the source, an encoder's output, or its states first in a tuple
     """
 
     inputs_embeds: Tensor | None
@@ -158,7 +159,9 @@ def read_call(
 ) -> tuple[Batch, Flow]:
     """Check the arguments of a model's call, and turn them into what the network reads.
 
-    Args: family: the model type, for messages · given: `TOKEN_INPUTS` and `ModelInputs`, others are refused
+    Args:
+        family: the model type, for messages
+        given: `TOKEN_INPUTS` and `ModelInputs`, others are refused
     Raises: DataError: ids out of range, or empty inputs. ConfigError: unread inputs, or shapes that do not fit.
     """
     first = network.READS[0]  # what an argument without a name is
@@ -247,7 +250,8 @@ def check_vectors(network: Network, vectors: Any) -> None:
 def encoder_states(network: Network, outputs: Any, family: str) -> Tensor | None:
     """The states of an encoder's output that is given in the place of the source. [B, S, D]
 
-    Args: outputs: an output, the states first in a tuple, or the states; None = none is given
+    Args:
+        outputs: an output, the states first in a tuple, or the states; None = none is given
     Raises: ConfigError: the network has no encoder. DataError: no states, or of another width.
     """
     if outputs is None:
@@ -305,7 +309,11 @@ def warn_if_marker_missing(
 
 
 def check_prompts_end(keep: Tensor) -> None:
-    """Check that prompts are padded on the left, so that rows are continued at their end. keep: [B, 1, T] bool"""
+    """Check that prompts are padded on the left, so that rows are continued at their end.
+
+    Args:
+        keep: [B, 1, T] bool
+    """
     ends = keep[:, 0, -1]
     if not bool(ends.all()):
         row = int(ends.long().argmin())

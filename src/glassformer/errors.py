@@ -117,7 +117,8 @@ def within_memory(what: str, instead: str) -> Iterator[None]:
 def nearest(name: object, names: Iterable[str], count: int = 3, cutoff: float = 0.5) -> str:
     """A hint for a misspelt name, such as `; nearest: 'a', 'b'`, or an empty string.
 
-    cutoff: how similar they must be, from 0 to 1
+    Args:
+        cutoff: how similar they must be, from 0 to 1
     """
     if not isinstance(name, str) or len(name) > 200:  # the time of a comparison is quadratic in the length
         return ""

@@ -75,7 +75,8 @@ UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB
 class LoadOptions:
     """What `load` was asked for, by our own names.
 
-    overrides: keys of the config · unknown: those of them that were given as keywords, to be checked with the family's
+    overrides: keys of the config
+    unknown: those of them that were given as keywords, to be checked with the family's
     """
 
     dtype: torch.dtype | None
@@ -146,7 +147,8 @@ class LoadOptions:
     def override(self, config: Mapping[str, Any], call: Any) -> dict[str, Any]:
         """The config of a folder with the keys that the caller overrides.
 
-        Args: call: the function that took them; its own keywords may be meant by one that is no key
+        Args:
+            call: the function that took them; its own keywords may be meant by one that is no key
         Raises: ConfigError: a keyword that is no key of the config.
         """
         kind, known = str(config.get("model_type")), self._known(config)

@@ -74,7 +74,8 @@ class Model(SentenceEncoder, AudioCoder):
             visual_feats, visual_pos, visual_attention_mask: detected regions of an image: their features
                 [B, R, width], their corners as fractions of the image's size [B, R, 4], and their mask [B, R]
             labels: targets of the head, for `loss`; -100 is ignored
-            cache: key-value cache, extended here · tape: records activations of `model.taps()`, or replaces them
+            cache: key-value cache, extended here
+            tape: records activations of `model.taps()`, or replaces them
             past_key_values, use_cache, output_hidden_states, output_attentions, return_dict: see `CallInputs`
         Returns: an Output with the field names of Hugging Face transformers, and `taps` if a tape was given.
         Raises: DataError: ids out of range, or more tokens than positions. ConfigError: shapes that do not fit.
@@ -166,7 +167,8 @@ class Model(SentenceEncoder, AudioCoder):
 
         A piece holds whole characters, and the pieces together are the text that `generate` gives.
 
-        Args: as in `generate`; one text or conversation, and no beam search, where no token is certain before the end.
+        Args:
+            as in `generate`; one text or conversation, and no beam search, where no token is certain before the end.
         Returns: an iterator of texts, or of tokens. [B] each
         """
         from glassformer.generation.generate import stream
@@ -176,7 +178,8 @@ class Model(SentenceEncoder, AudioCoder):
     def transcribe(self, sound: Any, *, sample_rate_hz: int | None = None, **options: Any) -> Transcription:
         """Transcribe a recording of any length, with times; options in `glassformer.speech.options`.
 
-        Args: sound: an audio or video file, or samples with `sample_rate_hz`
+        Args:
+            sound: an audio or video file, or samples with `sample_rate_hz`
         Raises: DataError: it cannot be read. UnsupportedError: the model does not transcribe speech.
         """
         from glassformer.speech.options import TranscriptionOptions
@@ -200,7 +203,8 @@ class Model(SentenceEncoder, AudioCoder):
 
         Args:
             progress: called after each block with the number of finished blocks and of all.
-            limit_bytes: RAM limit of the session, in addition to the weights · truncation: cut texts that are too long
+            limit_bytes: RAM limit of the session, in addition to the weights
+            truncation: cut texts that are too long
             codec: of a model over codes: a folder, a Hub name or a model; None = the one that this package carries
             fields: other inputs, as in a call: `bbox`, `visual_feats` and `visual_pos`, of one row.
         Returns: a `Session`: `session.head(4, 11).probs(3)`, `session.overview(4)`, `session.states(4)`, …
@@ -225,7 +229,9 @@ class Model(SentenceEncoder, AudioCoder):
 
         Direct logit attribution, gradient × input, and integrated gradients.
 
-        Args: texts: as in `inspect` · target, options: as in `Session.attribute`
+        Args:
+            texts: as in `inspect`
+            target, options: as in `Session.attribute`
         Returns: an `Attribution`: `.words`, `.parts`, `.gap`, `.notes`.
         Raises: DataError: no such output, word or token. UnsupportedError: no head that gives logits of one stream.
         """
@@ -240,7 +246,8 @@ class Model(SentenceEncoder, AudioCoder):
             trace.write(after=0, tokens=[263])                   continue from another first token
 
         Args:
-            prompt: as in `generate`; of a speech model, an audio file · truncation: cut one that is too long
+            prompt: as in `generate`; of a speech model, an audio file
+            truncation: cut one that is too long
         Raises: DataError: the prompt is empty or too long. UnsupportedError: the model was loaded for another task.
         """
         from glassformer.generation.generate import make_generator, resolve_options
@@ -266,11 +273,17 @@ class Model(SentenceEncoder, AudioCoder):
         page itself where the value ends a cell, and serves nothing unless `port`, `browser` or `block` is given.
 
         Args:
-            port: None = a free one · browser: open one; None = if there is a display
-            html: write the page to this file (self-contained) instead of serving it · truncation: cut long texts
-            view: the name of a view · layer, heads: the initial ones, from 0 · corpus: an index's folder, to search in
+            port: None = a free one
+            browser: open one; None = if there is a display
+            html: write the page to this file (self-contained) instead of serving it
+            truncation: cut long texts
+            view: the name of a view
+            layer, heads: the initial ones, from 0
+            corpus: an index's folder, to search in
             options: with view="generate", which shows text generation: as in `generate`
-            theme: "light", "dark"; None = the system's · block: None = in a script · codec: as in `inspect`
+            theme: "light", "dark"; None = the system's
+            block: None = in a script
+            codec: as in `inspect`
         Returns: a `Look`: `.url`, `.session`, `.save(path)`, `.close()`.
         Raises: DataError: the texts are empty or too long. ConfigError: the port is taken.
             UnsupportedError: the model has no attention.
@@ -337,7 +350,8 @@ class Model(SentenceEncoder, AudioCoder):
     def save_pretrained(self, folder: str | Path, *, max_shard_bytes: int = 5_000_000_000, **reference: Any) -> None:
         """Save config, weights and tokenizer in the Hugging Face layout, which transformers loads.
 
-        Args: reference: keywords of Hugging Face transformers, such as `max_shard_size`; others are refused.
+        Args:
+            reference: keywords of Hugging Face transformers, such as `max_shard_size`; others are refused.
         Raises: WeightsError: the files cannot be written. ConfigError: the model has adapters that are not merged.
         """
         check_not_adapted(self.network)

@@ -173,7 +173,9 @@ class NetworkModule(nn.Module):
     ) -> nn.Embedding:
         """Resize the vocabulary, such as to a tokenizer with added tokens; other parameters stay the same objects.
 
-        Args: size: the number of rows; None = as it is · pad_to_multiple_of: rows are added until it divides them ·
+        Args:
+            size: the number of rows; None = as it is
+            pad_to_multiple_of: rows are added until it divides them ·
             mean_resizing: no effect: new rows are the mean of the others
         Returns: the table of token embeddings.
         Raises: ConfigError: no count of rows. UnsupportedError: the family has no one vocabulary.

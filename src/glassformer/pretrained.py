@@ -60,10 +60,13 @@ ANSWERING_TASKS = ("translation", "automatic-speech-recognition")
 class PretrainedModel(AdaptedModule):
     """A network and what belongs to it in a model folder in the Hugging Face layout.
 
-    network: the PyTorch module · config, generation_config: the content of these files
+    network: the PyTorch module
+    config, generation_config: the content of these files
     own_head: whether the head is a custom one
-    tokenizer: texts to ids · processor: pictures or sounds to tensors; they raise DataError if the folder has none
-    task: of its head · report: what became of every tensor of the checkpoint
+    tokenizer: texts to ids
+    processor: pictures or sounds to tensors; they raise DataError if the folder has none
+    task: of its head
+    report: what became of every tensor of the checkpoint
     pooling: the folder's settings for sentence embeddings
     GENERATION_CONFIG: options of generation where neither a call nor the folder names them
     """
@@ -128,9 +131,12 @@ class PretrainedModel(AdaptedModule):
                 Its tensors are read from the folder if it was saved with it, else they are randomly initialised.
             overrides: keys of `config.json` to override: {"num_labels": 6, "id2label": None} makes a head for other
                 labels (tensors that do not fit become random), {"hidden_dropout_prob": 0.0} disables dropout.
-            dtype: None = the checkpoint's own · device: None = the CPU; "auto" = the accelerator if there is one.
-            revision: a branch, tag or commit on the Hub · offline: never open a connection · strict: unused tensors are
-                an error · allow_pickle: also read old pickles, `.bin` and `.pt`, in a sandboxed child process.
+            dtype: None = the checkpoint's own
+            device: None = the CPU; "auto" = the accelerator if there is one.
+            revision: a branch, tag or commit on the Hub
+            offline: never open a connection
+            strict: unused tensors are an error
+            allow_pickle: also read old pickles, `.bin` and `.pt`, in a sandboxed child process.
             base: the base model of a folder of adapters; None = as these say.
             precision: of inference, as `Model.prepare`; None = the weights are left as they are.
             reference: keywords of Hugging Face transformers (see `LoadOptions`), and keys of `config.json` to override.

@@ -117,7 +117,8 @@ def spinner(what: str, *, shown: bool | None = None, delay: float = 0.5, logged:
     """A spinner for work that cannot be counted, such as loading a model.
 
     Args:
-        shown: None = where standard error is a terminal, of the first process · delay: seconds until it appears
+        shown: None = where standard error is a terminal, of the first process
+        delay: seconds until it appears
         logged: seconds until a line says the same where it is not shown, for logs; None = never
     """
     if _is_terminal() if shown is None else shown:

@@ -68,12 +68,14 @@ class SentenceEncoder(PretrainedModel):
         Args:
             texts: one text, or several: a list, a column of a table, a generator.
             prompt, prompt_name: put before each text: itself, or by its name in the folder
-            batch_size: no effect; batches are cut by tokens · show_progress_bar: None = of long lists, on a terminal
+            batch_size: no effect; batches are cut by tokens
+            show_progress_bar: None = of long lists, on a terminal
             output_value: "sentence_embedding", or "token_embeddings": the states of a text's tokens. [T, D] each
             precision: of the vectors: "float32", or quantized: "int8", "uint8", "binary", "ubinary"; see `quantized`
-            convert_to_tensor: a tensor on the model's device, instead of an array · convert_to_numpy: False = a list
-                of tensors
-            normalize_embeddings: to unit length · truncate_dim: the first this many dimensions (Matryoshka)
+            convert_to_tensor: a tensor on the model's device, instead of an array
+            convert_to_numpy: False = a list of tensors
+            normalize_embeddings: to unit length
+            truncate_dim: the first this many dimensions (Matryoshka)
             compute: the weights' precision in this call: "fp32", "fp16", "bf16", "int8"; `prepare` keeps it
             options: `pooling`, `truncate`, `batch_tokens` of `glassformer.engine.encoder.encode`
         Returns: float32. [N, D] for N texts, [0, D] for none; [D] for a single string.
@@ -172,7 +174,8 @@ class SentenceEncoder(PretrainedModel):
         """The similarity of two texts as a sum over pairs of their tokens: which words made it 0.79.
 
         Args:
-            prompt, prompt_name: as in `encode` · measure: "cosine" or "dot"; None = as the folder compares vectors
+            prompt, prompt_name: as in `encode`
+            measure: "cosine" or "dot"; None = as the folder compares vectors
         Returns: `.cells` [A, B], whose sum is `.similarity`; `.words()`, `.shares`, `.top(10)`.
         Raises: DataError: a text without a token, NaN. UnsupportedError: several stacks; a distance; a Dense layer with
             a sigmoid. ConfigError: unknown options.
@@ -211,8 +214,9 @@ class SentenceEncoder(PretrainedModel):
     def score(self, pairs: Iterable[Sequence[str]], *, activation: str | None = None) -> np.ndarray:
         """Scores of pairs of texts, by a classifier that reads both (cross-encoder).
 
-        Args: activation: "sigmoid", "none" or, of several labels, "softmax"; None = sigmoid of a single label, else the
-            logits
+        Args:
+            activation: "sigmoid", "none" or, of several labels, "softmax"; None = sigmoid of a single label, else the
+                logits
         Returns: float32. [N] of a single label, else [N, labels]; a number for one pair of strings.
         Raises: UnsupportedError: the model has no such head. DataError: something that is no pair.
         """
@@ -314,8 +318,9 @@ def _check_precisions(compute: str | None, precision: str) -> None:
 def quantized(vectors: np.ndarray, precision: str) -> np.ndarray:
     """Quantized vectors: fewer bytes for an index, at some cost in accuracy. [N, D]
 
-    Args: precision: "int8", "uint8": 256 steps between the extremes of each dimension of these vectors; "binary",
-        "ubinary": whether a number is above 0, eight of them in a byte [N, D / 8]
+    Args:
+        precision: "int8", "uint8": 256 steps between the extremes of each dimension of these vectors; "binary",
+            "ubinary": whether a number is above 0, eight of them in a byte [N, D / 8]
     """
     if precision in ("binary", "ubinary"):
         packed = np.packbits(vectors > 0, axis=-1)

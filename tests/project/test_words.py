@@ -88,3 +88,49 @@ def test_docstrings_comments_messages_and_docs_are_plain() -> None:
         for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
             odd += [f"{path.relative_to(root)}:{number}: {match[0]!r}" for match in ODD.finditer(line)]
     assert not odd, "say it plainly: " + "; ".join(odd)
+
+
+def arguments(node: ast.AST) -> set[str]:
+    """Names of the arguments of a function, or of the fields of a class and the arguments that make it."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return {inner.arg for inner in ast.walk(node.args) if isinstance(inner, ast.arg)}
+    names: set[str] = set()
+    for inner in node.body if isinstance(node, ast.ClassDef) else ():
+        if isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name):
+            names.add(inner.target.id)
+        elif isinstance(inner, ast.FunctionDef) and inner.name == "__init__":
+            names |= arguments(inner)
+    return names
+
+
+def joined_arguments(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of arguments that are documented in running text, where editors and documentation see none."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        names = "|".join(map(re.escape, sorted(arguments(node)))) or "(?!)"
+        begin = "(?m:^)|" if not isinstance(node, ast.ClassDef) else ""  # fields stand below the first sentence
+        running = re.compile(rf"\bArgs: .*|(?:{begin} · |[.)\"`] )`?(?:{names})`?(?:, \w+)*: .*")
+        for match in running.finditer(ast.get_docstring(node) or ""):
+            yield node.lineno, match[0]
+
+
+def test_each_argument_has_a_line_of_its_own() -> None:
+    source = '''def f(rows, size):
+        """Cut rows. {}"""'''
+    for text in (
+        "Args: size: of each",
+        "rows: texts",
+        "\n\n    rows: texts",
+        "\n\n    Args:\n        rows: [R] · size: of each",
+    ):
+        assert list(joined_arguments(ast.parse(source.format(text)))), text
+    assert not list(
+        joined_arguments(ast.parse(source.format("\n\n    Args:\n        rows: [R] · x\n        size: of each")))
+    )
+    joined = [
+        f"{path.relative_to(SOURCE)}:{line}: {text}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for line, text in joined_arguments(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not joined, "below `Args:`, or as fields, one a line: " + "; ".join(joined)

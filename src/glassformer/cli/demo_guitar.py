@@ -89,8 +89,10 @@ class Section:
 class GuitarDemo:
     """The demo: a riff, and what the models make of it.
 
-    Args: seed: of the riff and of what is drawn · seconds: how long it is played on · recordings: a folder, whose clips
-        take the place of riff and chord
+    Args:
+        seed: of the riff and of what is drawn
+        seconds: how long it is played on
+        recordings: a folder, whose clips take the place of riff and chord
     """
 
     def __init__(
@@ -107,7 +109,11 @@ class GuitarDemo:
         self.chord, self.driven = chords.clip(0, dry=True), chords.clip(0)
 
     def command(self, seed: int, path: Callable[[object], str] = str) -> str:
-        """The command that makes it, with this seed. Args: path: how a folder is shown"""
+        """The command that makes it, with this seed.
+
+        Args:
+            path: how a folder is shown
+        """
         words = ["glassformer", "demo", "guitar", "--seed", str(seed)]
         words += ["--seconds", f"{self.seconds:g}"] if self.seconds != SECONDS else []
         words += ["--recordings", path(self.recordings)] if self.recordings else []
@@ -124,7 +130,11 @@ class GuitarDemo:
         return cast("ClipRows", rows)
 
     def sections(self, bar: Callable[[str], AbstractContextManager[Progress]]) -> Iterator[Section]:
-        """Its parts, each when it is made. Args: bar: shows how many frames of codes are made, under a name"""
+        """Its parts, each when it is made.
+
+        Args:
+            bar: shows how many frames of codes are made, under a name
+        """
         yield self._pedals()
         yield self._codes()
         with bar("overdriving") as progress:

@@ -136,7 +136,11 @@ def _sharpest_heads(texts: tuple[TextPass, TextPass]) -> list[HeadLinks]:
 
 
 def _strongest(text: TextPass, probs: Tensor) -> AttentionLink | None:
-    """The strongest link between two different content tokens. probs: [T, S]"""
+    """The strongest link between two different content tokens.
+
+    Args:
+        probs: [T, S]
+    """
     inner = probs[text.content][:, text.content].clone().fill_diagonal_(0)
     if len(text.content) < 2 or not float(inner.max()):
         return None

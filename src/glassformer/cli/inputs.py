@@ -189,7 +189,11 @@ def _not_empty(texts: Iterator[Any], name: str) -> list[Any]:
 
 @contextmanager
 def naming_columns(by_role: Mapping[str, str]) -> Iterator[None]:
-    """Say of a column that is missing by which option another one is named. `by_role`: role → column"""
+    """Say of a column that is missing by which option another one is named.
+
+    Args:
+        by_role: role → column
+    """
     from glassformer.data.sequence import MissingColumnError
 
     try:

@@ -46,7 +46,8 @@ def option(
 
     Args:
         names: spellings, such as "--output", "-o"; by default that of the field
-        panel: heading in `--help` · key: the library's name, for `given`
+        panel: heading in `--help`
+        key: the library's name, for `given`
         more: for typer.Option, such as `min`
     """
     if default is False and not names:
@@ -320,7 +321,11 @@ def _group_of(group: Any, values: dict[str, Any]) -> Any:
 
 
 def _as_typed(error: E, *groups: type, words: bool) -> E:
-    """An error of the library with its fields, `task=`, as options. words: also those that are words of it, `task`"""
+    """An error of the library with its fields, `task=`, as options.
+
+    Args:
+        words: also those that are words of it, `task`
+    """
     text = str(error)
     for group in groups:
         names = "|".join(name for name in field_types(group) if name not in _without_option(group))

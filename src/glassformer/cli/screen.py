@@ -59,7 +59,8 @@ def print_json(data: Any, indent: int | None = 2) -> None:
 def notes(*, repeats: bool = True) -> Iterator[None]:
     """Print Python warnings, such as about truncated texts, as one `note:` line each on standard error.
 
-    Args: repeats: False = of warnings that differ in their numbers alone, print the first
+    Args:
+        repeats: False = of warnings that differ in their numbers alone, print the first
     """
     printed: set[str] = set()
 
@@ -157,7 +158,8 @@ def rows_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
 def show(result: Any, json: bool = False, *, indent: int | None = 2, **keys: Any) -> None:
     """Print a report as JSON, or its heading, its tables and its remarks; of several reports a list.
 
-    Args: keys: that a command adds to the JSON of a report, such as the texts that it is about
+    Args:
+        keys: that a command adds to the JSON of a report, such as the texts that it is about
     """
     several = type(result) is list
     if json:

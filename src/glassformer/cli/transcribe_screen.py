@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 def write_page(model: Model, sound: Path, options: TranscriptionOptions, path: Path, *, json: bool = False) -> None:
-    """Transcribe with word times to the screen and to an HTML page. Args: json: print its path and size alone"""
+    """Transcribe with word times to the screen and to an HTML page.
+
+    Args:
+        json: print its path and size alone
+    """
     from glassformer.speech.sound_page import TranscriptionPage
 
     page = TranscriptionPage(model, sound, replace(options, word_timestamps=True))

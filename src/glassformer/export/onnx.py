@@ -47,7 +47,8 @@ def export_onnx(model: PretrainedModel, folder: str | Path, **example: Tensor) -
     A decoder that generates text gives model.onnx, logits of whole texts, and step.onnx, which takes and returns keys
     and values by names such as `keys_0` and `new_keys_0`. The folder holds config, tokenizer and processor as well.
 
-    Args: example: the arguments of a call, made here for texts, images and sounds; two rows and two tokens at least.
+    Args:
+        example: the arguments of a call, made here for texts, images and sounds; two rows and two tokens at least.
     Returns: the files. Raises: as `export_folder`.
     """
     return export_folder(model, folder, "onnx", **example)

@@ -56,7 +56,8 @@ def export_encoder(model: PretrainedModel, **example: Tensor) -> ExportedProgram
 
         encoder(input_ids [B, S], …) ──> {"encoder_keys": …, "encoder_values": …}
 
-    Args: example: the source as in a call `model(…)`, with its `attention_mask`; see `export_program`.
+    Args:
+        example: the source as in a call `model(…)`, with its `attention_mask`; see `export_program`.
     Returns: the program; encoder_keys, encoder_values: a list with a tensor of each layer, [B, K, S, E].
     Raises: as `export_program`. UnsupportedError: it is no encoder-decoder.
     """

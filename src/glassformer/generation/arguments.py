@@ -39,10 +39,12 @@ SAME_LENGTHS = (("max_new_tokens", "max_length"), ("min_new_tokens", "min_length
 class GenerateArguments:
     """The arguments of one call of `generate`.
 
-    prompt: texts, conversations, sounds, token ids or features · decoder_input_ids: with which answers begin. [R, T]
+    prompt: texts, conversations, sounds, token ids or features
+    decoder_input_ids: with which answers begin. [R, T]
     sample_rate_hz: of sounds that are arrays
     vectors, encoded: in the place of the prompt, vectors of its tokens, or an encoder's output
-    streamer: an object with put(ids) and end() · recorder: records what a `GenerateOutput` holds; None = not asked for
+    streamer: an object with put(ids) and end()
+    recorder: records what a `GenerateOutput` holds; None = not asked for
     """
 
     prompt: Any
@@ -167,7 +169,8 @@ def _check_cache(cache: Any) -> None:
 def with_config(config: Any, given: dict[str, Any]) -> dict[str, Any]:
     """The options of a generation_config, over which those of the call stand.
 
-    Args: config: a dict, an object with to_dict, as `transformers.GenerationConfig`, or `GenerationOptions`
+    Args:
+        config: a dict, an object with to_dict, as `transformers.GenerationConfig`, or `GenerationOptions`
     """
     if config is None:
         return given

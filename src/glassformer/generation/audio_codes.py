@@ -86,8 +86,10 @@ def continue_codes(
     """Go on from a recording: its codes, and those of this many more frames. [K, T] → [K, T + frames]
 
     Args:
-        codes: of the recording, one frame at least · frames: how many more
-        progress: see `Progress` · prepare: a plain network for many steps, see `prepare_for_steps`
+        codes: of the recording, one frame at least
+        frames: how many more
+        progress: see `Progress`
+        prepare: a plain network for many steps, see `prepare_for_steps`
         options: do_sample (True), temperature, top_k, top_p, min_p, typical_p, seed
     Raises: UnsupportedError: the network reads no codes. DataError: codes of another codec. ConfigError: the options.
     """
@@ -114,7 +116,8 @@ def convert_codes(
     """Convert a recording into another of the same length. [K, T] → [K, T]
 
     By an encoder-decoder, or by a decoder of 2 K codebooks: those of the source, then those of the target.
-    Args: progress, prepare, options: as of `continue_codes`; temperature is 0.6 unless it is given
+    Args:
+        progress, prepare, options: as of `continue_codes`; temperature is 0.6 unless it is given
     Raises: as `continue_codes`.
     """
     pattern = code_pattern(network)

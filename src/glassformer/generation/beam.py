@@ -62,14 +62,16 @@ def beam_search(
 
     Args:
         rows: N prompts; the search consumes them. Each is read once; then its row is repeated `num_beams` times.
-        num_beams: number of beams of each prompt · max_new_tokens, seconds: limits, at which running beams end too.
+        num_beams: number of beams of each prompt
+        max_new_tokens, seconds: limits, at which running beams end too.
         stop_ids, stop_strings, criteria: tokens, texts, and custom criteria, that end a hypothesis.
         length_penalty: p in score = Σ log P(token) / lengthᵖ; above 0 favours long hypotheses.
         early_stopping: when a prompt's search is over. True: as soon as `num_beams` hypotheses have ended. False: once
             the best beam, if it ended here, would be no better than the worst of those. "never": once it could not
             become better by `max_new_tokens`, for p > 0. Instead of it, patience: when the first `num_beams · patience`
             have ended, whatever their scores (first come, first served: Kasai et al. 2022, section 3).
-        num_return_sequences: return the n best of each prompt · filters: logit filters, before candidates are taken.
+        num_return_sequences: return the n best of each prompt
+        filters: logit filters, before candidates are taken.
         generator: beam sampling: candidates are sampled without replacement by their probability; one generator for
             all, or one for each prompt, so that its text does not depend on the other prompts.
         num_beam_groups: diverse beam search: groups of num_beams / num_beam_groups beams take turns at each step.

@@ -84,7 +84,8 @@ class EndCondition:
 class BeamGroup:
     """Beams that compete with one another, `width` of each of N prompts, and the pool of finished hypotheses.
 
-    first: index of the group's first beam among all beams · length: number of tokens so far
+    first: index of the group's first beam among all beams
+    length: number of tokens so far
     open: prompts whose search is still on; beams of the others no longer count. [N]
     """
 
@@ -215,7 +216,8 @@ class BeamGroup:
 class BeamStep(NamedTuple):
     """One step of all beams: beam b extends beam `parents[b]` of the step before with `tokens[b]`. [N, beams] each
 
-    parents: back-pointers · tokens: the new tokens
+    parents: back-pointers
+    tokens: the new tokens
     scores: sum of log-probabilities of the hypothesis after filters and diversity penalty; -inf for a dead beam.
     logprobs: log-probability of the token alone, as the model gives it.
     """
@@ -230,7 +232,8 @@ class BeamPool(NamedTuple):
     """The best finished hypotheses of each prompt, best first; a free slot has the score -inf. [N, slots] each
 
     length: number of tokens; the last of them is `tokens`, and the token before it is beam `parents` of that step.
-    logprobs: of the last token · states: stop states, as in `decoding`.
+    logprobs: of the last token
+    states: stop states, as in `decoding`.
     """
 
     scores: Tensor
@@ -253,7 +256,8 @@ def backtrack(
 ) -> Generated:
     """Reconstruct the hypotheses of the pool by following back-pointers.
 
-    otherwise: the reason of hypotheses that no stopping criterion ended
+    Args:
+        otherwise: the reason of hypotheses that no stopping criterion ended
     """
     tokens, logprobs, rows, beams = list[Tensor](), list[Tensor](), list[Tensor](), pool.parents
     first = torch.arange(len(pool.length), device=pool.length.device)[:, None]

@@ -137,7 +137,8 @@ class Constraint:
 
     Args:
         vocabulary: number of logits; the tokenizer may have fewer tokens.
-        prompt_length: number of prompt columns · stop_ids: tokens that end a row.
+        prompt_length: number of prompt columns
+        stop_ids: tokens that end a row.
     Raises: ConfigError: the grammar is invalid, too large, or matches no text of these tokens; no stop token.
         UnsupportedError: the tokenizer's tokens have no text of their own.
     """
@@ -219,7 +220,8 @@ class Constraint:
 class _MatchState:
     """Matcher state of all rows with the same text.
 
-    matcher: None once the row has ended or cannot match · started: whether it has any text
+    matcher: None once the row has ended or cannot match
+    started: whether it has any text
     allowed: mask of the allowed next tokens, computed when first needed. [V] bool
     """
 

@@ -45,7 +45,8 @@ class ContrastiveSearch(LookaheadRows):
     def choose(self, logits: Tensor) -> Tensor:
         """The candidate with the best contrastive score; one of probability 0 is never chosen. [R, V] → [R]
 
-        Args: logits: after filters.
+        Args:
+            logits: after filters.
         """
         candidates = logits.topk(self._k).indices  # [R, k]
         probs = logits.softmax(-1).gather(1, candidates)

@@ -33,8 +33,10 @@ TokenChooser = Callable[[Tensor], Tensor]
 class DecodingStep:
     """The tokens that one step chose.
 
-    tokens: the pad token in rows that had ended before. [R] · active: rows that had not. [R] bool
-    logprobs: log-probability of each token by the model · filtered_logprobs: by the filtered distribution. [R]
+    tokens: the pad token in rows that had ended before. [R]
+    active: rows that had not. [R] bool
+    logprobs: log-probability of each token by the model
+    filtered_logprobs: by the filtered distribution. [R]
     top_ids, top_logprobs: the most likely tokens by the model. [R, top]
     """
 
@@ -51,10 +53,13 @@ class Generated:
     """Generated sequences, with their scores and stop reasons.
 
     ids: prompts, or an encoder-decoder's start tokens, and the new tokens. [R, prompt_length + new]
-    prompt_length: number of columns before the new tokens · reasons: stop reason of each row · texts: of the new tokens
+    prompt_length: number of columns before the new tokens
+    reasons: stop reason of each row
+    texts: of the new tokens
     scores: sequence score: sum of log-probabilities, or the score of a beam. [R]
     logprobs, filtered_logprobs: as in `DecodingStep`; 0 after the end of a row. [R, new]
-    top_ids, top_logprobs: as in `DecodingStep`. [R, new, top] · active: tokens up to the end of a row. [R, new] bool
+    top_ids, top_logprobs: as in `DecodingStep`. [R, new, top]
+    active: tokens up to the end of a row. [R, new] bool
     proposed, accepted: number of draft tokens that speculative decoding verified, and accepted. [R]
     beams: steps of a beam search, in which tokens are not chosen from one distribution.
     beam_rows: the row of its step's beams that each token extends; -1 after the end. [R, new]
@@ -152,7 +157,8 @@ class Decoding:
         stop: stopping criteria; after its end a row is filled with `pad_id`.
         filters: logit filters, applied before a token is chosen.
         choose: greedy search, or a sampling method.
-        scores: also return log-probabilities · top: of this many most likely tokens at each step, too.
+        scores: also return log-probabilities
+        top: of this many most likely tokens at each step, too.
     """
 
     def __init__(
@@ -198,7 +204,8 @@ class Decoding:
     def run(self, on_step: Callable[[DecodingStep], None] | None = None) -> Generated:
         """Run all steps, and return one result.
 
-        Args: on_step: called after each of them.
+        Args:
+            on_step: called after each of them.
         Raises: Interrupted: by Ctrl-C, with what was generated. Else as iteration.
         """
         prompt_length, steps = self.rows.ids.shape[1], list[DecodingStep]()

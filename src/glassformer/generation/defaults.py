@@ -132,7 +132,9 @@ class GenerationDefaults:
     def filters(self, prompt_length: int = 1, *, answers: bool = True) -> list[Filter]:
         """Logit filters for suppressed tokens, tokens suppressed at the beginning, and forced tokens.
 
-        Args: prompt_length: number of tokens that rows begin with · answers: whether a model answers, or continues
+        Args:
+            prompt_length: number of tokens that rows begin with
+            answers: whether a model answers, or continues
         """
         forced = self.forced_tokens if answers else {}
         always, at_begin = self.token_ids("suppress_tokens"), self.token_ids("begin_suppress_tokens")
@@ -149,7 +151,9 @@ class GenerationDefaults:
     def warn_of_unread(self, options: Mapping[str, Any], read: set[str]) -> None:
         """Warn of values that a call does not read and that none could, such as a temperature "hot".
 
-        Args: options: the type of each field of `GenerationOptions` · read: those that the call reads, or gives
+        Args:
+            options: the type of each field of `GenerationOptions`
+            read: those that the call reads, or gives
         """
         read = {*read, *OF_THE_MODEL, "min_new_tokens", "min_length"}
         if not read & {"max_new_tokens", "max_length"}:

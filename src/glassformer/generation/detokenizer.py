@@ -38,7 +38,12 @@ class IncrementalDetokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int] = (), **decode_kwargs: Any) -> None:
-        """prompt: tokens before the row, which are not shown · decode_kwargs: of the tokenizer's `decode`."""
+        """Begin a row.
+
+        Args:
+            prompt: tokens before the row, which are not shown
+            decode_kwargs: of the tokenizer's `decode`
+        """
         self._tokenizer = tokenizer
         self._decode_kwargs = {"skip_special_tokens": True, **decode_kwargs}
         # Tokens of the last piece: decoders look at the left neighbour, and omit the space before a first word.

@@ -23,7 +23,9 @@ def logit_filters(
 ) -> list[Filter]:
     """Logit filters in order of application: scorers, rules, forced tokens, custom, then sampling filters.
 
-    Args: prompts: what rows begin with. [R, T] · source: encoder input, -1 where it is padding. [R, S]
+    Args:
+        prompts: what rows begin with. [R, T]
+        source: encoder input, -1 where it is padding. [R, S]
     """
     defaults, prompt_length = generator.defaults.with_options(options), prompts.shape[1]
     stop_ids = defaults.stop_ids
@@ -117,7 +119,8 @@ def largest_read(options: GenerationOptions, chain: Sequence[Filter]) -> Callabl
 
         greedy search 1, top-k sampling k, and one more for each token that rules may ban
 
-    Args: chain: the filters of the options.
+    Args:
+        chain: the filters of the options.
     """
     sampling = sampling_filters(options) if options.do_sample else []
     k = (options.top_k or 0) if options.do_sample else 1

@@ -118,7 +118,8 @@ def no_repeat_ngrams(size: int, *, source: Tensor | None = None) -> Filter:
 def allow_by(allowed_tokens: Callable[[int, Tensor], Any], prompts: int) -> Filter:
     """Prefix-constrained decoding: allow the tokens that a function gives for a prompt's number and its ids [T].
 
-    Args: prompts: number of prompts; each has as many neighbouring rows as any other.
+    Args:
+        prompts: number of prompts; each has as many neighbouring rows as any other.
     Source: De Cao et al. 2020, section 3.2.
     """
 
@@ -160,7 +161,8 @@ def of_caller(processor: Filter, pad_id: int) -> Filter:
 def repetition_penalty(penalty: float, *, source: Tensor | None = None) -> Filter:
     """Repetition penalty: logits of tokens in the row are divided by the penalty, or multiplied where negative.
 
-    Args: source: of its tokens instead; as in `no_repeat_ngrams`. [R, S]
+    Args:
+        source: of its tokens instead; as in `no_repeat_ngrams`. [R, S]
     Source: Keskar et al. 2019 (CTRL), section 4.1; multiplying negative logits comes from the reference library.
     """
 

@@ -244,7 +244,8 @@ def encode_prompts(
 ) -> tuple[Tensor, Tensor | None]:
     """Encode prompts as ids [B, T], or sounds as features [B, M, frames]; with the attention mask.
 
-    Args: sample_rate_hz: of sounds that are arrays
+    Args:
+        sample_rate_hz: of sounds that are arrays
     """
     if sample_rate_hz is not None and (isinstance(prompt, Tensor) or not model.family.modality):
         raise ConfigError("sample_rate_hz is that of sounds that are arrays, and the prompt is none; leave it out")

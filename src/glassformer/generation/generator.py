@@ -83,7 +83,8 @@ class Generator:
     ) -> Generated:
         """Generate from prepared inputs, which it consumes.
 
-        Args: on_step: called after each step, of every method but beam search.
+        Args:
+            on_step: called after each step, of every method but beam search.
         """
         try:
             beams = options.num_beams > 1 and inputs.new_tokens > 0

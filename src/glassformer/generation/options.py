@@ -387,7 +387,8 @@ class GenerationOptions:
     def new_tokens(self, prompt_length: int, defaults: GenerationDefaults, room: int | None = None) -> tuple[int, int]:
         """Maximum and minimum number of new tokens after a prompt of this length.
 
-        Args: room: how many the model has positions for; lengths that only its files name give way to it
+        Args:
+            room: how many the model has positions for; lengths that only its files name give way to it
         Raises: ConfigError: `max_length` is no longer than the prompt, or the minimum is larger than the maximum.
         """
         if self.max_new_tokens is not None:
@@ -440,7 +441,8 @@ def _length_of(defaults: GenerationDefaults, which: str, prompt_length: int) -> 
 def check_value(name: str, value: Any, vocabulary: int, where: str = "") -> None:
     """Check one option.
 
-    Args: where: prefix of the message
+    Args:
+        where: prefix of the message
     Raises: ConfigError: the value is invalid, or names a token outside the vocabulary.
     """
     check(field_types(GenerationOptions)[name], value, f"{where}{name}")
@@ -569,7 +571,8 @@ INSTEAD = {
 def without_foreign(given: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """The options that have a value; other libraries' options may be there, as long as they are off.
 
-    Args: names: all options that there are.
+    Args:
+        names: all options that there are.
     Raises: ConfigError: another option.
     """
     for name, value in given.items():

@@ -87,10 +87,11 @@ class GenerateOutput(Mapping[str, Any]):
     """What `generate` returns with return_dict_in_generate=True: a mapping, under the reference library's names.
 
     sequences: prompts, or an encoder-decoder's start tokens, and the new tokens. [R, T + new]
-    sequences_scores: scores of beams. [R] · scores: logits of each step after the filters, of beams log-probabilities;
-    logits: before them. [R, V] a step · beam_indices: the row of a step's scores that each token was chosen from, -1
-    after the end [R, new] · the others: of each step, the tensors of each layer, as a model's call has
-    them; of the encoder, those of its one pass
+    sequences_scores: scores of beams. [R]
+    scores: logits of each step after the filters, of beams log-probabilities;
+    logits: before them. [R, V] a step
+    beam_indices: the row of a step's scores that each token was chosen from, -1 after the end [R, new]
+    others: of each step, the tensors of each layer, as a model's call has them; of the encoder, those of its one pass
     """
 
     sequences: Tensor
@@ -125,7 +126,10 @@ def transition_scores(
 ) -> Tensor:
     """The score of each new token: that of its step's scores at its own id. [R, new]
 
-    Args: sequences: [R, T + new] · scores: [R, V] a step · beam_indices: of a `GenerateOutput` of beams [R, new]
+    Args:
+        sequences: [R, T + new]
+        scores: [R, V] a step
+        beam_indices: of a `GenerateOutput` of beams [R, new]
         normalize: logits to log-probabilities first
     Raises: DataError: rows that do not fit the scores.
     """

@@ -120,7 +120,8 @@ class Rows:
     def read(self, last: int = 1, largest: int = 0) -> Output:
         """Forward pass of the live rows over the columns that are not in the cache.
 
-        Args: largest: read this many of the largest logits alone; 0 = all
+        Args:
+            largest: read this many of the largest logits alone; 0 = all
         Returns: logits of the `last` columns, and hidden states of all columns that were read now.
         """
         if self._switches and self._cache is not None:
@@ -306,7 +307,8 @@ def truncate(
         a b c       </s>       special tokens at either end stay
 
     Args:
-        keep: attention mask, False where ids are padding. [B, 1, T] · side: side to cut, "left" or "right"
+        keep: attention mask, False where ids are padding. [B, 1, T]
+        side: side to cut, "left" or "right"
         special: ids that stay where they begin or end a row.
     Returns: ids [B, T'], and their mask [B, 1, T'].
     """

@@ -134,7 +134,9 @@ def rescore(
 def text_scores(generated: Generated, scorer: Scorer, attention_mask: Tensor | None = None, answers: int = 1) -> Tensor:
     """The sum of a scorer's scores of each row's new tokens, up to the end of the row. [R]
 
-    Args: as of `rescore`; `generated` was made with return_scores=True
+    Args:
+        generated: made with return_scores=True
+        attention_mask, answers: as of `rescore`
     """
     ids, start = generated.ids.clone(), generated.prompt_length
     sums = torch.zeros_like(not_none(generated.scores))

@@ -127,7 +127,9 @@ class DraftModel:
 class VerificationPass(NamedTuple):
     """One forward pass over draft tokens.
 
-    start: number of columns before the draft · draft: the proposal · proposed: which tokens were proposed. [R, n] bool
+    start: number of columns before the draft
+    draft: the proposal
+    proposed: which tokens were proposed. [R, n] bool
     read: the draft tokens, -1 where there is none, the pad token in rows that have ended. [R, n]
     logits: of the token after the row, and after each draft token. [R, 1 + n, V]
     """
@@ -145,7 +147,8 @@ class SpeculativeRows(LookaheadRows):
     Rows stay in step: as soon as one of them rejects its draft token, a new pass verifies new drafts of all rows.
 
     Args:
-        propose: makes draft tokens · num_tokens: number of draft tokens in one pass
+        propose: makes draft tokens
+        num_tokens: number of draft tokens in one pass
         max_columns: length of rows at the end; the last column is never read.
         stop: stopping criteria; a row that has ended is filled with `pad_id`.
     """

@@ -59,7 +59,8 @@ class StoppingCriteria:
     def __call__(self, tokens: Tensor, ids: Tensor | None = None) -> bool:
         """Update with the new token of each row [R]; returns whether any row is still running.
 
-        Args: ids: the rows with it, for custom criteria. [R, T]
+        Args:
+            ids: the rows with it, for custom criteria. [R, T]
         """
         if len(self._ids):
             self._end(torch.isin(tokens, self._ids), END_TOKEN)

@@ -60,7 +60,8 @@ class TextStreamer:
 class TextIteratorStreamer(TextStreamer):
     """Iterate over generated text while another thread generates it.
 
-    Args: timeout: seconds to wait for a piece; None = as long as it takes
+    Args:
+        timeout: seconds to wait for a piece; None = as long as it takes
     Raises: queue.Empty: on iteration, after the timeout.
     """
 

@@ -215,7 +215,8 @@ def data_file(root: Path, name: str) -> Path:
 def fetch_data_set(name: str, output: Path | None = None) -> Path:
     """Download the files of a data set that are not there yet, or are damaged; each is verified before it counts.
 
-    Args: output: the folder of data sets, in which it gets a folder of its name; None = `data_folder()`
+    Args:
+        output: the folder of data sets, in which it gets a folder of its name; None = `data_folder()`
     Returns: its folder.
     Raises:
         ConfigError: no such data set.

@@ -31,8 +31,11 @@ def push_folder(
     """Upload the files of a model's folder to a repository, which is made where it does not exist.
 
     Args:
-        name: `org/name` · private: of a new repository · token: None = the one that `hf auth login` has stored
-        files: those to upload; None = all · here: where the model is without a connection, for the error
+        name: `org/name`
+        private: of a new repository
+        token: None = the one that `hf auth login` has stored
+        files: those to upload; None = all
+        here: where the model is without a connection, for the error
     Returns: the address of the commit.
     Raises: DataError: connections are off, or the Hub refused, and what to do.
     """
@@ -50,7 +53,8 @@ def files_to_push(folder: str | Path) -> dict[str, int]:
 
     Hidden files, and folders that begin with a dot or hold checkpoints of a training, are none of the model's.
 
-    Args: folder: on this machine
+    Args:
+        folder: on this machine
     Raises: DataError: no such folder, no model with weights in safetensors, or a link that leads out of it.
     """
     if not Path(folder).is_dir():
@@ -100,7 +104,11 @@ def _api(token: str | bool | None) -> Any:
 
 @contextmanager
 def _uploading(name: str, here: str) -> Iterator[None]:
-    """Raises: DataError: connections are off, or the Hub refused. here: where it is without a connection"""
+    """Raises: DataError: connections are off, or the Hub refused.
+
+    Args:
+        here: where it is without a connection
+    """
     if connections_off():
         raise DataError(f"{name}: connections are off (HF_HUB_OFFLINE=1); {here}")
     try:

@@ -27,7 +27,10 @@ OF_THE_HARNESS = ("batch_size", "max_batch_size")
 class GlassformerLM(TemplateLM):
     """A decoder under evaluation.
 
-    Args: model: folder, name or `Model` · batch_tokens: tokens of a batch · options: of `load`, such as dtype, device
+    Args:
+        model: folder, name or `Model`
+        batch_tokens: tokens of a batch
+        options: of `load`, such as dtype, device
     """
 
     def __init__(self, model: Any, batch_tokens: int = 4096, max_length: int | None = None, **options: Any) -> None:

@@ -66,7 +66,8 @@ class TextClassifier(ClassifierMixin, _OfTexts):
     """Classifier: a pretrained model with a new head, fine-tuned on texts and labels.
 
     training: other `TrainingOptions`, such as {"warmup": 0.1, "precision": "bf16"}
-    classes_: the labels, sorted · model_: the fine-tuned model, which `model_.save_pretrained(folder)` saves
+    classes_: the labels, sorted
+    model_: the fine-tuned model, which `model_.save_pretrained(folder)` saves
     """
 
     def __init__(

@@ -44,9 +44,11 @@ GAP_WORDS = 4
 class Alignment:
     """Cross-attention of one window, along which its word times were found.
 
-    begin: of the window, in seconds · heads: (layer, head) of each of the weights
+    begin: of the window, in seconds
+    heads: (layer, head) of each of the weights
     weights: normalised, smoothed attention of each token, and of the end. [heads, T + 1, frames]
-    pieces: each word's text and number of tokens; punctuation by itself · segments: with the times of their words
+    pieces: each word's text and number of tokens; punctuation by itself
+    segments: with the times of their words
     size: of the recording in the window, in frames of the spectrogram
     ids: what the decoder reads: a prompt of `prompt_length` tokens, the text, its end. Each token is predicted, and
         looks for its sound, at the one before it
@@ -88,7 +90,8 @@ class WordAligner:
 
         Args:
             memory: encoder states of the window. [1, T, D]
-            size: of the recording in the window, in frames of the spectrogram · begin: of the window, in seconds
+            size: of the recording in the window, in frames of the spectrogram
+            begin: of the window, in seconds
         """
         texts = [[t for t in segment.tokens if t < self._decoder.vocabulary.end] for segment in segments]
         tokens = [token for text in texts for token in text]

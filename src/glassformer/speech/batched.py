@@ -30,7 +30,11 @@ MIN_HEARD, MIN_REST = 0.5, 1.0
 
 
 def speech_windows(spectrogram: Spectrogram, speech: Sequence[Span] | None = None) -> list[Span]:
-    """The windows of a recording. Args: speech: as a detector has found it; None = by energy"""
+    """The windows of a recording.
+
+    Args:
+        speech: as a detector has found it; None = by energy
+    """
     levels = loudness(spectrogram)
     rate = spectrogram.frames_per_second
 
@@ -53,7 +57,9 @@ def batched_steps(
     """Decode windows, and the rests of those whose text ends early, in batches of the options' size.
 
     Returns: a `Step` for each, in order.
-    Args: aligner: makes one for each window, whose words do not depend on other windows · previous: tokens before each
+    Args:
+        aligner: makes one for each window, whose words do not depend on other windows
+        previous: tokens before each
     """
     size, rate = decoder.options.batch_size or 1, spectrogram.frames_per_second
     waiting = [(round(span.start * rate), round(span.end * rate)) for span in windows]

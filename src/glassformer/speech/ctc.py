@@ -42,7 +42,8 @@ LogProbs = NDArray[np.float64]
 class LetterDecoder:
     """CTC decoding with a model's vocabulary: greedy, or prefix beam search with a language model in it, or after it.
 
-    blank, delimiter: ids of the blank and of the letter between words · spelled: the text of each id
+    blank, delimiter: ids of the blank and of the letter between words
+    spelled: the text of each id
     """
 
     def __init__(self, model: PretrainedModel, options: TranscriptionOptions) -> None:

@@ -34,7 +34,9 @@ class _Beam(NamedTuple):
     """A prefix of letters.
 
     ended, going: log-probability of its paths that end with a blank, and with its last letter
-    fused: sum of what its complete words add · state: of the language model after them · word: the letters since
+    fused: sum of what its complete words add
+    state: of the language model after them
+    word: the letters since
     """
 
     ended: float
@@ -64,7 +66,8 @@ def prefix_beam_search(
 
     Args:
         log_probs: natural, of each letter in each frame. [frames, V]
-        beams: how many prefixes go on · blank, delimiter: ids of the blank and of the letter between words (-1 = none)
+        beams: how many prefixes go on
+        blank, delimiter: ids of the blank and of the letter between words (-1 = none)
         pieces: letters by id
     Returns: of each text its ids without blanks, and their score; at most `beams`.
     Source: Hannun et al. 2014, algorithm 1.

@@ -120,7 +120,8 @@ class TranscriptionJob:
     def run(self, on_step: Callable[[Any, Step], None]) -> Transcription:
         """Transcribe, and write the files.
 
-        Args: on_step: called with the recording and each step, those of a stopped transcription too
+        Args:
+            on_step: called with the recording and each step, those of a stopped transcription too
         Raises: DataError: unreadable sound, files that something else made, a disk that refuses.
         """
         self._check()

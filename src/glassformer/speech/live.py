@@ -38,7 +38,11 @@ MIN_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Update:
-    """What one decoding changed. settled: new words that will not change · tentative: words that may"""
+    """What one decoding changed.
+
+    settled: new words that will not change
+    tentative: words that may
+    """
 
     settled: tuple[TimedWord, ...]
     tentative: tuple[TimedWord, ...]
@@ -140,7 +144,8 @@ class LiveTranscription:
 def _repeated(settled: list[TimedWord], known: list[TimedWord], fresh: list[TimedWord]) -> int:
     """How many fresh words are the last settled ones, which this decoding hears a little later.
 
-    Args: known: its words up to the last settled one; where they end like those, a new word is repeated
+    Args:
+        known: its words up to the last settled one; where they end like those, a new word is repeated
     """
     if not settled or not fresh or fresh[0].start - settled[-1].end > INTERVAL_SECONDS:
         return 0

@@ -26,9 +26,12 @@ class TimedWord:
 class Segment:
     """A part of a transcript: about a phrase.
 
-    start, end: in seconds · tokens: ids, with timestamps
-    temperature: that it was decoded at · avg_logprob: mean log-probability of a token of its window
-    compression_ratio: of the window's text; high where it repeats itself · no_speech_prob: probability of no speech
+    start, end: in seconds
+    tokens: ids, with timestamps
+    temperature: that it was decoded at
+    avg_logprob: mean log-probability of a token of its window
+    compression_ratio: of the window's text; high where it repeats itself
+    no_speech_prob: probability of no speech
     words: with their times, where they were asked for
     """
 
@@ -67,8 +70,10 @@ class Window:
 class Transcription(Report, kind="transcription"):
     """The transcript of a recording; printed, it is its text.
 
-    language: code; None for models that do not know it · language_probability: where it was detected
-    duration: of the recording, in seconds · windows: how each window was decoded
+    language: code; None for models that do not know it
+    language_probability: where it was detected
+    duration: of the recording, in seconds
+    windows: how each window was decoded
     """
 
     text: str

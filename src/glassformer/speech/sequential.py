@@ -37,7 +37,9 @@ RESET_TEMPERATURE = 0.5
 class WindowProgress:
     """How far a transcription is.
 
-    frame: where the next window begins · tokens: of all text so far · seen_from: the next window sees those from here
+    frame: where the next window begins
+    tokens: of all text so far
+    seen_from: the next window sees those from here
     """
 
     frame: int = 0
@@ -135,7 +137,9 @@ def split_segments(
 ) -> tuple[list[Segment], int, bool]:
     """Cut the tokens of a window at its timestamps.
 
-    Args: begin: of the window, in seconds · size: of the recording in it, in frames
+    Args:
+        begin: of the window, in seconds
+        size: of the recording in it, in frames
     Returns: segments, how many frames further the next window begins, and whether the last segment has its end.
     """
     vocabulary, tokens = decoder.vocabulary, decoded.tokens

@@ -26,7 +26,10 @@ class TranscriptionPage(TranscriptionTrace):
     """
 
     def __init__(self, model: PretrainedModel, sound: str | Path, options: TranscriptionOptions) -> None:
-        """Args: options: with word times. Raises: as `open_recording`; PageMissingError: the page's files."""
+        """Args:
+            options: with word times.
+        Raises: as `open_recording`; PageMissingError: the page's files.
+        """
         page_around()  # an early error
         super().__init__(model, sound, options)
 

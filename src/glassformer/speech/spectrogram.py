@@ -63,7 +63,11 @@ class Spectrogram:
         sample_rate_hz: int | None = None,
         on_block: Callable[[Samples], None] | None = None,
     ) -> Spectrogram:
-        """Of a file or samples; errors as `read_audio`. Args: on_block: also called with each block of samples."""
+        """Of a file or samples; errors as `read_audio`.
+
+        Args:
+            on_block: also called with each block of samples.
+        """
         assert isinstance(processor.extractor, LogMel)
 
         def blocks() -> Iterable[Samples]:
@@ -126,7 +130,7 @@ class _Frames:
         self._filled: list[int] = []
 
     def append(self, part: Tensor) -> None:
-        """Args: part: [M, frames]"""
+        """Add the next frames, `part` [M, frames]."""
         count = part.shape[1]
         if not self._pages or self._filled[-1] + count > self._pages[-1].shape[1]:
             # What is not written yet takes no memory; most recordings have one block, and need no page.

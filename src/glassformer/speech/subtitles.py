@@ -138,7 +138,11 @@ def as_json(transcription: Transcription) -> str:
 
 
 def write(kind: str, transcription: Transcription, limits: LineLimits | None = None) -> str:
-    """A transcript in a format of `WRITERS`. Args: limits: of the lines of subtitles; None = a segment is a line"""
+    """A transcript in a format of `WRITERS`.
+
+    Args:
+        limits: of the lines of subtitles; None = a segment is a line
+    """
     if limits is not None and kind in ("srt", "vtt"):
         return (srt if kind == "srt" else vtt)(transcription, limits)
     return WRITERS[kind](transcription)

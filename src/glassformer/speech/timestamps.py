@@ -20,7 +20,8 @@ from glassformer.speech.vocabulary import SpeechVocabulary
 class TimestampRules:
     """Logit filter: (ids [R, T], logits [R, V]) → logits [R, V].
 
-    begin: prompt length · max_initial: of the first timestamp, in steps of 0.02 s; None = no limit
+    begin: prompt length
+    max_initial: of the first timestamp, in steps of 0.02 s; None = no limit
     """
 
     vocabulary: SpeechVocabulary

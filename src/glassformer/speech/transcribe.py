@@ -38,7 +38,8 @@ class Recording:
     for step in Recording(model, "lecture.mp3", options):
         print(step.segments)
 
-    duration: in seconds · language, language_probability: given, or detected; known after the first step
+    duration: in seconds
+    language, language_probability: given, or detected; known after the first step
     on_alignment: called with the attention of each window from which its word times come
     """
 
@@ -200,7 +201,11 @@ def transcribe(
     sample_rate_hz: int | None = None,
     on_step: Callable[[Step], None] | None = None,
 ) -> Transcription:
-    """Transcribe one recording of any length. Args: on_step: called after each window."""
+    """Transcribe one recording of any length.
+
+    Args:
+        on_step: called after each window.
+    """
     recording = open_recording(model, sound, options, sample_rate_hz)
     for step in recording:
         if on_step is not None:

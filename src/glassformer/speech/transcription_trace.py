@@ -74,7 +74,10 @@ class TranscriptionTrace:
     """
 
     def __init__(self, model: PretrainedModel, sound: str | Path, options: TranscriptionOptions) -> None:
-        """Args: options: with word times. Raises: as `open_recording`."""
+        """Args:
+            options: with word times.
+        Raises: as `open_recording`.
+        """
         self.model, self.sound, self.options = model, Path(sound), options
         self.recording = open_recording(model, self.sound, options)
         if isinstance(self.recording, Recording):
@@ -152,7 +155,11 @@ class TranscriptionTrace:
         return encode("spectrogram", {"values": values}, {"rate": source.frames_per_second / pool})
 
     def description(self, *, playable: bool) -> dict[str, Any]:
-        """What the page says of the transcription. Args: playable: whether it has the sound too"""
+        """What the page says of the transcription.
+
+        Args:
+            playable: whether it has the sound too
+        """
         done, facts = self.transcription.to_dict(), without_places(model_facts(self.model))
         for segment in done["segments"]:
             del segment["tokens"]
@@ -196,7 +203,8 @@ class TranscriptionTrace:
     def session(self, window: int, *, progress: Progress | None = None) -> Session:
         """Inspect the pass from which the word times of a window come: its whole sound, and its text at once.
 
-        Args: window: number of its alignment
+        Args:
+            window: number of its alignment
         Raises: DataError: there is no such window.
         """
         if not isinstance(self.recording, Recording) or not 0 <= window < len(self._texts):

@@ -30,7 +30,9 @@ NO_SPEECH_NAMES = ("nospeech", "nocaptions")
 class SpeechVocabulary:
     """Ids of the special tokens of a speech model with a decoder.
 
-    start, end: of a transcript · previous: before the previous text · no_speech: predicted without speech
+    start, end: of a transcript
+    previous: before the previous text
+    no_speech: predicted without speech
     no_timestamps: of transcripts without times; timestamps follow it
     languages, tasks: token ids by code ("en") and by task; empty where the model knows English alone
     context: the decoder's length in tokens
@@ -126,7 +128,8 @@ class SpeechVocabulary:
     ) -> list[int]:
         """The decoder prompt: as much of the previous text as fits half of the context, and how transcripts begin.
 
-        Args: previous: token ids of the text before, such as the last window's. [T]
+        Args:
+            previous: token ids of the text before, such as the last window's. [T]
         """
         sequence = self.sequence(language, task, timestamps=timestamps)
         room = self.context // 2 - 1

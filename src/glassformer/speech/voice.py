@@ -125,7 +125,8 @@ def merged(active: Sequence[bool], seconds: float, duration: float) -> list[Span
 def cut_windows(spans: Sequence[Span], seconds: float, quietest: Callable[[float, float], float]) -> list[Span]:
     """Windows of at most this many seconds, from speech to speech: neighbours share one, long spans are cut.
 
-    Args: quietest: gives the quietest moment between two times, where a span without silence is cut.
+    Args:
+        quietest: gives the quietest moment between two times, where a span without silence is cut.
     """
     windows = list[Span]()
     for span in spans:

@@ -90,7 +90,8 @@ class WindowDecoder:
     def encode(self, features: Tensor, frames: Sequence[int] = ()) -> EncoderOutput:
         """Encoder states of windows. [N, M, frames] → [N, T, D]
 
-        Args: frames: of sound in each window, for a short encoder context; none = whole windows
+        Args:
+            frames: of sound in each window, for a short encoder context; none = whole windows
         """
         features = features.to(self.model.device)
         if frames and self.options.audio_context == "sound":
@@ -281,7 +282,9 @@ def short_context(features: Tensor, positions: Sequence[int]) -> tuple[Tensor, F
     The context of a sound does not depend on its neighbours: other positions are masked, and the spectrogram there is
     0, as the convolution pads it.
 
-    Args: features: [N, M, frames] · positions: encoder states of each, two frames one state
+    Args:
+        features: [N, M, frames]
+        positions: encoder states of each, two frames one state
     """
     longest = min(max(positions), features.shape[-1] // 2)
     features = features[..., : 2 * longest].clone()

@@ -71,9 +71,13 @@ class FusedWords:
 
 
 class _Row(NamedTuple):
-    """A row of a search. state: after its complete words · word: the bytes since
+    """A row of a search.
 
-    unknown: whether no word begins like this, so that it has counted already · due: what that adds, at the next token
+    state: after its complete words
+    word: the bytes since
+
+    unknown: whether no word begins like this, so that it has counted already
+    due: what that adds, at the next token
     """
 
     state: NgramState | None
