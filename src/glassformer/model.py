@@ -165,10 +165,12 @@ class Model(SentenceEncoder, AudioCoder):
             for piece in model.stream("Once upon a time"):
                 print(piece, end="", flush=True)
 
-        A piece holds whole characters, and the pieces together are the text that `generate` gives.
+        A piece holds whole characters, and the pieces together are the text that `generate`
+        gives. No beam search, where no token is certain before the end.
 
         Args:
-            as in `generate`; one text or conversation, and no beam search, where no token is certain before the end.
+            prompt: one text or conversation, or ids [B, T]
+            others: as in `generate`
         Returns: an iterator of texts, or of tokens. [B] each
         """
         from glassformer.generation.generate import stream

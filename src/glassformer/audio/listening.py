@@ -149,7 +149,10 @@ class Sound(Record, keys=("name", "seconds", "sample_rate_hz", "codes", "frame_r
 class SoundExample(Record, keys=("title", "facts", "sounds")):
     """Sounds on one axis of time, to be heard in turn: before and after, original and decoded.
 
-    title · about: a sentence or two · facts: what was measured, or named; name → value as it is shown
+    title: heading of the example
+    sounds: what is compared, on the same axis
+    about: a sentence or two
+    facts: what was measured, or named; name → value as it is shown
     """
 
     title: str

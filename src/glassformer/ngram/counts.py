@@ -45,7 +45,11 @@ class OrderCounts:
 
 @dataclass(frozen=True)
 class NgramCounts:
-    """words: of the vocabulary, by id · orders: of length 1, 2, …; the first has every word, by id"""
+    """Counts of n-grams.
+
+    words: of the vocabulary, by id
+    orders: of length 1, 2, …; the first has every word, by id
+    """
 
     words: list[str]
     orders: list[OrderCounts]

@@ -49,7 +49,11 @@ Cells = set[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class TableQuestion:
-    """What a row asks. cells: row and column of each cell that answers, from 0 · operator: its number"""
+    """What a row asks.
+
+    cells: row and column of each cell that answers, from 0
+    operator: its number
+    """
 
     question: str
     table: TextTable
@@ -312,7 +316,8 @@ ROW_FIELDS = ("token_logits", "column_logits", "cells", "visible", "logits", "lo
 class CellMetric(Metric):
     """Exact match of the cells (and the operator), and precision, recall and F1 of cells.
 
-    Args: with_operators: the head has operators too
+    Args:
+        with_operators: the head has operators too
     """
 
     COUNTS = ("right", "cells_right", "operators_right", "tables", "hits", "predicted", "true")
@@ -358,7 +363,12 @@ def scores_of(sums: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def selected_cells(logits: np.ndarray, types: np.ndarray) -> Cells:
-    """The cells that are more probable than a half. logits: [T] · types: [T, 7]"""
+    """The cells that are more probable than a half.
+
+    Args:
+        logits: [T]
+        types: [T, 7]
+    """
     return set(answer_cells(cell_probabilities(logits, types, np.ones(len(types))), THRESHOLD))
 
 

@@ -118,7 +118,9 @@ def table_answer(
 ) -> TableAnswer:
     """Cells as an answer, after the name of the operator, where it is not the one that means none.
 
-    Args: cells: row and column of each · operator: its number; None = the model has none
+    Args:
+        cells: row and column of each
+        operator: its number; None = the model has none
     """
     texts, names = [table.rows[row][column] for row, column in cells], operator_names(config)
     name = None if operator is None or not names else names[operator]

@@ -166,7 +166,7 @@ class TokenClassification(PackedPipeline):
             yield Tokens(text, spans, words is not None, row.ids, row.offsets, owners, first_of)
 
     def _entities(self, text: Tokens, scores: Tensor) -> Iterator[Entity]:
-        """scores: [words, tags]"""
+        """Entities from the scores of each word [words, tags]."""
         words = list(text.first.values())
         best = scores.max(-1)
         tags, shares = best.indices.numpy(), best.values.tolist()
@@ -204,7 +204,7 @@ class TokenClassification(PackedPipeline):
             yield self._runs.types[kinds[i]], i, int(ends[i])
 
     def _tokens(self, text: Tokens, scores: Tensor) -> Iterator[TaggedToken]:
-        """scores: [tokens, tags]"""
+        """Tokens with their labels, from scores [tokens, tags]."""
         pieces = self._pieces(text)
         special = len(self.model.tokenizer.prefix_and_suffix[0])
         best = scores.max(-1)

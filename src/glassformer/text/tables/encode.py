@@ -41,7 +41,12 @@ NO_TRUNCATION = (None, False, "do_not_truncate")
 
 @dataclass(frozen=True, slots=True)
 class EncodedTable:
-    """ids: of the tokens [T] · types: token types [T, 7] · cut: cells were cut, or rows dropped"""
+    """A table as tokens.
+
+    ids: of the tokens [T]
+    types: token types [T, 7]
+    cut: cells were cut, or rows dropped
+    """
 
     ids: list[int]
     types: np.ndarray
