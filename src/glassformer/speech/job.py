@@ -95,7 +95,8 @@ class TranscriptionJob:
     ) -> Self:
         """A recording to the files that `output` says, whose folder is made.
 
-        Args: sounds: all recordings of the same call
+        Args:
+            sounds: all recordings of the same call
         Raises: ConfigError: `output` names no folder. DataError: as the class.
         """
         if output.output is None:
