@@ -32,7 +32,9 @@ def study_look(
 ) -> Look:
     """The explorer on the words around the first occurrence, or on the first text, with the map as its first view.
 
-    Args: method: of the projection that it opens with · projections: frames by "METHOD/LEVEL", which a file holds
+    Args:
+        method: of the projection that it opens with
+        projections: frames by "METHOD/LEVEL", which a file holds
     """
     embeddings = study.embeddings
     if embeddings.word is None:
@@ -54,7 +56,8 @@ def save_study_page(
 ) -> dict[str, Any]:
     """Write the page as a file, with the projection that it opens with; what it holds.
 
-    Args: bar: shows the progress of a step with this title
+    Args:
+        bar: shows the progress of a step with this title
     """
     projections: dict[str, bytes] = {}
     if projection.method != "pca":

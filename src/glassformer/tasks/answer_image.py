@@ -43,7 +43,8 @@ class AnswerImage(ClassificationTask):
     are fractions of the image's width and height. Rows may have different numbers of regions.
 
     Args:
-        columns: role → column, where a column has another name · folder: of the files; None = that of the table
+        columns: role → column, where a column has another name
+        folder: of the files; None = that of the table
         max_tokens: longer questions are cut, and counted; None = what the model can take
     Raises: ConfigError: the model has another head. UnsupportedError: it reads no regions.
     """

@@ -32,7 +32,9 @@ from glassformer.tasks.predictions import Prediction, is_readable
 class GenerateImage(ImageTask):
     """Images as colours, of which every one is learnt, the first from the start token.
 
-    Args: columns: role → column, where a column has another name · folder: of the images; None = that of the table
+    Args:
+        columns: role → column, where a column has another name
+        folder: of the images; None = that of the table
     Raises: ConfigError: the model has another head, or reads smaller images. UnsupportedError: it makes no colours.
     """
 
@@ -137,7 +139,8 @@ class GenerateImage(ImageTask):
 class ColourCounts:
     """Probabilities of colours: how frequent one is, and how often it follows another (Witten-Bell).
 
-    Args: colours: how many there are
+    Args:
+        colours: how many there are
     Source: Witten and Bell 1991, method C; `Ngrams` of texts, with all pairs at once.
     """
 

@@ -213,7 +213,8 @@ def study(
     """Embed the occurrences of a word, or whole texts, for a study of them.
 
     Args:
-        labels: a label of each text, such as the true sense · seed: of the sample of other tokens, and of clusters
+        labels: a label of each text, such as the true sense
+        seed: of the sample of other tokens, and of clusters
         progress: (texts done, all)
     Raises: as `embed_words` and `embed_texts`.
     """
