@@ -27,7 +27,10 @@ WEIGHT_FILES = (".safetensors", ".safetensors.index.json", ".bin", ".bin.index.j
 
 @dataclass(frozen=True)
 class Outline:
-    """A model on the meta device. source: of its sizes; None = a checkpoint"""
+    """A model on the meta device.
+
+    source: of its sizes; None = a checkpoint
+    """
 
     model: PretrainedModel
     source: str | None
@@ -78,7 +81,8 @@ def outline(name: str, loading: HeadLoading | None = None) -> Outline:
         the name of a published model                       the sizes that its authors have published
         a name on the Hub                                   a checkpoint
 
-    Args: loading: as in `load`, but for the device
+    Args:
+        loading: as in `load`, but for the device
     Raises: DataError: no such model. Else as `load`.
     """
     loading = loading or HeadLoading()
