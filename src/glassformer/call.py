@@ -257,7 +257,6 @@ class PartCalls:
 
     @property
     def family(self) -> str:
-        """The model type."""
         return str(self.model.family.model_type)
 
     def __call__(self, path: str, parameters: Collection[str], *args: Any, **inputs: Any) -> Any:

@@ -139,7 +139,6 @@ class NetworkModule(nn.Module):
         """Nothing to do: what no file has given is initialised when a model is made, and the rest stays."""
 
     def _shift_right(self, labels: Tensor) -> Tensor:
-        """As `prepare_decoder_input_ids_from_labels`."""
         shifted: Tensor = self.prepare_decoder_input_ids_from_labels(labels)
         return shifted
 
@@ -244,7 +243,6 @@ class NetworkModule(nn.Module):
         )
 
     def disable_input_require_grads(self) -> None:
-        """Undo `enable_input_require_grads`."""
         if (handle := self.__dict__.pop("_input_grads", None)) is not None:
             handle.remove()
 
@@ -300,7 +298,7 @@ class NetworkModule(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return next(self.network.parameters()).device
 
     @property

@@ -30,6 +30,10 @@ ODD = re.compile(
 takes, is set by, continues, is duplicated, from scratch, fix, the input."""
 
 
+FILLING = {word.rstrip("s") for word in "the a an of its this is are and or to in by for with".split()}
+"""Words that say nothing which a name does not."""
+
+
 def words(name: str) -> set[str]:
     """`_FoundRow` and `found_row` both hold the word `found`."""
     return set(re.split(r"_+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
@@ -134,3 +138,21 @@ def test_each_argument_has_a_line_of_its_own() -> None:
         for line, text in joined_arguments(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert not joined, "below `Args:`, or as fields, one a line: " + "; ".join(joined)
+
+
+def repeats_name(name: str, docstring: str) -> bool:
+    """Whether a docstring has no word beyond those of a name, and no example."""
+    stated = {word.rstrip("s") for word in re.findall(r"[a-z]+", docstring.lower())} - FILLING
+    return not re.search(r"[`\d\[]", docstring) and stated <= {word.rstrip("s") for word in words(name)}
+
+
+def test_no_docstring_repeats_a_name() -> None:
+    assert repeats_name("read_all_lines", "Read all the lines.") and not repeats_name("read_lines", "Read UTF-8 lines.")
+    repeated = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}: {docstring}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and (docstring := ast.get_docstring(node))
+        if repeats_name(node.name, docstring)
+    ]
+    assert not repeated, "say what the name does not, or nothing: " + "; ".join(repeated)

@@ -275,6 +275,5 @@ class _ConfigKeys:
             raise UnsupportedError(f"{self.file}: {key} = {safe_repr(value)} is not supported; supported: {allowed!r}")
 
     def warn_about_unknown(self) -> None:
-        """Warn about unknown keys."""
         for key in self.config.keys() - self.used - IGNORED_KEYS:
             warnings.warn(f"{self.file}: {safe_repr(key)} = {safe_repr(self.config[key])} is not read", stacklevel=5)

@@ -35,7 +35,7 @@ TextFile = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeOptions(Options):
-    """How texts become vectors."""
+    """Options of `encode`: output file, columns, prompt, batch size and truncation."""
 
     output: Path = option(..., "Output file: a NumPy array (.npy), one float32 row per line.", "--output", "-o")
     column: list[str] | None = option(None, "Column mapping of a table, role=column: text=body.", "--column", "-c")

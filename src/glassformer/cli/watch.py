@@ -142,7 +142,6 @@ class LiveView:
         self._console.print(legend())
 
     def picture(self) -> RenderableType:
-        """Build the current screen."""
         parts: list[RenderableType] = [_one_line(Text(method(self._options), style="dim"))]
         step = self._last
         best = next(iter(_current(step)), None)

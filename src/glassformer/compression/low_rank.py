@@ -70,7 +70,7 @@ class AdaptedLinear(nn.Linear):
         self.adapters[name].add_module(target, adapter)
 
     def low_ranks(self) -> Iterator[LowRank]:
-        """Its active adapters."""
+        """The active low-rank adapters of this layer."""
         named = (adapter for group in self.adapters.children() for adapter in group.children())
         return (adapter for adapter in named if isinstance(adapter, LowRank) and adapter.active)
 

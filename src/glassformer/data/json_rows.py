@@ -237,7 +237,6 @@ class _JsonReader:
             self.advance(1)
 
     def advance(self, size: int) -> None:
-        """Consume this many characters."""
         end = self._at + size
         self.offset += len(self._text[self._at : end].encode())
         self.lines_read += self._text.count("\n", self._at, end)

@@ -139,7 +139,6 @@ class _GzipStream(io.RawIOBase):
 
 
 def strip_newline(line: str) -> str:
-    """Strip the line end."""
     return line.removesuffix("\n").removesuffix("\r")
 
 

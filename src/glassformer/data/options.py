@@ -44,7 +44,7 @@ class ReadingOptions(Schema):
     no_quotes: Annotated[bool, Doc("No quoting: a quote is an ordinary character.", FILE_FORMAT)] = False
 
     def keywords(self) -> dict[str, Any]:
-        """The options of `read_rows`."""
+        """The options as keywords of `read_rows`."""
         options: dict[str, Any] = {"kind": self.kind}
         if self.delimiter is not None:
             options["delimiter"] = self.delimiter

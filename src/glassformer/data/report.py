@@ -119,7 +119,7 @@ class FileReport(Record, keys=("name", "rows", "columns", "gaps", "classes", "le
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DataReport(Report, kind="data"):
-    """The result of `inspect_rows`."""
+    """What `inspect_rows` measured of a data set, with its findings."""
 
     text: str
     label: str | None
@@ -128,7 +128,6 @@ class DataReport(Report, kind="data"):
 
     @property
     def heading(self) -> str:
-        """Which columns were read."""
         return f"texts from the column {self.text!r}" + (f", labels from {self.label!r}" if self.label else "")
 
     @property

@@ -227,7 +227,7 @@ class RowSequence(Sequence[Row], Display):
         return f"{self._title()}: {', '.join(self.columns)}\n{rows}"
 
     def tables(self) -> list[Table]:
-        """The first rows."""
+        """The first rows, as a table for the terminal and notebooks."""
         cells = [[shorten(row.get(name), 120) for name in self.columns] for row in islice(self, 5)]
         return [Table(self.columns, cells, self._title(), longest=120)]
 

@@ -57,7 +57,7 @@ class PoolingLayer(ABC):
 
     @abstractmethod
     def config(self) -> dict[str, object]:
-        """Its config.json."""
+        """Content of the layer's config.json."""
 
     @abstractmethod
     def __call__(self, x: Tensor) -> Tensor: ...

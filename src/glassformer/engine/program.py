@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Kind(IntEnum):
-    """What an instruction computes."""
+    """Operation of an instruction of the compiled program."""
 
     PRODUCT = 0  # y = activation(W norm(x) + b), or y += factor · (W x + b)
     GATED = 1  # y = activation(W_gate norm(x) + b_gate) · (W norm(x) + b)

@@ -132,7 +132,7 @@ class Reproduction(Report, kind="reproduction"):
     rows: list[ReproducedScore]
 
     def tables(self) -> list[Table]:
-        """A score a row."""
+        """A table with one row a score."""
         return [Table(["", "book", "notebook", "ours", "difference"], [row.cells() for row in self.rows])]
 
     @property

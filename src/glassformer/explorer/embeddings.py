@@ -45,7 +45,7 @@ class EmbeddingMaps:
 
 
 def points(scene: Scene, *, stream: str) -> dict[str, Any]:
-    """What the points are."""
+    """Description of the points of a map, as JSON."""
     return scene.maps.get(scene.id, stream).description()
 
 

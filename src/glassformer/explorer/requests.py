@@ -50,7 +50,7 @@ class LinesRequest(Schema):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRequest(Schema):
-    """One head."""
+    """One attention head: layer and head."""
 
     map: Annotated[str, Doc("Attention map.")]
     layer: Annotated[NonNegativeInt, Doc("Layer, from 0.")]
@@ -228,7 +228,7 @@ class PageRequest(Schema):
 
 @dataclass(frozen=True, kw_only=True)
 class TraceRequest(Schema):
-    """A generation trace."""
+    """A generation trace, by its id."""
 
     w: Annotated[str, Doc("Id of the trace.")]
 

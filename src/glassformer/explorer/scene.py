@@ -126,5 +126,5 @@ class ViewJobs:
         return frame
 
     def close(self) -> None:
-        """End running jobs."""
+        """Stop the jobs that still run."""
         self._jobs.close()

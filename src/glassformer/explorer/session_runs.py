@@ -80,7 +80,7 @@ class Job(ABC, Generic[T]):
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Ask for its end."""
+        """Ask the job to stop at its next step."""
         self._stopped.set()
 
     def check_running(self) -> None:
@@ -202,7 +202,7 @@ class TranscribedSound(Protocol):
 
     @property
     def duration(self) -> float:
-        """In seconds."""
+        """Length of the sound in seconds."""
 
     def run(self, progress: Callable[[float], None], check: Callable[[], None]) -> None:
         """Transcribe; `progress` is called with the seconds that are done, `check` is called often and may raise."""
@@ -215,7 +215,7 @@ class TranscribedSound(Protocol):
         """
 
     def spectrogram(self) -> bytes:
-        """A frame."""
+        """The log-mel spectrogram as a binary frame."""
 
     def session(self, window: int, *, progress: Progress | None = None) -> Session:
         """The pass over a window and its text. Raises: DataError: there is no such window."""

@@ -355,7 +355,7 @@ class NotebookPage(ABC):
 
     @abstractmethod
     def notebook_page(self) -> str:
-        """The page as HTML."""
+        """The page as HTML, for the frame of a notebook's output."""
 
     def _repr_html_(self) -> str:
         # In ASCII, so that the hash of the script in the content security policy holds in any encoding.

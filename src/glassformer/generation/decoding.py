@@ -83,7 +83,7 @@ class Generated:
 
     @property
     def new_ids(self) -> Tensor:
-        """[R, new]"""
+        """Ids after the prompt. [R, new]"""
         return self.ids[:, self.prompt_length :]
 
     def __repr__(self) -> str:

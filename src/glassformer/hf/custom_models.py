@@ -213,7 +213,7 @@ class CustomModel(nn.Module, metaclass=AnyModel):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return next(self.parameters()).device
 
     @property
@@ -222,7 +222,6 @@ class CustomModel(nn.Module, metaclass=AnyModel):
         return next(self.parameters()).dtype
 
     def num_parameters(self, only_trainable: bool = False) -> int:
-        """The number of parameters."""
         return sum(x.numel() for x in self.parameters() if x.requires_grad or not only_trainable)
 
     def get_input_embeddings(self) -> nn.Embedding:

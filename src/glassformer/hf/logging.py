@@ -27,7 +27,7 @@ def set_verbosity(level: int) -> None:
 
 
 def set_verbosity_error() -> None:
-    """Errors alone."""
+    """Log errors only."""
     set_verbosity(ERROR)
 
 
@@ -37,17 +37,16 @@ def set_verbosity_warning() -> None:
 
 
 def set_verbosity_info() -> None:
-    """Progress too."""
+    """Log progress too."""
     set_verbosity(INFO)
 
 
 def set_verbosity_debug() -> None:
-    """Everything."""
+    """Log everything."""
     set_verbosity(DEBUG)
 
 
 def disable_progress_bar() -> None:
-    """No progress bars."""
     progress.enabled = False
 
 

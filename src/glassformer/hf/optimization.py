@@ -29,7 +29,7 @@ def _with_warmup(optimizer: Optimizer, warmup: int, after: Callable[[int], float
 
 
 def get_constant_schedule(optimizer: Optimizer) -> LambdaLR:
-    """One rate."""
+    """Learning-rate schedule: constant."""
     return _with_warmup(optimizer, 0, lambda step: 1.0)
 
 

@@ -96,7 +96,6 @@ class ImageReader:
         self.inner = inner
 
     def preprocess(self, images: Any, return_tensors: Any = None) -> Encoding:
-        """As a call."""
         return self(images, return_tensors)
 
     def __call__(self, images: Any, return_tensors: Any = None) -> Encoding:
@@ -116,7 +115,6 @@ class ImageReader:
         return _printed(self, "image_processor_type", STEPS)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write preprocessor_config.json."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         self.inner.save(folder)
 
@@ -254,7 +252,6 @@ class SoundReader:
         return _printed(self, "feature_extractor_type", (*SOUND_STEPS, "sampling_rate"))
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write preprocessor_config.json."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         self.inner.save(folder)
 
@@ -339,11 +336,9 @@ class Processor:
         return [name for part in parts if part is not None for name in part.model_input_names]
 
     def decode(self, *args: Any, **options: Any) -> Any:
-        """As of the tokenizer."""
         return self._tokenizer.decode(*args, **options)
 
     def batch_decode(self, *args: Any, **options: Any) -> Any:
-        """As of the tokenizer."""
         return self._tokenizer.batch_decode(*args, **options)
 
 

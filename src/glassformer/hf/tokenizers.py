@@ -88,7 +88,6 @@ class ReferenceTokenizer(Tokenizer):
         return f"{type(self).__name__}({named})"
 
     def train_new_from_iterator(self, *args: Any, **options: Any) -> ReferenceTokenizer:
-        """As of every tokenizer."""
         return as_reference_tokenizer(super().train_new_from_iterator(*args, **options))
 
 

@@ -86,7 +86,7 @@ class DataSet(Record, keys=DATA_SET_KEYS):
 
     @property
     def size(self) -> int:
-        """Bytes to download."""
+        """Size of the download in bytes."""
         return sum({file.path: file.size for file in self.files.values()}.values())
 
     @property
@@ -137,7 +137,6 @@ class DataSetList(Report, kind="data-sets"):
         return [Table(["data set", "task", "licence · source", "rows", "size"], rows, left=3, longest=300)]
 
     def remarks(self) -> list[str]:
-        """How to get one."""
         return ["glassformer data fetch NAME downloads one; it says first what its licence allows"]
 
 

@@ -50,7 +50,6 @@ class FamilyTable(Report, list[FamilyRow], kind="model-families", keys=("familie
 
     @property
     def families(self) -> list[FamilyRow]:
-        """The rows."""
         return list(self)
 
     def tables(self) -> list[Table]:

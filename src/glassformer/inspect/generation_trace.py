@@ -115,7 +115,7 @@ class GenerationTrace(Report, kind="generation-trace", keys=("prompt", "nodes"))
 
     @property
     def vocabulary(self) -> int:
-        """Vocabulary size."""
+        """Size of the vocabulary."""
         return self._generator.defaults.vocabulary
 
     @property

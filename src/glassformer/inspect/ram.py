@@ -55,7 +55,7 @@ class RamUsage(Record, keys=("weights", "gradients", "optimiser", "activations",
 
     @property
     def peak(self) -> int:
-        """Peak RAM."""
+        """Largest RAM at any moment, in bytes."""
         # The backward pass frees activations, block by block, as gradients appear: never are both there in full.
         return self.weights + self.optimiser + self.cache + max(self.gradients, self.activations)
 

@@ -73,7 +73,6 @@ class SizeTable(Report, list[Size], kind="model-sizes", keys=("models",)):
 
     @property
     def models(self) -> list[Size]:
-        """The sizes."""
         return list(self)
 
     def tables(self) -> list[Table]:

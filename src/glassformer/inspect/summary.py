@@ -187,7 +187,6 @@ class ModelSummary(Report, kind="model-summary", keys=SUMMARY_KEYS):
         return [Table(["module", "shape", "parameters", "bytes", "FLOPs", "class"], rows, left=2)]
 
     def remarks(self) -> list[str]:
-        """How FLOPs are counted."""
         words = (
             f"FLOPs: per token, of one forward pass over {self.tokens} tokens (--tokens), averaged over them; 2 per "
             "multiply-add. Counted: linear layers (2 · rows · columns) and attention (4 · heads · head width · keys "

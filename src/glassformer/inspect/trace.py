@@ -140,7 +140,6 @@ class Trace(Report, list[TapRow], kind="trace", keys=("taps",)):
 
     @property
     def taps(self) -> list[TapRow]:
-        """The rows."""
         return list(self)
 
     def unfolded(self) -> Trace:

@@ -45,7 +45,7 @@ class Embedder(TransformerMixin, _OfTexts):
         self.options = options
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Load the model."""
+        """Load the model; there is nothing to learn from X."""
         texts_of(X)
         self.model_ = loaded(self.model, "feature-extraction")
         return self
@@ -56,7 +56,7 @@ class Embedder(TransformerMixin, _OfTexts):
         return np.asarray(self.model_.encode(texts_of(X), **(self.options or {})))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """embedder0, embedder1, …"""
+        """Names of the features: embedder0, embedder1, …"""
         check_is_fitted(self)
         width = self.model_.get_sentence_embedding_dimension()
         return np.array([f"embedder{i}" for i in range(width)], dtype=object)
@@ -134,7 +134,7 @@ class TextClassifier(ClassifierMixin, _OfTexts):
         return shares
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class. [N]"""
+        """The most probable class of each text. [N]"""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 

@@ -45,7 +45,6 @@ class CheckedClaims(Report, list[CheckedClaim], kind="size-claims", keys=("claim
 
     @property
     def claims(self) -> list[CheckedClaim]:
-        """The claims."""
         return list(self)
 
     def tables(self) -> list[Table]:
@@ -130,7 +129,6 @@ FALSE_TRAINING_CLAIMS = (
 
 
 def check() -> CheckedClaims:
-    """Check every claim."""
     computed = {size.name: size for size in sizes()}
     checked = (_check_claim(claim, claim.compute(computed)) for claim in CLAIMS)
     return CheckedClaims([*checked, *FALSE_TRAINING_CLAIMS])

@@ -39,7 +39,7 @@ class AudioCodecSpec(Spec):
 
     @property
     def hop(self) -> int:
-        """Samples of a frame."""
+        """Number of samples of a frame."""
         raise NotImplementedError
 
     @property

@@ -85,7 +85,6 @@ class ConfigReader:
 
     @property
     def family(self) -> str:
-        """The `model_type`."""
         return str(self.config.get("model_type"))
 
     def integer(self, *keys: str, default: Any = REQUIRED, minimum: int = 1, maximum: int = MAX_WIDTH) -> int:
@@ -155,14 +154,13 @@ class ConfigReader:
         return value
 
     def flag(self, *keys: str, default: Any = REQUIRED) -> bool:
-        """A boolean."""
         value = self.get(*keys, default=default)
         if not isinstance(value, bool):
             raise self._invalid(keys, value, "true or false")
         return value
 
     def text(self, *keys: str, default: Any = REQUIRED) -> str:
-        """A short string."""
+        """A string of at most 100 characters."""
         value = self.get(*keys, default=default)
         if not isinstance(value, str) or len(value) > 100:
             raise self._invalid(keys, value, "a string of at most 100 characters")

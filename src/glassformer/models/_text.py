@@ -78,7 +78,6 @@ class Encoder(TextModel):
         return SpanClassifier(width) if task == "question-answering" else None
 
     def make_masked_head(self, spec: TextSpec) -> MaskedLMHead:
-        """The masked language-model head."""
         return self.make_transformed_head(spec, MaskedLMHead)
 
     def make_transformed_head(self, spec: TextSpec, kind: type[MaskedLMHead]) -> MaskedLMHead:

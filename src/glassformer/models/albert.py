@@ -49,7 +49,6 @@ class AlbertSpec(TextSpec):
 
 @KEYS.spec
 def spec(c: Values) -> AlbertSpec:
-    """config.json → spec."""
     made = factorized(c, bert.text_spec(c, AlbertSpec, **c("groups inner")), projection=c.width)
     block = bert.block_spec(c)
     block = replace(block, feed_forward_residual=replace(block.residual, dropout=0.0))

@@ -62,7 +62,6 @@ def text_spec(c: Values, kind: type[AnySpec], block: BlockSpec | None = None, **
 
 @KEYS.extend(**AS_DECODER).spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     return text_spec(c, TextSpec)
 
 

@@ -36,7 +36,6 @@ KEYS = deberta.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> DebertaSpec:
-    """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"))
     if c.head_width * c.heads != c.width:
         raise UnsupportedError(

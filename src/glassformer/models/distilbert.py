@@ -52,7 +52,6 @@ KEYS = Keys(
 
 @KEYS.spec
 def spec(c: Values) -> DistilBertSpec:
-    """config.json → spec."""
     block = bert.block_spec(c)
     block = replace(block, attention_residual=replace(block.residual, dropout=0.0))  # only feed-forward output drops
     return bert.text_spec(c, DistilBertSpec, block, **c("span_dropout sinusoidal_init tied"))

@@ -37,7 +37,6 @@ KEYS = bert.KEYS.extend(fixed={"projection_dim": 0})  # no published model proje
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     return bert.text_spec(c, TextSpec)
 
 

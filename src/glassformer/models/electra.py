@@ -46,7 +46,6 @@ def factorized(c: Values, like_bert: bert.AnySpec, *, projection: int | None) ->
 
 @KEYS.extend(**AS_DECODER).spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     projection = c.width if c.embedding_width != c.width else None
     return replace(factorized(c, bert.text_spec(c, TextSpec), projection=projection), tied=c.tied)
 

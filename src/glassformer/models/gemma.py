@@ -50,7 +50,6 @@ def decoder_spec(c: Values, blocks: tuple[BlockSpec, ...]) -> TextSpec:
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     # The first configs say "gelu", but were trained, and are read by the reference, with its approximation.
     activation = "gelu_pytorch_tanh" if c.activation == "gelu" else c.activation
     block = replace(

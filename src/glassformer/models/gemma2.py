@@ -67,7 +67,6 @@ def windowed(c: Values, block: BlockSpec) -> BlockSpec:
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     block = block_spec(c)
     return gemma.decoder_spec(c, tuple(windowed(c, block) if slide else block for slide in slides(c)))
 

@@ -37,7 +37,6 @@ KEYS = gemma2.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     thetas = {"full_attention": c.theta, "sliding_attention": c.local_theta}
     rotary = rotary_specs(c.reader, c.head_width, thetas, scaled={"full_attention"}, longest=c.longest)
     whole = gemma2.block_spec(c, rotary["full_attention"])

@@ -73,7 +73,6 @@ def text_spec(c: Values, norm: NormSpec) -> TextSpec:
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     return text_spec(c, LayerNormSpec(**c("width eps")))
 
 

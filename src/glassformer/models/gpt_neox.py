@@ -47,7 +47,6 @@ KEYS = Keys(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"))
     attention = AttentionSpec(**c("width heads bias"), out_bias=c.bias, dropout=c.attention_dropout, causal=True)
     rotary = rotary_spec(c.reader, attention.E, share=0.25, share_key="rotary_pct", theta_key="rotary_emb_base")

@@ -27,7 +27,6 @@ KEYS = llama.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     like_llama = llama.block_spec(c)
     block = replace(
         like_llama,

@@ -33,7 +33,6 @@ KEYS = gpt2.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     return gpt2.text_spec(c, RMSNormSpec(**c("width eps")))
 
 

@@ -52,7 +52,6 @@ KEYS = bert.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> LayoutLMSpec:
-    """config.json → spec."""
     return bert.text_spec(c, LayoutLMSpec, coordinates=c.coordinates)
 
 

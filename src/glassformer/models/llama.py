@@ -73,7 +73,6 @@ def decoder_spec(c: Values, blocks: tuple[BlockSpec, ...]) -> TextSpec:
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     return decoder_spec(c, (block_spec(c),) * c.layers)
 
 

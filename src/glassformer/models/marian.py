@@ -34,7 +34,6 @@ KEYS = bart.sibling_keys(norm_first=False, embedding_norm=False, sinusoidal=True
 
 @KEYS.spec
 def spec(c: Values) -> EncoderDecoderSpec:
-    """config.json → spec."""
     made = bart.sibling_spec(c)
     if c.tied:  # one table: one vocabulary, and the head's too
         c.reader.fixed("decoder_vocab_size", c.vocabulary)

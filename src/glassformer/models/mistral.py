@@ -25,7 +25,6 @@ KEYS = llama.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     return llama.decoder_spec(c, (llama.block_spec(c),) * c.layers)
 
 

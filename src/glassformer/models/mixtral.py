@@ -36,7 +36,6 @@ KEYS = llama.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     reject_training_features(c.reader)
     c.reader.integer("num_local_experts", "num_experts", default=8, maximum=MAX_EXPERTS // c.layers)
     block = llama.block_spec(c)

@@ -122,7 +122,6 @@ class ModelConfig(dict[str, Any]):
         return self.to_dict()
 
     def to_json_string(self, use_diff: bool = True) -> str:
-        """The text of `config.json`."""
         return json.dumps(self, indent=2, sort_keys=True) + "\n"
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -157,7 +156,6 @@ class StoredGenerationConfig(dict[str, Any]):
     to_diff_dict = to_dict
 
     def to_json_string(self, use_diff: bool = True) -> str:
-        """The text of `generation_config.json`."""
         return json.dumps(self, indent=2, sort_keys=True) + "\n"
 
     @classmethod

@@ -27,7 +27,6 @@ KEYS = roberta.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     like_roberta = roberta.text_spec(c)
     bias = BucketedBiasSpec(heads=c.heads, buckets=32)
     return replace(like_roberta, blocks=replace(like_roberta.blocks, bias=bias))

@@ -62,7 +62,6 @@ KEYS = bert.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     activation = {"swiglu": "silu", "geglu": "gelu"}.get(c.activation, c.activation)
     attention = AttentionSpec(**c("width heads head_width"), dropout=c.attention_dropout, bias=False, out_bias=False)
     rotary = rotary_spec(c.reader, attention.E, theta=c.theta)

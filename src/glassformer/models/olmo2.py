@@ -28,7 +28,6 @@ KEYS = llama.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     like_llama = llama.block_spec(c)
     norm = like_llama.residual.before
     block = replace(like_llama, residual=ResidualSpec(after=norm, dropout=c.dropout))

@@ -30,7 +30,6 @@ KEYS = gpt2.SHARED_KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     block = BlockSpec(
         attention=AttentionSpec(**c("width heads"), dropout=c.attention_dropout, causal=True),
         feed_forward=FeedForwardSpec(**c("width hidden"), activation=activation(c.reader)),

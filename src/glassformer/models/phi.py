@@ -39,7 +39,6 @@ KEYS = llama.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"))
     attention = AttentionSpec(**c("width heads kv_heads head_width"), dropout=c.attention_dropout, causal=True)
     block = ParallelBlockSpec(

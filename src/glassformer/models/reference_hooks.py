@@ -214,7 +214,6 @@ class Handles:
         self._handles = handles
 
     def remove(self) -> None:
-        """Remove the hooks."""
         for handle in self._handles:
             handle.remove()
 

@@ -202,12 +202,12 @@ class ReferenceModule(nn.Module):
 
     @property
     def in_features(self) -> int:
-        """Of a linear layer."""
+        """Width of the inputs of a linear layer."""
         return int(self.weight.shape[1])
 
     @property
     def out_features(self) -> int:
-        """Of a linear layer."""
+        """Width of the outputs of a linear layer."""
         return int(self.weight.shape[0])
 
     def named_children(self) -> Iterator[tuple[str, Any]]:
@@ -216,7 +216,6 @@ class ReferenceModule(nn.Module):
         return ((name, part) for name, part in below if isinstance(part, nn.Module))
 
     def children(self) -> Iterator[Any]:
-        """The parts in it."""
         return (part for _, part in self.named_children())
 
     def named_parameters(self, *_: Any, **__: Any) -> Iterator[tuple[str, nn.Parameter]]:
@@ -313,7 +312,6 @@ class ReferenceModule(nn.Module):
         parameter.copy_(rule.read(rows))
 
     def forward(self, *args: Any, **inputs: Any) -> Any:
-        """As a call."""
         return self(*args, **inputs)
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
@@ -347,5 +345,4 @@ class Overlay(nn.Module):
         return self._modules[name] if name in self._modules else getattr(self._theirs, name)
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
-        """As of `ReferenceModule`."""
         return self._theirs(*args, **inputs)

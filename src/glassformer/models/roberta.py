@@ -34,7 +34,6 @@ def text_spec(c: Values) -> TextSpec:
 
 @KEYS.extend(**AS_DECODER).spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     return text_spec(c)
 
 

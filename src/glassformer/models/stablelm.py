@@ -40,7 +40,6 @@ KEYS = llama.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"))
     attention = AttentionSpec(
         **c("width heads kv_heads head_width bias out_bias"), dropout=c.attention_dropout, causal=True

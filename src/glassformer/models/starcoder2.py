@@ -38,7 +38,6 @@ KEYS = llama.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
-    """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"))
     attention = AttentionSpec(
         **c("width heads kv_heads head_width bias out_bias window"),

@@ -58,7 +58,6 @@ KEYS = Keys(
 
 @KEYS.spec
 def spec(c: Values) -> TransformerSpec:
-    """config.json → spec."""
     return encoder_decoder_spec(c, books=c.codebooks, **c("tied"))
 
 

@@ -58,7 +58,6 @@ KEYS = Keys(
 
 @KEYS.spec
 def spec(c: Values) -> VitSpec:
-    """config.json → spec."""
     c.reader.fixed("pooler_output_size", c.width)
     norm = LayerNormSpec(**c("width eps"))
     block = BlockSpec(

@@ -98,7 +98,6 @@ class Perplexity(Report, kind="ngram-perplexity"):
         return [Table(["perplexity", "of known words", "words", "unknown", "texts"], [row], left=0)]
 
     def remarks(self) -> list[str]:
-        """What a word is."""
         return ["words: ends of texts counted"]
 
 

@@ -137,7 +137,6 @@ class TrainingCurves(Display):
         return [*self.tables(), *_validations(self.runs), *(settings_tables(self.runs) if self.settings else [])]
 
     def remarks(self) -> list[str]:
-        """What is not drawn."""
         left_out = [chart.title for chart in self._all_charts[MAX_CHARTS:]]
         return [f"Not drawn: {', '.join(left_out)}."] if left_out else []
 

@@ -93,7 +93,6 @@ class EventLog:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> EventLog:

@@ -55,12 +55,12 @@ class RunHistory:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens read."""
+        """Number of tokens read in training."""
         return int(np.nan_to_num(self.steps["tokens"])[-1]) if self.last else 0
 
     @property
     def logged(self) -> int:
-        """Number of logged steps."""
+        """Number of steps that were logged."""
         return int(self.blocks.count.sum())
 
     @property

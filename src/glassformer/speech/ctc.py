@@ -232,7 +232,7 @@ class CTCTranscription:
 
     @property
     def transcription(self) -> Transcription:
-        """All steps so far."""
+        """Transcription of all that was decoded so far."""
         segments = tuple(segment for step in self._steps for segment in step.segments)
         return Transcription(
             text="".join(segment.text for segment in segments).strip(),

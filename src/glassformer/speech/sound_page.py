@@ -34,7 +34,7 @@ class TranscriptionPage(TranscriptionTrace):
         super().__init__(model, sound, options)
 
     def parts(self) -> Iterator[str]:
-        """The HTML in pieces."""
+        """The page as pieces of HTML, which are written one after another."""
         return transcript_parts(self)
 
     def save(self, path: str | Path) -> int:

@@ -89,7 +89,7 @@ class Spectrogram:
 
     @property
     def duration(self) -> float:
-        """In seconds."""
+        """Length of the recording in seconds."""
         return self.samples / self.extractor.sample_rate_hz
 
     def silence_from(self, begin: int) -> int:

@@ -161,7 +161,7 @@ class Recording:
 
     @property
     def transcription(self) -> Transcription:
-        """All steps so far."""
+        """Transcription of all windows that were decoded so far."""
         segments = tuple(segment for step in self._steps for segment in step.segments)
         return Transcription(
             text="".join(segment.text for segment in segments).strip(),

@@ -109,7 +109,6 @@ class TranscriptionTrace:
 
     @property
     def transcription(self) -> Transcription:
-        """All steps so far."""
         return self.recording.transcription
 
     def _keep(self, alignment: Alignment) -> None:

@@ -117,7 +117,7 @@ class Ablation:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Role → column."""
+        """Column of each role: role → column."""
         return {**Transcribe.COLUMNS, **self.base.data.columns}
 
     def overlap(self) -> list[PartOverlap]:

@@ -150,7 +150,7 @@ class PlannedStudy(Report, kind="planned-study"):
     test_sets: dict[str, int]
 
     def tables(self) -> list[Table]:
-        """A row a training."""
+        """A table with one row a training."""
         rows = [
             [
                 each.name,

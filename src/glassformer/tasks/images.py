@@ -69,5 +69,4 @@ class ImageTask(RowTask):
         return super().encode(rows, cache=cache)
 
     def images(self, rows: Dataset) -> RowImages:
-        """The images of rows."""
         return RowImages(rows, self.columns["file"], self.folder, self._processor)

@@ -44,7 +44,7 @@ class Result(dict[str, Any]):
 
     @property
     def text(self) -> str:
-        """The answer in words."""
+        """The field that is the answer, as text."""
         return str(getattr(self, self.ANSWER))
 
 
@@ -62,7 +62,7 @@ class GeneratedText(Result):
 
 @dataclass(eq=False)
 class Summary(Result):
-    """Of "summarization"."""
+    """Result of the pipeline "summarization"."""
 
     ANSWER = "summary_text"
 
@@ -71,7 +71,7 @@ class Summary(Result):
 
 @dataclass(eq=False)
 class Translation(Result):
-    """Of "translation"."""
+    """Result of the pipeline "translation"."""
 
     ANSWER = "translation_text"
 
@@ -158,7 +158,7 @@ class TaggedToken(Result):
 
 @dataclass(eq=False)
 class Transcript(Result):
-    """Of "automatic-speech-recognition"."""
+    """Result of the pipeline "automatic-speech-recognition"."""
 
     text: str
 
@@ -176,7 +176,7 @@ class TimedText(Result):
 
 @dataclass(eq=False)
 class TimedTranscript(Transcript):
-    """Of "automatic-speech-recognition" with `return_timestamps`."""
+    """Result of the pipeline "automatic-speech-recognition" with `return_timestamps`."""
 
     chunks: list[TimedText] = field(default_factory=list)
 

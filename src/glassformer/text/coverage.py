@@ -176,7 +176,6 @@ class TokenizerReport(Report, kind="tokenizer-comparison"):
 
     @property
     def heading(self) -> str:
-        """What was read."""
         return _read(self.tokenizers[0].coverage)
 
     def tables(self) -> list[Table]:

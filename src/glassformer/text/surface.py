@@ -205,7 +205,6 @@ class TokenizerSurface(TokenizerVocabulary):
         return [self.decode(ids, skip_special_tokens, **options) for ids in sequences]
 
     def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
-        """The text of tokens."""
         decoder, tokens = self.engine.decoder, list(tokens)
         if decoder is None:
             return " ".join(tokens)

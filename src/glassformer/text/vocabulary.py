@@ -195,7 +195,6 @@ class TokenizerVocabulary:
 
     @property
     def all_special_ids(self) -> list[int]:
-        """The ids of `all_special_tokens`."""
         ids: list[int] = self.convert_tokens_to_ids(self.all_special_tokens)
         return ids
 

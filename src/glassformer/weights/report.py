@@ -79,7 +79,6 @@ class LoadReport(Report, kind="load"):
         return Table([kind, "shapes", "tensors"], rows, caption, left=2, longest=MAX_NAME_CHARS)
 
     def remarks(self) -> list[str]:
-        """The warnings."""
         return [f"warning: {printable(warning)}" for warning in self.warnings]
 
 

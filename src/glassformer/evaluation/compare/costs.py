@@ -181,7 +181,7 @@ class ModelCosts(Report, kind="model-costs"):
         return f"{self.variants[0].rows:,} rows, {self.timed} of them timed one by one"
 
     def tables(self) -> list[Table]:
-        """A variant a row."""
+        """A table of the costs, one row a model variant."""
         headings = ["model", "precision", "ms", "p50", "p95", "disk, MB", "weights, MB", self.variants[0].metric]
         rows = [
             [

@@ -139,17 +139,16 @@ class SeedSummary(Report, kind="seeds", keys=("name", "seeds", "means", "runs"))
 
     @property
     def seconds(self) -> Mean | None:
-        """Wall-clock time of training."""
+        """Mean wall-clock training time of a run, in seconds."""
         return _mean_of_known(run.cost.seconds for run in self.runs)
 
     @property
     def cpu_seconds(self) -> Mean | None:
-        """CPU time of training."""
+        """Mean processor time of a training, in seconds."""
         return _mean_of_known(run.cost.cpu_seconds for run in self.runs)
 
     @property
     def notes(self) -> list[str]:
-        """Remarks about the metrics."""
         notes = list(dict.fromkeys(note for run in self.runs for note in run.report.notes))
         if len({run.report.data.get("fingerprint") for run in self.runs}) > 1:
             notes.append("each seed was evaluated on other rows; so the spread is also that of the rows")

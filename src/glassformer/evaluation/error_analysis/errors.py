@@ -137,7 +137,6 @@ def input_text(record: Prediction) -> str:
 
 
 def label_text(value: Any) -> str:
-    """A label as text."""
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "(none)"
     return f"{value:.4g}" if isinstance(value, float) else "(nothing)" if value is None else str(value)
@@ -204,7 +203,7 @@ def _record_table(caption: str, records: Sequence[Prediction]) -> Table:
 
 
 def _group_table(caption: str, groups: Sequence[ErrorGroup], called: str) -> Table:
-    """A group a row."""
+    """A table with one row a group."""
     return Table([called, *GROUP_COLUMNS], [[one_line(group.name), *group.cells()] for group in groups], caption)
 
 

@@ -174,7 +174,7 @@ class ErrorsPage:
     # -------------------------------------------------------------------------------------------------- the rows
 
     def _page_data(self, served: bool) -> dict[str, Any]:
-        """What the script shows."""
+        """JSON that the script of the page draws."""
         # rows of a book each would make a page that no browser opens
         limit = max(500, MAX_CHARACTERS // max(len(self.rows), 1))
         return {

@@ -61,7 +61,7 @@ class CustomPipeline(metaclass=_AnyPipeline):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         device: torch.device = self.model.device
         return device
 

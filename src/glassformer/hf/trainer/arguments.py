@@ -265,7 +265,7 @@ class TrainingArguments(_Options, metaclass=_Extended):
 
     @property
     def n_gpu(self) -> int:
-        """Accelerators in use."""
+        """Number of accelerators in use."""
         return int(self.device.type != "cpu")
 
     world_size = 1
@@ -292,12 +292,10 @@ class TrainingArguments(_Options, metaclass=_Extended):
         return max(1, -int(-every * total // 1) if every < 1 else int(every))
 
     def to_dict(self) -> dict[str, Any]:
-        """The options by name."""
         values = asdict(self)
         return {**values.pop("unused"), **values}
 
     def to_json_string(self) -> str:
-        """The options as JSON."""
         return json.dumps(self.to_dict(), indent=2, default=str)
 
     def to_sanitized_dict(self) -> dict[str, Any]:

@@ -191,7 +191,7 @@ class CompatibleTrainer(Checkpointing):
         return hyperparameter_search(self, *given, **options)
 
     def _plan(self, per_epoch: int | None) -> int:
-        """The number of updates."""
+        """Number of optimiser updates of the training."""
         if per_epoch is None and self.args.max_steps <= 0:
             raise ConfigError("train_dataset has no length: give max_steps")
         total = self.args.max_steps

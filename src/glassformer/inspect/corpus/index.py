@@ -131,7 +131,7 @@ class CorpusIndex:
 
     @property
     def nbytes(self) -> int:
-        """On disk."""
+        """Size of the index on disk in bytes."""
         return sum(size for size, _ in self.progress.files.values())
 
     def nearest(

@@ -42,7 +42,7 @@ class IndexOptions(Schema):
     ] = field(default_factory=dict)
 
     def keywords(self) -> dict[str, Any]:
-        """The keywords of `index_corpus`."""
+        """The options as keywords of `index_corpus`."""
         names = ("layers", "heads", "neurons", "top", "max_tokens")
         return {**{name: getattr(self, name) for name in names}, "column": self.columns.get("text", "text")}
 

@@ -58,7 +58,7 @@ class Match(Record, keys=("score", "row", "position", "texts", "special", "conti
 
     @property
     def special(self) -> list[int]:
-        """Which tokens are special."""
+        """Flags of special tokens in the window."""
         return [i for i, token in enumerate(self.tokens) if token.special]
 
     @property

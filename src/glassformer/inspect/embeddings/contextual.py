@@ -99,7 +99,7 @@ class CosineTable(Report, kind="cosines", keys=("occurrences", "cosine")):
 
     @property
     def occurrences(self) -> list[str]:
-        """Each as sentence:position."""
+        """Each occurrence as `sentence:position`."""
         return [item.key for item in self.items]
 
     @property
@@ -276,7 +276,6 @@ class ContextualEmbeddings(
 
     @property
     def occurrences(self) -> list[Occurrence]:
-        """What each row is."""
         return self.items
 
     @property

@@ -112,7 +112,7 @@ class WordStudy(Report, kind="word-study", keys=STUDY_KEYS):
 
     @property
     def occurrences(self) -> list[StudiedOccurrence]:
-        """All of them."""
+        """Every occurrence of the word, in the order of the texts."""
         each = self.embeddings
         return [
             StudiedOccurrence(
@@ -173,7 +173,7 @@ class WordStudy(Report, kind="word-study", keys=STUDY_KEYS):
 
     @property
     def sentences(self) -> list[str]:
-        """The results in words."""
+        """The results as sentences."""
         results: list[str] = []
         curve, senses = self.curve, self.senses
         if len(self.embeddings) == 1:

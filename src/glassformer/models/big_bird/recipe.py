@@ -32,7 +32,6 @@ KEYS = bert.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> BigBirdSpec:
-    """config.json → spec."""
     like_bert = bert.text_spec(c, BigBirdSpec, separator=c.separator)
     block = bert.block_spec(c)
     full = replace(block.attention, bias=c.bias)

@@ -30,7 +30,6 @@ KEYS = Keys(
 
 @KEYS.spec
 def spec(c: Values) -> ClipSpec:
-    """config.json → spec."""
     return ClipSpec(
         text=towers.text_spec(c.reader.section("text_config_dict", "text_config")),
         vision=towers.vision_spec(c.reader.section("vision_config_dict", "vision_config")),

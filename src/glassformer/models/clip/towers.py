@@ -94,7 +94,6 @@ VISION_KEYS = TOWER_KEYS.extend(
 
 @TEXT_KEYS.spec
 def text_spec(c: Values) -> TextTowerSpec:
-    """text_config → spec."""
     return TextTowerSpec(
         embed=EmbeddingSpec(**c("vocabulary width"), positions=LearnedPositionsSpec(count=c.max_tokens)),
         blocks=stack_spec(c, causal=True),
@@ -105,7 +104,6 @@ def text_spec(c: Values) -> TextTowerSpec:
 
 @VISION_KEYS.spec
 def vision_spec(c: Values) -> VisionTowerSpec:
-    """vision_config → spec."""
     norm = LayerNormSpec(**c("width eps"))
     image, patch = image_size(c.reader, "image_size", 224), image_size(c.reader, "patch_size", 32)
     return VisionTowerSpec(

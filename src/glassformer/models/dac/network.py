@@ -50,7 +50,6 @@ class CodecSpec(AudioCodecSpec):
 
     @property
     def hop(self) -> int:
-        """Samples of a frame."""
         return math.prod(self.strides)
 
 

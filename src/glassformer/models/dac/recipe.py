@@ -35,7 +35,6 @@ KEYS = Keys(
 
 @KEYS.spec
 def spec(c: Values) -> CodecSpec:
-    """config.json → spec."""
     return CodecSpec(
         quantizer=QuantizerSpec(
             **c("width books entries code_width commitment codebook dead_codes"), dropout=c.quantizer_dropout

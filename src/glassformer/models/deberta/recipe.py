@@ -77,7 +77,6 @@ def attention_spec(c: Values, relative: RelativeEmbeddingSpec | None, **changes:
 
 @KEYS.spec
 def spec(c: Values) -> DebertaSpec:
-    """config.json → spec."""
     relative = RelativeEmbeddingSpec(**c("heads width"), span=c.longest) if c.relative else None
     attention = attention_spec(c, relative, bias=False, query_value_bias=True, position_bias=False)
     return text_spec(c, attention, relative)

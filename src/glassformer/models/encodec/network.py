@@ -48,7 +48,7 @@ class EncodecSpec(AudioCodecSpec):
 
     @property
     def chunk_frames(self) -> int | None:
-        """Frames of a chunk."""
+        """Frames that `chunk_seconds` of sound are coded as."""
         return None if self.chunk_samples is None else math.ceil(self.chunk_samples / self.hop)
 
     @property

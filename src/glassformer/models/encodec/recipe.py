@@ -54,7 +54,6 @@ KEYS = Keys(
 
 @KEYS.spec
 def spec(c: Values) -> EncodecSpec:
-    """config.json → spec."""
     if c.code_width != c.width:
         raise ConfigError(f"config.json: codebook_dim is {c.code_width}; codes are as wide as hidden_size, {c.width}")
     bits = c.entries.bit_length() - 1

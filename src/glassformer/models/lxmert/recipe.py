@@ -55,7 +55,6 @@ KEYS = bert.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> LxmertSpec:
-    """config.json → spec."""
     like_bert = bert.text_spec(c, TextSpec)
     block, norm = bert.block_spec(c), LayerNormSpec(**c("width eps"))
     cross = CrossAttentionSpec(**c("width heads"), dropout=c.attention_dropout)

@@ -58,7 +58,6 @@ KEYS = Keys(
 
 @KEYS.spec
 def spec(c: Values) -> ModernBertSpec:
-    """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"), bias=c.norm_bias)
     blocks = tuple(
         BlockSpec(

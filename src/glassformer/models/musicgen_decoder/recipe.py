@@ -54,7 +54,6 @@ KEYS = Keys(
 
 @KEYS.spec
 def spec(c: Values) -> MusicgenSpec:
-    """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"))
     attention = c("width heads bias out_bias") | {"dropout": c.attention_dropout}
     block = BlockSpec(

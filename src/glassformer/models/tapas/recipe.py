@@ -52,7 +52,6 @@ KEYS = bert.KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> TapasSpec:
-    """config.json → spec."""
     selection = CellSelectionSpec(
         **c("width rows columns one_column may_be_empty average temperature dropout"),
         **c("positive_weight operator_weight"),

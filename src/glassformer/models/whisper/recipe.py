@@ -39,7 +39,6 @@ KEYS = bart.SHARED_KEYS.extend(
 
 @KEYS.spec
 def spec(c: Values) -> WhisperSpec:
-    """config.json → spec."""
     spans = mask_spans(c)
     used = spans if c.augments else {}
     made = encoder_decoder_spec(c)

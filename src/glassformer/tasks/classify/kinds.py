@@ -187,7 +187,7 @@ class LabelKind(ABC):
 
 
 class SingleLabel(LabelKind):
-    """One class of several."""
+    """Single-label classification: one class of several."""
 
     PROBLEM: ClassVar[str | None] = "single"
     METRIC = "f1_weighted"
@@ -298,7 +298,7 @@ LARGEST_TARGET = 1e18
 
 
 class RegressionTarget(LabelKind):
-    """A number."""
+    """Regression: the label is a number."""
 
     PROBLEM = "regression"
     DTYPE = torch.float32

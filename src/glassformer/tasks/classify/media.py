@@ -60,7 +60,6 @@ class MediaClassificationTask(ClassificationTask):
         return super().encode(rows, cache=cache)
 
     def files(self, rows: Dataset) -> RowSounds:
-        """The files of rows."""
         return RowSounds(rows, self.columns["file"], self.folder, getattr(self._processor, "sample_rate_hz", 0))
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:

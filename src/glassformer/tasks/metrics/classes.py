@@ -317,7 +317,6 @@ class ClassificationScores(PrecisionRecallScores):
         return len(np.union1d(self.true, self.predicted)) > 1
 
     def confusion_matrix(self) -> list[list[int]]:
-        """As `confusion_matrix`."""
         return confusion_matrix(self.true, self.predicted, len(self.names))
 
     def report(self) -> PerClassReport:

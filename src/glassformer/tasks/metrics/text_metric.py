@@ -59,7 +59,7 @@ class TextMetric(ABC):
 
     @property
     def rows(self) -> np.ndarray:
-        """The counts. [N, K]"""
+        """Counts of each row, which sums and resamples add up. [N, K]"""
         return np.array(self._counts, dtype=np.float64).reshape(-1, self._width)
 
     @abstractmethod
