@@ -17,7 +17,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-MAX_HZ = 8000.0
+MAX_HZ = 8000.0  # of the highest filter: half of 16 kHz
 LINEAR_HZ, LINEAR_MELS = 1000.0, 15.0
 """Slaney's mel scale is linear up to 1000 Hz, then logarithmic: 27 mels to a factor of 6.4."""
 LOG_STEP = math.log(6.4) / 27.0

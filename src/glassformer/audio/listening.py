@@ -26,7 +26,7 @@ from glassformer.reports.report import Record
 
 RATES_HZ = (8_000, 96_000)
 """Sample rates that every browser plays."""
-FULL_SCALE = 32_767
+FULL_SCALE = 32_767  # the largest sample of 16 bits, that of 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from glassformer.data.lines import Format, LineReader, OnBadRows, ParsedRow
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import STRICT, check_surrogates, safe_repr
 
-CHUNK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 16  # read at a time, so that a file of any size fits in memory
 WHITESPACE = " \t\r\n"
 _DECODER = json.JSONDecoder(**STRICT)
 

@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 WINDOW_TEXTS = 16_384  # texts that are tokenised and sorted together: bounds RAM, and sorts well enough
 MIN_TEXTS_TO_PREPARE = 128  # preparing weights takes about as long as encoding a dozen
-MIN_TEXTS_FOR_A_BAR = 512
+MIN_TEXTS_FOR_A_BAR = 512  # short calls print nothing
 BATCH_TOKENS = 1_024  # enough to keep the cores busy, few enough to stay in their caches
 
 

@@ -41,6 +41,7 @@ Kernel = Callable[[int, int], None]
 """(address of a job, number of threads): runs its program; see `MEMBER` for what a job is."""
 
 COMPILE_SECONDS = 300
+"""Seconds that compiling may take, and waiting for another process that compiles; without kernels torch computes."""
 _SOURCES = ("program.py", "kernels/memory.py", "kernels/formulas.py", "kernels/levels.py", "kernels/run.py")
 _MARK = b"glassformer kernels\n"
 

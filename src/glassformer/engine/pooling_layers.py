@@ -30,7 +30,7 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "torch.nn.modules.activation.Sigmoid": torch.sigmoid,
 }
 """The activations of a Dense layer, by the names that files have."""
-LAYER_NORM_EPS = 1e-5
+LAYER_NORM_EPS = 1e-5  # torch's default, which the layer of sentence-transformers has
 
 
 @dataclass(frozen=True)

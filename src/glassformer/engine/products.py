@@ -45,7 +45,7 @@ Product = Callable[[Tensor], Tensor]
 TYPICAL_ROWS = 1_024  # the batch size that oneDNN optimises the block layout for; any from 8 up will do
 FULL_TILE = 4  # rows from which oneDNN reads weights as fast as memory gives them; for one it is a fifth slower
 FEW_ROWS = 16  # up to this many tokens, a product is bound by the bandwidth of reading its weights
-LEVELS_WITHOUT_VNNI = 64
+LEVELS_WITHOUT_VNNI = 64  # AVX2 adds pairs of products in 16 bits: 2 · 255 · 64 still fits
 _packing = threading.Lock()  # one thread at a time changes torch's global settings
 
 

@@ -95,8 +95,8 @@ INSTRUCTION = np.dtype(
 TICKET = 0  # (phase << CHUNK_BITS) + the next chunk
 DONE = 8  # chunks of this phase that are computed
 FIRST, COUNT, INSTRUCTIONS = 16, 17, 18  # the phase of the first instruction, how many there are, their address
-STATE_SIZE = 24
-CHUNK_BITS = 24
+STATE_SIZE = 24  # three cache lines of 64 bytes
+CHUNK_BITS = 24  # of a ticket; the 40 above count phases
 
 FINISHED, WAITING = 0, 1
 """What a thread returns: the program is finished; it has waited for others for a while."""

@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 BUDGET = 1 << 30
 """RAM in bytes that all cached sessions may take together."""
-MAX_STORED = 8
-MAX_WAITING = 16
+MAX_STORED = 8  # sessions, however small
+MAX_WAITING = 16  # texts; each waits for those before it, since one forward pass runs at a time
 MAX_TEXT_TOKENS = 16_384
 """Tokens that a page may send: the time of one block, after which a pass can be stopped, grows with their square."""
 JOIN_SECONDS, POLL_SECONDS = 3.0, 0.05

@@ -91,6 +91,7 @@ VIEWS_OF_A_LAYER = ("head", "matrix", "neuron")
 MAX_LISTED_TOKENS = 256
 """Tokens of each distribution that are listed exactly; the rest of the vocabulary is a histogram."""
 MAX_DISTRIBUTIONS = 1000
+"""Nodes whose distribution a file holds, those of the path first: each takes some kilobytes."""
 MAX_MAPPED_TOKENS = 512
 """Of longer texts a page leaves out the map of tokens."""
 

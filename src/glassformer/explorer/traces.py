@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from glassformer.explorer.scene import Scene
 
 MAX_STORED = 8
-MAX_RUNNING = 4
+MAX_RUNNING = 4  # generations at a time: they share one processor
 DEFAULT_NEW_TOKENS = 40
 """`max_new_tokens` unless the request gives another, or the model has fewer positions left."""
 OPTION_LIMITS = {"max_new_tokens": 1024, "num_beams": 32, "num_return_sequences": 32}

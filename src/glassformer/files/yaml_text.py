@@ -14,9 +14,9 @@ import yaml
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.files import safe_repr
 
-MAX_BYTES = 1_000_000
+MAX_BYTES = 1_000_000  # configurations have a few thousand
 MAX_VALUES = 50_000  # PyYAML takes 50 µs for each
-MAX_DEPTH = 100
+MAX_DEPTH = 100  # PyYAML calls itself for each level, and Python allows a thousand calls
 MAX_NUMBER = 400  # characters of a number, a date or any other value that is no text
 MAX_MESSAGE = 500  # characters; PyYAML quotes names and tags in full
 

@@ -29,9 +29,9 @@ from glassformer.weights.read import WeightFiles
 OPEN_CLIP = "open_clip_config.json"
 OPEN_CLIP_WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 SIMPLE_VOCABULARY = "bpe_simple_vocab_16e6.txt.gz"
-MAX_VOCABULARY_BYTES = 64 << 20
+MAX_VOCABULARY_BYTES = 64 << 20  # unpacked: a gzip file of a megabyte may hold a gigabyte
 START, END = "<|startoftext|>", "<|endoftext|>"
-HEAD_SIZE = 64
+HEAD_SIZE = 64  # open_clip's default, and that of all of OpenAI's, whose files do not state it
 MEAN, DEVIATION = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 
 BLOCK = """

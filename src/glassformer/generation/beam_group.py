@@ -78,7 +78,7 @@ class EndCondition:
             matchers = self._matchers(ids)
             matched = torch.tensor([matcher.matched for matcher in matchers], device=tokens.device)
             states = states.masked_fill(matched.view_as(tokens), STOP_STRING)
-        return states.masked_fill(torch.isin(tokens, self._stop_ids), END_TOKEN)
+        return states.masked_fill(torch.isin(tokens, self._stop_ids), END_TOKEN)  # last: it is the reason in any case
 
 
 class BeamGroup:
@@ -101,6 +101,7 @@ class BeamGroup:
         device = ends.rows.ids.device
         free = torch.full((count, width), -torch.inf, dtype=dtype, device=device)
         none = torch.zeros(count, width, dtype=torch.long, device=device)
+        # As in openai-whisper, where patience is the share of hypotheses that a search waits for.
         self.slots = width if rules.patience is None else max(1, round(width * rules.patience))
         slots = free[:, :1].repeat(1, self.slots), none[:, :1].repeat(1, self.slots)
         self.pool = BeamPool(slots[0], *(slots[1],) * 3, slots[0], slots[1])
@@ -160,7 +161,7 @@ class BeamGroup:
         else:  # the largest of p / Exp(1) are a sample without replacement (exponential races)
             indices = (totals.softmax(dim=-1) / self._exponential(totals, live)).topk(count).indices
             scores = totals.gather(1, indices)
-        if bool(scores.isnan().any()):
+        if bool(scores.isnan().any()):  # topk puts NaN first: it would be taken for the best token
             raise invalid_logits_error(self._ends.rows.ids.shape[1], self._ends.rows.network)
         parents, tokens = self.first + indices // vocabulary, indices % vocabulary
         candidates = BeamStep(parents, tokens, scores, raw.flatten(1).gather(1, parents * vocabulary + tokens))
@@ -177,6 +178,7 @@ class BeamGroup:
             return numbers.exponential_(generator=generator).to(like.device)
         prompts = range(len(self.open)) if live is None else live.tolist()
         for row, prompt in zip(numbers, prompts, strict=True):
+            # A generator of its own, so that a sample does not depend on the other prompts of a batch.
             row.exponential_(generator=generator and generator[prompt])
         return numbers.to(like.device)
 
@@ -186,7 +188,7 @@ class BeamGroup:
             going_on = (~ended).cumsum(dim=1) < self.width
             room = (self.pool.scores.isneginf().sum(dim=1, keepdim=True) - ended.cumsum(dim=1)) >= 0
             entering, best = ended & going_on & room & self.open[:, None], candidates
-        else:
+        else:  # as in the reference library, only those among the `width` best
             best = BeamStep(*(part[:, : self.width] for part in candidates))
             entering, states = ended[:, : self.width] & self.open[:, None], states[:, : self.width]
         final = self._final(best.scores).masked_fill(~entering, -torch.inf)
@@ -200,12 +202,14 @@ class BeamGroup:
 
     def _final(self, scores: Tensor, length: int | None = None) -> Tensor:
         """Length-normalised scores, score / lengthᵖ, for the current length or another."""
+        # max: after Ctrl-C before the first token, the length is 0.
         final: Tensor = scores / max(1, length or self.length) ** self._length_penalty
         return final
 
     def _close_finished(self) -> None:
         """Close the search of prompts whose pool cannot improve, by the rule of `early_stopping`."""
         worst = self.pool.scores[:, -1]  # -inf while a slot is free
+        # Scores are negative, so that with a positive penalty a hypothesis gains by being long.
         at_max_length = self._early_stopping == "never" and self._length_penalty > 0
         attainable = self._final(self._running.scores[:, 0], self._max_length if at_max_length else None)
         self.open = self.open & (self._running.scores[:, 0].isfinite() if self._first_come else attainable > worst)

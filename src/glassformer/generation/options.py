@@ -14,7 +14,7 @@ from glassformer.files.schema import Allowed, Doc, above, at_least, check, field
 if TYPE_CHECKING:
     from glassformer.generation.defaults import GenerationDefaults
 
-NEW_TOKENS = 20
+NEW_TOKENS = 20  # where neither the call nor the model sets a length; the reference library's default
 
 # ── the types of options, with their allowed values ───
 

@@ -20,7 +20,7 @@ from typing import Any
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import open_regular_file, safe_repr
 
-MAX_TENSORS = 100_000
+MAX_TENSORS = 100_000  # these bound the work for a damaged or hostile header
 MAX_KEYS = 10_000
 MAX_ENTRIES = 2**21
 """Entries of all arrays together: the largest vocabulary in use, with its scores, kinds and merges, has 1.3 million."""

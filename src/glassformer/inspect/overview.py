@@ -16,7 +16,7 @@ from glassformer.reports.table import Table
 
 THUMBNAIL = 64  # pixels
 SAMPLED_FROM = 1_024  # queries: up to here all rows are used
-SAMPLED_ROWS = 256
+SAMPLED_ROWS = 256  # of longer texts, so that the time grows with T, not with T²
 CELLS = 2**22  # probabilities computed at once: 16 MB in fp32
 PATTERNS = {
     "repeat": "other occurrences of the token",

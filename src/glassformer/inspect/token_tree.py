@@ -26,6 +26,7 @@ from glassformer.text.tokenizer import Tokenizer
 TOP = 10
 """Number of most likely tokens in a `Choice`."""
 MAX_NODES = 20_000
+"""Bounds the memory of a tree that a page may grow without end."""
 DISTRIBUTION_BYTES = 32_000_000
 """Size of the cache of token distributions; those of other nodes are computed again when needed."""
 LEFT_NEIGHBOURS = 16

@@ -24,6 +24,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 LAYERS, HEADS, WIDTH, TOKENS = 2, 2, 64, 48
 IGNORED = -100
+"""The label of what no loss counts: the default of PyTorch's cross-entropy."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,9 +33,9 @@ from glassformer.ngram.model import NgramModel
 from glassformer.ngram.tables import linked
 
 LN10 = math.log(10)
-MAX_ORDER = 20
+MAX_ORDER = 20  # bounds the length of a line, and with it what a damaged file makes of one
 MAX_LINE = MAX_ORDER * (MAX_WORD_BYTES + 1) + 100
-WRITE_CHUNK = 1 << 16
+WRITE_CHUNK = 1 << 16  # n-grams whose texts are in memory at a time
 
 
 def write_arpa(model: NgramModel, path: Path) -> None:

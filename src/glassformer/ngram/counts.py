@@ -23,7 +23,7 @@ from glassformer.files import safe_repr
 UNKNOWN, BEGIN, END = "<unk>", "<s>", "</s>"
 UNKNOWN_ID, BEGIN_ID, END_ID = 0, 1, 2
 SPECIAL = (UNKNOWN, BEGIN, END)
-WORD_BITS = 32
+WORD_BITS = 32  # of a key: the id of the last word; above it, the place of the others
 MAX_NGRAMS = 2**31 - 1  # of an order: a place among them is an int32
 MAX_WORD_BYTES = 1_000
 CHUNK = 1 << 20  # words of the corpus at a time

@@ -35,7 +35,7 @@ STEPS = (*CURVES, "epoch", "tokens", "time")
 MAX_BLOCKS = 8192
 MIN_NEW_STEPS = 2048
 """Steps beyond the stored digest from which it is written again."""
-CHECKED_BYTES = 256
+CHECKED_BYTES = 256  # before the end of what was digested: a log that was replaced or cut differs there
 STEP_EVENTS = ("validation", "checkpoint", "resumed")  # what a rollback undoes besides the steps
 
 

@@ -26,7 +26,7 @@ from glassformer.core.flow import Batch, EncoderOutput, Flow, Tape
 from glassformer.speech.results import Segment, TimedWord
 from glassformer.speech.window import WindowDecoder
 
-FRAMES_PER_SECOND = 50
+FRAMES_PER_SECOND = 50  # of the encoder's output: 1500 for 30 s
 SMOOTHED_FRAMES = 7
 """Width of the median filter over time."""
 WITHOUT_SPACES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})

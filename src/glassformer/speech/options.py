@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DECODING, BEAM_SEARCH, OUTPUT = "Decoding", "Beam search", "Output"
 CONTEXTS = ("window", "sound")
-TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # tried in turn; Radford et al. 2022, section 4.5
 Temperature = Annotated[float, at_least(0.0, 10.0)]
 Temperatures = Annotated[
     Temperature | Sequence[Temperature], Allowed("a number from 0 to 10, or several", lambda x: x != [])

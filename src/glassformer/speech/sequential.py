@@ -26,7 +26,7 @@ from glassformer.speech.vocabulary import SECONDS_PER_TIMESTAMP, text_ids
 from glassformer.speech.voice import MARGIN
 from glassformer.speech.window import Decoded, WindowDecoder
 
-FRAMES_PER_TIMESTAMP = 2
+FRAMES_PER_TIMESTAMP = 2  # a frame of the spectrogram is 10 ms, a timestamp 20 ms
 MIN_PAUSE = 1.0
 """Seconds of digital silence at the beginning of a window that are skipped."""
 RESET_TEMPERATURE = 0.5

@@ -18,7 +18,7 @@ from glassformer.audio.features import LogMel
 from glassformer.audio.processor import AudioProcessor
 from glassformer.audio.read import AudioInput, Samples, audio_blocks
 
-BLOCK_SECONDS = 30
+BLOCK_SECONDS = 30  # bounds the memory of a Fourier transform, however long the recording is
 PAGE_FRAMES = 120_000
 """Frames that are stored together while a recording is read: 20 minutes of them."""
 SILENCE = -10.0

@@ -20,7 +20,7 @@ from glassformer.pretrained import PretrainedModel
 from glassformer.text import Tokenizer
 from glassformer.text.engine import guarded
 
-SECONDS_PER_TIMESTAMP = 0.02
+SECONDS_PER_TIMESTAMP = 0.02  # <|0.00|>, <|0.02|>, …: Radford et al. 2022, section 2.3
 TASKS = ("transcribe", "translate")
 NO_SPEECH_NAMES = ("nospeech", "nocaptions")
 """The same token, in newer and older vocabularies."""

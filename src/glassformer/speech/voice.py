@@ -33,7 +33,7 @@ MIN_LEVEL_DB = -60.0
 MIN_SILENCE, MIN_SPEECH, MARGIN = 0.5, 0.25, 0.2
 """Seconds: shorter silences and sounds are not counted, and this much before and after speech is included."""
 SILERO_RATE_HZ, SILERO_SAMPLES, SILERO_CONTEXT = 16_000, 512, 64
-SILERO_SPEECH = 0.5
+SILERO_SPEECH = 0.5  # probability from which a piece is speech; Silero's own default
 
 
 @dataclass(frozen=True)

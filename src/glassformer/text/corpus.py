@@ -16,7 +16,7 @@ from glassformer.text.options import CheckOptions, TokenizerOptions
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
 
-MEASURED_TEXTS = 20_000
+MEASURED_TEXTS = 20_000  # of a corpus, which may have any number
 
 
 def train_on_files(files: Sequence[Path], options: TokenizerOptions) -> TrainedTokenizer:

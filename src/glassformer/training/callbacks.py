@@ -122,7 +122,7 @@ class GracefulShutdown:
         os.write(2, f"{clear}{name}: stopping after this step; once more stops at once\n".encode())
 
 
-SECONDS_PER_LINE = 10.0
+SECONDS_PER_LINE = 10.0  # between two lines where the output is no terminal, such as a log file
 BAR, GAP = 16, "  "
 
 

@@ -60,7 +60,7 @@ def first_nonfinite_module(network: nn.Module, run: Callable[[], Any]) -> str | 
 
     with ExitStack() as hooks, torch.no_grad():
         for name, module in network.named_modules():
-            if name:
+            if name:  # the network itself has no name to report
                 hooks.callback(module.register_forward_hook(partial(check, name)).remove)
         run()
     return names[0] if names else None
@@ -137,7 +137,7 @@ class Gradients:
         Returns: this process's micro-batches, the mean loss, and the tokens, of all processes.
         Raises: ConfigError: out of memory with a single example.
         """
-        rng_states = capture_rng()
+        rng_states = capture_rng()  # a step that is run again draws the same dropout
         while True:
             batches = self.batch_loader.micro_batches(
                 state.epoch, state.position, self.micro_batch_tokens(state), self.micro_batch_size(state)
@@ -145,6 +145,7 @@ class Gradients:
             try:
                 return batches, *self.accumulate(batches)
             except Exception as error:
+                # Of several processes the others would wait for ever in the collective operations of this step.
                 if not is_out_of_memory(error) or self.distributed.world_size > 1:
                     raise
                 if all(len(batch.indices) <= 1 for batch in batches):
@@ -158,6 +159,7 @@ class Gradients:
                         "cannot be cut; lower micro_batch_size or batch_size, or try gradient_checkpointing"
                     ) from error
                 reason = str(error).split("\n")[0]
+            # After the handler: as long as there is the exception, its frames hold the activations that were too many.
             self.network.zero_grad(set_to_none=True)
             restore_rng(rng_states)
             state.micro_batch_halvings += 1
@@ -176,6 +178,7 @@ class Gradients:
             {name: sum(one[name] for one in counted) for name in ("tokens", *names)}
         )
         # DDP and FSDP take the mean over processes, hence the world size: what is wanted is the sum.
+        # A step may have no label of a kind, such as no hidden token: its sum is 0 then, and 0 / 1 its mean.
         weights = {name: self.distributed.world_size / max(counts[name], 1) for name in names}
         sums = {name: torch.zeros((), device=self.device) for name in names}
         for i in range(rounds):
@@ -198,6 +201,7 @@ class Gradients:
 
         The micro-batches are run again; several processes would have to agree on each, so they do not try.
         """
+        # Weights first: where they are broken, so is everything that is computed from them.
         for name, x in self.network.named_parameters():
             if not bool(x.isfinite().all()):
                 return f"the weights {name}"
@@ -212,7 +216,7 @@ class Gradients:
 
     def clip_norm(self, optimizer: torch.optim.Optimizer) -> float:
         """Clip the gradient; its norm before that."""
-        self.scaler.unscale_(optimizer)
+        self.scaler.unscale_(optimizer)  # gradients of fp16 are multiplied by the scale of the loss
         trained = [p for p in self.network.parameters() if p.grad is not None]
         total = nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
         norm = float(self.distributed.full_tensor(total))

@@ -29,7 +29,7 @@ ImageInput = Any
 FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that are decoded; Pillow's others are rare, and some start other programs."""
 
-MAX_BYTES = 256 * 2**20
+MAX_BYTES = 256 * 2**20  # read as a whole
 MAX_PIXELS = 64_000_000
 """A small file can decode to any number of pixels (decompression bomb); few cameras give more."""
 _MILLIONS = MAX_PIXELS // 10**6

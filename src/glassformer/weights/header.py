@@ -26,7 +26,7 @@ from glassformer.errors import WeightsError
 from glassformer.files import error_reason, open_regular_file, parse_json_object, safe_repr
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
-MAX_TENSORS = 100_000
+MAX_TENSORS = 100_000  # bounds the work for a damaged or hostile header
 MAX_DIMENSIONS = 64  # torch's own limit for most operations
 _MAX_INT64 = 2**63 - 1
 

@@ -13,7 +13,7 @@ from glassformer.weights.header import MAX_TENSORS
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED_SINGLE, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
-MAX_SHARDS = 10_000
+MAX_SHARDS = 10_000  # each is opened: an index of a damaged or hostile folder may name any number
 
 
 @dataclass(frozen=True, slots=True)

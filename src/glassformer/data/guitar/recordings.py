@@ -47,7 +47,7 @@ EFFECTS: dict[str, list[str] | None] = {
 """Folder of IDMT-SMT-Audio-Effects, in lower case → pedals; None: there is no such pedal."""
 NAMED_NOTE = re.compile(r"[A-Z]\d\d-(\d\d)(\d)(\d\d)-")
 """G61-45105-…: MIDI number 45, string 1, fret 5."""
-MAX_XML_BYTES = 16 << 20
+MAX_XML_BYTES = 16 << 20  # an annotation has some kilobytes, and is parsed as a whole
 
 
 class GuitarFolder(RowSource):

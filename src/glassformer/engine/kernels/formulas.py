@@ -135,7 +135,7 @@ def product(op, R, weight, step, bias, x, y, start, stop):
                 sums = eight_dots(op.format, weight, n * K, m * K, K, x0, x1, x2, x3)
                 for i in range(4):
                     y[rows[i] * N + n], y[rows[i] * N + m] = sums[i], sums[4 + i]
-            if last % 4 == 0:
+            if last % 4 == 0:  # the loop leaves one row over, for which four sums would be three too many
                 own = floats(x + 4 * last * K, K)
                 y[last * N + n] = dot(op.format, weight, n * K, own)
                 y[last * N + m] = dot(op.format, weight, m * K, own)
@@ -177,10 +177,12 @@ def norm(kind, x, gain, shift, eps, y):
 @exact
 def exp(x):
     """eˣ = 2ⁿ eʳ with n the integer nearest to x / ln 2, and eʳ as its Taylor series; from e⁻⁸⁷ to e⁸⁸."""
+    # Beyond these bounds the exponent leaves its 8 bits. Both comparisons are false for NaN, which stays NaN.
     x = float32(-87) if x < float32(-87) else x
     x = float32(88) if x > float32(88) else x
     shifted = x * float32(1.4426950408889634) + float32(12_582_912)  # 1.5 · 2²³: n is in the lowest bits
     n = shifted - float32(12_582_912)
+    # ln 2 = 0.693359375 - 2.12194440e-4: the first has few bits, so that n times it is exact (Cody and Waite 1980).
     r = x - n * float32(0.693359375) + n * float32(2.12194440e-4)
     series = float32(1 / 120) + r * float32(1 / 720)
     series = float32(1 / 6) + r * (float32(1 / 24) + r * series)
@@ -216,11 +218,11 @@ def activate(kind, x):
     """x = activation(x), in place."""
     if kind == Activation.GELU:
         for i in range(x.size):
-            x[i] = float32(0.5) * x[i] * (float32(1) + erf(x[i] * float32(0.7071067811865476)))
+            x[i] = float32(0.5) * x[i] * (float32(1) + erf(x[i] * float32(0.7071067811865476)))  # 1 / √2
     elif kind == Activation.GELU_TANH:
         for i in range(x.size):
             cube = x[i] * x[i] * x[i]
-            inner = float32(0.7978845608028654) * (x[i] + float32(0.044715) * cube)
+            inner = float32(0.7978845608028654) * (x[i] + float32(0.044715) * cube)  # √(2 / π)
             x[i] = float32(0.5) * x[i] * (float32(1) + tanh(inner))
     elif kind == Activation.QUICK_GELU:
         for i in range(x.size):

@@ -22,7 +22,7 @@ from glassformer.engine.program import LEVELS, NumberFormat
 def level(x, inverse):
     """The nearest level of x, even ones first, as an unsigned byte: -127 … 127 becomes 1 … 255."""
     shifted = x * inverse + float32(12_582_912)  # 1.5 · 2²³: the whole number is in the lowest bits
-    return int8(bits_of_float(shifted) ^ uint32(0x80))
+    return int8(bits_of_float(shifted) ^ uint32(0x80))  # the sign bit flipped: + 128
 
 
 @formula
@@ -54,6 +54,7 @@ def to_levels(op, chunk):
         else:
             narrow = halves(op.x + 2 * t * K, K)
             largest = largest_bf16(narrow)
+        # A token of zeros has the levels 0, not 0 / 0.
         largest = float32(1e-30) if largest < float32(1e-30) else largest
         steps[t], inverse = largest / float32(LEVELS), float32(LEVELS) / largest
         if op.format == NumberFormat.FP32:

@@ -14,6 +14,7 @@ from numba.np.arrayobj import populate_array
 
 from glassformer.engine.program import INSTRUCTION
 
+# No wrapper, no reference counts and no exceptions (a division by 0 is infinite): threads run without Python.
 BARE = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
 formula = njit(**BARE, fastmath={"reassoc", "contract", "nsz", "arcp"})  # sums in any order; NaN stays NaN
 exact = njit(**BARE, fastmath=False)  # as written; without the word a function inherits its caller's
@@ -136,4 +137,5 @@ def from_int8(x):
 def to_bf16(x):
     """The nearest bfloat16, even ones first."""
     bits = bits_of_float(x)
+    # Half of the last place is added, less one where the last bit is 0: a tie then goes to the even number.
     return np.uint16((bits + uint32(0x7FFF) + ((bits >> uint32(16)) & uint32(1))) >> uint32(16))

@@ -105,6 +105,7 @@ def route(op, r):
             taken = False
             for i in range(j):
                 taken |= chosen[i] == e
+            # `not <=`: NaN is chosen, as by torch.topk, so that it shows in the output.
             if not taken and (best < 0 or not scores[e] <= scores[best]):
                 best = e
         chosen[j] = best
@@ -242,6 +243,7 @@ def attention(op, chunk, scratch):
                 top = max(top, score)
             total = float32(0)
             for s in range(start, stop):
+                # A row without a visible key has top = -inf, and -inf less -inf is NaN.
                 scores[s] = float32(0) if scores[s] == float32(-np.inf) else exp(scores[s] - top)
                 total += scores[s]
             z = floats(op.y + 4 * ((row * op.new + t) * H + h) * E, E)
@@ -249,7 +251,7 @@ def attention(op, chunk, scratch):
                 z[e] = float32(0)
             for s in range(start, stop):
                 weight = scores[s] / total
-                if scores[s] == float32(0):
+                if scores[s] == float32(0):  # of a hidden key the value is not read, and 0 / 0 not used
                     continue
                 widened(op.cache_format, op.values, keys + s * E, value)
                 for e in range(E):
@@ -272,7 +274,7 @@ def run(state, scratch):
         ticket = atomic_add(state + 8 * TICKET, 1)
         phase, chunk = ticket >> CHUNK_BITS, ticket & ((1 << CHUNK_BITS) - 1)
         number = phase - words[FIRST]
-        if number < 0 or number >= words[COUNT]:
+        if number < 0 or number >= words[COUNT]:  # below 0: taken in the midst of `restart`
             return FINISHED
         op = instructions(words[INSTRUCTIONS], words[COUNT])[number]
         if chunk >= op.chunks:  # all are taken: wait for those that are being computed
@@ -296,13 +298,14 @@ def run(state, scratch):
         elif op.kind == Kind.FROM_LEVELS:
             from_levels(op, chunk)
         else:
-            if prepared != phase:
+            if prepared != phase:  # once a phase, not once a chunk
                 prepared, inputs = phase, inputs_of(op, scratch)
             if op.kind == Kind.EXPERT:
                 expert(op, chunk, inputs, scratch)
             else:
                 linear(op, chunk, inputs, scratch)
         if atomic_add(state + 8 * DONE, 1) == op.chunks - 1:
+            # In this order: once the ticket is of the next phase, others count its chunks.
             atomic_store(state + 8 * DONE, 0)
             atomic_store(state + 8 * TICKET, (phase + 1) << CHUNK_BITS)
 

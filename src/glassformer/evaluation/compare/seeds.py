@@ -28,7 +28,7 @@ from glassformer.runs.folder import seed_folders
 from glassformer.tasks.metrics.metric import LEVEL, Interval
 
 SUMMARY = "seeds.json"
-MAX_SEEDS = 1_000
+MAX_SEEDS = 1_000  # a larger number alone is taken for a mistake, not for as many trainings
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from glassformer.files import safe_repr
 from glassformer.hf.collators import LABELS, refuse_text_labels
 from glassformer.model import Model
 
-IGNORED = -100
+IGNORED = -100  # the label of what no loss counts: the default of PyTorch's cross-entropy
 POSITIONS = ("start_positions", "end_positions")
 
 

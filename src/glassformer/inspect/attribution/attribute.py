@@ -39,6 +39,7 @@ STEPS = 16
 MAX_STEPS = 512
 """Gradients between baseline and input: as many as it takes, doubled from the first, for a gap of at most `MAX_GAP`."""
 MAX_GAP = 0.01
+"""Of the change of the logit, by which attributions that are summed may miss it."""
 TOKENS_AT_ONCE = 1024
 """Rows of a batch of such gradients: as many as have this many tokens together."""
 ZERO = "zero"

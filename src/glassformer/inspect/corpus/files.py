@@ -36,7 +36,7 @@ FORMAT, VERSION = "glassformer corpus index", 1
 METADATA = "index.json"
 LOCK = "lock"
 SPECIAL, CONTINUES = 1, 2
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES = 1 << 24  # of a file, read at a time for its checksum
 ENTRY = np.dtype([("value", "<f4"), ("token", "<i8")])
 """Of the top activations of a neuron."""
 

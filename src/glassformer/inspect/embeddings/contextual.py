@@ -28,10 +28,13 @@ POOLINGS = ("word", "first", "mean")
 COMBINATIONS = ("sum", "last", "concat", "mean")
 """Layers in one vector: the sum of the last four, the last, the last four side by side, their mean."""
 LAST = 4
+"""Layers that are combined, as in Devlin et al. 2019, section 5.3."""
 CONTEXT_CHARACTERS = 60
+"""Of a text on either side of a word: with the word, a row of a terminal 160 columns wide."""
 SHOWN_ITEMS = 20
+"""Rows of the table in a terminal; JSON and files have all."""
 MAX_PAIRS = 4_000
-"""Largest number of vectors of which all pairs are compared at once."""
+"""Largest number of vectors of which all pairs are compared at once: 128 MB in fp64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +178,7 @@ class ContextualEmbeddings(
             )
         if layers == "last":
             return self.vectors(-1)
+        # Level 0 has no context: it is combined with none of the others.
         last = self.states[-min(LAST, self.levels - 1) :] if self.levels > 1 else self.states
         if layers == "concat":
             return np.concatenate(list(last), axis=-1)
@@ -196,6 +200,7 @@ class ContextualEmbeddings(
     def shown(self, item: int, characters: int = CONTEXT_CHARACTERS) -> str:
         """An item in its context, as one string."""
         if self.word is None:
+            # Cut first: a text may have megabytes, of which one row is shown.
             text = _line(self.texts[self.items[item].sentence][: 3 * characters])
             return text[: 2 * characters] + "…" * (len(text) > 2 * characters)
         return "".join(self.context(item, characters))
@@ -208,7 +213,7 @@ class ContextualEmbeddings(
                 "use nearest, or layer_curve"
             )
         unit = unit_rows(self.vectors(layers))
-        values = np.clip(unit @ unit.T, -1, 1)
+        values = np.clip(unit @ unit.T, -1, 1)  # rounding takes identical vectors beyond 1
         labels = None if self.labels is None else tuple(self.labels)
         return CosineTable(values, tuple(self.items), tuple(self.shown(i) for i in range(len(self))), labels)
 
@@ -235,7 +240,7 @@ class ContextualEmbeddings(
             if groups is not None:
                 curves["within"].append(mean_within(unit, groups))
                 curves["between"].append(mean_between(unit, groups))
-            if self.word is not None:
+            if self.word is not None:  # of whole texts there are no other tokens to compare with
                 curves["baseline"].append(mean_between(unit_rows(self.baseline[level]), self.baseline_texts))
         arrays = {name: np.array(values) if values else None for name, values in curves.items()}
         return LayerCurve(**arrays)  # type: ignore[arg-type] # all is never empty
@@ -250,6 +255,7 @@ class ContextualEmbeddings(
             method: kmeans, agglomerative
         Raises: DataError: fewer than three items, or all identical. ConfigError: no such method or number.
         """
+        # Without the word itself, which all texts share: a bag of words would cluster by its spelling.
         around = [
             self.texts[x.sentence][: x.start] + " " + self.texts[x.sentence][x.end :]
             if self.word
@@ -305,10 +311,10 @@ def nearest_rows(vectors: np.ndarray, item: int, k: int) -> list[tuple[int, floa
     """The k other rows with the largest cosine similarity, the most similar first."""
     unit = unit_rows(vectors)
     similarity = unit @ unit[item]
-    similarity[item] = -np.inf
+    similarity[item] = -np.inf  # an item is not its own neighbour
     k = min(k, len(vectors) - 1)
     top = np.argpartition(-similarity, max(k - 1, 0))[:k]
-    top = top[np.lexsort((top, -similarity[top]))]
+    top = top[np.lexsort((top, -similarity[top]))]  # ties by number: argpartition leaves them in any order
     return [(int(i), float(min(similarity[i], 1))) for i in top]
 
 
@@ -329,7 +335,7 @@ def mean_between(unit: np.ndarray, groups: np.ndarray) -> float:
 def _group_sums(unit: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     names, index = np.unique(groups, return_inverse=True)
     sums = np.zeros((len(names), unit.shape[1]))
-    np.add.at(sums, index, unit)
+    np.add.at(sums, index, unit)  # sums[index] += unit would add one row of each group alone
     return sums, np.bincount(index, minlength=len(names)).astype(np.float64)
 
 

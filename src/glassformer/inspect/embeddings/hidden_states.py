@@ -24,7 +24,7 @@ from glassformer.pretrained import PretrainedModel
 
 BASELINE_TOKENS = 400
 """Other tokens whose states are kept, to say how similar any two tokens are."""
-TOKENIZED_TOGETHER = 4096
+TOKENIZED_TOGETHER = 4096  # texts; bounds the encodings in memory
 WINDOW = 128
 """Tokens around an occurrence that are read of a text which is longer than the model reads."""
 

@@ -22,6 +22,7 @@ METHODS = ("kmeans", "agglomerative")
 MAX_SENSES = 6
 """Largest number of clusters that is tried where none is asked for."""
 MAX_AGGLOMERATIVE = 5_000
+"""Points: the distances of all pairs are in memory, 200 MB in fp64."""
 SILHOUETTE_SAMPLE = 5_000
 """At most this many points enter a silhouette, whose cost is quadratic."""
 

@@ -21,7 +21,7 @@ from glassformer.core.heads import Head
 from glassformer.tasks.metrics.metric import BootstrapSums, Metric
 from glassformer.tasks.microbatch import MicroBatch
 
-SMALLEST = 1e-8
+SMALLEST = 1e-8  # energy that is added to both, so that silence has a score
 RANGE_DB = 80.0
 """Below the loudest band of a sound by so much, differences do not count."""
 PITCHES_HZ = (75.0, 1_500.0)

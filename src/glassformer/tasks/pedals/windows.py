@@ -22,7 +22,7 @@ from glassformer.model import Model
 from glassformer.models.whisper.foreign_names import preprocessor_config
 from glassformer.tasks.pedals.cepstrum import BANDS, cepstral_bands
 
-WINDOWS_AT_ONCE = 64
+WINDOWS_AT_ONCE = 64  # bounds the memory of their spectrograms
 SILENCE_DB = -60.0
 """A window that is quieter than the peak of its recording by more is silence, and names no pedal."""
 QUIETEST = 1e-4
