@@ -20,7 +20,7 @@ import numpy as np
 TSNE_STEPS = 1_000  # scikit-learn's default
 NOISE = 0.1
 """Of the start of t-SNE, as a part of the spread of the first principal component."""
-UMAP_STEPS = {10_000: 500}  # up to so many points; UMAP does as many where none are given
+UMAP_STEPS = {10_000: 500}  # number of points → epochs; UMAP's own default, as the line below
 LARGE_STEPS = 200
 _ITERATION = re.compile(r"Iteration (\d+)")  # of scikit-learn
 _EPOCH = re.compile(r"(\d+)/(\d+) ")  # of tqdm, which UMAP uses
