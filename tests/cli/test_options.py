@@ -36,7 +36,7 @@ from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, 
 from glassformer.generation.options import GenerationOptions
 from glassformer.inspect.corpus.options import CorpusSearchOptions, IndexOptions
 from glassformer.inspect.embeddings.options import ProjectionOptions, WordStudyOptions
-from glassformer.inspect.options import SummaryOptions
+from glassformer.inspect.options import IntegratedGradientsRequest, LensRequest, PatchTextsRequest, SummaryOptions
 from glassformer.loading import HeadLoading, InferenceLoading, Loading
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
 from glassformer.runs.options import RunOptions, SearchOptions, TrainOptions
@@ -237,6 +237,9 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         ErrorOptions,
         CorrectionOptions,
         SearchOptions,
+        LensRequest,
+        IntegratedGradientsRequest,
+        PatchTextsRequest,
         HeadLoading,
         InferenceLoading,
         CompareOptions,

@@ -69,7 +69,7 @@ def test_a_page_of_the_sweep(command: Command, tmp_path: Path) -> None:
         ((CLEAN, "-c", "blocks.0.attn.z[9]"), "there is no head 9"),
         ((CLEAN, "-c", "blocks.9.attn.z"), "no tap matches"),
         ((CLEAN, "--target", "king of"), "give one that is a single token, such as its first, "),
-        ((CLEAN, "--sweep", "neurons"), "the sweep is 'neurons'"),
+        ((CLEAN, "--sweep", "neurons"), "--sweep is 'neurons'; allowed: residual, heads, attention, feed-forward"),
         ((CLEAN, "--sweep", "heads", "-c", "attn.z"), "give one"),
         ((CLEAN, "--new-tokens", "3"), "name it with --component"),
         ((CLEAN, "--mode", "swap"), "no other text"),

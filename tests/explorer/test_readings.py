@@ -16,6 +16,7 @@ from glassformer.explorer.readings import quick_readings, read
 from glassformer.explorer.registry import Reading, View, request_of
 from glassformer.explorer.scene import ViewJob
 from glassformer.explorer.session_runs import PassStopped, SessionRun
+from glassformer.inspect.options import LensRequest
 from glassformer.inspect.outputs import reads_layers
 from glassformer.model import Model, load
 from tests.explorer.client import Client
@@ -130,7 +131,7 @@ def test_a_page_to_be_saved_holds_what_is_quick(models: dict[str, Model]) -> Non
     session = models["gpt2"].inspect(TEXT)
     lens, attribution = quick_readings(session)
     assert (lens.view, attribution.view) == ("lens", "attribution") and lens.key != attribution.key
-    assert read(session, "lens", {"target": None}).frame == lens.frame
+    assert read(session, "lens", LensRequest()).frame == lens.frame
 
 
 def test_a_filler_of_gaps_without_a_gap_has_a_lens_alone(folders: dict[str, Path]) -> None:

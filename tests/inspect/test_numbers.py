@@ -21,6 +21,7 @@ from glassformer.inspect.numbers import parse_heads, parse_layers, parse_level, 
         (parse_level, "-1", -1),
         (parse_level, "sum", "sum"),
         (parse_token, "12", 12),
+        (parse_token, "-1", -1),
         (parse_token, "flies", "flies"),
     ],
 )

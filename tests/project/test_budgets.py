@@ -17,10 +17,8 @@ LONGER = frozenset(
     demo_guitar
     demo_tour
     generate
-    lens
     listen
     look
-    patch
     predict
     watch
     """.split()

@@ -69,6 +69,13 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
     return texts
 
 
+def texts_of_file(name: str) -> list[str]:
+    """The texts of a file. Raises: DataError: there is none."""
+    if not os.path.isfile(name):
+        raise DataError(f"{name}: --mean-over names no file; give one with a text per line")
+    return [str(text) for text in inputs([name])]
+
+
 def role_inputs(arguments: Sequence[str], roles: Mapping[str, str], columns: Mapping[str, str]) -> list[Any]:
     """Read inputs of several parts, such as a question and its context: those of a table's rows, or one as arguments.
 

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glassformer.cli.inputs import check_texts, whole_texts
-from glassformer.cli.options import (
-    Html,
-    Json,
-    ModelName,
-    Options,
-    Texts,
-    Truncate,
-    command,
-    option,
-)
+from glassformer.cli.options import Html, Json, ModelName, Texts, Truncate, command
 from glassformer.cli.screen import notes, progress_of, say, show
-from glassformer.files.schema import given as given_options
+from glassformer.files.schema import given
+from glassformer.inspect.options import AttributionRequest, IntegratedGradientsRequest, LensRequest
 from glassformer.loading import HeadLoading
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
-from glassformer.reports.page import check_html_path, command_line
+from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:
     from glassformer.explorer.registry import Reading
@@ -34,31 +24,11 @@ if TYPE_CHECKING:
     from glassformer.model import Model
 
 
-@dataclass(frozen=True, kw_only=True)
-class TargetOptions(Options):
-    """Which output is explained."""
-
-    target: str | None = option(
-        None, "Output to explain: a token, a label, or its number; start or end of a span. Default: the model's own."
-    )
-    at: str | None = option(
-        None,
-        "Token whose prediction is explained: its position, or a word. Default: the last, the gap, …",
-    )
-    against: str | None = option(None, "Explain the target rather than this output: the difference of their logits.")
-    baseline: str | None = option(None, "Where integrated gradients begin: zero. Default: mask or padding tokens.")
-    steps: int | None = option(
-        None, "Number of gradients between baseline and input. Default: doubled until their sum is within 1 %.", min=1
-    )
-
-
 @command
 def lens(
     model: ModelName,
     texts: Texts,
-    target: Annotated[
-        str | None, typer.Option(help="Output to follow through the layers: a token, a label, or its number.")
-    ] = None,
+    request: LensRequest,
     top: Annotated[int, typer.Option(help="Number of outputs per cell, in --json.", min=1)] = 5,
     html: Html = None,
     *,
@@ -78,12 +48,13 @@ def lens(
     """
     loaded, session = _opened(model, texts, html, loading, truncate)
     with progress_of("layers") as update:
-        result = session.lens(top=top, target=_number(target), progress=update)
+        result = session.lens(top=top, target=request.target, progress=update)
     if html is not None:
-        _save(loaded, session, html, "lens", {"target": _number(target)}, {"r.follow": target})
+        from glassformer.explorer.readings import read
+
+        write_page(loaded, session, read(session, "lens", request), html)
     show(result, json, indent=None, texts=list(session.texts), out=html and str(html))
-    if not json:
-        _say_saved(html)
+    say_saved(html, json)
 
 
 @command
@@ -91,7 +62,7 @@ def attribute(
     model: ModelName,
     texts: Texts,
     *,
-    options: TargetOptions,
+    request: IntegratedGradientsRequest,
     html: Html = None,
     loading: HeadLoading,
     truncate: Truncate = False,
@@ -108,20 +79,15 @@ def attribute(
       glassformer attribute ./ner 'Ada met Grace' --at Ada --html page.html
     """
     loaded, session = _opened(model, texts, html, loading, truncate)
-    given = options.given()
-    request: dict[str, Any] = {
-        "target": given.get("target"),
-        "at": _number(given.get("at")),
-        "against": given.get("against"),
-    }
     with progress_of("gradients") as update:
-        result = session.attribute(progress=update, **_gradients(given), **request)
+        result = session.attribute(progress=update, **given(request))
     if html is not None:
-        state = {f"r.{name}": value for name, value in request.items()}
-        _save(loaded, session, html, "attribution", request, state)
+        from glassformer.explorer.readings import read
+
+        own = AttributionRequest(target=request.target, at=request.at, against=request.against)
+        write_page(loaded, session, read(session, "attribution", own), html)
     show(result, json, indent=None, texts=list(session.texts), out=html and str(html))
-    if not json:
-        _say_saved(html)
+    say_saved(html, json)
 
 
 def _opened(
@@ -134,38 +100,20 @@ def _opened(
         with spinner("loading the model"):
             from glassformer.model import load
 
-            model = load(name, **given_options(loading))
+            model = load(name, **given(loading))
         return model, model.inspect(*whole_texts(texts, model), truncation=truncate)
 
 
-def _gradients(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in ("baseline", "steps") if name in given}
-
-
-def _number(text: str | None) -> str | int | None:
-    """A number of a token or an output, where the text is one."""
-    digits = (text or "").removeprefix("-")
-    return int(text or 0) if digits.isascii() and digits.isdigit() and len(digits) < 10 else text
-
-
-def _save(
-    model: Model, session: Session, path: Path, kind: str, request: dict[str, Any], state: dict[str, Any]
-) -> None:
-    """Write the explorer's page with this reading, and the other of the model's own output, as an HTML file."""
+def write_page(model: Model, session: Session, own: Reading, path: Path) -> None:
+    """Write the explorer's page that opens with a lens, an attribution or a sweep, as an HTML file."""
     from glassformer.explorer.describe import model_facts
-    from glassformer.explorer.readings import quick_readings, read
-    from glassformer.explorer.standalone_page import StandalonePage
+    from glassformer.explorer.standalone_page import reading_page
 
-    own: Reading = read(session, kind, request)
-    others = [each for each in quick_readings(session) if each.key != own.key]
-    start = urlencode({"v": 1, "view": kind, **{name: value for name, value in state.items() if value is not None}})
-    page = StandalonePage(
-        session, model_facts(model), session.texts, start=start, readings=[own, *others], command=command_line()
-    )
     with progress_of("page") as update:
-        page.save(path, update)
+        reading_page(model_facts(model), session, own).save(path, update)
 
 
-def _say_saved(html: Path | None) -> None:
-    if html is not None:
+def say_saved(html: Path | None, json: bool) -> None:
+    """Say where a page is, after what was printed for people."""
+    if html is not None and not json:
         say(f"\nsaved in {html}: {byte_amount(html.stat().st_size)}; open it in any browser, no network needed")

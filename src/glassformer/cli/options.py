@@ -202,6 +202,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "condition_on_previous_text": ("--previous-text/--no-previous-text",),
     "voice_filter": ("--voice-filter/--no-voice-filter",),
     "TranscriptionOptions.language_model": ("--lm",),
+    "PatchTextsRequest.components": ("--component", "-c"),
     "TranscriptOptions.formats": ("--format", "-f"),
     "TranscriptOptions.line_width": ("--max-line-width",),
     "TranscriptOptions.line_count": ("--max-line-count",),
@@ -221,6 +222,7 @@ NOT_ON_COMMAND_LINE: dict[str, frozenset[str]] = {
 """Fields of library classes that have no option."""
 
 READERS: dict[str, str] = {
+    "AttributionRequest.at": "glassformer.inspect.numbers:parse_token",
     "BenchOptions.precision": "glassformer.cli.options:comma_separated",
     "InspectionOptions.tokenizer": "glassformer.hub:resolve",
     **dict.fromkeys(
@@ -231,6 +233,8 @@ READERS: dict[str, str] = {
     "WordStudyOptions.layers": "glassformer.inspect.numbers:parse_level",
     "IndexOptions.heads": "glassformer.inspect.numbers:parse_heads",
     "IndexOptions.layers": "glassformer.inspect.numbers:parse_layers",
+    "LensRequest.target": "glassformer.inspect.numbers:parse_token",
+    "PatchTextsRequest.mean_over": "glassformer.cli.inputs:texts_of_file",
     "ReadingOptions.names": "glassformer.cli.options:comma_separated",
     "TrainOptions.validation": "glassformer.cli.options:value_of",
     "SplitOptions.fractions": "glassformer.cli.options:comma_separated",

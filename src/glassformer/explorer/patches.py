@@ -10,6 +10,7 @@ from glassformer.explorer.registry import Reading, fields_of, frame_of
 from glassformer.explorer.requests import SweepRequest
 from glassformer.files.json_values import null_for_nan
 from glassformer.inspect.interruption import before_each_block
+from glassformer.inspect.options import PatchSettings
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.patching.sweep import PatchSweep
 from glassformer.inspect.session import Session
@@ -87,6 +88,15 @@ def quick_sweeps(session: Session, map: str, *, wanted: bool) -> list[Reading]:
     except DataError:  # nothing says at which token the prediction is read
         return []
     return [sweep_reading(sweep_of_heads, SweepRequest(mode="zero", kind="heads", map=map))]
+
+
+def reading_of(result: PatchSweep, settings: PatchSettings) -> Reading:
+    """A sweep that was computed by these settings, for a saved page."""
+    about, source = result.patching, result.patching.source
+    own: dict[str, Any] = {"kind": result.component_kind, "map": result.map, "mode": about.mode, "align": about.align}
+    own["other"] = source.texts[0] if source is not None and about.mode == "swap" else None
+    same = {name: getattr(settings, name) for name in ("direction", "target", "against", "position")}
+    return sweep_reading(result, SweepRequest(**own, **same))
 
 
 def sweep_reading(result: PatchSweep, request: SweepRequest) -> Reading:

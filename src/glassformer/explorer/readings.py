@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from glassformer.explorer.binary_frames import encode
 from glassformer.explorer.registry import VIEWS, Reading, fields_of
+from glassformer.files.schema import Schema
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
 from glassformer.inspect.session import Progress, Session
@@ -43,15 +42,14 @@ def attribution(
     return attribution_frame(session.attribute(target=target, at=at, against=against, progress=progress))
 
 
-def read(session: Session, view: str, request: dict[str, Any], progress: Progress = nothing) -> Reading:
+def read(session: Session, view: str, request: Schema, progress: Progress = nothing) -> Reading:
     """A lens or an attribution, for a saved page.
 
     Args:
         view: "lens" or "attribution".
     """
-    answer = lens if view == "lens" else attribution
-    fields = fields_of(VIEWS[view].request(**request))
-    return Reading(view, fields, answer(session, **request, progress=progress))
+    answer, fields = (lens if view == "lens" else attribution), fields_of(request)
+    return Reading(view, fields, answer(session, **fields, progress=progress))
 
 
 def quick_readings(session: Session, *, wanted: str | None = None) -> list[Reading]:
@@ -62,7 +60,7 @@ def quick_readings(session: Session, *, wanted: str | None = None) -> list[Readi
     """
     size = sum(x.numel() for x in session.network.parameters()) * sum(map(len, session.streams.values()))
     return [
-        read(session, view, {})
+        read(session, view, VIEWS[view].request())
         for view, passes in PASSES.items()
         if view == wanted or (size * passes < QUICK and _answers(session, view))
     ]

@@ -22,11 +22,9 @@ from torch import Tensor
 from glassformer.errors import ConfigError, nearest
 from glassformer.explorer.binary_frames import as_frame_array, encode
 from glassformer.explorer.requests import (
-    AttributionRequest,
     ContextsRequest,
     DistributionRequest,
     EmbeddingRequest,
-    LensRequest,
     LinesRequest,
     LookupRequest,
     NeighboursRequest,
@@ -41,6 +39,7 @@ from glassformer.explorer.requests import (
 )
 from glassformer.files import safe_repr
 from glassformer.files.schema import Schema, field_types, json_schema, parse
+from glassformer.inspect.options import AttributionRequest, LensRequest
 from glassformer.reports.report import Report, plain
 
 if TYPE_CHECKING:

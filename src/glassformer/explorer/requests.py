@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 from glassformer.errors import ConfigError
 from glassformer.files.schema import Allowed, Doc, NonNegativeInt, Schema, at_least
 from glassformer.inspect.embeddings.options import ProjectionOptions
+from glassformer.inspect.options import PatchSettings
 
 MAX_LINES = 256
 """Maximum number of keys per query in the line view; more would be a heat map."""
@@ -17,8 +18,6 @@ MAX_CONTEXTS = 200
 MAX_LEVELS = 1_000
 
 Span = Annotated[tuple[NonNegativeInt, NonNegativeInt], Allowed("a pair [begin, end]", lambda x: len(x) == 2)]
-Choice: TypeAlias = str | int | None
-"""An output by name or number; None = the model's own."""
 Components = Annotated[
     Sequence[str], Allowed(f"a list of at most {MAX_COMPONENTS} names", lambda x: len(x) <= MAX_COMPONENTS)
 ]
@@ -90,32 +89,10 @@ class LookupRequest(Schema):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LensRequest(Schema):
-    """Logit lens: the prediction after each layer."""
+class PatchingRequest(PatchSettings):
+    """Patches of the session on screen."""
 
-    target: Annotated[Choice, Doc("Output to follow: a token, a label, or its number; null = the model's own.")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttributionRequest(Schema):
-    """Attribution: which words, heads and layers made an output."""
-
-    target: Annotated[Choice, Doc("Output to explain: a token, a label, or its number; null = the model's own.")] = None
-    at: Annotated[Choice, Doc("Token where it is: its number, or a word.")] = None
-    against: Annotated[Choice, Doc("Explain the target rather than this output.")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PatchingRequest(Schema):
-    """How activations are replaced, and which output is measured in the prediction."""
-
-    mode: Annotated[str | None, Doc("zero, mean or resample; null where another text is swapped in.")] = None
     other: Annotated[str | None, Doc("Text whose activations are swapped in.")] = None
-    direction: Annotated[str, Doc("denoising or noising.")] = "denoising"
-    align: Annotated[str, Doc("How tokens of the two texts are aligned.")] = "strict"
-    target: Annotated[str | None, Doc("Output that is read; null = the model's own.")] = None
-    against: Annotated[str | None, Doc("Output it is compared with.")] = None
-    position: Annotated[int | None, Doc("Token at which the prediction is read.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer import views
@@ -38,7 +38,7 @@ from glassformer.explorer.traces import StoredTrace, command_line_options, resul
 from glassformer.explorer.views import distribution
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TreeStep
-from glassformer.reports.page import content_security_policy, escape_script, shown_path, write_page_parts
+from glassformer.reports.page import command_line, content_security_policy, escape_script, shown_path, write_page_parts
 from glassformer.reports.report import plain
 
 FOLDER = Path(__file__).parent / "static"
@@ -99,6 +99,28 @@ STYLE = '<link rel="stylesheet" href="/static/app.css">'
 SCRIPT = '<script src="/static/app.js"></script>'
 
 Progress = Callable[[int, int], None]
+
+
+STATE: dict[str, dict[str, str]] = {
+    "lens": {"target": "r.follow"},
+    "attribution": {name: f"r.{name}" for name in ("target", "at", "against")},
+    "sweep": {
+        **{"map": "map", "position": "q"},
+        **{name: f"p.{name}" for name in ("kind", "mode", "other", "direction", "align", "target", "against")},
+    },
+}
+"""View → the fields of its request, and their names in the URL of a page that opens with it."""
+
+
+def reading_page(facts: ModelFacts, session: Session, own: Reading) -> StandalonePage:
+    """The page that opens with a view: a lens, an attribution or a sweep; lens and attribution of the model's own
+    output are in it too, where they are quick.
+    """
+    fields = {name: own.request[field] for field, name in STATE[own.view].items()}
+    state = {"v": 1, "view": "patch" if own.view == "sweep" else own.view}
+    start = urlencode(state | {name: value for name, value in fields.items() if value is not None})
+    readings = [own, *(each for each in quick_readings(session) if each.key != own.key)]
+    return StandalonePage(session, facts, session.texts, start=start, readings=readings, command=command_line())
 
 
 class StandalonePage:

@@ -42,5 +42,8 @@ def parse_level(text: str) -> int | str:
 
 
 def parse_token(text: str) -> int | str:
-    """The position of a token, or a word. A word of digits is a position."""
-    return int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else text
+    """The position of a token (from the end where it is negative) or the number of an output; or a word.
+
+    A word of digits is a number.
+    """
+    return int(text) if re.fullmatch(r"-?\d{1,9}", text, re.ASCII) else text

@@ -154,7 +154,7 @@ def _usual_column(table: OutputTable, logits: Tensor, choice: int | None) -> tup
         raise DataError(
             "this model fills gaps, and the text has none; put one in"
             + (f", {table.names.blank.text}," if table.names.blank else "")
-            + " or say at which token: at=…"
+            + " or say at which token: at="
         )
     outside = next((i for i, label in enumerate(table.names.labels) if label == OUTSIDE), None)
     best = logits.clone()

@@ -245,7 +245,7 @@ def _metric(read: Readout, base: Tensor, other: Tensor | None, direction: str, o
     if target is None and against is None and corrupt is not None and int(corrupt.argmax()) != number:
         versus = int(corrupt.argmax())
     if name == "logit difference" and versus is None:
-        raise DataError("a logit difference is between two classes; name the other one: against=… (--against)")
+        raise DataError("a logit difference is between two classes; name the other one: against=")
     if versus == number:
         raise DataError(f"target and against are both {safe_repr(table.name(number))}; name two classes")
     return TargetMetric(

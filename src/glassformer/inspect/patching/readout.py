@@ -96,4 +96,4 @@ def _position(table: OutputTable, position: int | str | None) -> int | None:
         if len(table.gaps) == 1:
             return table.gaps[0]
         what = f"the text has {len(table.gaps)} gaps ({blank.text})"
-    raise DataError(f"{what}; say at which position the prediction is read (position=…): {numbered(table.tokens)}")
+    raise DataError(f"{what}; say at which position the prediction is read, position=: {numbered(table.tokens)}")
