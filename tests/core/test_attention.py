@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -83,9 +84,16 @@ def test_a_mask_of_0_and_1_is_read_as_one_of_false_and_true(dtype: torch.dtype) 
         ({"k": torch.zeros(2, 3, 7, 4)}, "q has width 8, and k 4"),
         ({"v": torch.zeros(2, 3, 6, 8)}, "there are 7 keys and 6 values"),
         ({"q": torch.zeros(8)}, r"q has shape \[8\]; it must be \[\.\.\., tokens, width\]"),
+        ({"q": [[0.0]]}, "q is list; q, k and v must be tensors of floats"),
+        ({"q": torch.zeros(2, 3, 5, 8, dtype=torch.long)}, "q is torch.int64; q, k and v must be tensors of floats"),
+        ({"v": torch.zeros(2, 3, 7, 8, dtype=torch.double)}, "v is torch.float64; .* all of one dtype"),
+        ({"keep": [[1, 0]]}, r"keep is list; it must be a tensor, \[\.\.\., queries, keys\]"),
+        ({"k": torch.zeros(3, 3, 7, 8)}, r"k has shape \[3, 3, 7, 8\], and q \[2, 3, 5, 8\]; they must agree"),
+        ({"v": torch.zeros(2, 2, 7, 8)}, r"v has shape \[2, 2, 7, 8\]"),
+        ({"k": torch.zeros(7, 8)}, r"k has shape \[7, 8\], and q"),
     ],
 )
-def test_what_does_not_fit_is_an_error_of_ours(changed: dict[str, Tensor], message: str) -> None:
+def test_what_does_not_fit_is_an_error_of_ours(changed: dict[str, Any], message: str) -> None:
     inputs = {"q": torch.zeros(2, 3, 5, 8), "k": torch.zeros(2, 3, 7, 8), "v": torch.zeros(2, 3, 7, 8)}
     with pytest.raises(ConfigError, match=message):
         scaled_dot_product_attention(**inputs | changed)

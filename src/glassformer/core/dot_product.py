@@ -49,8 +49,8 @@ def scaled_dot_product_attention(
     """
     _check_shapes(q, k, v)
     if keep is not None:
-        keep = _as_bool(keep)
         _check_mask("keep", keep, q, k)
+        keep = _as_bool(keep)
     if bias is not None:
         _check_mask("bias", bias, q, k)
     scores = attention_scores(q, k, keep, bias, q.shape[-1] ** -0.5 if scale is None else scale, cap)
@@ -60,8 +60,14 @@ def scaled_dot_product_attention(
 
 def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(x, Tensor) or not x.is_floating_point() or x.dtype != q.dtype:
+            got = x.dtype if isinstance(x, Tensor) else type(x).__name__
+            raise ConfigError(f"{name} is {got}; q, k and v must be tensors of floats, all of one dtype")
         if x.dim() < 2:
             raise ConfigError(f"{name} has shape {list(x.shape)}; it must be [..., tokens, width]")
+        sizes = zip(q.shape[-3::-1], x.shape[-3::-1], strict=False)
+        if x.dim() < q.dim() or any(one != other and 1 not in (one, other) for one, other in sizes):
+            raise ConfigError(f"{name} has shape {list(x.shape)}, and q {list(q.shape)}; they must agree before [T, E]")
     if q.shape[-1] != k.shape[-1]:
         raise ConfigError(f"q has width {q.shape[-1]}, and k {k.shape[-1]}; each query is compared with each key")
     if k.shape[-2] != v.shape[-2]:
@@ -81,6 +87,8 @@ def _as_bool(keep: Tensor) -> Tensor:
 
 
 def _check_mask(name: str, mask: Tensor, q: Tensor, k: Tensor) -> None:
+    if not isinstance(mask, Tensor):
+        raise ConfigError(f"{name} is {type(mask).__name__}; it must be a tensor, [..., queries, keys]")
     batch = max(q.shape[:-2], k.shape[:-2], key=len)
     scores = [*batch, q.shape[-2], k.shape[-2]]
     sizes = zip(reversed(mask.shape), reversed(scores), strict=False)
