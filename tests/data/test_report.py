@@ -259,5 +259,21 @@ def test_labels_that_differ_in_spelling_alone_are_found_with_the_option_that_joi
     assert json.loads(option.removeprefix("data.rename=")) == renamed
 
 
+@pytest.mark.parametrize(
+    ("counts", "renamed"),
+    [
+        ({"B-PER ": 3, "I-PER": 4, "O": 9}, {"B-PER ": "B-PER"}),
+        ({"B-PER\u00a0": 3, "I-PER": 1}, {"B-PER\u00a0": "B-PER"}),
+        ({"B-PER": 3, "I-Per": 1, "B-PER ": 1}, {"I-Per": "I-PER", "B-PER ": "B-PER"}),
+        ({"cafe\u0301": 3, "caf\u00e9": 1}, {"cafe\u0301": "caf\u00e9"}),
+        ({"\uff4aoy": 3, "joy": 1}, {"\uff4aoy": "joy"}),
+    ],
+)
+def test_types_of_entities_and_forms_of_characters_are_compared(
+    counts: dict[str, int], renamed: dict[str, str]
+) -> None:
+    assert spelling_variants(counts) == renamed
+
+
 def test_labels_that_differ_in_more_are_left_alone() -> None:
-    assert spelling_variants({"pos": 3, "positive": 4, "I-PER": 1, "B-PER": 1}) == {}
+    assert spelling_variants({"pos": 3, "positive": 4, "I-PER": 1, "B-PER": 1, "non-toxic": 1, "non toxic": 1}) == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from glassformer.files import counted, safe_repr
 MAX_LOCATIONS = 1_000  # locations listed for a finding; all are counted
 MAX_CHARACTERS = 81  # of a text in a message
 MAX_OPTION = 1_000  # of an option to paste
+ENTITY_PREFIXES = ("B-", "I-", "E-", "S-")
 DAMAGED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufffd]")  # left by broken encodings
 
 
@@ -115,32 +117,49 @@ class FindingCollector:
 
 
 def spelling_variants(counts: Mapping[str, int]) -> dict[str, str]:
-    """Labels that differ from another in case or white space alone → the one without white space that is most frequent.
+    """Labels that differ from another in spelling alone → the one without white space that is most frequent.
 
         {"joy": 9, "Joy": 2, "joy ": 1, "sad": 4} → {"Joy": "joy", "joy ": "joy"}
+        {"B-PER ": 3, "I-PER": 4}                 → {"B-PER ": "B-PER"}, since their types differ so
 
     Args:
         counts: label → how often it occurs
     """
+    kinds: Counter[str] = Counter()  # of entities: what follows B- or I-
+    for name, count in counts.items():
+        if name[:2] in ENTITY_PREFIXES:
+            kinds[name[2:]] += count
+    usual = _usual_spellings(kinds)
+    entities = [name for name in counts if name[:2] in ENTITY_PREFIXES and name[2:] in usual]
+    return _usual_spellings(counts) | {name: name[:2] + usual[name[2:]] for name in entities}
+
+
+def _usual_spellings(counts: Mapping[str, int]) -> dict[str, str]:
     groups: dict[str, list[str]] = defaultdict(list)
     for name in counts:
-        groups[" ".join(name.split()).casefold()].append(name)
+        groups[_plain(name).casefold()].append(name)
     renamed: dict[str, str] = {}
     for names in groups.values():
         if len(names) > 1:
-            usual, *others = sorted(names, key=lambda name: (name != " ".join(name.split()), -counts[name], name))
+            usual, *others = sorted(names, key=lambda name: (name != _plain(name), -counts[name], name))
             renamed |= dict.fromkeys(others, usual)
     return renamed
 
 
+def _plain(name: str) -> str:
+    """A name with single spaces and composed, ordinary characters: é as one, no full-width letters (NFKC)."""
+    return " ".join(unicodedata.normalize("NFKC", name).split())
+
+
 def spelling_message(renamed: Mapping[str, str]) -> str:
-    """What to say of labels that differ in case or white space alone: see `spelling_variants`."""
+    """What to say of labels that differ in spelling alone: see `spelling_variants`."""
     listed = "; ".join(f"{safe_repr(other)} and {safe_repr(usual)}" for other, usual in list(renamed.items())[:5])
     more = f" and {len(renamed) - 5:,} more" if len(renamed) > 5 else ""
     option = shlex.quote(f"data.rename={json.dumps(renamed, ensure_ascii=False)}")
+    option = option if len(option) < MAX_OPTION else "data.rename={…}"
     return (
-        f"labels that differ only in case or white space are separate classes: {listed}{more}; to join them, train "
-        f"with --set {option if len(option) < MAX_OPTION else 'data.rename={…}'} (in a configuration: data.rename)"
+        f"labels that differ only in case, white space or the form of characters are separate classes: {listed}{more}; "
+        f"to join them, train with --set {option} (in a configuration: data.rename)"
     )
 
 

@@ -219,5 +219,8 @@ def test_training_learns_the_rows_by_heart(problem: str) -> None:
 def test_labels_that_differ_in_spelling_alone_are_warned_of() -> None:
     labels = ["joy", "joy ", "joy ", "sad", "sad"]
     rows = [{"text": str(number), "label": label} for number, label in enumerate(labels)]
-    with pytest.warns(UserWarning, match="differ only in case or white space.*'joy ' and 'joy'.*--set 'data.rename="):
+    with pytest.warns(
+        UserWarning,
+        match="differ only in case, white space or the form of characters.*'joy ' and 'joy'.*--set 'data.rename=",
+    ):
         labels_of(read_rows(rows), "label")

@@ -144,6 +144,13 @@ def test_rows_that_do_not_fit(row: dict[str, Any], message: str) -> None:
         tagger().encode(read_rows([row]))
 
 
+def test_white_space_behind_a_tag_is_warned_of() -> None:
+    """`B-PER ` would be an entity of another type than the I-PER that follows it."""
+    rows = [{"tokens": ["Angela", "Merkel", "lacht"], "tags": ["B-PER ", "I-PER", "O"]}]
+    with pytest.warns(UserWarning, match=r"'B-PER ' and 'B-PER'; .*data\.rename="):
+        tags_of(read_rows(rows))
+
+
 def test_numbers_of_tags_are_taken_as_such() -> None:
     rows = read_rows([{"tokens": ["jeff", "deans"], "tags": [2, 3]}])
     assert tagger().encode(rows)[0]["labels"].tolist() == [-100, 2, 3, -100, -100]
