@@ -234,6 +234,18 @@ def test_a_header_without_a_length_is_read_to_the_end(tmp_path: Path, form: str,
     assert audio_seconds(path) == 1.0
 
 
+@pytest.mark.parametrize("subtype", ["PCM_16", "PCM_24", "FLOAT", "ULAW"])
+def test_a_length_of_0_before_samples_is_wrong_though_the_files_own_is_right(tmp_path: Path, subtype: str) -> None:
+    path = tmp_path / "a.wav"
+    soundfile.write(path, np.sin(np.arange(16_000) * 0.05) * 0.3, 16_000, subtype=subtype)
+    file = bytearray(path.read_bytes())
+    data = file.find(b"data") + 4
+    file[data : data + 4] = bytes(4)
+    path.write_bytes(file)
+    with pytest.warns(UserWarning, match="claims no length"):
+        assert len(read_audio(path, 16_000)) == 16_000
+
+
 def test_an_empty_wav_that_is_finished_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     soundfile.write(path, np.zeros(0), 16_000)

@@ -279,8 +279,7 @@ def _missing_lengths(stream: BinaryIO) -> dict[int, bytes]:
         return {8: UNKNOWN_LENGTH}
     if head[:4] not in (b"RIFF", b"RF64") or head[8:12] != b"WAVE":
         return {}
-    if head[:4] == b"RIFF" and struct.unpack_from("<I", head, 4)[0] in (size - 8, size - 9):
-        return {}  # it is as long as it says, and empty
+    finished = head[:4] == b"RIFF" and struct.unpack_from("<I", head, 4)[0] in (size - 8, size - 9)
     at, wide = 12, None
     while at + 8 <= len(head):
         kind, length = struct.unpack_from("<4sI", head, at)
@@ -288,10 +287,24 @@ def _missing_lengths(stream: BinaryIO) -> dict[int, bytes]:
         if kind == b"ds64":
             wide = content
         if kind == b"data":
+            if finished and _are_chunks(stream, content, size):
+                return {}  # it is as long as it says, and empty
             to_the_end = {4: UNKNOWN_LENGTH, at + 4: UNKNOWN_LENGTH}
             return to_the_end | ({} if wide is None else {wide: struct.pack("<QQQ", size - 8, size - content, 0)})
         at = content + length + length % 2
     return {}
+
+
+def _are_chunks(stream: BinaryIO, start: int, end: int) -> bool:
+    """Whether whole RIFF chunks fill a file from here to its end; samples do not."""
+    while start < end:
+        stream.seek(start)
+        head = stream.read(8)
+        if len(head) < 8 or not head[:4].isascii():
+            return False
+        length = struct.unpack_from("<I", head, 4)[0]
+        start += 8 + length + length % 2
+    return start in (end, end + 1)
 
 
 def _claimed_seconds(file: Any) -> float | None:
