@@ -35,7 +35,9 @@ def check_candidates(options: Mapping[str, Any]) -> None:
     labels = options.get("candidate_labels")
     listed = [labels] if isinstance(labels, str) else labels
     if labels is not None and not (
-        isinstance(listed, (list, tuple)) and listed and all(isinstance(label, str) and label for label in listed)
+        isinstance(listed, (list, tuple))
+        and listed
+        and all(isinstance(label, str) and label.strip() for label in listed)
     ):
         raise ConfigError(
             f"candidate_labels is {safe_repr(labels)}; it must be a list of labels, such as ['sport', 'politics']"
