@@ -174,6 +174,8 @@ def test_ctranslate2(reference: Any, tmp_path: Path, int8: bool) -> None:
         model = glassformer.load(name, strict=True, offline=True)
         assert_equal_logits(model, rounded)
         assert model.generation_config["suppress_tokens"] == [7]
+        pipe = glassformer.pipeline("automatic-speech-recognition", name, offline=True)
+        assert_equal_logits(pipe.model, rounded)
 
 
 @torch.no_grad()

@@ -175,6 +175,8 @@ def test_its_tokenizer_reads_and_writes_and_it_generates(tmp_path: Path) -> None
     assert tokenizer.decode(tokenizer("ab aß").input_ids, skip_special_tokens=True) == "ab aß"
     assert tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False) == "[a]"
     assert isinstance(model.generate("ab", max_new_tokens=3), str)
+    pipe = glassformer.pipeline("text-generation", tmp_path / "model.gguf")
+    assert pipe("ab", max_new_tokens=3, do_sample=False)
 
 
 def test_byte_level_tokenizers(tmp_path: Path) -> None:

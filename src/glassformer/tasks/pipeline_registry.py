@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from glassformer import foreign
 from glassformer.errors import ConfigError, DataError, UnknownNameError, UnsupportedError, WeightsError, nearest
 from glassformer.files import read_json_object, safe_repr
 from glassformer.files.schema import field_types
@@ -172,8 +173,9 @@ def _loaded(kind: type[Pipeline], name: str, model: str | Path, loading: dict[st
     finding = {key: loading[key] for key in ("revision", "allow_pickle", "offline") if key in loading}
     if not isinstance(model, (str, Path)):
         raise DataError(f"the model is {safe_repr(model)}; give a folder, a name on the Hub, or a loaded Model")
-    folder = resolve(model, check=read_file_header, **finding)
-    if (folder / "config.json").is_file():  # `load` says what to do where there is none
+    is_foreign = foreign.is_foreign(model)  # such files have configs of other forms, or none
+    folder = Path(model) if is_foreign else resolve(model, check=read_file_header, **finding)
+    if not is_foreign and (folder / "config.json").is_file():  # `load` says what to do where there is none
         family = find_family(text_part(read_json_object(folder / "config.json", ConfigError)), folder)
         if kind.HEAD not in family.tasks:
             raise _cannot(kind, name, family.model_type, family.tasks, None)
