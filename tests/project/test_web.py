@@ -71,6 +71,12 @@ def test_the_parts_of_the_page_do_what_they_say() -> None:
     assert "# fail 0" in done.stdout or "fail 0" in done.stdout
 
 
+def test_no_source_imports_the_layer_for_react() -> None:
+    # It weighs 1.3 kB, and changes every element of the page: `onChange` of a slider would come while it is dragged.
+    sources = [path for path in (WEB / "src").rglob("*.ts*") if "preact/compat" in path.read_text(encoding="utf-8")]
+    assert not sources
+
+
 def test_the_shell_is_light() -> None:
     shell = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("index.html", "app.js", "app.css"))
     assert shell <= 150_000, f"{shell:,} bytes compressed"

@@ -124,6 +124,13 @@ def test_a_projection_and_its_end(tab: Tabs, corpus: Look) -> None:
     page.keyboard.press("[")  # of few points all levels were projected: at once
     one.wait_for_announcement("layer 1")
     assert page.locator(".map-working").count() == 0
+    slider = page.get_by_role("slider", name="perplexity")
+    slider.evaluate("each => { each.value = 2; each.dispatchEvent(new Event('input', { bubbles: true })); }")
+    assert (
+        page.locator(".map-slider output").first.inner_text() == "2" and "perp" not in one.state
+    )  # it is still dragged
+    slider.dispatch_event("change")
+    one.until("new URLSearchParams(location.hash.slice(1)).get('perp') === '2'")
 
 
 @pytest.mark.parametrize("renderer", ["WebGL2", "Canvas2D"])

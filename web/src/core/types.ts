@@ -404,6 +404,8 @@ export interface State {
   similarity: SimilarityState;
   search: SearchState;
   embedding: EmbeddingState;
+  /** What controls of views choose, by name, where that is not the default; see `useChoice`. */
+  chosen: Record<string, string>;
 }
 
 /** Props of every view. */

@@ -29,7 +29,7 @@ export function initialState({ maps, opening: { view, map, layer, head } }: Sess
     from: "", to: "", special: true, sort: "layer", companding: "linear",
     generation: initialGeneration(), patch: initialPatch(), off: [], reading: initialReading(), sound: { word: null, head: 0 },
     similarity: initialSimilarity(), search: initialSearch(),
-    embedding: initialEmbedding(),
+    embedding: initialEmbedding(), chosen: {},
   };
 }
 
@@ -59,6 +59,7 @@ export function formatState(state: State, texts: string | null, window: number |
   if (state.sound.head) pairs.push(["aligned", String(state.sound.head)]);
   pairs.push(...similarityPairs(state.similarity), ...searchPairs(state.search));
   pairs.push(...formatEmbedding(state.embedding));
+  for (const [name, value] of Object.entries(state.chosen)) pairs.push([`c.${name}`, value]);
   if (window !== null) pairs.push(["win", String(window)]);
   if (texts) pairs.push(["x", texts]);
   return pairs.map(([name, value]) => `${name}=${encodeURIComponent(value).replace(/%2C/g, ",")}`).join("&");
@@ -101,6 +102,7 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   state.similarity = readSimilarity(pairs);
   state.search = readSearch(pairs);
   state.embedding = readEmbedding(pairs, notices);
+  for (const [name, value] of pairs) if (name.startsWith("c.")) state.chosen[name.slice(2)] = value;
   return { state, notices: [...new Set(notices)] };
 }
 

@@ -6,7 +6,6 @@ import { type EmbeddingDescription, embeddingOf, type EmbeddingSource, placesOf 
 import type { Lookup } from "./lookup";
 import type { PatchEffect, PatchRequest, Sweep, SweepRequest } from "./patching";
 import { type Attribution, attributionOf, type AttributionRequest, type Lens, lensOf, type LensRequest } from "./readings";
-import { type Similarity, similarityOf } from "./similarity";
 import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport } from "./types";
 
 type Numbers = Float32Array | Float64Array;
@@ -64,11 +63,6 @@ export async function patch(transport: Transport, session: Session, request: Pat
 /** Patch every component of a kind, one after another; progress counts patched passes. */
 export async function sweep(transport: Transport, session: Session, request: SweepRequest, progress: Report, signal?: AbortSignal): Promise<Sweep> {
   return fieldsOf<Sweep>(await transport.view("sweep", session, request, { progress, signal }));
-}
-
-/** The similarity of the session's two texts, as a sum over pairs of tokens. */
-export async function similarity(transport: Transport, session: Session, signal?: AbortSignal): Promise<Similarity> {
-  return similarityOf(await transport.view("similarity", session, {}, { signal }));
 }
 
 /** Where in the corpus a layer, a head or a neuron does the same. */

@@ -8,6 +8,7 @@ import type { AttentionMap, Session } from "../core/types";
 import { type HeadActions, HeadCell, withHead } from "./head-cell";
 import { Icon } from "./icons";
 import { moveFocus } from "./roving-tabindex";
+import { Segments } from "./segments";
 import { headName } from "./head-stats";
 
 export function Navigator({ store, session }: { store: Store; session: Session }) {
@@ -57,15 +58,10 @@ function Grid({ store, map, actions }: { store: Store; map: AttentionMap; action
 export function MapChoice({ store, session }: { store: Store; session: Session }) {
   if (session.maps.length < 2) return null;
   return (
-    <fieldset class="segments">
-      <legend class="unseen">Attention map</legend>
-      {session.maps.map((map) => (
-        <label key={map.name} title={map.title}>
-          <input type="radio" name="map" checked={store.state.value.map === map.name} onChange={() => store.set({ map: map.name, query: null, key: null })} />
-          <span>{map.name}</span>
-        </label>
-      ))}
-    </fieldset>
+    <Segments
+      legend="Attention map" name="map" values={session.maps.map((map) => map.name)} value={store.state.value.map} set={(map) => store.set({ map, query: null, key: null })}
+      titled={(name) => mapOf(session, name).title}
+    />
   );
 }
 

@@ -2,6 +2,7 @@
 
 import { bytes, count, number } from "../core/format";
 import { mapOf } from "../core/url-state";
+import { MODULES } from "virtual:views";
 import { overviewKey, type Store } from "../core/store";
 import type { Session } from "../core/types";
 import { Legend } from "./legend";
@@ -19,7 +20,7 @@ export function Status({ store, session }: { store: Store; session: Session }) {
   ];
   return (
     <footer class="status">
-      {!["generate", "sound", "patch", "similarity", "contexts", "embedding", "lens", "attribution"].includes(store.state.value.view) && <Legend />}
+      {MODULES[store.state.value.view].squares && <Legend />}
       <p class="said" aria-live="polite">{store.announcement.value}</p>
       <p class="provenance">{facts.map((fact) => <span key={fact}>{fact}</span>)}</p>
       {store.transport.host === "page" && <code class="made-by" title="The command that makes this page">{session.command}</code>}

@@ -6,6 +6,7 @@ import { count, number, plural, visible } from "../core/format";
 import { mapOf } from "../core/url-state";
 import type { State, ViewProps } from "../core/types";
 import { moveFocus } from "../ui/roving-tabindex";
+import { Segments } from "../ui/segments";
 import { Counts, exportsOf, Matches, Table } from "./contexts/matches";
 import "./contexts.css";
 import * as views from "../core/views";
@@ -56,15 +57,9 @@ export function ContextsView(props: ViewProps) {
   return (
     <div class="ctx" data-busy={busy.value ? "" : undefined}>
       <div class="ctx-controls">
-        <fieldset class="segments">
-          <legend class="unseen">Search by</legend>
-          {(Object.keys(NAMES) as SearchBy[]).map((by) => (
-            <label key={by}>
-              <input type="radio" name="by" checked={state.value.search.by === by} onChange={() => change({ by, layer: null })} />
-              <span>{NAMES[by]}</span>
-            </label>
-          ))}
-        </fieldset>
+        <Segments
+          legend="Search by" name="by" values={Object.keys(NAMES) as SearchBy[]} value={state.value.search.by} set={(by) => change({ by, layer: null })} text={(by) => NAMES[by]}
+        />
         <Which {...props} corpus={corpus} change={change} />
         <label class="ctx-field" title="Special tokens gather what a head has no use for">
           <input type="checkbox" checked={state.value.special} onChange={(event) => set({ special: event.currentTarget.checked })} /> special tokens

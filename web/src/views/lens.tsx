@@ -10,10 +10,11 @@ import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { count, number, percent, visible } from "../core/format";
 import { shade } from "../core/palette";
-import type { Lens, Measure } from "../core/readings";
+import { type Lens, type Measure, MEASURES } from "../core/readings";
 import type { ViewProps } from "../core/types";
 import { DataTable } from "../ui/data-table";
 import { moveFocus } from "../ui/roving-tabindex";
+import { Segments } from "../ui/segments";
 import "./lens.css";
 import { type Cell, LensController, PAGE } from "./lens/lens-controller";
 import { tableOf } from "./lens/picture";
@@ -89,15 +90,10 @@ function Tools({ controller, lens }: { controller: LensController; lens: Lens })
   return (
     <div class="lens-tools">
       {lens.columns !== "text" && (
-        <fieldset class="segments">
-          <legend class="unseen">What the shade shows</legend>
-          {(Object.keys(NAMES) as Measure[]).map((name) => (
-            <label key={name}>
-              <input type="radio" name="measure" checked={measure === name} onChange={() => controller.set({ measure: name })} />
-              <span>{name === "kl" ? "KL" : NAMES[name]}</span>
-            </label>
-          ))}
-        </fieldset>
+        <Segments
+          legend="What the shade shows" name="measure" values={MEASURES} value={measure} set={(name) => controller.set({ measure: name })}
+          text={(name) => (name === "kl" ? "KL" : NAMES[name])}
+        />
       )}
       <p class="lens-legend">
         <span>{LEGEND[lens.columns === "text" ? "probability" : measure][0]}</span>

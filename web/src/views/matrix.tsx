@@ -105,7 +105,7 @@ function Matrix(props: ViewProps) {
 }
 
 export const view: ViewModule = {
-  name: "matrix", title: "Matrix",
+  name: "matrix", title: "Matrix", squares: true,
   sentence: "Each row is a token that attends, each column one that it attends to; a stronger colour is more attention. Point for the exact value, click to pin it.",
   Component: MatrixView,
 };

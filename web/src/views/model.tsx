@@ -109,7 +109,7 @@ function Sample({ all, refine, refining }: ModelProps & { all: Head[] }) {
 }
 
 export const view: ViewModule = {
-  name: "model", title: "Model", alone: true,
+  name: "model", title: "Model", alone: true, squares: true,
   sentence: "Each square is one attention head: row = the token that attends, column = the token it attends to; a stronger colour is more attention. Click one.",
   Component: ModelView,
 };

@@ -258,7 +258,7 @@ function Table({ controller, numbers }: { controller: NeuronController; numbers:
 }
 
 export const view: ViewModule = {
-  name: "neuron", title: "Arithmetic",
+  name: "neuron", title: "Arithmetic", squares: true,
   sentence: "How one token's attention is computed: its query times every key gives scores, and the softmax turns them into weights. Choose a word, then a cell.",
   Component: NeuronView,
 };

@@ -1,16 +1,17 @@
 /** Similarity view: two texts, each encoded by itself, and what each pair of their words adds to the cosine. */
 
 import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { number, visible } from "../core/format";
 import { shade } from "../core/palette";
-import { byWords, largestOf, sharesOf, type Similarity, type SimilarityState } from "../core/similarity";
+import { byWords, largestOf, sharesOf, type Similarity, similarityOf, type SimilarityState } from "../core/similarity";
 import type { ViewProps } from "../core/types";
+import { useAnswer } from "../ui/answer";
 import { DataTable } from "../ui/data-table";
 import { moveFocus } from "../ui/roving-tabindex";
+import { Segments } from "../ui/segments";
 import { Heatmap } from "./similarity/heatmap";
 import "./similarity.css";
-import * as views from "../core/views";
 import type { ViewModule } from "../ui/view-module";
 
 /** Hues of what adds and what takes away; they are those of the map. */
@@ -18,21 +19,14 @@ const [ADDS, TAKES] = [55, 255];
 const [LISTED, TABLED] = [12, 500];
 
 export function SimilarityView(props: ViewProps) {
-  const { session, transport, refuse } = props;
-  const explained = useSignal<Similarity | null>(null);
-  const problem = useSignal<string | null>(null);
-  useEffect(() => {
-    if (session.texts.length !== 2) return;
-    const asked = new AbortController();
-    views.similarity(transport, session, asked.signal).then(
-      (answer) => (explained.value = answer),
-      (error) => (asked.signal.aborted ? undefined : error instanceof Error ? (problem.value = error.message) : refuse(error)),
-    );
-    return () => asked.abort();
-  }, []);
-  if (session.texts.length !== 2) return <p class="sim-absent" role="status">A similarity is that of two texts: write a second one above, and run.</p>;
-  if (problem.value) return <p class="sim-absent" role="status">{problem.value}</p>;
-  return explained.value ? <Explained {...props} explained={explained.value} /> : <p class="hint" role="status">Encoding both texts…</p>;
+  if (props.session.texts.length !== 2) return <p class="sim-absent" role="status">A similarity is that of two texts: write a second one above, and run.</p>;
+  return <Asked {...props} />;
+}
+
+function Asked(props: ViewProps) {
+  const [frame, otherwise] = useAnswer(props, "similarity", {}, "Encoding both texts…");
+  const explained = useMemo(() => frame && similarityOf(frame), [frame]);
+  return explained ? <Explained {...props} explained={explained} /> : otherwise;
 }
 
 export interface PairProps extends ViewProps {
@@ -75,15 +69,10 @@ function Explained(props: ViewProps & { explained: Similarity }) {
     <div class="sim">
       <header class="sim-head">
         <p><b class="sim-sum">{number(explained.similarity, 4)}</b> {explained.measure === "cosine" ? "cosine" : "dot product"}, the sum of {shown.cells.length} cells</p>
-        <fieldset class="segments">
-          <legend class="unseen">Parts of the texts</legend>
-          {[true, false].map((words) => (
-            <label key={String(words)}>
-              <input type="radio" name="parts" checked={pinned.words === words} onChange={() => change({ words, row: null, column: null })} />
-              <span>{words ? "words" : "tokens"}</span>
-            </label>
-          ))}
-        </fieldset>
+        <Segments
+          legend="Parts of the texts" name="parts" values={[true, false]} value={pinned.words} set={(words) => change({ words, row: null, column: null })}
+          text={(words) => (words ? "words" : "tokens")}
+        />
         <Scale most={largestOf(shown.cells)} dark={dark.value} />
         <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
       </header>

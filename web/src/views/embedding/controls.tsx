@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { percent, plural } from "../../core/format";
 import { METHOD_NAMES, PROJECTIONS } from "../../core/embedding-state";
 import { headColour } from "../../core/palette";
+import { Segments } from "../../ui/segments";
 import type { EmbeddingController } from "./controller";
 import { corners } from "./points";
 
@@ -15,15 +16,10 @@ export function Controls({ controller }: { controller: EmbeddingController }) {
   const { method } = controller.state.value;
   return (
     <div class="map-controls">
-      <fieldset class="segments">
-        <legend class="unseen">Projection</legend>
-        {PROJECTIONS.map((name) => (
-          <label key={name}>
-            <input type="radio" name="projection" checked={method === name} disabled={!controller.available(name)} onChange={() => controller.set({ method: name })} />
-            <span>{METHOD_NAMES[name]}</span>
-          </label>
-        ))}
-      </fieldset>
+      <Segments
+        legend="Projection" name="projection" values={PROJECTIONS} value={method} set={(name) => controller.set({ method: name })}
+        text={(name) => METHOD_NAMES[name]} off={(name) => !controller.available(name)}
+      />
       {method === "tsne" && <Slider controller={controller} name="perplexity" label="Perplexity" min={2} max={Math.max(3, Math.min(100, Math.floor((map.points - 1) / 3)))} />}
       {method === "umap" && <Slider controller={controller} name="neighbours" label="Neighbours" min={2} max={Math.max(3, Math.min(200, map.points - 1))} />}
       {map.levels.length > 1 && <Levels controller={controller} />}

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { FIELDS, type Method, METHODS, methodOf, valueOf, within, withMethod, withValue } from "../../core/generation-options";
 import { Icon } from "../../ui/icons";
+import { Segments } from "../../ui/segments";
 import { samplingOf, type GenerationStore } from "./generation-store";
 
 const WORDS: Record<Method, [name: string, title: string]> = {
@@ -25,15 +26,7 @@ export function Controls({ store }: { store: GenerationStore }) {
   const offline = store.props.transport.host === "page";
   return (
     <form class="gen-controls" aria-label="How it is written" onSubmit={write}>
-      <fieldset class="segments" disabled={offline}>
-        <legend class="unseen">Method</legend>
-        {METHODS.map((name) => (
-          <label key={name} title={WORDS[name][1]}>
-            <input type="radio" name="method" checked={method === name} onChange={() => choose(name)} />
-            <span>{WORDS[name][0]}</span>
-          </label>
-        ))}
-      </fieldset>
+      <Segments legend="Method" name="method" values={METHODS} value={method} set={choose} text={(name) => WORDS[name][0]} titled={(name) => WORDS[name][1]} disabled={offline} />
       {method === "beams" && <Whole store={store} label="beams" field="beams" />}
       {method === "sample" && <Seed store={store} />}
       <Whole store={store} label="new tokens" field="tokens" />

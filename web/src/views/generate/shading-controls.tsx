@@ -3,6 +3,7 @@
 import { percent } from "../../core/format";
 import type { Shades } from "../../core/generation-options";
 import { Icon } from "../../ui/icons";
+import { Segments } from "../../ui/segments";
 import type { GenerationStore } from "./generation-store";
 import { parts } from "./token-text";
 import { logprobColour, attentionColour, MARKS, markText } from "./token-colours";
@@ -11,18 +12,12 @@ export function ShadesBar({ store }: { store: GenerationStore }) {
   const { state } = store.props;
   const { shades } = state.value.generation;
   const choose = (next: Shades) => store.updateState({ shades: next });
-  const kinds: [string, boolean, Shades][] = [["how likely it was", shades === "chance", "chance"], ["where it looked", shades !== "chance", "mean"]];
   return (
     <div class="gen-shades">
-      <fieldset class="segments">
-        <legend class="unseen">Words are shaded by</legend>
-        {kinds.map(([name, on, next]) => (
-          <label key={next}>
-            <input type="radio" name="shades" checked={on} onChange={() => choose(next)} />
-            <span>{name}</span>
-          </label>
-        ))}
-      </fieldset>
+      <Segments
+        legend="Words are shaded by" name="shades" values={["chance", "mean"] as const} value={shades === "chance" ? shades : "mean"} set={choose}
+        text={(name) => (name === "chance" ? "how likely it was" : "where it looked")}
+      />
       {shades === "chance" ? <ProbabilityLegend dark={store.props.dark.value} /> : <AttentionLegend store={store} />}
     </div>
   );

@@ -3,13 +3,14 @@
 import { useState } from "preact/hooks";
 import { percent, plural } from "../../core/format";
 import type { Mix } from "../../core/types";
+import { Segments } from "../../ui/segments";
 import type { HeadController } from "./head-controller";
 
-const MIXES: readonly [Mix, string, string][] = [
-  ["each", "each", "Every head has lines of its own"],
-  ["mean", "mean", "The mean of all heads chosen, as one"],
-  ["max", "max", "The strongest of all heads chosen, as one"],
-];
+const MIXES: Record<Mix, string> = {
+  each: "Every head has lines of its own",
+  mean: "The mean of all heads chosen, as one",
+  max: "The strongest of all heads chosen, as one",
+};
 
 /** Marks of the threshold's slider: finer where links are faint. */
 const THRESHOLDS = [0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9];
@@ -99,16 +100,12 @@ function Layers({ controller }: { controller: HeadController }) {
 
 function Mixing({ controller }: { controller: HeadController }) {
   const { state, set } = controller.props;
+  const single = controller.mapCount.value < 2;
   return (
-    <fieldset class="segments" disabled={controller.mapCount.value < 2} title={controller.mapCount.value < 2 ? "Choose more than one head to mix them" : undefined}>
-      <legend class="unseen">How heads are shown together</legend>
-      {MIXES.map(([mix, words, title]) => (
-        <label key={mix} title={title}>
-          <input type="radio" name="mix" checked={state.value.mix === mix} onChange={() => set({ mix })} />
-          <span>{words}</span>
-        </label>
-      ))}
-    </fieldset>
+    <Segments
+      legend="How heads are shown together" name="mix" values={Object.keys(MIXES) as Mix[]} value={state.value.mix} set={(mix) => set({ mix })}
+      titled={(mix) => MIXES[mix]} disabled={single} title={single ? "Choose more than one head to mix them" : undefined}
+    />
   );
 }
 

@@ -1,8 +1,7 @@
 /** The transcript: every word a button, underlined by how sure the model was of it. */
 
 import { useSignalEffect } from "@preact/signals";
-import { memo } from "preact/compat";
-import { useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { clock, number, percent } from "../../core/format";
 import { Icon } from "../../ui/icons";
 import { moveFocus } from "../../ui/roving-tabindex";
@@ -13,6 +12,8 @@ export function Script({ player }: { player: Player }) {
   const list = useRef<HTMLDivElement>(null);
   const { transcript } = player;
   useMarks(player, list);
+  // Rendered once: what is spoken and what is chosen are marks on their words.
+  const lines = useMemo(() => <Lines transcript={transcript} />, [transcript]);
   return (
     <>
       <div class="sound-head">
@@ -29,7 +30,7 @@ export function Script({ player }: { player: Player }) {
           if (word) player.choose(Number(word.dataset.cell));
         }}
       >
-        <Segments transcript={transcript} />
+        {lines}
       </div>
       {!transcript.segments.length && <p>No speech was heard.</p>}
       <Chosen player={player} />
@@ -38,8 +39,8 @@ export function Script({ player }: { player: Player }) {
   );
 }
 
-/** All segments, rendered once: what is spoken and what is chosen are marks on their words. */
-const Segments = memo(({ transcript }: { transcript: Transcript }) => {
+/** All segments. */
+function Lines({ transcript }: { transcript: Transcript }) {
   let first = 0;
   return (
     <>
@@ -50,7 +51,7 @@ const Segments = memo(({ transcript }: { transcript: Transcript }) => {
       })}
     </>
   );
-});
+}
 
 function Line({ segment, first }: { segment: Segment; first: number }) {
   return (
