@@ -16,9 +16,12 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.explorer import registry
-from glassformer.explorer.registry import TABS, VIEWS, View, key_of, openapi, request_of
+from glassformer.explorer.describe import model_facts
+from glassformer.explorer.registry import TABS, VIEWS, Tab, View, key_of, openapi, request_of
+from glassformer.explorer.standalone_page import StandalonePage
 from glassformer.files.schema import Doc, Schema, at_least, field_types, json_schema, metadata_of
 from glassformer.inspect.session import Session
+from glassformer.model import Model
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from tests.explorer.client import Client
@@ -77,6 +80,32 @@ def test_a_view_is_one_entry(serve: Callable[..., Client], monkeypatch: pytest.M
     assert (key_of("test-lengths", {"stream": "text", "least": 4}) in page) is not quick  # what took time is saved
 
 
+@dataclass(frozen=True, kw_only=True)
+class AllLengthsRequest(LengthsRequest):
+    """Lengths of the tokens of the text."""
+
+    stream: Annotated[str, Doc("Token stream of the session.")] = "text"
+
+
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("request_class", [AllLengthsRequest, LengthsRequest])
+def test_a_saved_page_has_the_tab_that_it_opens_with(
+    models: dict[str, Model],
+    page_files: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    quick: bool,
+    request_class: type[Schema],
+) -> None:
+    view = View(request=request_class, answer=f"{__name__}:lengths", quick=quick)
+    monkeypatch.setitem(registry.VIEWS, "test-lengths", view)
+    monkeypatch.setitem(registry.TABS, "test-lengths", Tab())
+    session, facts = models["bert"].inspect("time flies"), model_facts(models["bert"])
+    key = key_of("test-lengths", {"stream": "text", "least": 0})
+    for start, opened in (("v=1&view=test-lengths", True), ("v=1&view=model", False), ("", False)):
+        held = f'data-key="view/{key}"' in str(StandalonePage(session, facts, ["time flies"], start=start))
+        assert held is (request_class is AllLengthsRequest and (quick or opened)), start
+
+
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_function_of_a_view_takes_what_its_request_has(name: str) -> None:
     view = VIEWS[name]
@@ -84,7 +113,7 @@ def test_the_function_of_a_view_takes_what_its_request_has(name: str) -> None:
     parameters = inspect.signature(getattr(import_module(module), function)).parameters
     open_ended = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     fields = set(field_types(view.request)) | (set() if view.quick or view.scene else {"progress"})
-    assert open_ended or fields == set(list(parameters)[1:])
+    assert open_ended or fields == set(list(parameters)[1:]), "it takes a session, each field of the request, progress"
     assert all(metadata_of(hint, Doc) for hint in field_types(view.request).values())
 
 

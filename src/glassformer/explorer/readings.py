@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor
 
 from glassformer.explorer.binary_frames import encode
-from glassformer.explorer.registry import VIEWS, Reading, fields_of
+from glassformer.explorer.registry import TABS, VIEWS, Reading, fields_of
 from glassformer.files.schema import Schema
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
@@ -42,14 +44,23 @@ def attribution(
     return attribution_frame(session.attribute(target=target, at=at, against=against, progress=progress))
 
 
-def read(session: Session, view: str, request: Schema, progress: Progress = nothing) -> Reading:
-    """A lens or an attribution, for a saved page.
+def read(session: Session, name: str, request: Schema, progress: Progress = nothing) -> Reading:
+    """A view of a session alone, for a saved page."""
+    return Reading(name, fields_of(request), VIEWS[name].of_session(name, session, request, progress))
+
+
+def default_readings(session: Session, *, wanted: str | None, has: Collection[str]) -> list[Reading]:
+    """What a saved page contains of tabs that can be asked without any choice: those that are quick, and `wanted`.
+
+    Lens and attribution are those of `quick_readings`.
 
     Args:
-        view: "lens" or "attribution".
+        wanted: the view that the page opens with
+        has: the views that the page holds already
     """
-    answer, fields = (lens if view == "lens" else attribution), fields_of(request)
-    return Reading(view, fields, answer(session, **fields, progress=progress))
+    others = [name for name in TABS if name in VIEWS and name not in PASSES and name not in has]
+    asked = [name for name in others if VIEWS[name].by_default and (VIEWS[name].quick or name == wanted)]
+    return [read(session, name, VIEWS[name].request()) for name in asked]
 
 
 def quick_readings(session: Session, *, wanted: str | None = None) -> list[Reading]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ from glassformer.reports.report import Report, plain
 if TYPE_CHECKING:
     from glassformer.explorer.describe import ModelFacts
     from glassformer.explorer.scene import Scene
+    from glassformer.inspect.session import Progress, Session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +67,27 @@ class View:
 
     def frame(self, name: str, scene: Scene, request: Schema) -> bytes:
         """Its answer as a binary frame; the function is imported when it is first called."""
+        if not self.scene:
+            return self.of_session(name, scene.session, request, scene.progress)
+        return frame_of(name, self._answer(scene, request))
+
+    def of_session(self, name: str, session: Session, request: Schema, progress: Progress) -> bytes:
+        """The same of a session alone, for a saved page; of a view that takes no `Scene`."""
+        return frame_of(name, self._answer(session, request, **({} if self.quick else {"progress": progress})))
+
+    def _answer(self, about: Any, request: Schema, **more: Any) -> bytes | Report | Mapping[str, Any]:
         module, _, function = self.answer.partition(":")
         fields = {field: getattr(request, field) for field in field_types(type(request))}
-        if not self.quick and not self.scene:
-            fields["progress"] = scene.progress
-        answer = getattr(import_module(module), function)(scene if self.scene else scene.session, **fields)
-        return frame_of(name, answer)
+        answer: bytes | Report | Mapping[str, Any] = getattr(import_module(module), function)(about, **fields, **more)
+        return answer
+
+    @property
+    def by_default(self) -> bool:
+        """Whether a session alone is enough to ask it: each field of its request has a default."""
+        return not self.scene and all(
+            x.default is not MISSING or x.default_factory is not MISSING
+            for x in fields(self.request)  # type: ignore[arg-type] # requests are dataclasses
+        )
 
 
 def frame_of(name: str, answer: bytes | Report | Mapping[str, Any]) -> bytes:

@@ -31,7 +31,7 @@ from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
 from glassformer.explorer.lookup import stored_lookups
 from glassformer.explorer.patches import quick_sweeps
-from glassformer.explorer.readings import PASSES, quick_readings
+from glassformer.explorer.readings import PASSES, default_readings, quick_readings
 from glassformer.explorer.registry import Reading
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.traces import StoredTrace, command_line_options, result_summary
@@ -135,7 +135,7 @@ class StandalonePage:
         start: the initial state, as a URL fragment.
         generated: a generation trace, and the node whose path is the session.
         corpus: the map of the embeddings view, with projections by name; None = of the session's tokens.
-        readings: views of the session; of lens, attribution and sweep, where none is among them, those that are quick.
+        readings: views of the session; of the others those that are quick, and the one that `start` opens with.
         command: that makes this page; empty = `glassformer look`, of these texts.
     Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
     """
@@ -212,6 +212,7 @@ class StandalonePage:
         start, about = dict(parse_qsl(self.start)), self._about
         has, view = {reading.view for reading in self.readings}, start.get("view")
         quick = quick_readings(self.session, wanted=view) if self.facts.reads and not has & set(PASSES) else []
+        quick += default_readings(self.session, wanted=view, has=has)
         if "sweep" in has:
             return quick
         name = start.get("map") or about["opening"]["map"] or about["maps"][0]["name"]
