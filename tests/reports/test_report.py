@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.cli.screen import show
 from glassformer.errors import ConfigError, DataError
 from glassformer.lessons.walkthrough import masks
 from glassformer.model import Model, load
+from glassformer.reports.page import report_data, report_page
 from glassformer.reports.report import Record, Report
 from glassformer.reports.table import HTML_ROWS, TEXT_COLUMNS, TEXT_ROWS, Table
 from tests.e2e.tiny_models import make_folder
@@ -149,6 +151,33 @@ def test_one_description_is_text_and_html() -> None:
     assert repr(shown) == str(shown) == f"two heads\nhead  share\n   0   12.5\n   1    3.0\n\nnotes\n{note.rstrip()}"
     html = shown._repr_html_()
     assert html.count("<table>") == 2 and "<caption>two heads</caption>" in html and "a note" in html
+
+
+@dataclass(frozen=True, repr=False)
+class Found(Report, kind="test-found"):
+    finding: str
+    notes: list[str]
+    caption: str = "two heads"
+
+    def tables(self) -> list[Table]:
+        return [Table(["head"], [["0"]])]
+
+
+def test_the_finding_stands_above_the_tables_and_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Found("Head 0 <leads>.", ["Head 0 <leads>.", "It was short."])
+    text = "two heads\n\nHead 0 <leads>.\n\nhead\n   0\n\nIt was short."
+    assert str(report) == text
+    show(report)
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
+        line.strip() for line in text.split("\n")
+    ]
+    assert report._repr_html_().startswith("<p>two heads</p><p>Head 0 &lt;leads&gt;.</p><table>")
+    assert report._repr_html_().count("leads") == 1 and report.to_dict()["notes"] == report.notes
+    data = report_data(report)
+    assert data["finding"] == report.finding and data["remarks"] == ["It was short."]
+    without = report_page(report).partition("<noscript>")[2].partition("</noscript>")[0]
+    assert without.index("leads") < without.index("<table>")
+    assert str(Found("", ["It was short."])) == "two heads\n\nhead\n   0\n\nIt was short."
 
 
 def test_cells_are_on_one_line_and_obey_nothing() -> None:

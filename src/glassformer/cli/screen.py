@@ -156,7 +156,7 @@ def rows_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
 
 
 def show(result: Any, json: bool = False, *, indent: int | None = 2, **keys: Any) -> None:
-    """Print a report as JSON, or its heading, its tables and its remarks; of several reports a list.
+    """Print a report as JSON, or its heading, its finding, its tables and its remarks; of several reports a list.
 
     Args:
         keys: that a command adds to the JSON of a report, such as the texts that it is about
@@ -166,9 +166,9 @@ def show(result: Any, json: bool = False, *, indent: int | None = 2, **keys: Any
         print_json([each.to_dict() for each in result] if several else {**result.to_dict(), **keys}, indent)
         return
     for report in result if several else [result]:
-        if report.heading:
-            terminal().print(text_of(report.heading), end="\n\n")
-        show_tables(report.tables(), report.remarks())
+        for line in report.above:
+            terminal().print(text_of(line), end="\n\n")
+        show_tables(report.tables(), report.below)
 
 
 def show_tables(tables: Iterable[ReportTable], remarks: Iterable[str] = ()) -> None:

@@ -152,7 +152,7 @@ def report_data(report: Display) -> dict[str, Any]:
         "charts": [_chart_data(chart) for chart in report.charts()],
         "tables": [_table_data(table) for table in report.page_tables()],
         "passages": list(map(_passages_data, report.passages())),
-        "remarks": [shown_text(remark) for remark in report.remarks()],
+        "remarks": [shown_text(remark) for remark in report.below],
     }
 
 
@@ -166,7 +166,7 @@ def _label(text: str) -> str:
 
 
 def _without_script(report: Display) -> str:
-    above = "".join(f"<p>{escape(text)}</p>" for text in (_title(report), shown_text(report.heading)) if text)
+    above = "".join(f"<p>{escape(text)}</p>" for text in (_title(report), *map(shown_text, report.above)) if text)
     tables = (Table(x.headings, x.rows, x.caption, longest=x.longest) for x in report.page_tables())
     return above + "".join(table.html() for table in tables)  # without shades: the policy allows no style attribute
 

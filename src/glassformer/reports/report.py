@@ -72,6 +72,16 @@ class Display(ABC):
         """Sentences below the tables."""
         return list(getattr(self, "notes", ()))
 
+    @property
+    def above(self) -> list[str]:
+        """The lines above the tables that there are: the heading, and `finding`, what was found, in a sentence."""
+        return [line for line in (self.heading, str(getattr(self, "finding", ""))) if line]
+
+    @property
+    def below(self) -> list[str]:
+        """The remarks, without one that stands above as the finding."""
+        return [remark for remark in self.remarks() if remark != getattr(self, "finding", None)]
+
     def charts(self) -> Iterable[Chart]:
         """The charts of its page (`reports/page.py`)."""
         return ()
@@ -85,8 +95,8 @@ class Display(ABC):
         return ()
 
     def _repr_html_(self) -> str:
-        above = f"<p>{escape(shown_text(self.heading))}</p>" if self.heading else ""
-        below = "".join(f"<p>{escape(shown_text(remark))}</p>" for remark in self.remarks())
+        above = "".join(f"<p>{escape(shown_text(line))}</p>" for line in self.above)
+        below = "".join(f"<p>{escape(shown_text(remark))}</p>" for remark in self.below)
         return above + "".join(table.html() for table in self.tables()) + below
 
 
@@ -142,8 +152,8 @@ class Report(Record, Display):
             raise DataError(f"{path}: {error}") from error
 
     def __str__(self) -> str:
-        below = "\n".join(map(shown_text, self.remarks()))
-        return "\n\n".join(filter(None, [shown_text(self.heading), *(x.text() for x in self.tables()), below]))
+        below = "\n".join(map(shown_text, self.below))
+        return "\n\n".join(filter(None, [*map(shown_text, self.above), *(x.text() for x in self.tables()), below]))
 
     def __repr__(self) -> str:
         return str(self)
