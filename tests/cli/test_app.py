@@ -104,7 +104,7 @@ for words in sys.stdin.read().splitlines():
             assert not ended.code, words
     assert f"glassformer {words}" in help.getvalue(), words
     heavy = {"torch", "numpy", "transformers"} & set(sys.modules)
-    assert not heavy, f"{words} imports {heavy}"
+    assert not heavy, f"{words} imports {heavy}; import what computes inside of the function of the command"
     print(words)
 """
 

@@ -37,3 +37,8 @@ def test_a_function_is_not_replaced_by_the_module_of_its_name() -> None:
 def test_a_package_brings_no_torch() -> None:
     names = ", ".join(package.__name__ for package in LAZY)
     subprocess.run([sys.executable, "-c", f"import sys, {names}; assert 'torch' not in sys.modules"], check=True)
+
+
+def test_requests_of_views_bring_neither_torch_nor_numpy() -> None:
+    code = "import sys, glassformer.explorer.requests; assert not {'torch', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -19,11 +19,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
 
-from glassformer.cli.screen import visible
+from glassformer.cli.screen import notes, visible
 from glassformer.errors import DataError
 from glassformer.files import counted, read_bytes
+from glassformer.files.schema import given
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
+    from glassformer.inspect import Session
+    from glassformer.loading import Loading
     from glassformer.model import Model
 
 STDIN = "standard input"
@@ -149,6 +153,20 @@ def whole_texts(arguments: Sequence[str], model: Model | None = None) -> list[st
         raise DataError("standard input can be one of the two texts, not both")
     media = 0 if model is None else int(model.family.modality is not None or model.network.sizes.codebooks > 0)
     return [*arguments[:media], *map(_whole_text, arguments[media:])]
+
+
+def opened(name: str, texts: Sequence[str], loading: Loading, *, truncation: bool = False) -> tuple[Model, Session]:
+    """The model of a command, and the session of its pass over one text or two.
+
+    Raises: DataError: as `check_texts`, before the model is loaded, and as `whole_texts`.
+    """
+    check_texts(texts)
+    with notes(repeats=False):
+        with spinner("loading the model"):
+            from glassformer.model import load
+
+            model = load(name, **given(loading))
+        return model, model.inspect(*whole_texts(texts, model), truncation=truncation)
 
 
 def _whole_text(argument: str) -> str:

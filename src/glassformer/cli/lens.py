@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.inputs import check_texts, whole_texts
+from glassformer.cli.inputs import opened
 from glassformer.cli.options import Html, Json, ModelName, Texts, Truncate, command
-from glassformer.cli.screen import notes, progress_of, say, show
+from glassformer.cli.screen import progress_of, say, show
 from glassformer.files.schema import given
 from glassformer.inspect.options import AttributionRequest, IntegratedGradientsRequest, LensRequest
 from glassformer.loading import HeadLoading
-from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path
 
@@ -46,7 +44,9 @@ def lens(
       glassformer lens ./gpt2 'The capital of France is' --target ' Paris' --html page.html
       glassformer lens ./bert 'The capital of France is [MASK].'
     """
-    loaded, session = _opened(model, texts, html, loading, truncate)
+    if html is not None:
+        check_html_path(html)
+    loaded, session = opened(model, texts, loading, truncation=truncate)
     with progress_of("layers") as update:
         result = session.lens(top=top, target=request.target, progress=update)
     if html is not None:
@@ -78,7 +78,9 @@ def attribute(
       glassformer attribute ./gpt2 'The capital of France is' --target ' Paris' --against ' London'
       glassformer attribute ./ner 'Ada met Grace' --at Ada --html page.html
     """
-    loaded, session = _opened(model, texts, html, loading, truncate)
+    if html is not None:
+        check_html_path(html)
+    loaded, session = opened(model, texts, loading, truncation=truncate)
     with progress_of("gradients") as update:
         result = session.attribute(progress=update, **given(request))
     if html is not None:
@@ -88,20 +90,6 @@ def attribute(
         write_page(loaded, session, read(session, "attribution", own), html)
     show(result, json, indent=None, texts=list(session.texts), out=html and str(html))
     say_saved(html, json)
-
-
-def _opened(
-    name: str, texts: Sequence[str], html: Path | None, loading: HeadLoading, truncate: bool
-) -> tuple[Model, Session]:
-    check_texts(texts)
-    if html is not None:
-        check_html_path(html)
-    with notes(repeats=False):
-        with spinner("loading the model"):
-            from glassformer.model import load
-
-            model = load(name, **given(loading))
-        return model, model.inspect(*whole_texts(texts, model), truncation=truncate)
 
 
 def write_page(model: Model, session: Session, own: Reading, path: Path) -> None:

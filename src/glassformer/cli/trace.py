@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.inputs import check_texts, whole_texts
+from glassformer.cli.inputs import opened
 from glassformer.cli.options import ModelName, Texts, Truncate, command
-from glassformer.cli.screen import notes, show, terminal, text_of
-from glassformer.files.schema import given
+from glassformer.cli.screen import show, terminal, text_of
 from glassformer.loading import HeadLoading
-from glassformer.progress import spinner
 
 
 @command
@@ -39,13 +37,7 @@ def trace(
       glassformer trace ./all-MiniLM-L6-v2 'time flies like an arrow'
       glassformer trace ./all-MiniLM-L6-v2 'time flies' 'fruit flies' --taps attn.probs --all
     """
-    check_texts(texts)
-    with notes():
-        with spinner("loading the model"):
-            from glassformer.model import load
-
-            loaded = load(model, **given(loading))
-        session = loaded.inspect(*whole_texts(texts, loaded), truncation=truncate)
+    loaded, session = opened(model, texts, loading, truncation=truncate)
     from glassformer.inspect.trace import SLOW
 
     rows = session.trace(*(taps or ()))

@@ -1,4 +1,7 @@
-"""Requests of the views of a page: fields with their types and allowed values, and what each is."""
+"""Requests of the views of a page: fields with their types and allowed values, and what each is.
+
+Commands take them as options too, so this module imports neither torch nor NumPy.
+"""
 
 from __future__ import annotations
 
