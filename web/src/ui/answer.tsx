@@ -1,4 +1,4 @@
-/** The answer of a view's function, and what stands in its place until it is there. */
+/** The answer of a view's function, and what is shown until it is there. */
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
