@@ -163,7 +163,7 @@ class Found(Report, kind="test-found"):
         return [Table(["head"], [["0"]])]
 
 
-def test_the_finding_stands_above_the_tables_and_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_finding_is_above_the_tables_and_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     report = Found("Head 0 <leads>.", ["Head 0 <leads>.", "It was short."])
     text = "two heads\n\nHead 0 <leads>.\n\nhead\n   0\n\nIt was short."
     assert str(report) == text

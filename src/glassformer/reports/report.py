@@ -79,7 +79,7 @@ class Display(ABC):
 
     @property
     def below(self) -> list[str]:
-        """The remarks, without one that stands above as the finding."""
+        """The remarks, without one that is above as the finding."""
         return [remark for remark in self.remarks() if remark != getattr(self, "finding", None)]
 
     def charts(self) -> Iterable[Chart]:
