@@ -169,7 +169,7 @@ def test_a_schema_that_is_none(stories: str, tmp_path: Path) -> None:
     (tmp_path / "half.json").write_text('{"type": ')
     with pytest.raises(ConfigError, match="half"):
         generate(stories, PROMPT, json_schema=str(tmp_path / "half.json"))
-    with pytest.raises(ConfigError, match="json_schema is invalid JSON"):
+    with pytest.raises(ConfigError, match="--json-schema is invalid JSON"):
         generate(stories, PROMPT, json_schema='{"type": ')
 
 
@@ -215,7 +215,7 @@ def test_wrong_options(stories: str, command: Command) -> None:
     with pytest.raises(ConfigError, match="temperature is -1"):
         generate(stories, PROMPT, temperature=-1.0)
     done = command("generate", stories, PROMPT, "--beams", "9999")
-    assert done.returncode == 2 and done.stderr.startswith("error: num_beams is 9999")
+    assert done.returncode == 2 and done.stderr.startswith("error: --beams is 9999")
 
 
 def test_ctrl_c_keeps_what_was_written(stories: str, monkeypatch: Any, capsys: Any) -> None:

@@ -20,7 +20,6 @@ LONGER = frozenset(
     listen
     look
     predict
-    watch
     """.split()
 )
 """Commands that do more than load, call one function of the library and show its result; no other may become one."""

@@ -84,9 +84,9 @@ def generate(
     (text,) = whole_texts([prompt], loaded)
     with notes():
         if view.watch:
-            from glassformer.cli.watch import watch as show_choices
+            from glassformer.inspect.generation_view import watch
 
-            show_choices(loaded, text, options)
+            watch(loaded.writing(text), **options)
         elif json or view.top or generation.num_beams > 1 or generation.num_return_sequences > 1:
             _print_all(loaded, text, options, top=view.top, json=json)
         else:

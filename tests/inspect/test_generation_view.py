@@ -1,4 +1,4 @@
-"""`glassformer generate --watch`: each choice on a terminal, a line a step on a pipe."""
+"""The live view of text generation: each choice on a terminal, a line a step on a pipe."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rich.console import Console
 
 from glassformer import ConfigError, Model, load
 from glassformer.cli.generate import generate
-from glassformer.cli.watch import LiveView, colours, method, percent, watch
 from glassformer.inspect.generation_trace import GenerationTrace
+from glassformer.inspect.generation_view import LiveView, colours, method, percent, watch
 from glassformer.inspect.token_tree import TreeStep
-from tests.cli.conftest import Command
+from tests.cli.conftest import run_here
 
 PROMPT = "Once upon a time"
 
@@ -113,12 +113,12 @@ def test_before_the_first_step(model: Model) -> None:
 
 def test_it_ends_with_the_whole_text(model: Model) -> None:
     console = terminal()
-    watch(model, PROMPT, {"max_new_tokens": 60}, console)
+    watch(model.writing(PROMPT), console, max_new_tokens=60)
     shown = console.export_text()
     wanted = (PROMPT + model.generate(PROMPT, max_new_tokens=60)).split()
     assert " ".join(wanted) in " ".join(shown.split())
     console = terminal()
-    watch(model, PROMPT, {"max_new_tokens": 9, "num_beams": 3, "num_return_sequences": 2}, console)
+    watch(model.writing(PROMPT), console, max_new_tokens=9, num_beams=3, num_return_sequences=2)
     assert len(re.findall(r"score -0\.\d\d\d, max_new_tokens", console.export_text())) == 2
 
 
@@ -136,21 +136,21 @@ def test_ctrl_c_keeps_what_was_written(model: Model, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(GenerationTrace, "write", interrupted)
     console = terminal()
     with pytest.raises(KeyboardInterrupt):
-        watch(model, PROMPT, {"max_new_tokens": 60}, console)
+        watch(model.writing(PROMPT), console, max_new_tokens=60)
     assert console.export_text().endswith("Once upon a time, there was a little\n")
 
 
 def test_no_text_can_steer_the_terminal(model: Model) -> None:
     console = terminal()
-    watch(model, "a\x1b[2J\rb", {"max_new_tokens": 2}, console)
+    watch(model.writing("a\x1b[2J\rb"), console, max_new_tokens=2)
     assert "\\x1b[2J\\rb" in console.export_text()
 
 
 # ------------------------------------------------------------------------------------------------------- a pipe
 
 
-def test_on_a_pipe_a_line_a_step(stories: str, model: Model, command: Command) -> None:
-    done = command("generate", stories, PROMPT, "-n", "6", "--watch")
+def test_on_a_pipe_a_line_a_step(stories: str, model: Model, capsys: pytest.CaptureFixture[str]) -> None:
+    done = run_here(capsys, "generate", stories, PROMPT, "-n", "6", "--watch")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "greedy decoding: always the most likely token"

@@ -1,4 +1,6 @@
-"""`glassformer generate MODEL PROMPT --watch`: live view of text generation, with the token distribution of each step.
+"""Live view of text generation on a terminal: the token distribution of each step, and the chosen token.
+
+    watch(model.writing("Once upon a time"), do_sample=True, top_k=5)      also: glassformer generate … --watch
 
 Once upon a time, there was a little                each token coloured by its probability
 step 6 of 40 · 1.02 bits · top-k 5 keeps 5 of 512
@@ -13,13 +15,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.screen import say, visible, visible_lines
-from glassformer.reports.table import bar
+from glassformer.reports.table import bar, shown_text
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from glassformer.generation.options import GenerationOptions
     from glassformer.inspect.generation_trace import GenerationTrace, TraceResult
     from glassformer.inspect.token_tree import Candidate, Leaf, TokenNode, TreeStep
-    from glassformer.model import Model
 
 BAR = 28
 TOKEN_WIDTH = 18
@@ -40,13 +39,17 @@ MIN_PROBABILITY = 0.001
 CIVIDIS = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102), (254, 232, 56))
 
 
-def watch(model: Model, prompt: str, options: dict[str, Any], console: Console | None = None) -> None:
+def watch(trace: GenerationTrace, console: Console | None = None, **options: Any) -> TraceResult:
     """Generate a text and show each step; on a pipe, one line per step.
 
     After Ctrl-C, the text generated until then stays on the screen.
+
+    Args:
+        trace: of the prompt, from `Model.writing`
+        console: None = standard output
+        options: as in `Model.generate`
     """
     console = console or Console(highlight=False)
-    trace = model.writing(prompt)
     settings = trace.resolve_options(**options)
     view: LiveView | StepLines = (
         LiveView(trace, settings, console) if console.is_terminal else StepLines(trace, settings)
@@ -58,6 +61,7 @@ def watch(model: Model, prompt: str, options: dict[str, Any], console: Console |
             view.interrupted()
             raise
         view.end(result)
+    return result
 
 
 class StepLines:
@@ -70,8 +74,8 @@ class StepLines:
         self._last: TreeStep | None = None
 
     def __enter__(self) -> StepLines:
-        typer.echo(method(self._options))
-        typer.echo(f"step  {'chosen':{TOKEN_WIDTH}} {'prob.':>7}  entropy     most likely")
+        _print(method(self._options))
+        _print(f"step  {'chosen':{TOKEN_WIDTH}} {'prob.':>7}  entropy     most likely")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -86,21 +90,21 @@ class StepLines:
         node = self._trace.nodes[best.node]
         choice = self._trace.tree.choices[node.parent]
         others = "  ".join(f"{quoted(token)} {percent(token.logprob)}" for token in choice.top[:3])
-        typer.echo(
+        _print(
             f"{self._steps:4d}  {quoted(node):{TOKEN_WIDTH}} {percent(node.logprob):>7}"
             f"  {choice.entropy:5.2f} bits  {others}"
         )
 
     def interrupted(self) -> None:
         for leaf in _current(self._last):
-            say(self._trace.text(leaf.node))
+            _print(shown_text(self._trace.text(leaf.node)))
 
     def end(self, result: TraceResult) -> None:
-        typer.echo()
+        _print()
         for answer in result.answers:
             if len(result.answers) > 1:
-                typer.echo(f"score {answer.score:.3f}")
-            typer.echo(visible_lines(answer.text))
+                _print(f"score {answer.score:.3f}")
+            _print(shown_text(answer.text))
 
 
 class LiveView:
@@ -156,7 +160,7 @@ class LiveView:
     def _text(self, node: int) -> Text:
         """Prompt and text, each token coloured by its probability."""
         text = Text()
-        text.append(visible_lines(self._trace.prompt), style="dim")
+        text.append(shown_text(self._trace.prompt), style="dim")
         if self._trace.stream == "target":
             text.append("\n")
         return text.append_text(coloured(self._path(node)))
@@ -227,7 +231,7 @@ class LiveView:
                 label = coloured([self._trace.nodes[number] for number in chain])
                 grow(tree.add(self._scored(label, leaves.get(chain[-1]))), chain[-1])
 
-        prompt = visible_lines(self._trace.prompt)
+        prompt = shown_text(self._trace.prompt)
         root = Tree(Text(prompt if len(prompt) < 60 else "… " + prompt[-56:], style="dim"), guide_style="dim")
         grow(root, 0)
         return root
@@ -264,7 +268,7 @@ def coloured(path: Iterable[TokenNode]) -> Text:
     """The tokens of a path, coloured by probability, and underlined where another was more likely."""
     text = Text()
     for node in path:
-        shown = visible_lines(node.text) or (visible(node.piece) if node.special else "")
+        shown = shown_text(node.text) or (_shown_line(node.piece) if node.special else "")
         text.append(shown, style=f"{colours(node.logprob)}{' underline' if node.rank > 1 else ''}")
     return text
 
@@ -292,7 +296,15 @@ def legend() -> Text:
 
 def quoted(token: Candidate | TokenNode) -> str:
     """A token as quoted text; its vocabulary entry if it is no text by itself."""
-    return f'"{visible(token.text)}"' if token.text else visible(token.piece)
+    return f'"{_shown_line(token.text)}"' if token.text else _shown_line(token.piece)
+
+
+def _shown_line(text: str) -> str:
+    return shown_text(text).replace("\n", "\\n")
+
+
+def _print(line: str = "") -> None:
+    print(line, flush=True)  # the reader of a pipe sees each step when it is made
 
 
 def _one_line(text: Text) -> Text:
