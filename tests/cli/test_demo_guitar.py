@@ -11,9 +11,9 @@ import pytest
 import torch
 import yaml
 
-from glassformer.cli import demo_guitar
-from glassformer.cli.demo_guitar import GuitarDemo, GuitarModels
 from glassformer.data.guitar import GuitarOptions, GuitarRows
+from glassformer.lessons import guitar
+from glassformer.lessons.guitar import GuitarDemo, GuitarModels
 from glassformer.model import Model
 from glassformer.tasks.pedals import NamePedals
 from tests.cli.conftest import Command
@@ -40,12 +40,12 @@ def models() -> GuitarModels:
 @pytest.fixture
 def carried(models: GuitarModels, monkeypatch: pytest.MonkeyPatch) -> None:
     """These in the place of the checkpoints that the package carries, which are slower."""
-    monkeypatch.setattr(demo_guitar.GuitarModels, "load", classmethod(lambda cls, folder=None: models))
+    monkeypatch.setattr(guitar.GuitarModels, "load", classmethod(lambda cls, folder=None: models))
 
 
 def test_each_part_is_what_its_model_makes(models: GuitarModels) -> None:
     demo = GuitarDemo(models, seed=3, seconds=0.2)
-    riff, codes, wet, played_on = (section.example for section in demo.sections(demo_guitar.no_bar))
+    riff, codes, wet, played_on = (section.example for section in demo.sections(guitar.no_bar))
     assert dict(riff.facts)["truly"] == " → ".join(demo.clip.pedals) and 1 <= len(demo.clip.pedals) <= 3
     assert [sound.name for sound in riff.sounds] == ["dry", "through its pedals"]
     encoded = models.codec.encode_audio(demo.dry.sound[0], sample_rate_hz=16_000)
@@ -54,7 +54,7 @@ def test_each_part_is_what_its_model_makes(models: GuitarModels) -> None:
     chord = models.codec.encode_audio(demo.chord.sound[0], sample_rate_hz=16_000)
     assert np.array_equal(wet.sounds[1].codes, models.wet.convert_codes(chord.codes, seed=3))
     assert demo.driven.pedals == ["overdrive"] and demo.driven.notes == demo.chord.notes
-    more = models.player.continue_codes(encoded.codes, 10, seed=3, **demo_guitar.SAMPLING)
+    more = models.player.continue_codes(encoded.codes, 10, seed=3, **guitar.SAMPLING)
     assert np.array_equal(played_on.sounds[1].codes, more)
     assert played_on.sounds[1].marks[-1].label == "continued from here" and played_on.sounds[1].marks[-1].start_s == 3.0
 
@@ -84,10 +84,10 @@ def test_as_data_and_by_a_seed(command: Command) -> None:
 def test_recordings_take_the_place_of_the_guitar(models: GuitarModels, tmp_path: Path) -> None:
     GuitarRows(GuitarOptions(clips=3, seconds=6.0, pedals=None)).write(tmp_path / "recordings")
     demo = GuitarDemo(models, seed=1, seconds=0.2, recordings=tmp_path / "recordings")
-    sections = list(demo.sections(demo_guitar.no_bar))
+    sections = list(demo.sections(guitar.no_bar))
     assert [section.title for section in sections] == [demo.clip.recipe["title"], *TITLES]
     assert demo.clip.recipe["recording"].startswith(str(tmp_path)) and demo.driven.pedals == ["overdrive"]
-    command = demo_guitar.page_of(sections, demo).command
+    command = guitar.page_of(sections, demo).command
     assert command == "glassformer demo guitar --seed 1 --seconds 0.2 --recordings '…/recordings'"
 
 
@@ -115,7 +115,7 @@ def test_its_models_are_carried() -> None:
 
 def test_the_pedal_is_that_of_the_example() -> None:
     example = yaml.safe_load(Path("examples/guitar-wet.yaml").read_text(encoding="utf-8"))
-    assert example["data"]["format"]["pedals"] == demo_guitar.OVERDRIVE
+    assert example["data"]["format"]["pedals"] == guitar.OVERDRIVE
 
 
 def test_two_texts_are_still_two_texts(command: Command) -> None:

@@ -37,6 +37,7 @@ from glassformer.generation.options import GenerationOptions
 from glassformer.inspect.corpus.options import CorpusSearchOptions, IndexOptions
 from glassformer.inspect.embeddings.options import ProjectionOptions, WordStudyOptions
 from glassformer.inspect.options import IntegratedGradientsRequest, LensRequest, PatchTextsRequest, SummaryOptions
+from glassformer.lessons.options import RiffOptions
 from glassformer.loading import HeadLoading, InferenceLoading, Loading
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
 from glassformer.runs.options import RunOptions, SearchOptions, TrainOptions
@@ -228,6 +229,7 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         TrainOptions,
         RunOptions,
         ReadingOptions,
+        RiffOptions,
         InspectionOptions,
         SplitOptions,
         CardOptions,

@@ -126,7 +126,4 @@ def test_commands_print_values_without_control_characters() -> None:
         for line in file.read_text("utf-8").splitlines()
         if 'typer.echo(f"' in line and "visible" not in line
     ]
-    assert raw == [
-        "watch.py: typer.echo(f\"step  {'chosen':{TOKEN_WIDTH}} {'prob.':>7}  entropy     most likely\")",
-        'watch.py: typer.echo(f"score {answer.score:.3f}")',
-    ]
+    assert not raw

@@ -13,9 +13,6 @@ SHARED = frozenset("app inputs options screen".split())
 """What commands have in common."""
 LONGER = frozenset(
     """
-    demo
-    demo_guitar
-    demo_tour
     generate
     listen
     look

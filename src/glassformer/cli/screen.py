@@ -252,7 +252,7 @@ def table_of(
         table = plain_table(padding=(0, 1, 0, gap - 1), **title_of)
         for i, heading in enumerate(headings):
             table.add_column(
-                visible_lines(heading),
+                text_of(heading),  # no markup: a heading may be a text of the user
                 justify="left" if i < left else "right",
                 no_wrap=i < left and not fold,
                 overflow="fold",

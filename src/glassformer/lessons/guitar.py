@@ -1,6 +1,9 @@
-"""`glassformer demo guitar`: a riff is made up, its pedals are named, it becomes codes, is overdriven, is played on.
+"""A tour of sound: a riff is made up, its pedals are named, it becomes codes, is overdriven, is played on.
 
-First in the terminal, then on a page on which one hears and sees it.
+    demo = GuitarDemo(GuitarModels.load(), seed=3)
+    page_of(list(demo.sections(no_bar)), demo).save("guitar.html")
+
+`glassformer demo guitar` prints its parts and shows the page.
 """
 
 from __future__ import annotations
@@ -14,10 +17,6 @@ from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Any, cast
 
-from rich.console import Console
-from rich.text import Text
-
-from glassformer.cli.screen import heading, plain_table, print_json, progress_of, terminal, text_of, visible
 from glassformer.errors import DataError
 from glassformer.files import nearest_path
 
@@ -248,37 +247,6 @@ class GuitarDemo:
         from glassformer.engine.codec import decoded_sound, require_codec
 
         return decoded_sound(require_codec(self.models.codec.network), name, codes, **more)
-
-
-def demo_guitar(demo: GuitarDemo, *, html: Path | None, browser: bool | None, json: bool) -> None:
-    """Print the demo part by part, and show its page."""
-    from glassformer.cli.listen import show_page
-
-    if json:
-        sections = list(demo.sections(no_bar))
-        saved = {} if html is None else {"out": str(html), "bytes": page_of(sections, demo).save(html)}
-        made = [section.example.to_dict() for section in sections]
-        print_json({"seed": demo.seed, "sections": made, **saved}, indent=None)  # thousands of codes
-        return
-    console, sections = terminal(), []
-    for section in demo.sections(progress_of):
-        show(console, section)
-        sections.append(section)
-    heading(console, "Hear it", "All of it on one page: switch between sounds while they play.")
-    show_page(page_of(sections, demo), html, browser)
-    console.print()
-    console.print(Text("What next", style="bold cyan"))
-    for line in (demo.command(demo.seed + 1), *NEXT):
-        console.print(Text(f"  {line}"), soft_wrap=True)
-
-
-def show(console: Console, section: Section) -> None:
-    """Print a part: its heading, and its facts."""
-    heading(console, section.title, section.example.about)
-    table = plain_table(show_header=False, padding=(0, 2, 0, 0))
-    for name, value in section.example.facts.items():
-        table.add_row(text_of(name, "dim"), Text(visible(value), style="bold"))
-    console.print(table)
 
 
 def page_of(sections: Sequence[Section], demo: GuitarDemo) -> ListeningPage:
