@@ -340,6 +340,11 @@ def test_tags_and_vectors(reader: Callable[..., str], tmp_path: Path, capsys: An
     predict("tag", folder, ["time flies like an arrow"])
     entities = pipeline("tag", folder)("time flies like an arrow")
     assert [row.split()[0] for row in capsys.readouterr().out.splitlines()[1:]] == ["PER"] * len(entities)
+    predict("tag", folder, ["time flies like an arrow", "time flies"])
+    tag = pipeline("tag", folder)
+    assert capsys.readouterr().out.splitlines() == [
+        f"{tag.in_words(tag(text)) or 'no entities'}  {text}" for text in ("time flies like an arrow", "time flies")
+    ]
     predict("tag", folder, ["time flies"], aggregation="none")
     assert [row.split()[-3] for row in capsys.readouterr().out.splitlines()[1:]] == ["time", "flies"]
     (tmp_path / "rows.jsonl").write_text('{"tokens": ["time", "flies"]}\n{"tokens": ["a"]}\n')

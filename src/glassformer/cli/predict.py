@@ -227,8 +227,9 @@ def _print_predictions(pipe: Pipeline, texts: list[Any], *, charts: bool) -> Non
         elif not pipe.EMPTY and (labels := _labels_in(prediction)):  # a chain of pedals is one answer
             cells = ", ".join(f"{visible(label.label):{width}}{label.score:8.2%}" for label in labels)
             typer.echo(f"{cells}  {visible(_in_a_line(text))}")
-        elif isinstance(text, dict) and len(texts) > 1:
-            typer.echo(f"{visible(pipe.in_words(prediction)):{width}}  {visible(_in_a_line(text))}")
+        elif isinstance(text, dict) or pipe.EMPTY:
+            words = pipe.in_words(prediction) or pipe.EMPTY
+            typer.echo(f"{visible(words):{width}}  {visible(_in_a_line(text))}")
         else:
             typer.echo(visible(pipe.in_words(prediction)))
         sys.stdout.flush()

@@ -142,7 +142,9 @@ def test_from_the_command_line(model: Model, tmp_path: Path) -> None:
     answers = glassformer.pipeline("pedals", tmp_path / "model", offline=True)(files)
     done = CliRunner().invoke(app, ["predict", "pedals", str(tmp_path / "model"), *files])
     assert done.exit_code == 0, done.output
-    assert [" → ".join(labels(answer)) or "no pedals" for answer in answers] == done.stdout.splitlines()
+    lines = [line.split("  ", 1) for line in done.stdout.splitlines()]
+    assert [chain for chain, _ in lines] == [" → ".join(labels(answer)) or "no pedals" for answer in answers]
+    assert all(file.strip().startswith(str(tmp_path)[:20]) for _, file in lines)
     done = CliRunner().invoke(app, ["predict", "pedals", str(tmp_path / "model"), *files, "--json"])
     results = [json.loads(line)["results"] for line in done.stdout.splitlines()]
     assert [[pedal["label"] for pedal in result] for result in results] == [labels(answer) for answer in answers]

@@ -96,6 +96,7 @@ class TokenClassification(PackedPipeline):
     HEAD = "token-classification"
     WHY = "it has no head that gives tags to tokens; an encoder such as BERT has one, once it is trained for that"
     OWN = ("aggregation_strategy", "ignore_labels")
+    EMPTY = "no entities"
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:
         self.by_tokens = False
