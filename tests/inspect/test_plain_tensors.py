@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from glassformer.errors import ConfigError
 from glassformer.inspect.session import Session
 from glassformer.model import Model, load
 from tests.e2e.tiny_models import make_folder
@@ -75,3 +76,17 @@ def test_a_generation_gives_plain_tensors(model: Model) -> None:
     written = writing.write(max_new_tokens=3)
     results = [written, writing.tree, writing.session(written.answers[0].node).states(1)]
     assert not [x for x in tensors(results, set()) if x.is_inference()]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s: s.lens(tpo=3), r"lens\(…\) takes no 'tpo'; nearest: 'top'"),
+        (lambda s: s.attribute(step=3), r"attribute\(…\) takes no 'step'; nearest: 'steps'"),
+        (lambda s: s.patch("blocks.0.attn.z[0]", mod="zero"), r"patch\(…\) takes no 'mod'; nearest: 'mode'"),
+        (lambda s: s.sweep("heads", tagret=1), r"takes no 'tagret'; nearest: 'target'"),
+    ],
+)
+def test_an_option_that_there_is_not_is_refused(session: Session, call: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call(session)

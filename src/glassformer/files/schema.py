@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError, UnknownOptionError, nearest
 from glassformer.files import safe_repr
 
 T = TypeVar("T")
@@ -173,6 +173,16 @@ def keyword_types(cls: type) -> dict[str, Any]:
             unpacked = get_origin(hint) is Unpack  # **options: Unpack[SomeTypedDict]
             hints |= get_type_hints(get_args(hint)[0], include_extras=True) if unpacked else {name: hint}
     return hints
+
+
+def refuse_unknown(call: str, options: Mapping[str, object], kind: type) -> None:
+    """Refuse keywords that the `TypedDict` of a call does not have: Python itself takes any.
+
+    Raises: UnknownOptionError: such a keyword, with the nearest that there is.
+    """
+    for name in options:
+        if name not in kind.__annotations__:
+            raise UnknownOptionError(f"{call}(…) takes no {safe_repr(name)}{nearest(name, list(kind.__annotations__))}")
 
 
 # ------------------------------------------------------------------------------------------------ parsing

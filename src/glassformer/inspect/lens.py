@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 from glassformer.core.flow import Batch, Flow
 from glassformer.errors import DataError
+from glassformer.files.schema import refuse_unknown
 from glassformer.inspect.outputs import OutputNames, OutputTable, check_logits, output_table
 from glassformer.inspect.tokens import Token
 from glassformer.models import Network, eval_mode
@@ -192,6 +193,7 @@ class LensOptions(TypedDict, total=False):
 @torch.no_grad()
 def read_lens(session: Session, options: LensOptions) -> Lens:
     """The logit lens of a session; see `Session.lens`."""
+    refuse_unknown("lens", options, LensOptions)
     top, target = options.get("top", 10), options.get("target")
     progress: Progress = options.get("progress", lambda done, of: None)
     if top < 1:

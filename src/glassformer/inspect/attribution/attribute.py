@@ -19,6 +19,7 @@ from glassformer.core.linearised import ACTIVATIONS, biases, linearised
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
+from glassformer.files.schema import refuse_unknown
 from glassformer.inspect.attribution.attribution import (
     FIXED,
     FIXED_HEAD,
@@ -68,6 +69,7 @@ class AttributionOptions(TypedDict, total=False):
 
 def attribute(session: Session, target: str | int | None, options: AttributionOptions) -> Attribution:
     """Which tokens and which parts of the network made an output; see `Session.attribute`."""
+    refuse_unknown("attribute", options, AttributionOptions)
     steps, progress = options.get("steps"), options.get("progress", lambda done, of: None)
     if steps is not None and not 1 <= steps <= 10_000:
         raise ConfigError(f"steps is {safe_repr(steps)}; it must be from 1 to 10,000")

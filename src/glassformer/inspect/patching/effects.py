@@ -23,6 +23,7 @@ from torch import Tensor
 from glassformer.core.flow import Flow, Output, match
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
+from glassformer.files.schema import refuse_unknown
 from glassformer.inspect.outputs import YES_OR_NO
 from glassformer.inspect.patching.patches import (
     Component,
@@ -187,6 +188,7 @@ def patching(session: Session, options: PatchOptions) -> Patching:
     Raises: UnsupportedError: the model has no head. DataError: options that do not go together, or no such target;
         texts of other lengths. WeightsError: the logits are NaN.
     """
+    refuse_unknown("patch", options, PatchOptions)
     mode, source = options.get("mode"), options.get("source")
     mode = mode or ("zero" if source is None else "swap")
     for name, value, allowed in (
