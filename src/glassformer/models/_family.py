@@ -40,6 +40,7 @@ TASK_ALIASES = {
     "sentiment-analysis": "text-classification",
     "summarise": "summarization",
     "tag": "token-classification",
+    "tag-audio": "audio-frame-classification",
     "transcribe": "automatic-speech-recognition",
     "translate": "translation",
 }

@@ -293,6 +293,7 @@ TASKS: dict[str, str | type[Task]] = {
     "classify-audio": "classify.media.ClassifyAudio",
     "contrastive": "contrastive.Contrastive",
     "tag": "tag.task.Tag",
+    "tag-audio": "classify.frames.TagAudio",
     "answer": "span.Answer",
     "answer-table": "table_cells.AnswerTable",
     "answer-image": "answer_image.AnswerImage",
