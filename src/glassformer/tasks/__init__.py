@@ -7,7 +7,7 @@ Read in this order:
     classify/         the first task: kinds.py (labels), task.py, baselines.py, pipeline.py
     tag/ span.py causal/ masked.py seq2seq/ pretrain.py   the others
     images.py contrastive.py generate_image.py    tasks of images: pairs of image and text, colours ·
-                      table_cells.py: cells of a table · answer_image.py: answers about regions
+                      table_cells.py: cells of a table · regions.py answer_image.py pretrain_image.py: LXMERT
     metrics/          metric.py (batch by batch; confidence intervals), and one module a kind of score
     predictions.py    the prediction for each row, in files
     pipelines.py      what pipelines have in common: one text, a list, or a stream of them

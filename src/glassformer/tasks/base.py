@@ -304,6 +304,7 @@ TASKS: dict[str, str | type[Task]] = {
     **{"translate": "seq2seq.generated.Translate", "summarise": "seq2seq.generated.Summarise"},
     "next-sentence": "pretrain.NextSentence",
     "pre-train": "pretrain.PreTraining",
+    "pre-train-image": "pretrain_image.PreTrainImage",
     "denoise": "seq2seq.denoise.Denoising",
     "gap-sentences": "seq2seq.denoise.GapSentences",
     "span-corruption": "seq2seq.denoise.SpanCorruption",

@@ -69,14 +69,21 @@ class MicroBatch:
         keep, positions = (
             None if x is None else x.to(device, non_blocking=True) for x in (self.flow.keep, self.flow.positions)
         )
-        labels = (
-            {name: x.to(device) for name, x in self.labels.items()}
-            if isinstance(self.labels, dict)
-            else self.labels.to(device, non_blocking=True)
-        )
         return replace(
-            self, batch=Batch(**batch), flow=replace(self.flow, keep=keep, positions=positions), labels=labels
+            self,
+            batch=Batch(**batch),
+            flow=replace(self.flow, keep=keep, positions=positions),
+            labels=_moved(self.labels, device),
         )
+
+
+def _moved(labels: Any, device: torch.device) -> Any:
+    """Labels on a device: a tensor, or those of several losses by name, some of which are pairs or dicts themselves."""
+    if isinstance(labels, dict):
+        return {name: _moved(x, device) for name, x in labels.items()}
+    if isinstance(labels, tuple):
+        return tuple(_moved(x, device) for x in labels)
+    return labels.to(device, non_blocking=True)
 
 
 def joined(arrays: Sequence[Any], dtype: torch.dtype = torch.int64) -> Tensor:

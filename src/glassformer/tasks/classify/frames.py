@@ -42,7 +42,8 @@ Segment = tuple[float, float, str]
 class TagAudio(ClassifyAudio):
     """Recordings with labelled segments: a list of {"start": seconds, "end": seconds, "label": …}, which may be empty.
 
-    Args: as of `ClassifyAudio`
+    The arguments are those of `ClassifyAudio`.
+
     Raises: ConfigError: the model has another head, or several labels a frame. UnsupportedError: it has no frames.
     """
 
