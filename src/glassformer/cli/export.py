@@ -17,7 +17,7 @@ from glassformer.reports.amounts import byte_amount
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(Options):
-    """What a model becomes."""
+    """Options of `export`: output folder, format and head."""
 
     output: Path = option(..., "Output folder, made if it is missing.", "--output", "-o")
     format: str = option(

@@ -80,7 +80,7 @@ class FileOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions(Options):
-    """Options of the task."""
+    """Options of the pipeline: batch size, lengths and what else its task takes."""
 
     batch_size: int | None = option(None, "Batch size, in texts.", min=1, panel=BATCH)
     prefix: str | None = option(None, "Prefix (prompt) put before each text, such as 'summarize: '.", panel=LENGTH)

@@ -217,7 +217,7 @@ def _room(table: ReportTable, width: int) -> tuple[int, int]:
 
 
 def _map_of(table: ReportTable, gap: int) -> Table:
-    """A table with shades."""
+    """A heat map: a table whose cells are shaded by their numbers."""
     table, shown = table.on_lines(), plain_table(padding=(0, 1, 0, gap - 1))
     for i, heading in enumerate(table.headings):
         shown.add_column(text_of(heading), justify="left" if i < table.left else "right", overflow="fold")

@@ -77,7 +77,7 @@ def _say_trial(trial: Trial, metric: str) -> None:
 
 
 def _say_nothing(trial: Trial, metric: str) -> None:
-    """Of --quiet."""
+    """With --quiet: print no line for a trial."""
 
 
 def _bar() -> Callback:

@@ -37,7 +37,7 @@ class SimilarityOptions(Options):
     html: Path | None = option(None, "Write the explorer's page of two texts to this HTML file (self-contained).")
 
     def asked(self) -> dict[str, Any]:
-        """Those of `explain_similarity`."""
+        """The options as keywords of `explain_similarity`."""
         return {"measure": self.measure, "prompt": self.prompt, "prompt_name": self.prompt_name}
 
 

@@ -30,7 +30,7 @@ ConfigFile = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenOptions(Options):
-    """What is printed."""
+    """Options of what `train` prints."""
 
     show: bool = option(False, "Print the effective configuration, and exit.", panel=RUN)
     quiet: bool = option(False, "Quiet: no progress bar.", "--quiet", "-q", panel=RUN)
@@ -99,7 +99,7 @@ def train(
 
 
 def _ignore(message: str) -> None:
-    """Of --quiet."""
+    """With --quiet: print no messages."""
 
 
 def _train(config: RunConfig, *, resume: bool, evaluate: bool, quiet: bool, at_end: bool = True) -> TrainedResult:

@@ -74,7 +74,7 @@ MAX_SERIES = 3  # files in a bar chart, each with its colour
 MAX_CLASSES = 30  # classes shown at once; the others are folded away
 MAX_LOCATIONS = 50  # locations shown for a finding; JSON has more
 
-WIDTH = 720
+WIDTH = 720  # pixels, in the coordinates of the chart; the page scales it
 LEFT = 150  # margin for names
 RIGHT = 96  # column of numbers, before the bars: of a narrow screen it is not the part that is cut
 MAX_NAME = 22  # characters that fit into the left margin

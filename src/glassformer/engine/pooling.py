@@ -27,7 +27,7 @@ from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import error_reason, is_int, open_regular_file, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 
-MAX_MODULES_BYTES = 1 << 20
+MAX_MODULES_BYTES = 1 << 20  # modules.json lists a handful of steps
 MODES = {
     "cls": "cls_token",
     "max": "max_tokens",

@@ -15,7 +15,7 @@ from glassformer.inspect.embeddings.options import ProjectionOptions
 if TYPE_CHECKING:
     from glassformer.explorer.scene import Scene
 
-STORED_MAPS = 8
+STORED_MAPS = 8  # sessions whose maps stay in RAM; that of another is computed again
 
 
 class EmbeddingMaps:

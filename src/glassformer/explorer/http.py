@@ -83,7 +83,7 @@ MAX_BODY_BYTES = 1_000_000
 """Maximum size of a request body; no model here reads more text."""
 MAX_DRAINED_BYTES = 64_000_000
 """How much of a body that is too long is read all the same: a client that is still sending would not read the error."""
-MIN_GZIP_BYTES = 1_000
+MIN_GZIP_BYTES = 1_000  # a smaller answer is one packet of the network in any case
 POLL_SECONDS = 0.02
 """Polling interval of the progress of a forward pass."""
 

@@ -265,6 +265,7 @@ def _check_span(name: str, span: Span, size: int, what: str) -> None:
 
 
 BINS = 64
+"""Of the histogram: at most, since empty ones are left out."""
 MAX_SPELLED_TOKENS = 200
 """Most probable tokens whose text is sent; a person reads no more of them."""
 SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "min_p", "typical_p")

@@ -25,7 +25,7 @@ MIN_POINTS_PER_LINE, MAX_POINTS_PER_LINE = 16, 8_000
 MAX_CHARTS = 16
 MAX_LISTED_STEPS = 50
 MAX_VALIDATIONS = 2 * MAX_CHARTS * MAX_LISTED_STEPS
-MAX_NAMED_RUNS = 3
+MAX_NAMED_RUNS = 3  # in a title; of more it states the number
 MAX_RUN_COLUMNS = 4
 NOT_APPLIED = "not applied: its loss was not finite"
 

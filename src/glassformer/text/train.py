@@ -41,7 +41,7 @@ from glassformer.text.unigram import train_unigram
 from glassformer.text.untrained import UntrainedTokenizer, untrained_for_family, untrained_like
 
 MIN_FREQUENCY = 2  # merges of pairs that occur once would fit noise
-BYTE_COUNT = 256
+BYTE_COUNT = 256  # an alphabet of bytes has no more
 MAX_COUNT = 2**31 - 1  # token ids and counts have 32 bits
 NEVER_MATCHES = r"(?!)"  # a pattern without matches
 BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")

@@ -18,7 +18,7 @@ FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 MAX_EDGE = 8192
 """In pixels; no published model reads larger images."""
 
-MAX_COLOURS = 65_536
+MAX_COLOURS = 65_536  # of a palette; Image GPT's has 512
 
 Edge = Annotated[int, at_least(1, MAX_EDGE, f"whole numbers from 1 to {MAX_EDGE}")]
 Number = Annotated[float, Allowed("a number", lambda x: abs(x) < 1e30)]

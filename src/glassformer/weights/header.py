@@ -28,7 +28,7 @@ from glassformer.files import error_reason, open_regular_file, parse_json_object
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 MAX_TENSORS = 100_000  # bounds the work for a damaged or hostile header
 MAX_DIMENSIONS = 64  # torch's own limit for most operations
-_MAX_INT64 = 2**63 - 1
+_MAX_INT64 = 2**63 - 1  # torch counts elements and bytes in 64 bits with a sign
 
 # Widest first: the order in which writers lay tensors out, so that each is aligned to its element size.
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType(

@@ -36,7 +36,7 @@ from glassformer.weights.header import DTYPE_NAMES, MAX_TENSORS
 from glassformer.weights.write import write_tensors
 
 _TIES, _SETTINGS = "glassformer.ties", "glassformer.settings"
-_MAX_SETTINGS_BYTES = 1 << 20
+_MAX_SETTINGS_BYTES = 1 << 20  # as JSON, in the header; larger ones are left out
 _ZIP = b"PK\x03\x04"
 _LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # magic number of files before torch 1.6, pickled
 _STATE_KEYS = ("state_dict", "model_state_dict", "model")

@@ -11,7 +11,7 @@ from glassformer.reports.table import Table
 
 MAX_LINES = 20  # a kind: a file may hold a million names
 MAX_SHAPES = 3  # a line
-MAX_NAME_CHARS = 200
+MAX_NAME_CHARS = 200  # of a tensor: that of a hostile file may have megabytes
 NUMBER = "#"  # instead of a layer's number
 
 MEANINGS = {

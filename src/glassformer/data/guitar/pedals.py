@@ -106,11 +106,11 @@ class Pedal:
     ranges: Mapping[str, tuple[float, float]]
 
     def settings(self, draw: np.random.Generator) -> dict[str, float]:
-        """Settings by chance."""
+        """Random settings, uniform within the ranges."""
         return {name: float(draw.uniform(low, high)) for name, (low, high) in self.ranges.items()}
 
 
-_TURN = (0.0, 6.28)
+_TURN = (0.0, 6.28)  # radians: any phase of an oscillator
 # Each is audible in two seconds at its weakest: flangers sweep nearly once, and a fuzz leaves room for an overdrive
 # before it, which would drown in gains of 40 and more.
 PEDALS: dict[str, Pedal] = {

@@ -38,7 +38,7 @@ OPEN_CHORDS = {
 BARRE_SHAPES = {"": "022100", "m": "022000", "7": "020100", "5": "022xxx"}
 """Chords on the lowest string, moved up the neck by a barre: their kind → the shape."""
 NOTE_NAMES = "C C# D D# E F F# G G# A A# B".split()
-PENTATONIC = (0, 3, 5, 7, 10)
+PENTATONIC = (0, 3, 5, 7, 10)  # semitones above the root of the minor pentatonic scale, which rock riffs are made of
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,12 +46,13 @@ from glassformer.text.engine import EncodedRow
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.windows import windows
 
-MAX_ROW_BYTES = 1 << 28
+MAX_ROW_BYTES = 1 << 28  # of a line: a file without line ends would be read as one
 ROWS_AT_ONCE = 256
 """Rows that are tokenised together."""
 CHUNK_BYTES, CHUNK_TOKENS = 1 << 28, 1 << 16
 """A chunk has at most this many tokens, fewer where their columns take more than these bytes."""
 MAX_TOKENS = 256
+"""Of a window unless asked for: attention costs the square of its length."""
 
 Place = tuple[int, int]
 """A row, and a window of it."""

@@ -22,7 +22,7 @@ from glassformer.models._codec import strided
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-DILATIONS = (1, 3, 9)
+DILATIONS = (1, 3, 9)  # of the three residual units of a block; Kumar et al. 2023
 KERNEL = 7
 """Of residual units, and of the first and last convolution of samples."""
 TINY = 1e-9

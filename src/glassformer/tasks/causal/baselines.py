@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Run = tuple[int, ...]
 
 TRIGRAM = 3
+"""Order of the longest n-gram baseline."""
 TRAINING_TOKENS = 2_000_000
 """N-grams are counted on this many tokens at most: the table lies in memory."""
 TRAINING_CHARACTERS = 2**22

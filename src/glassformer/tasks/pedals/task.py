@@ -48,7 +48,7 @@ from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.augmentation import Augmentation
 from glassformer.tasks.transcribe.sounds import RowSounds, note_marks, sound_title
 
-ROWS_AT_ONCE = 64
+ROWS_AT_ONCE = 64  # bounds the memory of recordings and their features
 MOST_CLIPS = 5_000
 """The baseline learns 256 weights a pedal of this many clips at most: making them takes longer than learning."""
 MASKS = ("time_masks", "time_mask_seconds", "mel_masks", "mel_mask_bins")

@@ -35,7 +35,7 @@ from glassformer.tasks.transcribe.quality import DroppedRow, QualityFilters
 from glassformer.tasks.transcribe.sounds import RowSounds
 from glassformer.tasks.transcribe.task import Transcribe
 
-RATE_HZ = 16_000
+RATE_HZ = 16_000  # the rate at which recordings are measured: that of speech models
 LEAST_ROWS = 30
 """Among fewer rows none is an outlier."""
 

@@ -29,6 +29,7 @@ from glassformer.text.tables.values import column_values, sort_key, values_in
 from glassformer.text.tokenizer import Tokenizer
 
 TYPES = 7
+"""Token types of TAPAS, each with an embedding table: Herzig et al. 2020, section 3."""
 SEGMENT, COLUMN, ROW, PREVIOUS, RANK, INVERSE_RANK, RELATION = range(TYPES)
 EQUAL, LESS, GREATER = 1, 2, 4
 EMPTY_TOKEN = "[EMPTY]"
