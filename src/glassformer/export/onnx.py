@@ -49,7 +49,8 @@ def export_onnx(model: PretrainedModel, folder: str | Path, **example: Tensor) -
 
     Args:
         example: the arguments of a call, made here for texts, images and sounds; two rows and two tokens at least.
-    Returns: the files. Raises: as `export_folder`.
+    Returns: the files.
+    Raises: as `export_folder`.
     """
     return export_folder(model, folder, "onnx", **example)
 

@@ -29,7 +29,8 @@ MAX_TOKENS, MAX_LETTERS = 300_000, 256
 def copy_tokenizer(source: Path, folder: Path) -> bool:
     """Copy the tokenizer files of a folder, with settings where it has none.
 
-    Returns: whether they make a tokenizer. Raises: DataError: unsafe links.
+    Returns: whether they make a tokenizer.
+    Raises: DataError: unsafe links.
     """
     for name in FILES:
         if (source / name).is_file():

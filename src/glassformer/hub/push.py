@@ -77,7 +77,8 @@ def files_to_push(folder: str | Path) -> dict[str, int]:
 def push_model(folder: str | Path, name: str, *, private: bool | None = None, revision: str | None = None) -> str:
     """Upload a model's folder, or a run's model: card, config, tokenizer, weights and metrics, nothing else.
 
-    Returns: the address of the commit. Raises: DataError: as `files_to_push` and `push_folder`.
+    Returns: the address of the commit.
+    Raises: DataError: as `files_to_push` and `push_folder`.
     """
     files = list(files_to_push(folder))
     folder = resolve(folder)

@@ -286,7 +286,8 @@ class ReferenceModule(nn.Module):
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Copy tensors by the reference library's names below the path into the parameters.
 
-        Returns: missing_keys, unexpected_keys. Raises: WeightsError: with `strict`, a tensor missing or surplus.
+        Returns: missing_keys, unexpected_keys.
+        Raises: WeightsError: with `strict`, a tensor missing or surplus.
         """
         start = f"{self._path}." if self._path else ""
         given = {start + name: x for name, x in state_dict.items()}

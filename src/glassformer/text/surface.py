@@ -165,7 +165,8 @@ class TokenizerSurface(TokenizerVocabulary):
     def save_pretrained(self, folder: Path | str, **options: Any) -> tuple[str, ...]:
         """Write the tokenizer's files, as `save` does; `save_jinja_files` is its `template_files`.
 
-        Returns: their paths. Raises: UnsupportedError: `filename_prefix`, `push_to_hub`. UnknownOptionError: another.
+        Returns: their paths.
+        Raises: UnsupportedError: `filename_prefix`, `push_to_hub`. UnknownOptionError: another.
         """
         for name, value in options.items():
             if name not in ("legacy_format", "save_jinja_files", "filename_prefix", "push_to_hub"):

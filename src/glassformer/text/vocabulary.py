@@ -242,7 +242,8 @@ class TokenizerVocabulary:
         Args:
             new_tokens: a text, an `AddedToken`, or several
             special_tokens: they are left out where those are.
-        Returns: how many were added. Raises: ConfigError: something else, or an empty text.
+        Returns: how many were added.
+        Raises: ConfigError: something else, or an empty text.
         """
         tokens = [new_tokens] if isinstance(new_tokens, (str, AddedToken)) else list(new_tokens)
         for token in tokens:
@@ -264,7 +265,8 @@ class TokenizerVocabulary:
         """Add special tokens by role, {"pad_token": "[PAD]"}, and others, {"additional_special_tokens": ["<user>"]}.
 
         Those of before stay; to replace them is not there.
-        Returns: how many were new. Raises: ConfigError: an unknown key. UnsupportedError: they are to be replaced.
+        Returns: how many were new.
+        Raises: ConfigError: an unknown key. UnsupportedError: they are to be replaced.
         """
         if replace_additional_special_tokens or replace_extra_special_tokens:
             raise UnsupportedError("special tokens stay special; make a tokenizer without them, or leave replace_… out")

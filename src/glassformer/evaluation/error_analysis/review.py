@@ -53,7 +53,8 @@ _FORMULA = r"""(?=['" ]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"""
 def write_sheet(path: Path, records: Sequence[Prediction], worst: int = DEFAULT_ROWS) -> int:
     """Write the rows with the highest loss to a new CSV sheet.
 
-    Returns: the number of rows. Raises: DataError: the file exists, or cannot be written. UnsupportedError: no labels.
+    Returns: the number of rows.
+    Raises: DataError: the file exists, or cannot be written. UnsupportedError: no labels.
     """
     kind, roles = _require_labels(records), list(records[0].row)
     chosen = sort_by_loss(records)[:worst]

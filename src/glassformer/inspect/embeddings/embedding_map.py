@@ -177,7 +177,8 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
         Args:
             level: whose vectors
             vectors: others to write in their place, such as sums of layers [N, D]
-        Returns: the files. Raises: DataError: they cannot be written.
+        Returns: the files.
+        Raises: DataError: they cannot be written.
         """
         target = Path(folder)
         level = self.level(level)
