@@ -10,6 +10,7 @@ Source: Herzig et al. 2020, sections 2 and 3; truncation: the released code.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from glassformer.core.flow import Output
 from glassformer.core.heads import Head, not_none
 from glassformer.data.rows import read_rows
 from glassformer.errors import DataError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.files import is_int, safe_repr
 from glassformer.model import Model
 from glassformer.models.tapas.cells import CellSelection, CellSelectionOutput, CellSelectionWithAggregation
 from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
@@ -404,7 +405,7 @@ def _pairs_in(text: str) -> list[list[int]] | None:
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return is_int(value, -math.inf) or isinstance(value, np.integer)
 
 
 def _operator(row: Mapping[str, Any], column: str) -> str:
