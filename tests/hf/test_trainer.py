@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 
 from glassformer import hf
+from glassformer.core import processor
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, WeightsError
 from glassformer.hf.trainer import due
 from glassformer.hf.trainer.checkpoints import get_last_checkpoint, save_checkpoint
@@ -98,6 +99,15 @@ def test_mixed_precision_is_near_single(tmp_path: Path, precision: str) -> None:
     narrow = hf.Trainer(Small(), arguments(tmp_path, **options, **{precision: True}), train_dataset=ROWS)
     narrow.train()
     np.testing.assert_allclose(losses(narrow), losses(single), rtol=0.05)
+
+
+def test_mixed_precision_that_is_emulated_is_told_before_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "is_fast", lambda dtype, device: dtype == torch.float32)
+    trainer = hf.Trainer(Small(), arguments(tmp_path, bf16=True, max_steps=1), train_dataset=ROWS)
+    with pytest.warns(UserWarning, match="no instructions for bf16 and emulates it"):
+        trainer.train()
 
 
 def test_the_newest_checkpoints_stay_and_an_unfinished_one_is_none(tmp_path: Path) -> None:
