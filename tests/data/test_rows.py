@@ -350,6 +350,23 @@ def test_bad_rows_of_a_table_are_left_out_where_asked_for(tmp_path: Path) -> Non
         assert len(read_rows(put(tmp_path / "b.csv", CSV), on_bad_rows="skip")) > 1  # nothing to tell
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"text": {"0": "good", "1": "bad"}, "label": {"0": "pos", "1": "neg"}},  # DataFrame.to_json
+        {"0": {"text": "good", "label": "pos"}, "1": {"text": "bad", "label": "neg"}},  # orient="index"
+        {"columns": ["text"], "index": [0], "data": [["good"]]},  # orient="split"
+        {"text": ["good", "bad"], "label": ["pos", "neg"]},
+    ],
+)
+def test_json_by_columns_is_not_one_row(tmp_path: Path, columns: dict[str, Any]) -> None:
+    path = put(tmp_path / "a.json", json.dumps(columns))
+    with pytest.raises(DataError, match=r"is one object of columns, .*to_json\(path, orient='records'\)"):
+        read_rows(path)
+    words = put(tmp_path / "b.json", json.dumps({"tokens": ["Ann", "sings"], "tags": ["B-PER", "O"]}))
+    assert len(read_rows(words)) == 1  # a row of words
+
+
 def test_bad_lines_of_json_are_left_out_where_asked_for(tmp_path: Path) -> None:
     """As a process that was killed while it wrote, or two that wrote at once, leave them."""
     path = put(tmp_path / "a.jsonl", '{"n": 1}\n{"n": \n\n[2]\n{"n": 3}\n{"n": 4, "n": 5}\n{"n": 6}\n{"n"')
