@@ -12,17 +12,17 @@ import transformers
 from glassformer.core import Batch, Flow, KeyValueCache, Packing
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model, load
-from glassformer.models import FAMILIES, roberta, xlm_roberta
+from glassformer.models import FAMILIES, camembert, roberta, xlm_roberta
 from tests.parity.sides import perturb
 
-both = pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])
+both = pytest.mark.parametrize("family", ["camembert", "roberta", "xlm-roberta"])
 
 
 def model_of(family: str, **changes: Any) -> Model:
     return Model.from_config({**FAMILIES[family].tiny, **changes})
 
 
-counted_by_ids = pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "mpnet"])
+counted_by_ids = pytest.mark.parametrize("family", ["camembert", "roberta", "xlm-roberta", "mpnet"])
 
 
 def both_sides(family: str, folder: Path, architecture: str = "Model", **changes: Any) -> tuple[Model, Any]:
@@ -127,7 +127,8 @@ def test_a_tied_head_may_be_saved_or_not(tmp_path: Path) -> None:
 
 
 def test_the_other_name_is_the_same_recipe() -> None:
-    one, other = roberta.FAMILY, xlm_roberta.FAMILY
-    assert (one.spec, one.build, one.names) == (other.spec, other.build, other.names)
-    assert list(other.architectures) == [f"XLM{name}" for name in one.architectures]
-    assert list(other.architectures.values()) == list(one.architectures.values())
+    one = roberta.FAMILY
+    for other, prefix in ((xlm_roberta.FAMILY, "XLMRoberta"), (camembert.FAMILY, "Camembert")):
+        assert (one.spec, one.build, one.names) == (other.spec, other.build, other.names)
+        assert list(other.architectures) == [name.replace("Roberta", prefix) for name in one.architectures]
+        assert list(other.architectures.values()) == list(one.architectures.values())

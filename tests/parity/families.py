@@ -1172,6 +1172,7 @@ ROWS = (
     ),
     Row(family="roberta", variations=LIKE_ROBERTA),
     Row(family="xlm-roberta", variations=LIKE_ROBERTA),
+    Row(family="camembert", variations=LIKE_ROBERTA),
     Row(
         family="xlm",
         variations={

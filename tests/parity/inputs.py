@@ -21,7 +21,12 @@ TOLD_NO_POSITIONS = {
     "lxmert",
     "tapas",
 }  # whose reference counts padding: it takes none, or counts them in each cell
-BY_IDS = {"mpnet", "roberta", "xlm-roberta"}  # whose positions count all ids but padding's, and begin behind it
+BY_IDS = {
+    "camembert",
+    "mpnet",
+    "roberta",
+    "xlm-roberta",
+}  # whose positions count all ids but padding's, and begin behind it
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ DROPOUT: dict[str, dict[str, Any]] = {
     "wav2vec2": SOUND,
     "whisper": {"dropout": 0.2, "attention_dropout": 0.3, "activation_dropout": 0.1},
     "xlm": {"dropout": 0.2, "attention_dropout": 0.3, "summary_first_dropout": 0.4},
+    "camembert": LIKE_BERT,
     "xlm-roberta": LIKE_BERT,
 }
 """Family → every key that says how much is dropped, each its own number."""

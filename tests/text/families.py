@@ -71,6 +71,26 @@ def xlm_roberta(folder: Path) -> None:
     train_pieces(folder / "sentencepiece.bpe.model")
 
 
+def xlnet(folder: Path) -> None:
+    symbols = "<cls>,<sep>,<pad>,<mask>,<eod>,<eop>"
+    train_pieces(folder / "spiece.model", unk_id=0, bos_id=1, eos_id=2, control_symbols=symbols)
+
+
+def gemma(folder: Path) -> None:
+    pieces = {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3, "eos_piece": "<eos>", "bos_piece": "<bos>"}
+    train_pieces(
+        folder / "tokenizer.model",
+        model_type="bpe",
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        split_digits=True,
+        add_dummy_prefix=False,
+        user_defined_symbols="<mask>,<start_of_turn>,<end_of_turn>",
+        **pieces,
+    )
+
+
 def mbart(folder: Path) -> None:
     """Without a map of characters: the reference leaves it out where this family has one."""
     train_pieces(folder / "sentencepiece.bpe.model", normalization_rule_name="identity")
@@ -182,13 +202,16 @@ FAMILIES: dict[str, Callable[[Path], None]] = {
     "albert": albert,
     "bart": roberta,
     "big_bird": big_bird,
+    "camembert": xlm_roberta,
     "clip": clip,
     "deberta": deberta,
     "deberta-v2": deberta_v2,
+    "gemma": gemma,
     "gpt_neox": gpt_neox,
     "llama": llama,
     "marian": marian,
     "mbart": mbart,
+    "mbart50": xlm_roberta,
     "openai-gpt": openai_gpt,
     "pegasus": t5,
     "roberta": roberta,
@@ -196,6 +219,7 @@ FAMILIES: dict[str, Callable[[Path], None]] = {
     "wav2vec2": wav2vec2,
     "whisper": whisper,
     "xlm-roberta": xlm_roberta,
+    "xlnet": xlnet,
 }
 
 

@@ -170,10 +170,11 @@ class Family:
         return next(name for name, its_task in self.architectures.items() if its_task == task)
 
 
-RECIPES = """albert bart bert big_bird clip clip_text_model clip_vision_model dac deberta deberta-v2 distilbert dpr
-    electra encodec gemma gemma2 gemma3_text gpt2 gpt_neox granite hubert imagegpt layoutlm llama lxmert marian
-    mbart mistral mixtral modernbert mpnet musicgen_decoder nomic_bert olmo2 openai-gpt pegasus phi phi3 qwen2
-    qwen3 roberta stablelm starcoder2 t5 tapas transformer vit wav2vec2 whisper xlm xlm-roberta""".split()
+RECIPES = """albert bart bert big_bird camembert clip clip_text_model clip_vision_model dac deberta
+    deberta-v2 distilbert dpr electra encodec gemma gemma2 gemma3_text gpt2 gpt_neox granite hubert
+    imagegpt layoutlm llama lxmert marian mbart mistral mixtral modernbert mpnet musicgen_decoder
+    nomic_bert olmo2 openai-gpt pegasus phi phi3 qwen2 qwen3 roberta stablelm starcoder2 t5 tapas
+    transformer vit wav2vec2 whisper xlm xlm-roberta""".split()
 """The `model_type` of each family; its module has the same name, with underscores."""
 
 

@@ -3,7 +3,8 @@
 vocab.txt                     build_wordpiece   BERT and its kin
 vocab.json + merges.txt       bpe.py            GPT-2, GPT-NeoX, RoBERTa, BART, DeBERTa v1, Whisper, CLIP, the first GPT
 vocab.json                    characters.py     wav2vec 2.0 and its kin
-spiece.model and other names  sentencepiece.py  T5, PEGASUS, XLM-R, mBART, Llama, BigBird, ALBERT, DeBERTa v2 and v3
+spiece.model and other names  sentencepiece.py  T5, PEGASUS, XLM-R, CamemBERT, mBART, Llama, Gemma, BigBird, ALBERT,
+                                                XLNet, DeBERTa v2 and v3
 source.spm + vocab.json       sentencepiece.py  Marian; target.spm in place of source.spm for the target language
 
 The same file name means something else in each family, so the family picks the reader, never the name alone.
@@ -257,14 +258,18 @@ TEMPLATES = {
         "albert bert bigbird convbert deberta debertav2 distilbert electra layoutlm lxmert mobilebert tapas".split(),
         BERT,
     ),
-    **dict.fromkeys("bart data2vectext led longformer roberta xlmroberta".split(), ROBERTA),
+    **dict.fromkeys("bart camembert data2vectext led longformer roberta xlmroberta".split(), ROBERTA),
     **dict.fromkeys(("clip", "clipseg"), CLIP),
     **dict.fromkeys("t5 mt5 longt5".split(), T5),
     **dict.fromkeys(("pegasus", "marian"), PEGASUS),
+    "xlnet": ("A sep cls:2", "A sep B:1 sep:1 cls:2"),
 }
 """Templates of one text and of a pair: roles of special tokens, A and B for the texts; `:1` marks token type 1."""
 
-BOS_BY_DEFAULT = {"llama": True, "mistral": True, "mixtral": True, "phi3": True, "gpt2": False, "gptneox": False}
+BOS_BY_DEFAULT = {
+    **dict.fromkeys("gemma gemma2 gemma3text llama mistral mixtral phi3".split(), True),
+    **dict.fromkeys(("gpt2", "gptneox"), False),
+}
 """Whether a family's texts begin with its bos token where `add_bos_token` does not say."""
 
 
@@ -282,9 +287,10 @@ def add_post_processor(engine: tokenizers.Tokenizer, settings: TokenizerSettings
         after = "eos" if option(config, "add_eos_token", bool, False, config_path) else ""
         single = f"{before} A {after}"
         pair = f"{single} {before and 'bos:1'} B:1 {after and 'eos:1'}"
-    elif settings.family == "mbart":
+    elif settings.family in ("mbart", "mbart50"):
         roles["language"] = option(config, "src_lang", str, "en_XX", config_path)
-        single, pair = "A eos language", "A B eos language"
+        before, after = ("", "language") if settings.family == "mbart" else ("language", "")
+        single, pair = (f"{before} {texts} eos {after}" for texts in ("A", "A B"))
     elif settings.family == "whisper":
         prompt = _whisper_prompt(settings, config_path)
         roles |= prompt

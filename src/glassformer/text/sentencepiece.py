@@ -46,6 +46,11 @@ MBART_LANGUAGES = (
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP "
     "nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
 ).split()
+MBART50_LANGUAGES = (
+    "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE "
+    "ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
+).split()
+"""Those that mBART-50 has after mBART's."""
 
 TARGET_ONLY_SCORE = -1e6
 """The score, per character, of pieces of the target language alone: worse than any segmentation of source pieces."""
@@ -164,7 +169,8 @@ def _set_text_pipeline(
 
 
 def _has_prefix(path: Path, settings: TokenizerSettings) -> bool:
-    return option(settings.config, "add_prefix_space", bool, True, path.with_name("tokenizer_config.json"))
+    default = settings.family not in GEMMA
+    return option(settings.config, "add_prefix_space", bool, default, path.with_name("tokenizer_config.json"))
 
 
 def _character_map(path: Path, file: SentencePieceModel) -> list[normalizers.Normalizer]:
@@ -178,14 +184,15 @@ def _character_map(path: Path, file: SentencePieceModel) -> list[normalizers.Nor
 
 
 def _albert_normalizers(path: Path, settings: TokenizerSettings) -> list[normalizers.Normalizer]:
-    """ALBERT's normalisation: plain quotes, no accents, lower case."""
-    if settings.family != "albert":
+    """ALBERT's and XLNet's normalisation: plain quotes, no accents; ALBERT's lower case."""
+    if settings.family not in ("albert", "xlnet"):
         return []
+    albert = settings.family == "albert"
     config, config_path = settings.config, path.with_name("tokenizer_config.json")
     steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
-    if not option(config, "keep_accents", bool, False, config_path):
+    if not (option(config, "keep_accents", bool, False, config_path) and albert):  # the reference's XLNet never does
         steps += [normalizers.NFKD(), normalizers.StripAccents()]
-    if option(config, "do_lower_case", bool, True, config_path):
+    if option(config, "do_lower_case", bool, albert, config_path):
         steps.append(normalizers.Lowercase())
     return steps
 
@@ -204,7 +211,7 @@ PieceLayout = Callable[[Path, Sequence[VocabularyPiece], dict[str, str], Tokeniz
 def _file_order(
     path: Path, pieces: Sequence[VocabularyPiece], roles: dict[str, str], settings: TokenizerSettings
 ) -> list[VocabularyPiece]:
-    """ALBERT, BigBird, Llama: the position in the file is the id."""
+    """ALBERT, BigBird, Gemma, Llama, XLNet: the position in the file is the id."""
     return list(pieces)
 
 
@@ -245,9 +252,26 @@ def _xlmr_order(
 def _mbart_order(
     path: Path, pieces: Sequence[VocabularyPiece], roles: dict[str, str], settings: TokenizerSettings
 ) -> list[VocabularyPiece]:
-    """mBART: as XLM-R, and before <mask> the codes of its 25 languages."""
+    """mBART: as XLM-R, and before <mask> the codes of its languages: 25, or 52 of mBART-50."""
     *ordered, mask = _xlmr_order(path, pieces, roles, settings)
-    return [*ordered, *(VocabularyPiece(code, kind=CONTROL) for code in MBART_LANGUAGES), mask]
+    codes = MBART_LANGUAGES + (MBART50_LANGUAGES if settings.family == "mbart50" else [])
+    return [*ordered, *(VocabularyPiece(code, kind=CONTROL) for code in codes), mask]
+
+
+def _camembert_order(
+    path: Path, pieces: Sequence[VocabularyPiece], roles: dict[str, str], settings: TokenizerSettings
+) -> list[VocabularyPiece]:
+    """CamemBERT: <s>NOTUSED <pad> </s>NOTUSED <unk> <unk>NOTUSED for the file's <unk>, then its pieces; <mask> last."""
+    _check_dropped(path, pieces, 1)
+    return [
+        VocabularyPiece("<s>NOTUSED", kind=CONTROL),
+        VocabularyPiece(roles["pad"], kind=CONTROL),
+        VocabularyPiece("</s>NOTUSED", kind=CONTROL),
+        VocabularyPiece(roles["unk"], kind=UNKNOWN),
+        VocabularyPiece("<unk>NOTUSED", -100.0, CONTROL),
+        *pieces[1:],
+        VocabularyPiece(roles["mask"], kind=CONTROL),
+    ]
 
 
 def _pegasus_order(
@@ -322,7 +346,11 @@ def _check_dropped(path: Path, pieces: Sequence[VocabularyPiece], count: int) ->
 LAYOUTS: dict[str, PieceLayout] = {
     "albert": _file_order,
     "bigbird": _file_order,
+    "camembert": _camembert_order,
     "debertav2": _deberta_order,
+    "gemma": _file_order,
+    "gemma2": _file_order,
+    "gemma3text": _file_order,
     "llama": _file_order,
     "mistral": _file_order,
     "mixtral": _file_order,
@@ -332,9 +360,12 @@ LAYOUTS: dict[str, PieceLayout] = {
     "longt5": _t5_order,
     "xlmroberta": _xlmr_order,
     "mbart": _mbart_order,
+    "mbart50": _mbart_order,
     "pegasus": _pegasus_order,
     "marian": _marian_order,
+    "xlnet": _file_order,
 }
 FAMILIES = frozenset(LAYOUTS)
-SPLITS_AT_SPACES_ONLY = frozenset(("bigbird", "debertav2", "marian", "pegasus"))
-UNSPLIT_TEXT = frozenset("llama mistral mixtral phi3".split())
+SPLITS_AT_SPACES_ONLY = frozenset(("bigbird", "debertav2", "marian", "mbart50", "pegasus"))
+GEMMA = frozenset("gemma gemma2 gemma3text".split())
+UNSPLIT_TEXT = frozenset("llama mistral mixtral phi3".split()) | GEMMA

@@ -201,6 +201,7 @@ GPT_ROLES = {"unk": "<unk>"}
 GPT2_ROLES = {"bos": "<|endoftext|>", "eos": "<|endoftext|>", "unk": "<|endoftext|>"}
 GPT_NEOX_ROLES = {**GPT2_ROLES, "pad": "<|padding|>"}
 LLAMA_ROLES = {"bos": "<s>", "eos": "</s>", "unk": "<unk>"}
+GEMMA_ROLES = {"bos": "<bos>", "eos": "<eos>", "unk": "<unk>", "pad": "<pad>"}
 ROBERTA_ROLES = {**LLAMA_ROLES, "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>"}
 ALBERT_ROLES = {**BERT_ROLES, "bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "pad": "<pad>"}
 DEBERTA_ROLES = {**BERT_ROLES, "bos": "[CLS]", "eos": "[SEP]"}
@@ -208,6 +209,7 @@ BIGBIRD_ROLES = {**BERT_ROLES, "bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad
 T5_ROLES = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 PEGASUS_ROLES = {**T5_ROLES, "mask": "<mask_2>"}
 CLIP_ROLES = {**GPT2_ROLES, "bos": "<|startoftext|>", "pad": "<|endoftext|>"}
+XLNET_ROLES = {**ROBERTA_ROLES, "sep": "<sep>", "cls": "<cls>"}
 SPEECH_ROLES = {**LLAMA_ROLES, "pad": "<pad>"}
 
 DEFAULT_SPECIAL_TOKENS = {
@@ -215,7 +217,10 @@ DEFAULT_SPECIAL_TOKENS = {
     "tapas": {**BERT_ROLES, "empty": "[EMPTY]"},
     **dict.fromkeys(("gpt2", "whisper"), GPT2_ROLES),
     **dict.fromkeys("llama mistral mixtral phi3".split(), LLAMA_ROLES),
-    **dict.fromkeys("bart data2vectext led longformer mbart roberta xlmroberta".split(), ROBERTA_ROLES),
+    **dict.fromkeys(
+        "bart camembert data2vectext led longformer mbart mbart50 roberta xlmroberta".split(), ROBERTA_ROLES
+    ),
+    **dict.fromkeys("gemma gemma2 gemma3text".split(), GEMMA_ROLES),
     **dict.fromkeys("t5 mt5 longt5 marian".split(), T5_ROLES),
     **dict.fromkeys(("clip", "clipseg"), CLIP_ROLES),
     **dict.fromkeys(SPEECH_FAMILIES, SPEECH_ROLES),
@@ -225,6 +230,7 @@ DEFAULT_SPECIAL_TOKENS = {
     "gptneox": GPT_NEOX_ROLES,
     "openaigpt": GPT_ROLES,
     "pegasus": PEGASUS_ROLES,
+    "xlnet": XLNET_ROLES,
 }
 """Family → role → special token, for folders whose files name none."""
 
