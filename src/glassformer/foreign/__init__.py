@@ -4,6 +4,7 @@
     folder with model.bin          CTranslate2: Whisper, as faster-whisper has it
     tiny.en.pt                     OpenAI's Whisper: recognised by the names of its tensors
     weights.pth                    Descript's audio codec, likewise
+    encodec_24khz-….th             EnCodec, likewise
     ViT-B-32.pt                    OpenAI's CLIP, likewise; open_clip's folders, with open_clip_config.json
 
 Each is a table of weight names and a config made from sizes; `renamed.py` is the one reader. A file that is named is
@@ -21,13 +22,13 @@ from tempfile import TemporaryDirectory
 from glassformer import gguf
 from glassformer.errors import GlassformerError, WeightsError
 from glassformer.files import safe_repr
-from glassformer.foreign import clip, dac, whisper
+from glassformer.foreign import clip, dac, encodec, whisper
 from glassformer.foreign.renamed import RenamedWeights
 from glassformer.weights.layout import INDEX, PICKLED_INDEX, PICKLED_SINGLE, SINGLE
 from glassformer.weights.read import WeightFiles, open_file, open_pickle
 
 CTRANSLATE2 = "model.bin"
-PICKLES = frozenset((".pt", ".pth", ".ckpt", ".bin"))
+PICKLES = frozenset((".pt", ".pth", ".th", ".ckpt", ".bin"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,11 @@ STATE_DICTS = (
         title="Descript Audio Codec",
         marks=("quantizer.quantizers.0.codebook.weight", "encoder.block.0.weight_g"),
         open=dac.open_original,
+    ),
+    StateDict(
+        title="EnCodec",
+        marks=("quantizer.vq.layers.0._codebook.embed", "encoder.model.0.conv.conv.bias"),
+        open=encodec.open_original,
     ),
     StateDict(
         title="OpenAI CLIP",

@@ -1,4 +1,4 @@
-"""EnCodec's weight names."""
+"""EnCodec's weight names: of files in the Hugging Face layout, and of the original `.th` files."""
 
 from __future__ import annotations
 
@@ -26,6 +26,28 @@ NAMES = NameTable(
 )
 NORMED = "".join(f"{path}.norm  {path}.norm\n" for path in CONVOLUTIONS)
 WEIGHT_NORMED = "".join(f"{path}.conv.weight  {path}.conv.parametrizations.weight  |v|\n" for path in CONVOLUTIONS)
+
+
+def original_names() -> str:
+    """The original file's names → the Hugging Face layout's, as a table of `foreign/renamed.py`.
+
+    There, a convolution is within one that pads, within one that normalises it; layers have the same numbers.
+    """
+    lines = []
+    for part in ("", ".block.{j}", ".shortcut"):
+        for inner in ("conv", "convtr"):
+            theirs, ours = f"{{side}}.model.{{i}}{part}.{inner}", f"{{side}}.layers.{{i}}{part}"
+            lines += [
+                f"{theirs}.{inner}  {ours}.conv",
+                f"{theirs}.{inner}.weight_g  {ours}.conv.parametrizations.weight.original0",
+                f"{theirs}.{inner}.weight_v  {ours}.conv.parametrizations.weight.original1",
+                f"{theirs}.norm  {ours}.norm",
+            ]
+    for leaf in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+        lines.append(f"{{side}}.model.{{i}}.lstm.{leaf}_l{{n}}  {{side}}.layers.{{i}}.lstm.{leaf}_l{{n}}")
+    for leaf in ("embed", "embed_avg", "cluster_size", "inited"):
+        lines.append(f"quantizer.vq.layers.{{i}}._codebook.{leaf}  quantizer.layers.{{i}}.codebook.{leaf}")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
