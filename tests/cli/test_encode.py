@@ -185,13 +185,13 @@ def test_a_column_of_a_table(stories: str, tmp_path: Path) -> None:
     encode(stories, str(rows), output=tmp_path / "v.npy")
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
     rows.write_text("label,body\n1,time flies\n0,fruit flies\n", encoding="utf-8")
-    encode(stories, str(rows), output=tmp_path / "w.npy", column=["text=body"])
+    encode(stories, str(rows), output=tmp_path / "w.npy", columns=["text=body"])
     np.testing.assert_allclose(np.load(tmp_path / "w.npy"), expected, atol=1e-5)
     with pytest.raises(DataError, match=r"'label', 'body'; say which one it is: --column text=NAME"):
         encode(stories, str(rows), output=tmp_path / "x.npy")
     (tmp_path / "lines.txt").write_text("a\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="--column names a column of a table"):
-        encode(stories, str(tmp_path / "lines.txt"), output=tmp_path / "x.npy", column=["text=body"])
+        encode(stories, str(tmp_path / "lines.txt"), output=tmp_path / "x.npy", columns=["text=body"])
 
 
 @pytest.mark.parametrize("name", ["rows.ndjson", "rows.csv.gz", "ROWS.CSV"])
@@ -200,7 +200,7 @@ def test_every_name_of_a_table_is_read_by_its_columns(name: str, tmp_path: Path,
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     with pytest.raises(DataError, match=r"no column 'text'.*'body'; say which one it is: --column text=NAME"):
         encode(stories, str(tmp_path / name), output=tmp_path / "v.npy")
-    encode(stories, str(tmp_path / name), output=tmp_path / "v.npy", column=["text=body"])
+    encode(stories, str(tmp_path / name), output=tmp_path / "v.npy", columns=["text=body"])
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), load(stories).encode(["time flies"]), atol=1e-5)
 
 

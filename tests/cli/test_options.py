@@ -26,7 +26,14 @@ from glassformer.cli.options import (
     generation_keywords,
     option,
 )
-from glassformer.data.options import CardOptions, InspectionOptions, ReadingOptions, SplitOptions, VersionOptions
+from glassformer.data.options import (
+    CardOptions,
+    InspectionOptions,
+    ReadingOptions,
+    SplitOptions,
+    TextColumns,
+    VersionOptions,
+)
 from glassformer.errors import ConfigError
 from glassformer.evaluation.bench_options import BenchOptions
 from glassformer.evaluation.compare.options import CompareOptions
@@ -229,6 +236,7 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         TrainOptions,
         RunOptions,
         ReadingOptions,
+        TextColumns,
         RiffOptions,
         InspectionOptions,
         SplitOptions,

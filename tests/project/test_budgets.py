@@ -9,7 +9,7 @@ import pytest
 from tests.project.budgets import FUNCTION, MODULE, SOURCE, lines_of_code, offenders
 
 COMMAND = 120
-SHARED = frozenset("app inputs options screen".split())
+SHARED = frozenset("app options screen".split())
 """What commands have in common."""
 LONGER = frozenset(
     """

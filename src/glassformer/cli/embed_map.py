@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import NO_LIMIT, inputs
+from glassformer.cli.inputs import inputs
 from glassformer.cli.options import Json, ModelName, command
 from glassformer.cli.screen import notes, progress_of, say, show
 from glassformer.errors import ConfigError, DataError
@@ -113,6 +113,7 @@ def _read_corpus(arguments: Sequence[str], options: WordStudyOptions) -> tuple[l
     columns, labels = {"text": "text", **options.columns}, None
     if "label" in columns:
         from glassformer.data.rows import read_rows
+        from glassformer.data.texts import NO_LIMIT
 
         rows = list(read_rows(list(arguments), columns=list(columns.values()), limit=NO_LIMIT))
         texts, labels = [row[columns["text"]] for row in rows], [str(row[columns["label"]]) for row in rows]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import STDIN, inputs, is_table, text_lines
-from glassformer.cli.options import Defaults, Json, ModelName, Options, Without, columns_of, command, option
+from glassformer.cli.inputs import inputs
+from glassformer.cli.options import Defaults, Json, ModelName, Options, Without, command, option
 from glassformer.cli.screen import note, print_json, say
+from glassformer.data.options import TextColumns
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
 from glassformer.files.schema import given
@@ -38,7 +39,6 @@ class EncodeOptions(Options):
     """Options of `encode`: output file, columns, prompt, batch size and truncation."""
 
     output: Path = option(..., "Output file: a NumPy array (.npy), one float32 row per line.", "--output", "-o")
-    column: list[str] | None = option(None, "Column mapping of a table, role=column: text=body.", "--column", "-c")
     prompt: str | None = option(None, "Prompt: put before each text, such as 'search_query: '.")
     prompt_name: str | None = option(
         None, "Prompt by its name in the model's config_sentence_transformers.json, such as query."
@@ -53,6 +53,7 @@ def encode(
     file: TextFile,
     *,
     options: EncodeOptions,
+    table: TextColumns,
     loading: Annotated[InferenceLoading, Without(["dtype"]), Defaults(precision="fp32")],
     json: Json = False,
 ) -> None:
@@ -62,10 +63,11 @@ def encode(
     numpy.load.
     """
     check_output(options.output, "the array of vectors", ".npy")
-    table = is_table(file)
-    if options.column and not table:
+    from glassformer.data.texts import is_table
+
+    if table.columns and not is_table(file):
         raise ConfigError(f"--column names a column of a table, and {_name(file)} is none; leave it out")
-    texts = inputs([file], columns_of(options.column, ("text",))) if table else _read_lines(file)
+    texts = inputs([file], table.columns) if is_table(file) else _read_lines(file)
 
     with spinner("loading the model"):
         from glassformer.model import load
@@ -119,12 +121,13 @@ def _encode(model: Model, texts: list[str], options: EncodeOptions) -> tuple[np.
 
 
 def _name(file: str) -> str:
-    return STDIN if file == "-" else file
+    return "standard input" if file == "-" else file
 
 
 def _read_lines(file: str) -> list[str]:
     """Read the lines of a UTF-8 file, which may be packed (.gz). Raises: DataError: no such file, a folder, no text."""
     from glassformer.data.lines import open_decompressed
+    from glassformer.data.texts import text_lines
 
     if file != "-" and Path(file).suffix.lower() == ".gz":
         with open_decompressed(Path(file)) as stream:

@@ -9,19 +9,17 @@ Commands about one text or two read a file, or standard input, as one text: `who
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from glassformer.cli.screen import notes, visible
 from glassformer.errors import DataError
-from glassformer.files import counted, read_bytes
+from glassformer.files import counted
 from glassformer.files.schema import given
 from glassformer.progress import spinner
 
@@ -29,11 +27,6 @@ if TYPE_CHECKING:
     from glassformer.inspect import Session
     from glassformer.loading import Loading
     from glassformer.model import Model
-
-STDIN = "standard input"
-# Bytes of one text. Rows for training are bounded elsewhere; a text that is typed has no other bound.
-NO_LIMIT = 1 << 40
-TABLES = ("csv", "tsv", "json", "parquet", "conll", "conllu")
 
 
 def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -> list[Any]:
@@ -45,6 +38,8 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
     Raises: DataError: no input, an empty one, or a file that is not what its name says.
     """
 
+    from glassformer.data.texts import STDIN, read_texts
+
     if not arguments:
         raise DataError("no input texts; give texts, files, or - for standard input")
     if list(arguments).count("-") > 1:
@@ -55,14 +50,11 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
     texts: list[Any] = []
     for argument in arguments:
         if argument == "-":
-            texts += _not_empty(_lines_of(None, in_order), STDIN)
+            texts += _not_empty(read_texts(None, in_order), STDIN)
         elif _is_file(argument):
             with naming_columns(by_role if columns is not None else {}):
-                in_file = _not_empty(_texts_of(Path(argument), in_order), argument)
-            typer.echo(
-                f"{visible(argument)}: read as a file, {counted(len(in_file), 'text')}",
-                err=True,
-            )
+                in_file = _not_empty(read_texts(argument, in_order), argument)
+            typer.echo(f"{visible(argument)}: read as a file, {counted(len(in_file), 'text')}", err=True)
             texts += in_file
         else:
             texts.append(argument)
@@ -88,8 +80,12 @@ def role_inputs(arguments: Sequence[str], roles: Mapping[str, str], columns: Map
         columns: the column of each part in a table.
     Raises: DataError: another number of arguments, or a file that is not what its part needs.
     """
+    from glassformer.data.texts import is_table, read_whole_rows
+
     if len(arguments) == 1 and is_table(arguments[0]) and _is_file(arguments[0]):
-        return _not_empty(_role_rows(Path(arguments[0]), columns), arguments[0])
+        with naming_columns(columns):
+            rows = read_whole_rows(arguments[0], tuple(columns.values()))
+        return [{role: row[column] for role, column in columns.items()} for row in _not_empty(rows, arguments[0])]
     if len(arguments) != len(roles):
         raise DataError(
             f"give {' and '.join(roles)}, each in quotes or as a file, or one table (.csv, .jsonl, …) with these "
@@ -98,27 +94,14 @@ def role_inputs(arguments: Sequence[str], roles: Mapping[str, str], columns: Map
     return [{role: _read_part(kind, given) for (role, kind), given in zip(roles.items(), arguments, strict=True)}]
 
 
-def _role_rows(file: Path, columns: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    from glassformer.data.rows import read_rows
-
-    with naming_columns(columns):
-        for row in read_rows(file, columns=tuple(columns.values()), limit=NO_LIMIT):
-            yield {role: row[column] for role, column in columns.items()}
-
-
 def _read_part(kind: str, argument: str) -> Any:
     """A part of an input: a text, the rows of a table, or the value of a JSON file."""
+    from glassformer.data.texts import read_json, read_whole_rows
+
     if kind == "text":
         return _whole_text(argument)
     check_files([argument])
-    if kind == "table":
-        from glassformer.data.rows import read_rows
-
-        return [dict(row) for row in read_rows(Path(argument), limit=NO_LIMIT)]
-    try:
-        return json.loads(_decoded(read_bytes(Path(argument), DataError), argument))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{argument}: is not valid JSON ({str(error)[:80]})") from error
+    return read_whole_rows(argument) if kind == "table" else read_json(argument)
 
 
 def check_texts(arguments: Sequence[str], most: int = 2) -> None:
@@ -170,23 +153,17 @@ def opened(name: str, texts: Sequence[str], loading: Loading, *, truncation: boo
 
 
 def _whole_text(argument: str) -> str:
+    from glassformer.data.texts import is_table, read_text
+
     if argument == "-":
-        return _decoded(sys.stdin.buffer.read(), STDIN)
+        return read_text(None)
     if not _is_file(argument):
         return argument
     if is_table(argument):
         raise DataError(f"{argument}: a table holds many texts, and one is read here; give it in quotes")
-    text = _decoded(read_bytes(Path(argument), DataError), argument)
+    text = read_text(argument)
     typer.echo(f"{visible(argument)}: read as a file, one text of {len(text):,} characters", err=True)
     return text
-
-
-def _decoded(content: bytes, name: str) -> str:
-    """A text without a byte order mark and the last line break. Raises: DataError: not UTF-8."""
-    try:
-        return content.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name} is not UTF-8 text (byte {error.start}); convert it to UTF-8") from error
 
 
 def _is_file(argument: str) -> bool:
@@ -205,7 +182,7 @@ def _is_file(argument: str) -> bool:
     return False
 
 
-def _not_empty(texts: Iterator[Any], name: str) -> list[Any]:
+def _not_empty(texts: Iterable[Any], name: str) -> list[Any]:
     in_order = list(texts)
     if not in_order:
         raise DataError(f"{name} is empty; give at least one text")
@@ -226,77 +203,3 @@ def naming_columns(by_role: Mapping[str, str]) -> Iterator[None]:
     except MissingColumnError as error:
         role = next((role for role, column in by_role.items() if column == error.column), None)
         raise DataError(f"{error}; say which one it is: --column {role}=NAME" if role else str(error)) from error
-
-
-def is_table(file: str) -> bool:
-    """Whether a file's name says that it has columns: .csv, .jsonl, .parquet …, each maybe followed by .gz."""
-    from glassformer.data.rows import EXTENSIONS, data_extension
-
-    return EXTENSIONS.get(data_extension(Path(file))) in (*TABLES, "jsonl")
-
-
-def _texts_of(file: Path, columns: Sequence[str]) -> Iterator[Any]:
-    from glassformer.data.rows import EXTENSIONS, data_extension
-
-    # A file of JSON lines may also hold texts, a line each.
-    return _rows_of(file, columns) if EXTENSIONS.get(data_extension(file)) in TABLES else _lines_of(file, columns)
-
-
-def _rows_of(file: Path, columns: Sequence[str]) -> Iterator[Any]:
-    """The texts in columns of a table."""
-    from glassformer.data.rows import read_rows
-
-    rows = read_rows(file, columns=tuple(columns), limit=NO_LIMIT)
-    return (_of_row(row, columns, rows.where(number)) for number, row in enumerate(rows))
-
-
-def _lines_of(file: Path | None, columns: Sequence[str]) -> Iterator[Any]:
-    """The lines of a text file or of standard input; of a JSON Lines file, the value of each line."""
-    from glassformer.data.json_rows import json_values
-    from glassformer.data.lines import LineReader, open_decompressed
-    from glassformer.data.rows import EXTENSIONS, data_extension
-    from glassformer.data.sequence import check_column
-
-    name = STDIN if file is None else str(file)
-    with nullcontext(sys.stdin.buffer) if file is None else open_decompressed(file) as stream:
-        if file is None or EXTENSIONS.get(data_extension(file)) != "jsonl":
-            yield from text_lines(stream, name)
-            return
-        lines = LineReader(stream, name, limit=NO_LIMIT)
-        for value in json_values(lines):
-            where = f"{name}: line {lines.row_line}"
-            if isinstance(value, dict):
-                for column in columns:
-                    check_column(where, column, value)
-                yield _of_row(value, columns, where)
-            else:
-                yield _text(value, where)
-
-
-def text_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of a text. Raises: DataError: not UTF-8, or binary."""
-    from glassformer.data.lines import LineReader, line_feeds, strip_newline
-
-    lines = LineReader(line_feeds(stream), name, limit=NO_LIMIT)
-    for line in lines:
-        if "\0" in line:
-            raise DataError(
-                f"{name}: line {lines.lines_read} holds a NUL byte, so this is a binary file; give a text file"
-            )
-        yield strip_newline(line)
-
-
-def _of_row(row: Any, columns: Sequence[str], where: str) -> Any:
-    values = [_text(row[column], where) for column in columns]
-    return values[0] if len(values) == 1 else {"text": values[0], "text_pair": values[1]}
-
-
-def _text(value: Any, where: str) -> Any:
-    """A text, a conversation, or a list of words. Raises: DataError: something else."""
-
-    value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-        return {"tokens": value}
-    if not isinstance(value, (str, list)):
-        raise DataError(f"{where} holds {value!r:.60}; it must be a text, a list of words, or a conversation")
-    return value

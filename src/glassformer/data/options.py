@@ -16,7 +16,18 @@ ColumnMapping = Annotated[
     Mapping[str, str], Doc("Column mapping, role=column: text=tweet, label=mood; repeatable.", DATA)
 ]
 IgnoredColumns = Annotated[Sequence[str], Doc("Column to ignore; repeatable; '*' for all unused ones.", DATA)]
+TextColumn = Annotated[
+    Mapping[Annotated[str, one_of("text")], str],
+    Doc("Column mapping of files with columns, role=column: text=body; repeatable."),
+]
 COLUMNS = Doc("Column mapping, role=column: text=body, text_pair=title, label=kind; repeatable.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextColumns(Schema):
+    """Which column of a table has the texts."""
+
+    columns: TextColumn = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

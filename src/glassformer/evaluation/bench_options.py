@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from glassformer.data.options import ColumnMapping
 from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema
 
 
@@ -26,9 +27,7 @@ class BenchOptions(Schema):
             "as a text file with one sentence per line. Default: a sample of everyday text."
         ),
     ] = ()
-    columns: Annotated[Mapping[str, str], Doc("Column mapping, role=column: text=tweet; repeatable.")] = field(
-        default_factory=dict
-    )
+    columns: ColumnMapping = field(default_factory=dict)
     limit: Annotated[Count | None, Doc("Evaluate a random sample of this many rows.")] = None
     runs: Annotated[Count, Doc("Number of timed rows, after 10 warm-up rows.")] = 100
     seed: Annotated[NonNegativeInt, Doc("Random seed of the samples.")] = 0

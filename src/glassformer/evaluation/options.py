@@ -81,10 +81,8 @@ class RowOptions(Schema):
 
     part: Annotated[str, Doc("Dataset split: validation, train, or the name of an `evaluate --data`.")] = "validation"
     data: Annotated[Sequence[str], Doc("Data files to use instead of the split; repeatable.")] = ()
-    columns: Annotated[Mapping[str, str], Doc("Column mapping of --data, role=column: text=tweet; repeatable.")] = (
-        field(default_factory=dict)
-    )
-    ignore: Annotated[Sequence[str], Doc("Column of --data to ignore; repeatable; '*' for all unused ones.")] = ()
+    columns: ColumnMapping = field(default_factory=dict)
+    ignore: IgnoredColumns = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+from glassformer.data.options import TextColumn
 from glassformer.errors import ConfigError
 from glassformer.files.schema import Allowed, Count, Doc, Schema, at_least, one_of
 
 ALPHAS, BETAS = (0.1, 0.3, 0.6, 1.0), (0.0, 0.5, 1.0)
-Texts = Annotated[
-    Mapping[Annotated[str, one_of("text")], str],
-    Doc("Column mapping of files with columns, role=column: text=body; repeatable."),
-]
 Output = Annotated[Path, Doc("Output file: .arpa (text) or .ngram (compact).")]
 Alpha = Annotated[float, at_least(0.0, 100.0)]
 Beta = Annotated[float, at_least(-100.0, 100.0)]
@@ -25,7 +22,7 @@ Threshold = Annotated[float, Allowed("a number from 0 (nothing) to below 1, such
 class WordOptions(Schema):
     """What the words of texts in files are."""
 
-    columns: Texts = field(default_factory=dict)
+    columns: TextColumn = field(default_factory=dict)
     lower: Annotated[bool, Doc("Lowercase the texts.")] = False
     for_speech: Annotated[
         bool, Doc("Words in lower case without punctuation, as speech recognition looks them up.")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from glassformer.files.schema import Doc, Schema, at_least, one_of
+from glassformer.data.options import TextColumn
+from glassformer.files.schema import Doc, Schema, at_least
 
 LARGEST = 2**31 - 1
 """Token ids and counts have 32 bits."""
@@ -15,10 +16,6 @@ LARGEST = 2**31 - 1
 Kind = Literal["byte-bpe", "wordpiece", "unigram", "words", "characters"]
 KIND = Doc("Algorithm: byte-bpe (the default), wordpiece, unigram, words or characters.")
 Size = Annotated[int, at_least(1, LARGEST)]
-Columns = Annotated[
-    Mapping[Annotated[str, one_of("text")], str],
-    Doc("Column mapping of files with columns, role=column: text=body; repeatable."),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +44,7 @@ class TokenizerOptions(TokenizerTraining):
     kind: Annotated[Kind | None, KIND] = None  # which a tokenizer that it is like has already
     special: Annotated[Sequence[str], Doc("Additional special token, never split; repeatable.")] = ()
     like: Annotated[Path | None, Doc("Model whose tokenizer is retrained: same algorithm and special tokens.")] = None
-    columns: Columns = field(default_factory=dict)
+    columns: TextColumn = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,4 +57,4 @@ class CheckOptions(Schema):
         Doc("Words that should be one token each: `python` (its keywords), or a file with one a line; repeatable."),
     ] = ()
     stem: Annotated[str | None, Doc("Also count stems, in this language: english, german, … (Snowball).")] = None
-    columns: Columns = field(default_factory=dict)
+    columns: TextColumn = field(default_factory=dict)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from glassformer.data.options import TextColumn
 from glassformer.errors import ConfigError
-from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema, at_least, one_of
+from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema, at_least
 from glassformer.reports.page import check_html_path
 
 TOP, MAX_TOP = 20, 1_000
@@ -37,9 +38,7 @@ class IndexOptions(Schema):
     max_tokens: Annotated[Count | None, Doc("Longer texts are cut into windows of this many tokens. Default: 256.")] = (
         None
     )
-    columns: Annotated[
-        Mapping[Annotated[str, one_of("text")], str], Doc("Column mapping of a table, role=column: text=body.")
-    ] = field(default_factory=dict)
+    columns: TextColumn = field(default_factory=dict)
 
     def keywords(self) -> dict[str, Any]:
         """The options as keywords of `index_corpus`."""
