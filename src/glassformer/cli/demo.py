@@ -18,11 +18,11 @@ from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer.options import Serving
 from glassformer.files.schema import given
 from glassformer.lessons.options import RiffOptions
-from glassformer.lessons.tour import Tour, tour
 from glassformer.loading import Loading
 from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:
+    from glassformer.lessons.tour import Tour
     from glassformer.model import Model
 
 TEXTS = ["time flies like an arrow", "fruit flies like a banana"]
@@ -62,6 +62,8 @@ def demo(
         return
     if texts and len(texts) != 2:
         raise DataError(f"the demo compares two texts, got {len(texts)}; put each in quotes")
+    from glassformer.lessons.tour import tour
+
     address = model or _named() or HUB_NAME
     made = tour(_load(address, loading), texts or TEXTS)
     show(made, json)
