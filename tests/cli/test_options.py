@@ -37,7 +37,13 @@ from glassformer.data.options import (
 from glassformer.errors import ConfigError
 from glassformer.evaluation.bench_options import BenchOptions
 from glassformer.evaluation.compare.options import CompareOptions
-from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, EvaluationRequest, RowOptions
+from glassformer.evaluation.options import (
+    CorrectionOptions,
+    ErrorOptions,
+    EvaluationRequest,
+    ListeningOptions,
+    RowOptions,
+)
 from glassformer.explorer.options import Serving
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of, one_of
 from glassformer.generation.options import GenerationOptions
@@ -245,6 +251,7 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         EvaluationRequest,
         RowOptions,
         ErrorOptions,
+        ListeningOptions,
         CorrectionOptions,
         SearchOptions,
         LensRequest,

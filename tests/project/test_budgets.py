@@ -14,7 +14,6 @@ SHARED = frozenset("app options screen".split())
 LONGER = frozenset(
     """
     generate
-    listen
     look
     predict
     """.split()

@@ -169,7 +169,9 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "output": ("--output", "-o"),
     "data": ("--data", "-d"),
     "columns": ("--column", "-c"),
-    **dict.fromkeys(("BenchOptions.task", "EvaluationRequest.task", "TrainOptions.task"), ("--task", "-t")),
+    **dict.fromkeys(
+        ("BenchOptions.task", "EvaluationRequest.task", "ListeningOptions.task", "TrainOptions.task"), ("--task", "-t")
+    ),
     "NgramOptions.order": ("--order", "-n"),
     "CorpusSearchOptions.count": ("--count", "-n"),
     "IndexOptions.neurons": ("--neurons/--no-neurons",),

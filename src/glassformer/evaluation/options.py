@@ -76,6 +76,30 @@ class EvaluationRequest(Schema):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ListeningOptions(Schema):
+    """Which sounds a model hears, and where they go."""
+
+    rows: Annotated[Count, Doc("Number of rows, drawn at random.", DATA)] = 4
+    data: Annotated[
+        Sequence[str],
+        Doc(
+            "Audio files, or data files and folders; repeatable. Default: the run's validation split; without a run, a "
+            "synthetic guitar.",
+            DATA,
+        ),
+    ] = ()
+    format: Annotated[
+        Mapping[str, Any] | None, Doc("File format of --data, name=value: kind=guitar. Default: the run's.", DATA)
+    ] = None
+    seed: Annotated[NonNegativeInt, Doc("Random seed of the rows.", DATA)] = 0
+    task: Annotated[str | None, Doc("Task of a model that is not a run: reconstruct, pedals, …")] = None
+    device: Annotated[str | None, Doc("Device: cpu, cuda, mps or auto. Default: that of training.")] = None
+    html: Annotated[Path | None, Doc("Write the page to this HTML file (self-contained) instead of opening it.")] = None
+    output: Annotated[Path | None, Doc("Write the sounds as wav files to this folder.")] = None
+    browser: Annotated[bool | None, Doc("Open a web browser. Default: when there is a display.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RowOptions(Schema):
     """Rows of a run: a split, or other files."""
 
