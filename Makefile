@@ -71,7 +71,8 @@ package: $(VENV)/.dev ## build the wheel and the source archive, check them, try
 		(cd $$folder && venv/bin/python $(CURDIR)/tests/project/smoke.py) || exit 1; \
 		rm -rf $$folder; done
 
-web: $(NODE_MODULES) ## build the explorer's page from web/ into the package (needs Node 20 or newer, which nothing else does)
+web: $(NODE_MODULES) $(VENV)/.demo ## build the explorer's page from web/ into the package (needs Node 20 or newer, which nothing else does)
+	@$(BIN)/python -m glassformer.generation.served_options > web/src/core/generation-schema.json
 	@cd web && npm run --silent check && npm run --silent test && npm run --silent build
 
 bench: $(VENV)/.bench ## time ourselves beside the peers: every file in benchmarks/

@@ -317,7 +317,9 @@ def test_a_writing_and_the_session_of_its_path(models: dict[str, Model], family:
 def test_the_command_makes_the_same_writing(models: dict[str, Model]) -> None:
     runs, stored, node = result(models["llama"], do_sample=True, top_k=5, seed=3)
     exact_layers = Reader(str(generation_page(runs, stored, node))).json("trace")
-    assert exact_layers["command"].endswith("--view generate --sample -n 4 --top-k 5 --seed 3 --html page.html")
+    assert exact_layers["command"].endswith(
+        "--view generate -n 4 --min-new-tokens 4 --sample --top-k 5 --seed 3 --html page.html"
+    )
 
 
 def test_only_so_many_choices_those_of_the_path_first(

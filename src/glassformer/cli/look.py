@@ -27,6 +27,7 @@ from glassformer.cli.screen import notes, print_json, progress_of, say
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files.schema import given
 from glassformer.generation.options import GenerationOptions
+from glassformer.generation.served_options import served
 from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
@@ -87,10 +88,6 @@ class PageOptions(PageServing):
         return layers
 
 
-VIEW_OPTIONS = ("max_new_tokens", "num_beams", "do_sample", "temperature", "top_k", "top_p", "seed")
-"""Options of the generation view."""
-
-
 @command
 def look(
     model: ModelName,
@@ -102,7 +99,7 @@ def look(
     ] = None,
     *,
     page: PageOptions,
-    generation: Annotated[GenerationOptions, Only(VIEW_OPTIONS)],
+    generation: Annotated[GenerationOptions, Only(served())],
     loading: Loading,
     truncate: Truncate = False,
     json: Json = False,

@@ -26,6 +26,7 @@ import typer
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files import read_json_object, safe_repr
 from glassformer.files.schema import Doc, convert, field_types, given, metadata_of
+from glassformer.generation import served_options
 
 T = TypeVar("T")
 E = TypeVar("E", bound=GlassformerError)
@@ -189,17 +190,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "EvaluationRequest.name": ("--as",),
     "EvaluationRequest.baselines": ("--baselines/--no-baselines",),
     "EvaluationRequest.settings": ("--set",),
-    "max_new_tokens": ("--max-new-tokens", "-n"),
-    "num_beams": ("--beams",),
-    "num_return_sequences": ("--answers",),
-    "do_sample": ("--sample",),
-    "stop_strings": ("--stop",),
-    "bad_words": ("--bad-word",),
-    "choices": ("--choice",),
-    "truncation": ("--truncate",),
-    "prompt_lookup_num_tokens": ("--lookup",),
-    "assistant_model": ("--draft",),
-    "num_assistant_tokens": ("--draft-tokens",),
+    **served_options.SPELLINGS,
     "word_timestamps": ("--words",),
     "condition_on_previous_text": ("--previous-text/--no-previous-text",),
     "voice_filter": ("--voice-filter/--no-voice-filter",),
@@ -212,13 +203,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
 """Fields of library classes whose option is not called as they are; those of one class as `Class.field`."""
 
 NOT_ON_COMMAND_LINE: dict[str, frozenset[str]] = {
-    "GenerationOptions": frozenset(
-        # functions, token ids, and what the result holds; `language` and `task` are those of `transcribe`
-        """stopping_criteria logits_processor prefix_allowed_tokens_fn scorers eos_token_id pad_token_id bos_token_id
-        decoder_start_token_id forced_bos_token_id forced_eos_token_id bad_words_ids sequence_bias suppress_tokens
-        begin_suppress_tokens exponential_decay_length_penalty language task return_scores top use_cache
-        renormalize_logits max_length min_length max_matching_ngram_size""".split()
-    ),
+    "GenerationOptions": served_options.IN_PYTHON_ONLY,
     "TranscriptionOptions": frozenset(["timestamps", "seed", "patience", "best_of", "compression_ratio_threshold"]),
 }
 """Fields of library classes that have no option."""
@@ -402,14 +387,13 @@ def read_schema(text: str) -> Any:
     return text if text.lstrip().startswith("{") else read_json_object(Path(text), ConfigError)
 
 
-SAMPLING_FIELDS = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff", "seed")
-
-
 def generation_keywords(options: Any) -> dict[str, Any]:
     """The keywords of `generate` that were typed; an option of sampling means sampling."""
+    from glassformer.generation.options import SAMPLING
+
     keywords = given(options)
     # Contrastive search takes top_k too, so there it is no sign that sampling is meant.
-    if "penalty_alpha" not in keywords and keywords.keys() & set(SAMPLING_FIELDS):
+    if "penalty_alpha" not in keywords and keywords.keys() & {*SAMPLING, "seed"}:
         keywords["do_sample"] = True
     return keywords
 

@@ -44,9 +44,10 @@ from glassformer.explorer.scene import ViewJobs
 from glassformer.explorer.session_runs import SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_readings
 from glassformer.explorer.standalone_page import MEDIA_TYPES, StandalonePage, generation_page, page_files
-from glassformer.explorer.traces import OPTION_LIMITS, StoredTrace, TraceJob, TraceStore, check_options
+from glassformer.explorer.traces import StoredTrace, TraceJob, TraceStore, check_options
 from glassformer.files import safe_repr
 from glassformer.files.schema import parse, parse_query
+from glassformer.generation.served_options import limits
 
 
 def build(
@@ -221,8 +222,9 @@ def _branch(traces: TraceStore, fields: dict[str, Any]) -> tuple[StoredTrace, Tr
     options = stored.options
     if wanted.options is not None:
         options = stored.trace.resolve_options(**check_options(wanted.options))
-    if len(tokens) > OPTION_LIMITS["max_new_tokens"]:
-        raise DataError(f"{len(tokens):,} forced tokens; at most {OPTION_LIMITS['max_new_tokens']:,} are allowed")
+    most = limits()["max_new_tokens"].most
+    if len(tokens) > most:
+        raise DataError(f"{len(tokens):,} forced tokens; at most {most:,} are allowed")
     stored.trace.check_branch(after, tokens)
     return stored, traces.write(stored, options, after=after, tokens=tokens)
 

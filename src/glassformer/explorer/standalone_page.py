@@ -34,8 +34,9 @@ from glassformer.explorer.patches import quick_sweeps
 from glassformer.explorer.readings import PASSES, default_readings, quick_readings
 from glassformer.explorer.registry import Reading
 from glassformer.explorer.session_runs import SessionRuns
-from glassformer.explorer.traces import StoredTrace, command_line_options, result_summary
+from glassformer.explorer.traces import StoredTrace, result_summary
 from glassformer.explorer.views import distribution
+from glassformer.generation.served_options import command_line_options
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TreeStep
 from glassformer.reports.page import command_line, content_security_policy, escape_script, shown_path, write_page_parts

@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import DataError
 from glassformer.explorer import views
 from glassformer.explorer.http import status_and_message
 from glassformer.explorer.session_runs import Job, Jobs, SessionGone
-from glassformer.files import safe_repr
-from glassformer.generation.options import GenerationOptions
+from glassformer.generation.options import NEW_TOKENS, GenerationOptions
+from glassformer.generation.served_options import check_served, limits, served
 from glassformer.inspect.generation_trace import GenerationTrace, TraceResult
 from glassformer.inspect.token_tree import TreeStep
 from glassformer.inspect.trace_recorder import StopTrace
@@ -31,19 +31,10 @@ if TYPE_CHECKING:
 
 MAX_STORED = 8
 MAX_RUNNING = 4  # generations at a time: they share one processor
-DEFAULT_NEW_TOKENS = 40
+DEFAULT_NEW_TOKENS = limits()["max_new_tokens"].default or NEW_TOKENS
 """`max_new_tokens` unless the request gives another, or the model has fewer positions left."""
-OPTION_LIMITS = {"max_new_tokens": 1024, "num_beams": 32, "num_return_sequences": 32}
-"""Upper bounds of what one request may ask for."""
 MAX_PROMPT_TOKENS = 16_384
 """Tokens of a prompt: the time of one layer, after which a job can be stopped, grows with their square."""
-OPTIONS = (
-    *("max_new_tokens", "min_new_tokens", "stop_strings", "bad_words", "repetition_penalty"),
-    *("no_repeat_ngram_size", "do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "seed"),
-    *("num_beams", "length_penalty", "early_stopping", "num_beam_groups", "diversity_penalty"),
-    "num_return_sequences",
-)
-"""Generation options that the page, a link and the command line may set; named as in `generate`."""
 
 
 def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,25 +42,8 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises: ConfigError: an unknown option, or one above its limit.
     """
-    for name, value in options.items():
-        if name not in OPTIONS:
-            raise ConfigError(f"the generation view takes no {safe_repr(name)}{nearest(str(name), OPTIONS)}")
-        if name in OPTION_LIMITS and isinstance(value, int) and value > OPTION_LIMITS[name]:
-            raise ConfigError(f"{name} is {value}; the generation view takes at most {OPTION_LIMITS[name]}")
+    check_served(options)
     return {"max_new_tokens": DEFAULT_NEW_TOKENS, **options}
-
-
-def command_line_options(options: GenerationOptions) -> list[str]:
-    """Generation options as command-line flags: `--view generate -n 40 --beams 4`."""
-    flags = {"max_new_tokens": "-n", "num_beams": "--beams", "temperature": "--temperature"}
-    flags |= {"top_k": "--top-k", "top_p": "--top-p"} | ({"seed": "--seed"} if options.do_sample else {})
-    values = {name: getattr(options, name) for name in flags}
-    arguments = [
-        f"{flags[name]} {value}"
-        for name, value in values.items()
-        if value is not None and (name, value) != ("num_beams", 1)
-    ]
-    return ["--view", "generate", *(["--sample"] if options.do_sample else []), *arguments]
 
 
 class TraceJob(Job[dict[str, Any]]):
@@ -136,7 +110,7 @@ class StoredTrace:
         return {
             "id": self.id,
             "prompt": trace.prompt,
-            "options": {name: options[name] for name in OPTIONS if options[name] is not None},
+            "options": {name: options[name] for name in served() if options[name] is not None},
             "stream": trace.stream,
             "prefix_length": len(trace.prefix),
             "prefix": [asdict(token) for token in trace.prefix],

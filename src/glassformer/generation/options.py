@@ -53,7 +53,9 @@ Temperature = Annotated[
         exclusiveMinimum=0,
     ),
 ]
-Seed = Annotated[int, Allowed("a whole number", lambda x: -(2**63) <= x <= 2**63)]
+Seed = Annotated[
+    int, Allowed("a whole number", lambda x: -(2**63) <= x <= 2**63, {"minimum": -(2**63), "maximum": 2**63})
+]
 Filters = Annotated[Sequence[Callable[..., Any]], Allowed("a list of callables: (ids, logits) → logits")]
 StoppingCriteria = Annotated[Sequence[Callable[..., Any]], Allowed("a list of callables: (ids, scores) → ended")]
 AllowedTokens = Annotated[
@@ -122,6 +124,19 @@ Scorers = Annotated[Sequence[Any], Allowed("a list of pairs (a scorer, its weigh
 
 # ── the options ───
 
+
+@dataclass(frozen=True)
+class Served:
+    """What a request to a server may ask of an option, where its memory and time are shared.
+
+    most: the largest number
+    default: in place of the library's
+    """
+
+    most: int
+    default: int | None = None
+
+
 LENGTH = "Text generation"
 TOKENS = "Special tokens"
 PROCESSORS = "Logits processors"
@@ -150,7 +165,11 @@ class GenerationOptions:
     sampling and beam options when sampling or beam search is on.
     """
 
-    max_new_tokens: Annotated[AtLeastZero | None, Doc("Maximum number of new tokens.", LENGTH)] = None
+    max_new_tokens: Annotated[
+        AtLeastZero | None,
+        Doc("Maximum number of new tokens.", LENGTH),
+        Served(most=1024, default=40),
+    ] = None
     max_length: Annotated[
         AtLeastOne | None,
         Doc(
@@ -191,6 +210,7 @@ class GenerationOptions:
     num_return_sequences: Annotated[
         AtLeastOne,
         Doc("Number of returned sequences for each prompt, of several beams or samples.", LENGTH),
+        Served(most=32),
     ] = 1
 
     eos_token_id: Annotated[Tokens | None, Doc("Stop tokens.", TOKENS)] = None
@@ -315,7 +335,11 @@ class GenerationOptions:
     ] = None
     seed: Annotated[Seed | None, Doc("Random seed: the same seed draws the same text.", SAMPLED)] = None
 
-    num_beams: Annotated[AtLeastOne, Doc("Beam width: number of beams of a beam search.", BEAM_SEARCH)] = 1
+    num_beams: Annotated[
+        AtLeastOne,
+        Doc("Beam width: number of beams of a beam search.", BEAM_SEARCH),
+        Served(most=32),
+    ] = 1
     length_penalty: Annotated[
         Annotated[float, at_least(-10.0, 10.0, "a number from -10 to 10; 0 compares sums of log-probabilities")] | None,
         Doc(

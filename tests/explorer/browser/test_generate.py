@@ -436,3 +436,24 @@ def test_the_page_saves_what_is_written_into_one_file(tab: Tabs, offline: Tab, s
     offline.goto(path)
     offline.wait_for_view("generate")
     assert text_of(offline) == text_of(one)
+
+
+def test_options_of_the_library_have_controls_and_go_into_the_text_and_the_link(tab: Tabs, story: Look) -> None:
+    one = tab()
+    page = write(one, story, **{"g.stop_strings": '["zzz"]', "g.penalty_alpha": 0.6})
+    more = page.locator(".gen-more")
+    assert more.locator("summary").inner_text() == "More options, 1 set"
+    assert "penalty_alpha 0.6, which is no option here" in page.locator("body").inner_text()
+    more.locator("summary").click()
+    field = more.get_by_label("repetition penalty", exact=True)
+    field.fill("0")
+    field.blur()
+    assert field.input_value() == "", "the library takes numbers above 0"
+    more.get_by_label("regex", exact=True).fill("[a-z]{4}")
+    more.get_by_label("regex", exact=True).blur()
+    page.get_by_role("button", name="Write again").click()
+    one.until("location.hash.includes('g.regex=')")
+    assert one.state["g.regex"] == "[a-z]{4}" and one.state["g.stop_strings"] == '["zzz"]'
+    page.wait_for_function("() => !document.querySelector('.gen[data-busy]')")
+    text = page.locator(".gen-text").inner_text()
+    assert re.search(rf"{STORY} [a-z]{{4}} </s>$", text), text

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FIELDS, methodOf, initialGeneration, readPairs, valueOf, withMethod, withValue, formatPairs } from "../../src/core/generation-options";
+import { FIELDS, methodOf, initialGeneration, moreOptions, OPTIONS, readPairs, valueOf, within, withMethod, withValue, formatPairs } from "../../src/core/generation-options";
 
 const through = (text: string) => {
   const notices: string[] = [];
@@ -19,9 +19,13 @@ test("a writing survives being written and read", () => {
 });
 
 const asked: [string, RegExp][] = [
-  ["g.temperature=0", /temperature 0: taking 0.05/],
+  ["g.temperature=0", /temperature 0, which it cannot be: leaving it out/],
+  ["g.min_p=1.5", /min_p 1.5: taking 1/],
+  ["g.num_return_sequences=33", /num_return_sequences 33: taking 32/],
+  ["g.early_stopping=perhaps", /early_stopping perhaps, which it cannot be/],
+  ["g.penalty_alpha=0.6", /penalty_alpha 0.6, which is no option here: leaving it out/],
   ["g.max_new_tokens=99999", /max_new_tokens 99999: taking 1024/],
-  ["g.top_p=much", /top_p much: taking 1/],
+  ["g.top_p=much", /top_p much, which it cannot be: leaving it out/],
   ["path=1.x", /the branch in this link cannot be read/],
   ["shades=rainbow", /shades “rainbow”/],
 ];
@@ -48,4 +52,30 @@ test("what is as it would be anyway is left out", () => {
   assert.deepEqual(withValue({ temperature: 0.5 }, FIELDS.temperature, 1), {});
   assert.deepEqual(withValue({}, FIELDS.tokens, 12), { max_new_tokens: 12 });
   assert.equal(valueOf(FIELDS.tokens, {}), 40);
+});
+
+test("every option of the schema has a control for some method, of the kind of its values", () => {
+  const shown = new Set((["greedy", "sample", "beams"] as const).flatMap((method) => [...moreOptions(method).values()].flat().map(({ name }) => name)));
+  for (const { name } of Object.values(FIELDS)) shown.add(name);
+  shown.add("do_sample"); // the method itself
+  assert.deepEqual([...shown].sort(), OPTIONS.map(({ name }) => name).sort());
+  const kinds = Object.fromEntries(OPTIONS.map(({ name, kind }) => [name, kind]));
+  assert.deepEqual(
+    ["max_time", "do_sample", "regex", "json_schema", "stop_strings", "choices", "early_stopping"].map((name) => kinds[name]),
+    ["number", "boolean", "text", "text", "texts", "texts", "choice"],
+  );
+  assert.deepEqual([...moreOptions("greedy").keys()], ["Text generation", "Logits processors", "Constrained decoding"]);
+  assert.ok(moreOptions("sample").get("Sampling")!.some(({ name }) => name === "min_p"));
+});
+
+test("a number is within the limits of the library, and at none that it leaves out", () => {
+  assert.deepEqual([within(FIELDS.tokens, "5000"), within(FIELDS.tokens, "-1"), within(FIELDS.beams, "1"), within(FIELDS.topP, "2")], [1024, 0, 2, 1]);
+  assert.deepEqual([within(FIELDS.temperature, "0"), within(FIELDS.temperature, "7"), within(FIELDS.topK, "2.4"), within(FIELDS.topK, ""), within(FIELDS.topK, "x")], [null, 7, 2, null, null]);
+});
+
+test("texts survive a link, those that look like numbers and lists too", () => {
+  const options = { stop_strings: ["The end", "a,b"], regex: "12", bad_words: "[x", choices: ["yes"], early_stopping: "never", json_schema: '{"type":"string"}' };
+  const text = formatPairs({ ...initialGeneration(), options }).map((pair) => pair.map(encodeURIComponent).join("=")).join("&");
+  const { state, notices } = through(text);
+  assert.deepEqual([state.options, notices], [options, []]);
 });

@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { count, number, percent, plural, visible } from "../../core/format";
-import { withMethod } from "../../core/generation-options";
+import { moreOptions, withMethod } from "../../core/generation-options";
 import { moveFocus } from "../../ui/roving-tabindex";
 import { rankText } from "./text-view";
 import { type SortedDistribution, type GenerationStore, samplingOf } from "./generation-store";
@@ -35,7 +35,7 @@ export function ChoiceCard({ store }: { store: GenerationStore }) {
   if (step === 0 && rows.length === 0) return <section class="gen-card"><h3>The choice</h3><p class="hint">Nothing is written yet.</p></section>;
   const top = Math.max(...rows.map(({ p, shaped: left }) => Math.max(p, left ?? 0)), 1e-9);
   const options = store.trace.value?.options ?? {};
-  const others = ["min_p", "typical_p"].filter((name) => options.do_sample === true && typeof options[name] === "number").map((name) => `${name} ${options[name]}`);
+  const others = [...(moreOptions("sample").get("Sampling") ?? [])].map(({ name }) => name).filter((name) => options.do_sample === true && typeof options[name] === "number").map((name) => `${name} ${options[name]}`);
   const pinned = store.props.state.value.generation.at !== null;
   return (
     <section class="gen-card" aria-label="The choice at this step">
