@@ -13,8 +13,13 @@ import { viewsPlugin } from "./views-plugin.mjs";
 const web = dirname(fileURLToPath(import.meta.url));
 const targets = {
   explorer: { entryPoints: { app: "src/main.tsx", listen: "src/listen-main.tsx" }, shell: ["index.html"] },
-  // The charts of series, which need uPlot, are a bundle of their own: not every report has some.
-  reports: { entryPoints: { report: "src/report/main.tsx", series: "src/report/series.ts", page: "src/report/page.css" }, shell: [] },
+  // The charts of series, which need uPlot, and trade-offs are bundles of their own: not every report has some.
+  // Their JSX makes elements by itself, without Preact.
+  reports: {
+    entryPoints: { report: "src/report/main.tsx", series: "src/report/series.ts", "trade-off": "src/report/trade-off.tsx", page: "src/report/page.css" },
+    shell: [],
+    alias: { "preact/jsx-runtime": "./src/report/dom.ts" },
+  },
 };
 const folderOf = (target) => join(web, "..", "src", "glassformer", target, "static");
 
@@ -50,12 +55,13 @@ function licences(metafile) {
   return ["The page holds code of these packages.\n", ...parts].join(`\n${"-".repeat(72)}\n\n`);
 }
 
-async function make({ entryPoints, shell }) {
+async function make({ entryPoints, shell, alias }) {
   const result = await build({
     absWorkingDir: web,
     entryPoints,
     outdir: "static",
     bundle: true,
+    alias,
     minify: true,
     format: "iife",
     target: "es2022",

@@ -13,7 +13,8 @@ function optionOf([name, about]) {
   const words = alternatives.flatMap((each) => each.enum ?? []);
   const kind = words.length ? "choice" : ["array", "string", "boolean"].find((each) => types.includes(each));
   return {
-    name, description: about.description, kind: { array: "texts", string: "text" }[kind] ?? kind, integer: about.type === "integer" || undefined,
+    // The methods are that option's control, and have words of their own.
+    name, description: name === "do_sample" ? "" : about.description, kind: { array: "texts", string: "text" }[kind] ?? kind, integer: about.type === "integer" || undefined,
     min: about.minimum, max: about.maximum, above: about.exclusiveMinimum, below: about.exclusiveMaximum, fallback: about.default,
     choices: words.length ? [...(types.includes("boolean") ? [true, false] : []), ...words] : undefined,
   };

@@ -87,13 +87,15 @@ def test_the_page_of_sounds_carries_no_explorer() -> None:
     assert size <= 40_000, f"{size:,} bytes compressed"
 
 
-def test_a_report_is_light_and_carries_charts_of_series_only_where_it_has_some() -> None:
+def test_a_report_is_light_and_carries_charts_only_where_it_has_some() -> None:
     def size(*names: str) -> int:
         return sum(len(gzip.compress((REPORTS / name).read_bytes())) for name in names)
 
-    assert size("report.js", "report.css", "page.css") <= 20_000
+    assert size("report.js", "report.css", "page.css") <= 10_000
+    assert size("trade-off.js", "trade-off.css") <= 4_000
     assert size("series.js", "series.css") <= 32_000
     assert "uplot" not in (REPORTS / "report.js").read_text(encoding="utf-8")
+    assert "preact" not in (REPORTS / "THIRD_PARTY.txt").read_text(encoding="utf-8")
 
 
 def test_nothing_in_the_page_comes_from_elsewhere() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
 import re
@@ -16,6 +18,7 @@ from glassformer.reports.charts import Axis, Chart, Marks, Passages, Point, Seri
 from glassformer.reports.page import made_by, report_data, report_files, report_page, report_part
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table
+from tests.reports.packed import data_of, programs_of, unpacked
 
 EVIL = "</script><script>alert(1)</script><!-- \u202eevil\u202c \ud800 \x1b[31m"
 SHOWN = r"</script><script>alert(1)</script><!-- \u202eevil\u202c \ud800 \x1b[31m"
@@ -57,10 +60,11 @@ class Plain(Sizes):
         return super().charts()[1:]
 
 
-def data_of(html: str) -> dict[str, Any]:
-    (text,) = re.findall(r'<script data-report="report" type="application/json" id="report-data">(.*?)</script>', html)
-    found: dict[str, Any] = json.loads(text)
-    return found
+class Bare(Sizes):
+    """The same without a chart."""
+
+    def charts(self) -> list[Chart]:
+        return []
 
 
 def test_the_data_of_a_page_is_strict_json_of_all_that_the_report_has() -> None:
@@ -74,7 +78,7 @@ def test_the_data_of_a_page_is_strict_json_of_all_that_the_report_has() -> None:
     assert (table["shades"], table["reference"], table["baselines"]) == ([[0.5], ["NaN"]], 0, [1])
     series, trade_off = data["charts"]
     (line,) = series["lines"]
-    assert line["y"] == [0.12346, "NaN", "−∞"] and (line["x"], line["best"]) == ([1, 2, 3], 2)
+    assert line["y"] == [0.1235, "NaN", "−∞"] and (line["x"], line["best"]) == ([1, 2, 3], 2)
     assert series["marks"] == [{"name": "sizes", "group": "", "at": [2], "alert": True}]
     assert trade_off["x"] == {"label": "sizes", "unit": "MB", "log": False, "more": False}
     assert trade_off["points"][0]["x"] == cell and trade_off["points"][0]["size"] == 2
@@ -95,7 +99,7 @@ def test_hostile_strings_are_texts_in_each_field() -> None:
     del report["passages"]
     rest = json.dumps(data, ensure_ascii=False)
     assert "\u202e" not in rest and json.dumps(SHOWN)[1:-1] in rest
-    assert text.count("<script") == text.count("</script>") == 2 and "alert(1)</script>" not in text
+    assert text.count("<script") == text.count("</script>") == 4 and "alert(1)</script>" not in text
     assert escape(SHOWN) in text, "also where scripts are switched off"
     assert text.encode("utf-8", "strict")
 
@@ -110,14 +114,44 @@ def test_a_text_of_megabytes_is_whole() -> None:
 def test_a_page_carries_the_programs_that_it_uses() -> None:
     with made_by(["glassformer", "compare", "a"]):
         with_series, without = report_page(Sizes()), report_page(Plain())
-    assert "uplot" in with_series and "uplot" not in without
-    assert len(without.encode()) < 60_000 < len(with_series.encode()) < 140_000
-    for text in (with_series, without):
+    assert "uplot" in unpacked(with_series) and "uplot" not in unpacked(without)
+    assert "trade-off" in unpacked(without) and "axisName" not in unpacked(report_page(Bare()))
+    assert len(report_page(Bare()).encode()) < 14_000 < len(with_series.encode()) < 60_000
+    for text in map(unpacked, (with_series, without)):
         policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
         assert policy and "default-src 'none'" in policy[1] and "unsafe" not in policy[1]
         assert 'style="' not in text and "Made by <code>glassformer compare a</code>" in text
         assert set(re.findall(r"https?://([^\s\"'`)/]*)", text)) <= {"www.w3.org"}, "names of namespaces alone"
-    assert sum(map(len, report_files([Plain()]))) < sum(map(len, report_files([Sizes()])))
+    sizes = [sum(map(len, report_files([each]))) for each in (Bare(), Plain(), Sizes())]
+    assert sizes == sorted(sizes) and len(set(sizes)) == 3
+
+
+def test_the_policy_has_the_hash_of_what_is_unpacked_and_of_the_loader_alone() -> None:
+    text = report_page(Sizes())
+    packed = dict(programs_of(text))
+    (style,) = re.findall("<style>(.*?)</style>", text, re.DOTALL)
+    (loader,) = re.findall("<script>(.*?)</script>", text, re.DOTALL)
+    for rule, parts in (("script-src", [loader, packed["script"]]), ("style-src", [style, packed["style"]])):
+        digests = (hashlib.sha256(part.encode()).digest() for part in parts)
+        hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+        assert f"{rule} {hashes};" in text
+
+
+def test_lines_share_their_x_values() -> None:
+    steps = list(range(10, 1010, 10))
+    lines = [SeriesLine(name, steps, [i / 7 for i in steps]) for name in "abc"] + [
+        SeriesLine("d", [1, 2, 4, 9], [1] * 4)
+    ]
+
+    class Curves(Plain):
+        def charts(self) -> list[Chart]:
+            return [Series(title="t", x_label="step", lines=lines)]
+
+    data = data_of(report_page(Curves()))
+    drawn = data["reports"][0]["charts"][0]["lines"]
+    assert data["axes"] == [[[10, 10, 100]], [1, 2, 4, 9]] and [line["x"] for line in drawn] == [0, 0, 0, 1]
+    assert drawn[0]["y"][:2] == [1.429, 2.857] and drawn[0]["y"][-1] == 142.9
+    assert report_data(Curves())["charts"][0]["lines"][0]["x"] == steps
 
 
 def test_several_reports_are_one_page_and_one_is_part_of_another() -> None:
@@ -126,7 +160,7 @@ def test_several_reports_are_one_page_and_one_is_part_of_another() -> None:
     assert (data["title"], data["page"]) == ("one · two", True)
     part = report_part("here", Plain())
     assert part.startswith('<div id="here" class="report"></div><noscript><p>sizes</p>')
-    assert '"page":false' in part
+    assert data_of(part, "here")["page"] is False
 
 
 def test_a_report_without_charts_has_its_tables() -> None:

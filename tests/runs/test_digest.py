@@ -17,6 +17,7 @@ from glassformer.runs.curves import curves_page
 from glassformer.runs.digest import digest_path, read_digest
 from glassformer.runs.event_log import EventLog, ExponentialAverage, event_log_path
 from glassformer.runs.history import RunHistory, read_run
+from tests.reports.packed import unpacked
 
 
 @pytest.fixture
@@ -162,4 +163,4 @@ def test_a_long_run_keeps_its_spikes_and_its_mean(tmp_path: Path) -> None:
     run = read_run(tmp_path)
     assert run.logged == first.logged == 20_000 and 777 in run.line("loss")[0] and max(run.line("loss")[1]) == 9
     assert run.smoothed("loss")[-1] == pytest.approx(2, abs=0.02)
-    assert "Of 20,000 lines of the log" in curves_page([run])
+    assert "Of 20,000 lines of the log" in unpacked(curves_page([run]))

@@ -20,6 +20,7 @@ from glassformer.studies.ablation import Ablation, parse_ablation, study_of
 from glassformer.studies.ablation_results import AblationResults, ErrorCounts, TunedFusion
 from glassformer.studies.overlap import PartOverlap
 from glassformer.studies.training import StudyProgress
+from tests.reports.packed import unpacked
 from tests.tasks.transcribe.tones import letters_folder, write_table
 
 
@@ -192,7 +193,7 @@ def test_effects_are_paired_and_say_what_they_show() -> None:
 
 def test_the_page_and_the_table() -> None:
     results = results_of([2, 1, 0], [[0, 1, 0]], [2, 1, 0])
-    page = report_page(results)
+    page = unpacked(report_page(results))
     assert "Different transcripts" in page and "fine-tuned 1" in page and "(not used)" in page
     tables = {table["caption"]: table for table in report_data(results)["tables"]}
     rates = tables["word error rate on test, lower is better"]
@@ -209,5 +210,5 @@ def test_error_rates_that_are_no_numbers_are_said_and_not_drawn() -> None:
     for counts in results.counts:
         counts.errors[:, 1] = counts.errors[:, 3] = 0
     with np.errstate(all="ignore"):
-        page = report_page(replace(results, seconds=math.nan))
+        page = unpacked(report_page(replace(results, seconds=math.nan)))
     assert "nan%" not in page and "inf%" not in page and "trainings in –" in page

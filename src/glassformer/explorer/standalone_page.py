@@ -80,7 +80,7 @@ def page_around(program: str = "app") -> tuple[str, str]:
             raise PageMissingError(f"index.html of the built page should have {tag} once")
     style, script = files[f"{program}.css"], escape_script(files[f"{program}.js"])
     before, _, after = files["index.html"].partition(SCRIPT)
-    before = before.replace("<head>", f"<head>\n{content_security_policy(style, script)}")
+    before = before.replace("<head>", f"<head>\n{content_security_policy([style], [script])}")
     return before.replace(STYLE, f"<style>{style}</style>"), f"<script>{script}</script>{after}"
 
 

@@ -12,6 +12,7 @@ import json
 import math
 import re
 import shlex
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -38,28 +39,58 @@ footer.made-by code { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, 
 """
 
 
-def page(title: str, body: str, *, style: str, script: str = "") -> str:
+PLAIN = """
+html { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
+noscript table { border-collapse: collapse; }
+noscript :is(th, td) { padding: 4px 12px; border-top: 1px solid; overflow-wrap: anywhere; }
+"""
+"""Style of a page whose own comes with its program: what is seen where scripts are switched off."""
+LOADER = """
+(async () => {
+  for (const packed of document.querySelectorAll("script[data-packed]")) {
+    const bytes = Uint8Array.from(atob(packed.textContent), (each) => each.charCodeAt(0));
+    const text = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+    const made = document.createElement(packed.dataset.packed);
+    made.textContent = text;
+    packed.replaceWith(made);
+  }
+})();
+"""
+"""Unpacks style and program of a page, in this order; the policy holds the hash of each as it is unpacked."""
+
+
+def page(title: str, body: str, *, style: str, script: str = "", packed_style: str = "") -> str:
     """A complete HTML document.
 
     Args:
         title: plain text
         body: HTML, in which every text is escaped
-        style, script: inlined; the content security policy allows no others
+        style: inlined
+        script: compressed, as half of the file it is; the content security policy allows no others
+        packed_style: of what the script draws: compressed with it
 
     At its foot is the command that makes it, where a command does.
     """
     if command := command_line():
         body += f'\n<footer class="made-by">Made by <code>{escape(command)}</code></footer>'
         style += FOOT
-    program = escape_script(script)  # first: the policy holds the hash of what the page holds
+    policy = content_security_policy([style, packed_style], [LOADER, script] if script else [])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"{content_security_policy(style, program)}"
+        f"{policy}"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title>\n<style>{style}</style></head>\n<body>{body}"
-        + (f"\n<script>{program}</script>" if script else "")
+        f"<title>{escape(title)}</title>\n<style>{style}</style>"
+        + (packed('data-packed="style"', packed_style) if packed_style else "")
+        + f"</head>\n<body>{body}"
+        + (packed('data-packed="script"', script) + f"\n<script>{LOADER}</script>" if script else "")
         + "</body></html>\n"
     )
+
+
+def packed(attributes: str, text: str) -> str:
+    """A script element of data: zlib in base64, which makes half of a program or of numbers."""
+    content = base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9)).decode()
+    return f'<script type="application/octet-stream" {attributes}>{content}</script>'
 
 
 def write_page(path: str | Path, html: str) -> Path:
@@ -111,7 +142,8 @@ def report_page(*reports: Display) -> str:
     title = " · ".join(filter(None, map(_title, reports)))[:MAX_LABEL_CHARACTERS]
     style, script = report_files(reports)
     frame = (STATIC / "page.css").read_text("utf-8")
-    return page(title, report_part("report", *reports, title=title), style=frame + style, script=script)
+    body = report_part("report", *reports, title=title)
+    return page(title, body, style=PLAIN, script=script, packed_style=frame + style)
 
 
 def report_part(name: str, *reports: Display, title: str | None = None) -> str:
@@ -123,17 +155,18 @@ def report_part(name: str, *reports: Display, title: str | None = None) -> str:
 
     Where scripts are switched off it shows the tables.
     """
-    data = {"title": title or "", "page": title is not None, "reports": list(map(report_data, reports))}
+    data = {"title": title or "", "page": title is not None, **_with_shared_axes(map(report_data, reports))}
     without = "".join(_without_script(report) for report in reports)
     css_class = ' class="report"' * (title is None)
     holder = f'<div id="{name}"{css_class}></div><noscript>{without}</noscript>\n'
-    return holder + json_script(f"{name}-data", data).replace("<script ", f'<script data-report="{name}" ', 1)
+    return holder + packed(f'id="{name}-data" data-report="{name}"', _json(data))
 
 
 def report_files(reports: Iterable[Display]) -> tuple[str, str]:
     """Style and script of the parts that these reports use."""
-    series = any(isinstance(chart, Series) for report in reports for chart in report.charts())
-    names = ["series", "report"] if series else ["report"]  # the first is what the second calls
+    kinds = {type(chart) for report in reports for chart in report.charts()}
+    drawn = {"series": Series, "trade-off": TradeOff}
+    names = [*(name for name, kind in drawn.items() if kind in kinds), "report"]  # the last calls the others
     return tuple("".join(_static(f"{name}.{kind}") for name in names) for kind in ("css", "js"))  # type: ignore[return-value] # two
 
 
@@ -154,6 +187,22 @@ def report_data(report: Display) -> dict[str, Any]:
         "passages": list(map(_passages_data, report.passages())),
         "remarks": [shown_text(remark) for remark in report.below],
     }
+
+
+def _with_shared_axes(reports: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Reports whose lines name their x values by number: most lines of a page have the same."""
+    axes: dict[str, int] = {}
+    found = list(reports)
+    for line in (line for report in found for chart in report["charts"] for line in chart.get("lines", ())):
+        line["x"] = axes.setdefault(_json(_steps(line["x"])), len(axes))
+    return {"axes": [json.loads(axis) for axis in axes], "reports": found}
+
+
+def _steps(x: list[float]) -> Any:
+    """Whole numbers at one distance as [first, distance, how many] in a list of their own; others as they are."""
+    distance = x[1] - x[0] if len(x) > 3 else 0
+    even = distance and all(isinstance(each, int) and each == x[0] + i * distance for i, each in enumerate(x))
+    return [[x[0], distance, len(x)]] if even else x
 
 
 def _title(report: Display) -> str:
@@ -178,8 +227,19 @@ def _number(x: float | None) -> float | str | None:
     return "NaN" if math.isnan(x) else "∞" if x > 0 else "−∞"
 
 
+def _drawn(x: float | None) -> float | str | None:
+    """A number of a line as its chart writes it: in four digits, large ones in whole numbers."""
+    if x is None or not math.isfinite(x):
+        return _number(x)
+    return round(x) if abs(x) >= 1000 else float(f"{x:.4g}")
+
+
 def _numbers(values: Sequence[float] | None) -> list[float | str | None] | None:
     return None if values is None else [_number(float(x)) for x in values]
+
+
+def _line_numbers(values: Sequence[float] | None) -> list[float | str | None] | None:
+    return None if values is None else [_drawn(float(x)) for x in values]
 
 
 def _cell_data(cell: str) -> Any:
@@ -251,7 +311,7 @@ def _line_data(line: SeriesLine) -> dict[str, Any]:
         "name": _label(line.name),
         "group": _label(line.group),
         "x": [_axis_number(x) for x in line.x],
-        **{name: _numbers(getattr(line, name)) for name in ("y", "low", "high")},
+        **{name: _line_numbers(getattr(line, name)) for name in ("y", "low", "high")},
         **{name: getattr(line, name) for name in ("faint", "dashed", "markers")},
         "best": None if line.best is None else _axis_number(line.best),
     }
@@ -317,9 +377,12 @@ def page_path(html: Path, name: str) -> Path:
 
 def json_script(name: str, value: Any) -> str:
     """A script element of JSON, by which a page hands numbers and texts to its script."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # Without `<`, no text in the JSON can end the script element.
-    return f'<script type="application/json" id="{name}">' + text.replace("<", "\\u003c") + "</script>"
+    return f'<script type="application/json" id="{name}">' + _json(value).replace("<", "\\u003c") + "</script>"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def escape_script(program: str) -> str:
@@ -327,17 +390,19 @@ def escape_script(program: str) -> str:
     return re.sub(r"<(?=/script|script|!--)", r"\\x3C", program, flags=re.IGNORECASE)
 
 
-def content_security_policy(style: str, script: str) -> str:
-    """Content security policy: this script and this style by hash, and no network."""
+def content_security_policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
+    """Content security policy: these scripts and styles by hash, and no network."""
+    scripts_, styles_ = (" ".join(f"'{_hash(each)}'" for each in texts if each) for texts in (scripts, styles))
+    none = "'none'"
     rules = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
+        f"default-src 'none'; script-src {scripts_ or none}; style-src {styles_ or none}; img-src data: blob:; "
         "media-src blob:; connect-src 'none'; worker-src blob:; base-uri 'none'; form-action 'none'"
     )
     return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
 
 
 def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8', 'replace')).digest()).decode()}"
 
 
 def scroll_region(label: str, html: str, css_class: str = "scroll") -> str:

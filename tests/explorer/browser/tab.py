@@ -45,6 +45,15 @@ SENTENCE = re.compile(
 """What the live region says of a link."""
 
 
+PACKED = "document.querySelector('[data-packed], [data-report]') !== null"
+UNPACKED = """
+document.querySelector('[data-packed]') === null
+  && [...document.querySelectorAll('[data-report]')]
+    .every((each) => document.getElementById(each.dataset.report).childElementCount > 0)
+"""
+"""Whether a page has unpacked its program, and has drawn its reports."""
+
+
 class Tab:
     """A page with what went wrong on it: a test fails on any error in its console, and on any request elsewhere.
 
@@ -60,6 +69,7 @@ class Tab:
         self.foreign_requests: list[str] = []
         self.requested_urls: list[str] = []
         self._expect, self._allow = expect, allow
+        self.runs_scripts = options.get("java_script_enabled", True)
         self.context.on("page", self._listen)
         self.context.on("request", lambda request: self._note(request.url))
         self.page = self.context.new_page()
@@ -98,6 +108,8 @@ class Tab:
             self.page.goto(target.url + (f"&{fragment}" if fragment else ""))
         else:
             self.page.goto(target.as_uri() + (f"#{fragment}" if fragment else ""))
+            if self.runs_scripts and self.page.evaluate(PACKED):  # false where scripts are switched off, too
+                self.until(UNPACKED)
         return self.page
 
     def open(self, target: Look | Path, **state: Any) -> Any:

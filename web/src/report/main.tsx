@@ -1,12 +1,28 @@
 /** Entry point of the page of reports, and of reports that another page embeds: <div id="X"> with <script data-report="X">. */
 
 import "./report.css";
-import { render } from "preact";
+import { chosenTheme, keepTheme, nextOf, showTheme } from "../core/theme-choice";
 import { Icon } from "../ui/icons";
 import { Logo } from "../ui/logo";
-import { followTheme, nextTheme, theme } from "../ui/theme";
+import { element, fill } from "./dom";
 import { Report } from "./report";
 import type { PageData } from "./types";
+import { unpacked } from "./unpack";
+
+function ThemeButton() {
+  let theme = chosenTheme();
+  const button = element(<button class="quiet" onClick={() => draw(nextOf(theme))} />);
+  const draw = (next: typeof theme) => {
+    if (next !== theme) keepTheme(next);
+    theme = next;
+    showTheme(theme);
+    button.title = `Theme: ${theme}`;
+    button.setAttribute("aria-label", `Theme: ${theme}. Change it.`);
+    fill(button, <Icon name={theme} />);
+  };
+  draw(theme);
+  return button as never;
+}
 
 function Bar({ title }: { title: string }) {
   return (
@@ -16,9 +32,7 @@ function Bar({ title }: { title: string }) {
         <h1>{title}</h1>
       </div>
       <div class="tools">
-        <button class="quiet" aria-label={`Theme: ${theme.value}. Change it.`} title={`Theme: ${theme.value}`} onClick={nextTheme}>
-          <Icon name={theme.value} />
-        </button>
+        <ThemeButton />
       </div>
     </header>
   );
@@ -35,15 +49,14 @@ function Reports({ data }: { data: PageData }) {
 }
 
 /** Draw what has not been drawn yet. */
-function draw(): void {
+async function draw(): Promise<void> {
   for (const script of document.querySelectorAll<HTMLScriptElement>("script[data-report]")) {
     const place = document.getElementById(script.dataset.report ?? "");
     if (!place || place.dataset.drawn) continue;
-    const data: PageData = JSON.parse(script.textContent ?? "");
     place.dataset.drawn = "";
-    if (data.page) followTheme();
+    const data = await unpacked(script.textContent ?? "");
     const reports = <Reports data={data} />;
-    render(data.page ? <><Bar title={data.title} /><main class="report">{reports}</main></> : reports, place);
+    fill(place, data.page ? <><Bar title={data.title} /><main class="report">{reports}</main></> : reports);
   }
 }
 
@@ -65,5 +78,5 @@ function preparePrinting(): void {
 }
 
 preparePrinting();
-draw();
-addEventListener("fetched", draw); // a page that is served comes with its key
+void draw();
+addEventListener("fetched", () => void draw()); // a page that is served comes with its key

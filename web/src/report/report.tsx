@@ -1,19 +1,23 @@
 /** A report: what was found in a sentence, charts, tables, texts, and remarks. */
 
-import { useEffect, useRef } from "preact/hooks";
-import { Long, TableCard, hasBars, scaleOf } from "./table";
-import { TradeOff } from "./trade-off";
+import { element } from "./dom";
+import { Grid, Long, TableCard, hasBars, scaleOf } from "./table";
 import type { ReportData, SeriesData, TableData, PassagesData, TradeOffData } from "./types";
 
 /** Charts of series, drawn by the bundle that has uPlot. */
 function SeriesCharts({ charts }: { charts: SeriesData[] }) {
-  const place = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    const draw = globalThis.glassformerSeries;
-    if (!draw) throw new Error("The page has charts of series and not the program that draws them.");
-    if (place.current) draw(place.current, charts);
-  }, [charts]);
-  return <div ref={place} />;
+  const draw = globalThis.glassformerSeries;
+  if (!draw) throw new Error("The page has charts of series and not the program that draws them.");
+  const place = element(<div />);
+  draw(place, charts);
+  return place as never;
+}
+
+/** Trade-offs, drawn by the bundle that has them. */
+function TradeOffs({ charts }: { charts: TradeOffData[] }) {
+  const draw = globalThis.glassformerTradeOff;
+  if (!draw) throw new Error("The page has a trade-off and not the program that draws it.");
+  return <div class="cards">{charts.map((chart) => draw(chart, Grid))}</div>;
 }
 
 /** What the bars of tables mean. */
@@ -77,11 +81,7 @@ export function Report({ report, titled }: { report: ReportData; titled: boolean
       {report.finding && <p class="finding"><Long text={report.finding} /></p>}
       {report.heading && <p class="heading"><Long text={report.heading} /></p>}
       {tradeOffs.length > 0 && (
-        <div class="cards">
-          {tradeOffs.map((chart) => (
-            <TradeOff data={chart} />
-          ))}
-        </div>
+        <TradeOffs charts={tradeOffs} />
       )}
       {series.length > 0 && <SeriesCharts charts={series} />}
       {hint && <p class="remark">{hint}</p>}

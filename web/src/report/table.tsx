@@ -1,6 +1,6 @@
 /** A table: sorted by any column; numbers with intervals are bars on one scale. */
 
-import { useMemo, useState } from "preact/hooks";
+import { element } from "./dom";
 import { finite, intervalRange, number, significant, ticks } from "./scales";
 import type { Cell, IntervalCell, TableData } from "./types";
 
@@ -114,16 +114,11 @@ function Axis({ scale, longest }: { scale: Scale; longest: string }) {
 
 /** A text of which the beginning is shown, and all of it on request. */
 export function Long({ text }: { text: string }) {
-  const [whole, setWhole] = useState(false);
-  if (text.length <= LONG || whole) return <>{text}</>;
-  return (
-    <>
-      {text.slice(0, LONG)}…{" "}
-      <button class="more" onClick={() => setWhole(true)}>
-        Show all {text.length.toLocaleString("en")} characters
-      </button>
-    </>
-  );
+  if (text.length <= LONG) return <>{text}</>;
+  const shown = element(<span>{text.slice(0, LONG)}… </span>);
+  const more = <button class="more" onClick={() => shown.replaceChildren(text)}>Show all {text.length.toLocaleString("en")} characters</button>;
+  shown.append(element(more));
+  return shown as never;
 }
 
 /** The colour behind a cell, from -1 to 1; a table without negative ones has one hue. */
@@ -134,46 +129,24 @@ function shade(table: TableData, row: number, column: number, signed: boolean): 
   return { background: `rgb(var(--${hue}) / ${(Math.min(1, Math.abs(value)) * 0.6).toFixed(2)})` };
 }
 
-function Head({ table, sorting, sort }: { table: TableData; sorting: Sorting | null; sort: (column: number) => void }) {
-  const state = (column: number) => (sorting?.column !== column ? undefined : sorting.down ? "descending" : "ascending");
+/** The heading of a column, by which rows are sorted. */
+function Heading({ table, column, sort }: { table: TableData; column: number; sort: (column: number) => void }) {
+  const shown = table.headings[column] || <span class="unseen">name</span>;
   return (
-    <thead>
-      <tr>
-        {table.headings.map((heading, column) => {
-          const shown = heading || <span class="unseen">name</span>;
-          return (
-            <th scope="col" class={column < table.left ? "is-text" : undefined} aria-sort={state(column)}>
-              {table.rows.length > 1 ? (
-                <button onClick={() => sort(column)} title="Sort by this column">
-                  {shown}
-                </button>
-              ) : (
-                <span class="fixed">{shown}</span>
-              )}
-            </th>
-          );
-        })}
-      </tr>
-    </thead>
+    <th scope="col" class={column < table.left ? "is-text" : undefined}>
+      {table.rows.length > 1 ? (
+        <button onClick={() => sort(column)} title="Sort by this column">
+          {shown}
+        </button>
+      ) : (
+        <span class="fixed">{shown}</span>
+      )}
+    </th>
   );
 }
 
-export function Grid({ table, label }: { table: TableData; label: string }) {
-  const [sorting, setSorting] = useState<Sorting | null>(null);
-  const [all, setAll] = useState(false);
-  const scales = useMemo(() => table.headings.map((_, column) => scaleOf(table, column)), [table]);
-  const order = useMemo(() => sorted(table.rows, sorting), [table, sorting]);
-  const signed = useMemo(() => (table.shades ?? []).some((row) => row.some((x) => finite(x) && x < 0)), [table]);
-  const shown = all ? order : order.slice(0, MANY_ROWS);
-  const baselines = new Set(table.baselines);
-
-  function sort(column: number): void {
-    // Numbers from the largest first, then from the smallest, then as they came.
-    if (sorting?.column !== column) setSorting({ column, down: table.rows.some((row) => !Number.isNaN(numberOf(row[column]))) });
-    else setSorting(sorting.down ? { column, down: false } : null);
-  }
-
-  const cellOf = (cell: Cell, i: number, column: number) => {
+function Row({ table, i, scales, signed }: { table: TableData; i: number; scales: (Scale | null)[]; signed: boolean }) {
+  const cellOf = (cell: Cell, column: number) => {
     if (typeof cell === "object" && column > 0) return <Interval cell={cell} scale={scales[column]} />;
     const text = <Long text={textOf(cell)} />;
     if (column === 0) return <th scope="row">{text}</th>;
@@ -183,32 +156,66 @@ export function Grid({ table, label }: { table: TableData; label: string }) {
       </td>
     );
   };
+  return <tr class={table.baselines.includes(i) ? "baseline" : undefined}>{table.rows[i].map(cellOf)}</tr>;
+}
+
+export function Grid({ table, label }: { table: TableData; label: string }) {
+  const scales = table.headings.map((_, column) => scaleOf(table, column));
+  const signed = (table.shades ?? []).some((row) => row.some((x) => finite(x) && x < 0));
+  const made = new Map<number, Element>();
+  let sorting: Sorting | null = null;
+  let all = table.rows.length <= MANY_ROWS;
+
+  const headings = table.headings.map((_, column) => element(<Heading table={table} column={column} sort={sort} />));
+  const body = element(<tbody />);
+  const more = element(
+    <button class="more" onClick={showAll}>
+      Show all {table.rows.length.toLocaleString("en")} rows
+    </button>,
+  );
+
+  function draw(): void {
+    const order = sorted(table.rows, sorting);
+    for (const i of all ? order : order.slice(0, MANY_ROWS)) {
+      if (!made.has(i)) made.set(i, element(<Row table={table} i={i} scales={scales} signed={signed} />));
+    }
+    body.replaceChildren(...(all ? order : order.slice(0, MANY_ROWS)).map((i) => made.get(i) as Element));
+    headings.forEach((heading, column) => {
+      if (sorting?.column === column) heading.setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
+      else heading.removeAttribute("aria-sort");
+    });
+  }
+
+  function sort(column: number): void {
+    // Numbers from the largest first, then from the smallest, then as they came.
+    if (sorting?.column !== column) sorting = { column, down: table.rows.some((row) => !Number.isNaN(numberOf(row[column]))) };
+    else sorting = sorting.down ? { column, down: false } : null;
+    draw();
+  }
+
+  function showAll(): void {
+    all = true;
+    more.remove();
+    draw();
+  }
+
+  draw();
   return (
     <>
       <div class={`sheet${table.rows.length > TALL_ROWS ? " tall" : ""}`} tabindex={0} role="group" aria-label={label}>
         <table>
-          <Head table={table} sorting={sorting} sort={sort} />
-          <tbody>
-            {shown.map((i) => (
-              <tr key={i} class={baselines.has(i) ? "baseline" : undefined}>
-                {table.rows[i].map((cell, column) => cellOf(cell, i, column))}
-              </tr>
-            ))}
-          </tbody>
+          <thead>
+            <tr>{headings as never}</tr>
+          </thead>
+          {body as never}
           {scales.some((scale) => scale !== null) && (
             <tfoot aria-hidden="true">
-              <tr>
-                {scales.map((scale, column) => (scale === null ? <td /> : <Axis scale={scale} longest={longest(table, column)} />))}
-              </tr>
+              <tr>{scales.map((scale, column) => (scale === null ? <td /> : <Axis scale={scale} longest={longest(table, column)} />))}</tr>
             </tfoot>
           )}
         </table>
       </div>
-      {shown.length < order.length && (
-        <button class="more" onClick={() => setAll(true)}>
-          Show all {order.length.toLocaleString("en")} rows
-        </button>
-      )}
+      {!all && (more as never)}
     </>
   );
 }

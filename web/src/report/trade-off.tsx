@@ -1,8 +1,11 @@
-/** A trade-off: points between two amounts of which one costs the other, with those that no other beats. */
+/** A bundle of its own, which only pages with a trade-off carry.
+ *
+ * A trade-off: points between two amounts of which one costs the other, with those that no other beats.
+ */
 
 import { finite, number, padded, ticks } from "./scales";
-import { Grid } from "./table";
-import type { AxisData, IntervalCell, PointData, TableData, TradeOffData } from "./types";
+import "./trade-off.css";
+import type { AxisData, DrawTradeOff, IntervalCell, PointData, TableData, TradeOffData } from "./types";
 
 const ROWS = 5;
 const COLUMNS = 6;
@@ -53,7 +56,7 @@ export function tableOf(data: TradeOffData): TableData {
   };
 }
 
-export function TradeOff({ data }: { data: TradeOffData }) {
+const draw: DrawTradeOff = (data, Grid) => {
   const x = scaleOf(data.points.map((point) => point.x), data.x, COLUMNS);
   const y = scaleOf(data.points.map((point) => point.y), data.y, ROWS);
   const down = (value: number) => 1 - y.share(value);
@@ -114,7 +117,9 @@ export function TradeOff({ data }: { data: TradeOffData }) {
       </details>
     </figure>
   );
-}
+};
+
+globalThis.glassformerTradeOff = draw;
 
 interface MarkProps {
   point: PointData;

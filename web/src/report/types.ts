@@ -1,5 +1,7 @@
 /** What a page of reports holds as JSON: reports/page.py writes it. */
 
+import type { VNode } from "preact";
+
 /** A number; one that JSON does not know, as text: NaN, ∞. */
 export type Value = number | string | null;
 
@@ -109,9 +111,18 @@ export interface PageData {
   reports: ReportData[];
 }
 
+/** The same as the file has it: the x of a line is the number of an axis, which lists its values, or has them as [[first, distance, how many]]. */
+export interface PackedPage extends PageData {
+  axes: (number[] | [[number, number, number]])[];
+}
+
 /** Draws charts of series into an element; a bundle of its own, which only pages with such charts carry. */
 export type DrawSeries = (into: HTMLElement, charts: SeriesData[]) => void;
 
+/** Draws a trade-off, with the part that draws the same as a table; a bundle of its own too. */
+export type DrawTradeOff = (data: TradeOffData, Grid: (properties: { table: TableData; label: string }) => VNode) => VNode;
+
 declare global {
   var glassformerSeries: DrawSeries | undefined;
+  var glassformerTradeOff: DrawTradeOff | undefined;
 }

@@ -5,6 +5,7 @@ import { extent, intervalRange, nearest, number, padded, place, significant, tic
 import { coloursOf, placesOf, wholeRange } from "../../src/report/series";
 import { hasBars, numberOf, scaleOf, sorted } from "../../src/report/table";
 import { axisName, front, scaleOf as tradeOffScale, tableOf } from "../../src/report/trade-off";
+import { withAxes } from "../../src/report/unpack";
 import type { Cell, IntervalCell, LineData, SeriesData, TableData, TradeOffData } from "../../src/report/types";
 
 const interval = (value: number | string, low: number | null = null, high: number | null = null, signed = false): IntervalCell => ({
@@ -125,4 +126,13 @@ test("the range of x is that of all charts, from zero where it is positive", () 
   const [low, high] = wholeRange([series([line("a", [10, 1000], [1, 1])], { log_x: true })]);
   assert.ok(low > 0 && low < 10 && high > 1000);
   assert.deepEqual(placesOf(charts[1].lines), [1, 200]);
+});
+
+test("lines of a page get back the x values that they share", () => {
+  const line = { name: "a", group: "", y: [], low: null, high: null, faint: false, dashed: false, markers: false, best: null };
+  const chart = { type: "series", lines: [{ ...line, x: 1 }, { ...line, x: 0 }, { ...line, x: 1 }] };
+  const page = withAxes({ title: "", page: true, axes: [[1, 2, 4, 9], [[10, 5, 4]]], reports: [{ charts: [chart] }] } as never);
+  const { lines } = page.reports[0].charts[0] as SeriesData;
+  assert.deepEqual(lines.map(({ x }) => x), [[10, 15, 20, 25], [1, 2, 4, 9], [10, 15, 20, 25]]);
+  assert.ok(!("axes" in page));
 });

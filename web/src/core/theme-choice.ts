@@ -1,0 +1,24 @@
+/** The choice of a theme: that of the system, until the user chooses light or dark. */
+
+import { storeItem, storedItem } from "./browser";
+
+export type Theme = "auto" | "light" | "dark";
+
+const NAME = "glassformer-theme";
+const THEMES: readonly Theme[] = ["auto", "light", "dark"];
+
+export const knownTheme = (text: string | null): Theme => THEMES.find((theme) => theme === text) ?? "auto";
+
+/** What was chosen last. */
+export const chosenTheme = (): Theme => knownTheme(storedItem("localStorage", NAME));
+
+export const keepTheme = (theme: Theme): void => storeItem("localStorage", NAME, theme);
+
+/** The next of auto, light and dark. */
+export const nextOf = (theme: Theme): Theme => THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+
+/** Show the page in it. */
+export function showTheme(theme: Theme): void {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
