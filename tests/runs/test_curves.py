@@ -39,8 +39,20 @@ def test_a_page_of_one_run_says_what_it_reached(tmp_path: Path) -> None:
     with EventLog(event_log_path(folder)) as log:
         log.write("validation", step=60, metrics={"loss": 0.25, "accuracy": 0.875}, best=True)
     one = TrainingCurves([read_run(folder)])
-    assert one.finding == "Best at step 60: accuracy 0.875" and one.finding in unpacked(curves_page([read_run(folder)]))
+    assert one.finding.startswith("Best accuracy 0.875 at step 60.") and one.finding in unpacked(
+        curves_page([read_run(folder)])
+    )
     assert TrainingCurves([read_run(folder)] * 2).finding == ""
+
+
+def test_within_another_page_all_but_the_loss_and_the_main_metric_is_folded(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", options={"training": {"metric": "f1"}})
+    part = TrainingCurves([read_run(folder)], whole=False)
+    assert [(chart.title, chart.folded) for chart in part.charts()] == [
+        ("Loss", False), ("f1", False), ("Learning rate", True), ("Gradient norm", True), ("Tokens a second", True),
+    ]  # fmt: skip
+    assert part.finding == "" and all(table.folded for table in part.page_tables()) and part.page_tables()
+    assert not any(chart.folded for chart in TrainingCurves([read_run(folder)]).charts())
 
 
 def test_a_long_run_is_a_small_page(tmp_path: Path) -> None:

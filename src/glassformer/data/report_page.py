@@ -52,7 +52,9 @@ details li { padding: .25rem 0; border-top: 1px solid var(--line); overflow-wrap
   linear-gradient(to left, var(--card) 40%, transparent) right / 36px 100% no-repeat local,
   linear-gradient(to right, var(--shade), transparent) left / 14px 100% no-repeat,
   linear-gradient(to left, var(--shade), transparent) right / 14px 100% no-repeat, var(--card); }
-svg { display: block; width: 100%; min-width: 34rem; height: auto; }
+.plot { margin: .25rem .5rem 1.5rem 2.75rem; } .plot.named { margin-left: 9.5rem; }
+.plot.named.counted { margin: 0 0 0 15.5rem; }
+svg { display: block; width: 100%; overflow: visible; }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif; font-variant-numeric: tabular-nums; }
 svg .value { fill: var(--dim); font-size: 11px; } svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
 svg .axis { stroke: var(--dim); } svg .grid { stroke: var(--line); }
@@ -67,17 +69,21 @@ th, td { text-align: right; padding: .375rem 0 .375rem 1.25rem; border-top: 1px 
   white-space: nowrap; }
 th:first-child, td:first-child, .words th, .words td { text-align: left; padding-left: 0; padding-right: 1.25rem;
   white-space: normal; }
-thead th { border: 0; color: var(--dim); font-weight: 600; } tbody th { font-weight: 500; }
+thead th { border: 0; color: var(--dim); font-weight: 600; white-space: normal; } tbody th { font-weight: 500; }
+@media (max-width: 560px) {
+  .plot.named { margin-left: 8.25rem; } .plot.named.counted { margin-left: 13.25rem; }
+  svg text { font-size: 11px; } svg .value { font-size: 10px; }
+  th, td { padding-left: .5rem; } thead th { overflow-wrap: anywhere; }
+}
 """
 
 MAX_SERIES = 3  # files in a bar chart, each with its colour
 MAX_CLASSES = 30  # classes shown at once; the others are folded away
 MAX_LOCATIONS = 50  # locations shown for a finding; JSON has more
 
-WIDTH = 720  # pixels, in the coordinates of the chart; the page scales it
-LEFT = 150  # margin for names
-RIGHT = 96  # column of numbers, before the bars: of a narrow screen it is not the part that is cut
-MAX_NAME = 22  # characters that fit into the left margin
+MAX_COLUMNS = 4  # of lengths, side by side
+MAX_NAME = 20  # characters that fit into the left margin
+NAMES_END = 88  # px before the bars of rows, where their numbers begin
 
 
 def report_html(report: DataReport) -> str:
@@ -137,10 +143,15 @@ def _lengths(report: DataReport) -> str:
         plot = histogram(lengths.values, report.unit, number % MAX_SERIES, step, count, lengths.limit)
         plots += f"<h3>{escape(file.name)}</h3>" + scroll_region(f"lengths in {file.name}", plot)
         rows += [[f"{file.name}, {unit}", *lengths.cells()] for unit, lengths in file.lengths.items()]
-    table = html_table(["file, unit", *LENGTH_NAMES], rows)
+    # A file a column, as long as there are few: nine columns of percentiles are wider than a phone.
+    columns = [["", *LENGTH_NAMES], *rows]
+    headings, *lines = (
+        map(list, zip(*columns, strict=True)) if len(rows) <= MAX_COLUMNS else (["", *LENGTH_NAMES], *rows)
+    )
+    table = html_table(headings, lines)
     return (
         f"<h2>Lengths in {report.unit}</h2>{plots}{scroll_region('lengths', table)}"
-        '<p class="dim">Percentiles: the column 95% holds the length that 95% of the texts do not exceed.</p>'
+        '<p class="dim">Percentiles: 95% is the length that 95% of the texts do not exceed.</p>'
     )
 
 
@@ -190,14 +201,13 @@ def bars(values: Mapping[str, Sequence[int]], totals: Sequence[int], series: Seq
     pitch = thick * len(series) + gap
     elements = []
     for row, (name, counts) in enumerate(values.items()):
-        elements.append(_name((row + 0.5) * pitch, name))
+        elements.append(_name(-NAMES_END - 8, (row + 0.5) * pitch, name))
         for number, (count, share) in enumerate(zip(counts, shares[name], strict=True)):
-            width = max(share / largest * (WIDTH - LEFT - RIGHT), 1 if count else 0)
             y = row * pitch + gap / 2 + number * thick
             label = f"{series[number]}: {name}, {count:,} rows, {share:.1%}"
-            elements.append(_text(LEFT, y + thick / 2 - 1, f"{count:,} · {share:.1%}", "value"))
-            elements.append(_rect(f"s{number}", LEFT + RIGHT, y, width, thick - 2, label))
-    return _svg(len(values) * pitch, elements, f"rows per class in {', '.join(series)}")
+            elements.append(_text(-NAMES_END, y + thick / 2 - 1, f"{count:,} · {share:.1%}", "value"))
+            elements.append(_rect(f"s{number}", 0, y, share / largest, thick - 2, label))
+    return _svg(len(values) * pitch, elements, f"rows per class in {', '.join(series)}", "plot named counted")
 
 
 def scale(lengths: Sequence[np.ndarray]) -> tuple[int, int]:
@@ -216,81 +226,83 @@ def histogram(values: np.ndarray, unit: str, number: int, step: int, count: int,
     """Histogram of text lengths, in `count` bins of `step` lengths each."""
     counts = np.bincount(np.minimum(values // step, count), minlength=count + 1)
     beyond, counts, largest = int(counts[count]), counts[:count], int(values.max(initial=0))
-    high, height, left = int(counts.max(initial=1)) or 1, 150, 44
-    wide = (WIDTH - left - 12) / count
-    elements = [_line(left, height, WIDTH - 12, height, "axis")]
+    high, height = int(counts.max(initial=1)) or 1, 150
+    elements = [_line(0, height, 1, height, "axis")]
     for mark in _ticks(high, 5):
         y = height - mark / high * (height - 12)
-        elements += [_line(left, y, WIDTH - 12, y, "grid"), _text(left - 6, y, f"{mark:,}", "value end")]
+        elements += [_line(0, y, 1, y, "grid"), _text(-6, y, f"{mark:,}", "value end")]
     for bin_index, texts in enumerate(map(int, counts)):
         tall = texts / high * (height - 12)
         first, last = bin_index * step, bin_index * step + step - 1
         label = f"{first:,}" if step == 1 else f"{first:,} to {last:,}"
         label += f" {unit}: {texts:,} texts"
-        x = left + bin_index * wide + 0.5
-        elements.append(_rect(f"s{number}", x, height - tall, max(wide - 1, 0.5), tall, label, radius=0))
-    for mark in [0, *_ticks(count * step, 10)]:
-        elements.append(_text(left + mark / step * wide, height + 14, f"{mark:,}", "value middle"))
+        elements.append(_rect(f"s{number}", bin_index / count, height - tall, 0.92 / count, tall, label, radius=0))
+    for mark in [0, *_ticks(count * step, 6)]:
+        elements.append(_text(_percent(mark / step / count), height + 14, f"{mark:,}", "value middle"))
     if limit is not None and limit < count * step:
-        x = left + (limit + 1) / step * wide
-        elements += [_line(x, 4, x, height, "limit"), _text(x + 5, 10, f"limit {limit:,}", "value")]
+        x = (limit + 1) / step / count
+        elements += [_line(x, 4, x, height, "limit"), _text(_percent(x), 10, f"limit {limit:,}", "value")]
     if beyond:
         more = f"{beyond:,} longer, up to {largest:,}"
-        elements.append(_text(WIDTH - 14, height - 10, more, "value end"))
-    return _svg(height + 24, elements, f"lengths of texts in {unit}")
+        elements.append(_text(_percent(1), height - 10, more, "value end"))
+    return _svg(height, elements, f"lengths of texts in {unit}")
 
 
 def boxes(values: Mapping[str, np.ndarray], unit: str) -> str:
     """Box plot of lengths by class: quartiles as a box, a line at the median, whiskers from 5% to 95%."""
     quantiles = {name: np.quantile(lengths, [0.05, 0.25, 0.5, 0.75, 0.95]) for name, lengths in values.items()}
     largest = max((float(five[-1]) for five in quantiles.values()), default=1) or 1
-    pitch, right = 24, WIDTH - 24
+    pitch = 24
     height = len(quantiles) * pitch
-    marks = [0, *_ticks(largest, 10)]
-
-    def x_of(length: float) -> float:
-        return LEFT + length / largest * (right - LEFT)
-
-    elements = [_line(x_of(mark), 0, x_of(mark), height, "grid") for mark in marks]
+    marks = [0, *_ticks(largest, 6)]
+    elements = [_line(mark / largest, 0, mark / largest, height, "grid") for mark in marks]
     for row, (name, five) in enumerate(quantiles.items()):
         y = row * pitch + pitch / 2
-        low, first, middle, third, high = map(x_of, five)
+        low, first, middle, third, high = (float(length) / largest for length in five)
         label = f"{name}: half of the texts have {five[1]:.0f} to {five[3]:.0f} {unit}, the median {five[2]:.0f}"
         elements += [
-            _name(y, name),
+            _name(-8, y, name),
             _line(low, y, first, y, "axis"),
             _line(third, y, high, y, "axis"),
-            _rect("box", first, y - 6, max(third - first, 1), 12, label),
+            _rect("box", first, y - 6, third - first, 12, label),
             _line(middle, y - 6, middle, y + 6, "median"),
         ]
-    elements += [_text(x_of(mark), height + 12, f"{mark:,.0f}", "value middle") for mark in marks]
-    return _svg(height + 22, elements, f"lengths by class in {unit}")
+    elements += [_text(_percent(mark / largest), height + 12, f"{mark:,.0f}", "value middle") for mark in marks]
+    return _svg(height, elements, f"lengths by class in {unit}", "plot named")
 
 
-def _svg(height: float, elements: Sequence[str], label: str) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}">{"".join(elements)}</svg>'
+def _svg(height: float, elements: Sequence[str], label: str, css_class: str = "plot") -> str:
+    """A picture as wide as there is room: places across are shares of it, and texts keep their size."""
+    svg = f'<svg height="{height:.0f}" role="img" aria-label="{escape(label)}">{"".join(elements)}</svg>'
+    return f'<div class="{css_class}">{svg}</div>'
 
 
-def _text(x: float, y: float, text: str, kind: str, title: str = "") -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" dy=".35em">{escape(text)}{title}</text>'
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"
 
 
-def _name(y: float, name: str) -> str:
+def _text(x: float | str, y: float, text: str, kind: str, title: str = "") -> str:
+    return f'<text class="{kind}" x="{x}" y="{y:.1f}" dy=".35em">{escape(text)}{title}</text>'
+
+
+def _name(x: float, y: float, name: str) -> str:
     """The name of a class in the left margin; one that does not fit is cut, and whole in a tooltip."""
     name = shown_label(name)
     if len(name) <= MAX_NAME:
-        return _text(LEFT - 8, y, name, "name end")
-    return _text(LEFT - 8, y, f"{name[: MAX_NAME - 1]}…", "name end", f"<title>{escape(name)}</title>")
+        return _text(x, y, name, "name end")
+    return _text(x, y, f"{name[: MAX_NAME - 1]}…", "name end", f"<title>{escape(name)}</title>")
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+    across = f'x1="{_percent(x1)}" x2="{_percent(x2)}"'
+    return f'<line class="{kind}" {across} y1="{y1:.1f}" y2="{y2:.1f}"/>'
 
 
 def _rect(kind: str, x: float, y: float, width: float, height: float, label: str, radius: int = 2) -> str:
     rounded = f' rx="{radius}"' if radius else ""
+    across = f'x="{_percent(x)}" width="{_percent(width)}"'
     return (
-        f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"{rounded}>'
+        f'<rect class="{kind}" {across} y="{y:.1f}" height="{height:.1f}"{rounded}>'
         f"<title>{escape(label)}</title></rect>"
     )
 

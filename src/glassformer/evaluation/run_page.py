@@ -1,8 +1,8 @@
-"""HTML page of a run: its training curves, its report, its errors, and the attention of its best model; `look RUN`.
+"""HTML page of a run: what happened, its report, errors and curves, and the attention of its best model; `look RUN`.
 
-curves      a report, as `glassformer curves` draws it       errors       as `glassformer errors` lists them
-report      metrics next to baselines, classes         attention    the rows with the highest loss, in the explorer
-settings    of the training
+report      metrics next to baselines, classes         curves       the loss and the main metric; others folded
+errors      as `glassformer errors` lists them         settings     of the training, folded
+attention   the rows with the highest loss, in the explorer
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from glassformer.evaluation.runs import EvaluatedSplit
 from glassformer.reports.page import report_files, report_part, scroll_region
 from glassformer.runs.curves import RunSettings, TrainingCurves, subtitle
 from glassformer.runs.history import RunHistory, read_run
+from glassformer.runs.verdict import verdict
 from glassformer.tasks.predictions import Prediction
 
 STATIC = Path(__file__).parent / "error_analysis" / "static"
 MAX_LINKED_ROWS, MAX_TEXT = 5, 160
-PARTS = ("Curves", "Report", "Errors", "Attention", "Settings")
+PARTS = ("Report", "Curves", "Errors", "Attention", "Settings")
 
 
 class RunPage(ErrorsPage):
@@ -34,6 +35,8 @@ class RunPage(ErrorsPage):
         history: what its event log says, None = read now
         pages: index of a prediction → its explorer page, relative to this one
     """
+
+    ROWS_AT_ONCE = 8
 
     def __init__(
         self, split: EvaluatedSplit, history: RunHistory | None = None, pages: Mapping[int, str] | None = None
@@ -60,12 +63,13 @@ class RunPage(ErrorsPage):
     def body(self, *, served: bool = False) -> str:
         """The HTML body without the script; `served`: the explorer is next to it."""
         run = self.history
+        settings = report_part("settings", RunSettings([run]))
         parts = {
-            "Curves": report_part("curves", TrainingCurves([run], settings=False)),
+            "Curves": report_part("curves", TrainingCurves([run], whole=False)),
             "Report": self.summary() + self.metrics_table() + self._class_table() + self.groups_table(),
             "Errors": self.rows_html(served=served),
             "Attention": self._attention(served),
-            "Settings": report_part("settings", RunSettings([run])),
+            "Settings": f"<details><summary>Settings of the training</summary>{settings}</details>",
         }
         links = "".join(f'<a href="#part-{name.lower()}">{name}</a>' for name in PARTS)
         sections = (
@@ -73,20 +77,34 @@ class RunPage(ErrorsPage):
         )
         return "\n".join(
             [
-                f'<main><header><h1>{escape(self.title)}</h1><p class="dim">{escape(self._facts())}</p>'
+                f"<main><header><h1>{escape(self.title)}</h1>"
+                f'<p class="verdict">{escape(self._verdict())}</p><p class="dim">{escape(self._facts())}</p>'
                 f'<nav class="parts-of-page" aria-label="Parts of this page">{links}</nav></header>',
                 *sections,
                 "</main>",
             ]
         )
 
+    def _verdict(self) -> str:
+        """`accuracy 0.700 [0.600, 0.800], better than most frequent (0.300). Best f1 0.91 at step 400. …`"""
+        report = self.report
+        others = {
+            name: each.metrics[report.metric].value
+            for name, each in report.baselines.items()
+            if report.metric in each.metrics
+        }
+        score = report.metrics[report.metric]
+        words = f"{report.metric} {score.written(3)}"
+        if others:
+            name, value = (max if report.higher else min)(others.items(), key=lambda each: each[1])
+            better = score.value > value if report.higher else score.value < value
+            compared = "the same as" if score.value == value else "better than" if better else "no better than"
+            words += f", {compared} the baseline “{name}” ({value:.3f})"
+        return f"{words}. {verdict(self.history)}".strip()
+
     def _facts(self) -> str:
-        """`classify · 600 steps in 1:02 · best at step 400 · accuracy 0.700 [0.600, 0.800]`"""
-        run, report = self.history, self.report
-        best = [] if run.best is None else [f"best model at step {run.best:,}"]
-        return " · ".join(
-            [report.task, subtitle([run]), *best, f"{report.metric} {report.metrics[report.metric].written(3)}"]
-        )
+        """`classify · 600 steps in 1:02`"""
+        return f"{self.report.task} · {subtitle([self.history])}"
 
     def _class_table(self) -> str:
         table = self.report.class_table()

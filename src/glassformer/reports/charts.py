@@ -65,6 +65,7 @@ class Series:
 
     x_label: charts with the same one are zoomed and pointed at together
     wide: as wide as the page
+    folded: behind a click, with the others that are
     note: a sentence below it
     """
 
@@ -76,6 +77,7 @@ class Series:
     log_x: bool = False
     log_y: bool = False
     wide: bool = False
+    folded: bool = False
     note: str = ""
 
 

@@ -296,7 +296,7 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
     return {
         "type": "series",
         **{name: _label(getattr(chart, name)) for name in ("title", "x_label", "y_label", "note")},
-        **{name: getattr(chart, name) for name in ("log_x", "log_y", "wide")},
+        **{name: getattr(chart, name) for name in ("log_x", "log_y", "wide", "folded")},
         "lines": list(map(_line_data, chart.lines)),
         "marks": list(map(_marks_data, chart.marks)),
     }

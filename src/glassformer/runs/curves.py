@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from glassformer.reports.table import Table
 from glassformer.runs.charts import MAX_CHECKPOINT_MARKS, CurveChart, charts, clock, number
 from glassformer.runs.digest import STEPS
 from glassformer.runs.history import RunHistory, read_runs
+from glassformer.runs.verdict import main_metric, verdict
 
 STATIC = Path(__file__).parent / "static"
 MAX_POINTS = 80_000  # of all lines together: below 2 MB
@@ -49,11 +50,11 @@ def curves_page(runs: Sequence[RunHistory]) -> str:
 class TrainingCurves(Display):
     """Training curves of runs, their last metrics, steps that were not applied, validations and settings.
 
-    settings: also show these
+    whole: show all charts, tables and the settings; else fold all but the loss and the metric of the best model
     """
 
     runs: Sequence[RunHistory]
-    settings: bool = True
+    whole: bool = True
 
     @property
     def title(self) -> str:
@@ -66,15 +67,8 @@ class TrainingCurves(Display):
 
     @property
     def finding(self) -> str:
-        """Of a single run, its best validation: `Best at step 400: f1_weighted 0.9354, accuracy 0.9349`"""
-        if len(self.runs) != 1 or self.runs[0].best is None:
-            return ""
-        run, metrics = self.runs[0], self.runs[0].best_metrics()
-        training = run.options.get("training")
-        main = training.get("metric") if isinstance(training, dict) else None
-        names = [main] if main in metrics else list(metrics)[:2]
-        after = "" if run.best == run.last else f" of {run.last:,}"
-        return f"Best at step {run.best:,}{after}: " + ", ".join(f"{name} {number(metrics[name])}" for name in names)
+        """Of a single run, what happened in it; a page around it has said it."""
+        return verdict(self.runs[0]) if len(self.runs) == 1 and self.whole else ""
 
     def charts(self) -> list[Series]:
         """The charts, the most important first; no more than a page has room for."""
@@ -112,6 +106,7 @@ class TrainingCurves(Display):
             lines=lines,
             marks=[marks for run in self.runs for marks in _marks(run, run.name if several else "")] if loss else (),
             wide=loss,
+            folded=not self.whole and not loss and chart.name not in map(main_metric, self.runs),
             note=self._smoothing_note if loss else "",
         )
 
@@ -134,7 +129,9 @@ class TrainingCurves(Display):
 
     def page_tables(self) -> list[Table]:
         """Also all validations, and the settings."""
-        return [*self.tables(), *_validations(self.runs), *(settings_tables(self.runs) if self.settings else [])]
+        if not self.whole:
+            return [replace(table, folded=True) for table in [*self.tables(), *_validations(self.runs)]]
+        return [*self.tables(), *_validations(self.runs), *settings_tables(self.runs)]
 
     def remarks(self) -> list[str]:
         left_out = [chart.title for chart in self._all_charts[MAX_CHARTS:]]

@@ -35,6 +35,8 @@ class RunHistory:
     skipped: steps that were not applied
     checkpoints: steps
     ended: whether the log has its end
+    planned: the number of steps it set out for
+    metric: that of its best model
     """
 
     name: str
@@ -47,6 +49,8 @@ class RunHistory:
     skipped: list[dict[str, Any]]
     checkpoints: list[int]
     ended: bool
+    planned: int | None = None
+    metric: str | None = None
 
     @property
     def last(self) -> int:
@@ -140,6 +144,7 @@ def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
         raise DataError(f"{problem}; give the folder that a training wrote")
     digest = read_digest(path)
     options: dict[str, Any] = {}
+    planned, metric = None, None
     validations: dict[int, tuple[Mapping[str, float], bool]] = {}
     checkpoints: dict[int, None] = {}
     skipped: list[dict[str, Any]] = []
@@ -149,6 +154,8 @@ def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
             match event:
                 case "begin":
                     options = dict(record.get("options") or {})
+                    planned = None if record.get("steps") is None else int(record["steps"])
+                    metric = None if record.get("metric") is None else str(record["metric"])
                 case "validation":
                     validations[int(record["step"])] = dict(record["metrics"]), bool(record.get("best"))
                 case "checkpoint" | "resumed":  # resuming truncates the event of the checkpoint itself
@@ -169,6 +176,8 @@ def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
         skipped=skipped,
         checkpoints=list(checkpoints),
         ended=digest.last_event == "end",
+        planned=planned,
+        metric=metric,
     )
 
 

@@ -302,7 +302,7 @@ class Trainer:
         if saved is None:
             seed_all(self.distributed.process_seed(self.options.seed))
             self.run_folder.truncate_log(0)
-            self.run_folder.log_event("begin", steps=self.steps, options=asdict(self.options))
+            self.run_folder.log_event("begin", steps=self.steps, metric=self.metric, options=asdict(self.options))
             return
         self._restore(*saved)
         self.run_folder.truncate_log(dict(enumerate(self.state.log_offsets)).get(self.distributed.rank, 0))

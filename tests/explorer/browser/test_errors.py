@@ -176,7 +176,13 @@ def test_the_page_of_a_run(tab: Tabs, tmp_path: Path, check: Check, models: dict
     run = TrainedRun(folder, parse_config({"task": "classify", "output": "x", "model": "m", "data": {"train": "a"}}))
     page_of_run = RunPage(EvaluatedSplit(run, "validation", None, report("classify", records), records))
     page = opened(tab, page_of_run.save(tmp_path / "run.html"))
-    assert str(tmp_path) not in page.content() and "…/a.csv" in page.locator("#part-settings").inner_text()
+    settings = page.locator("#part-settings")
+    assert "…/a.csv" not in settings.inner_text() and page.locator(".row").count() == 8
+    settings.locator("summary").click()
+    assert str(tmp_path) not in page.content() and "…/a.csv" in settings.inner_text()
+    said = page.locator(".verdict").inner_text()
+    assert said.startswith("accuracy 0.700 [0.600, 0.800], better than the baseline “most frequent” (0.300). Best loss")
+    assert said.endswith("It ended at step 60.") and page.get_by_text("It ended at step 60.").count() == 1
     for width, theme in ((1440, "dark"), (390, "light")):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=theme)

@@ -434,7 +434,13 @@ export function drawSeries(into: HTMLElement, charts: SeriesData[]): void {
     links.set(key, [...(links.get(key) ?? []), chart]);
   }
   const made = [...links.values()].map((together) => new Link(together));
-  for (const { bar, charts: drawn } of made) into.append(bar, element("div", { class: "cards" }, ...drawn.map(({ figure }) => figure)));
+  for (const { bar, charts: drawn } of made) {
+    const [shown, folded] = [false, true].map((wanted) => drawn.filter(({ data }) => data.folded === wanted).map(({ figure }) => figure));
+    into.append(bar, element("div", { class: "cards" }, ...shown));
+    if (!folded.length) continue;
+    const words = `${folded.length} more ${folded.length === 1 ? "chart" : "charts"}`;
+    into.append(element("details", { class: "folded" }, element("summary", {}, words), element("div", { class: "cards" }, ...folded)));
+  }
   const redraw = () => made.forEach(({ charts: drawn }) => drawn.forEach((chart) => { chart.build(); chart.point(); }));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });

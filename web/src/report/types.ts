@@ -57,6 +57,7 @@ export interface SeriesData {
   log_x: boolean;
   log_y: boolean;
   wide: boolean;
+  folded: boolean;
   note: string;
   lines: LineData[];
   marks: MarksData[];

@@ -18,7 +18,7 @@ const line = (name: string, x: number[], y: (number | string)[], more: Partial<L
   name, group: "", x, y, low: null, high: null, faint: false, dashed: false, markers: false, best: null, ...more,
 });
 const series = (lines: LineData[], more: Partial<SeriesData> = {}): SeriesData => ({
-  type: "series", title: "t", x_label: "step", y_label: "", log_x: false, log_y: false, wide: false, note: "", lines, marks: [], ...more,
+  type: "series", title: "t", x_label: "step", y_label: "", log_x: false, log_y: false, wide: false, folded: false, note: "", lines, marks: [], ...more,
 });
 
 test("ticks are round numbers within the range, powers of ten on a wide logarithmic one", () => {

@@ -55,6 +55,8 @@ class ErrorsPage:
         pages: index of a prediction → its explorer page, relative to this one
     """
 
+    ROWS_AT_ONCE = 25
+
     def __init__(
         self,
         report: EvaluationReport,
@@ -109,7 +111,7 @@ class ErrorsPage:
             [
                 f'<div class="{"columns" if panels and side_by_side else "stacked"}">',
                 f'<div class="side">{"".join(panels)}</div>' if panels else "",
-                f'<section class="list" aria-label="Rows">{_FILTERS}'
+                f'<section class="list" aria-label="Rows" data-rows="{self.ROWS_AT_ONCE}">{_FILTERS}'
                 f'{_LEGEND if self.kind == "tags" else ""}<ol class="rows"></ol>{_PAGER}</section></div>',
                 "<noscript><p>The rows are shown by a script, and scripts are switched off here.</p></noscript>",
                 json_script("records", null_for_nan(self._page_data(served))),

@@ -1,12 +1,12 @@
 // Shows the rows of an evaluation: which, in which order, a page of them at a time.
 //
-//   form, matrix, tables ──> state ──> the rows that it chooses ──> 25 of them on screen          state ──> the address
+//   form, matrix, tables ──> state ──> the rows that it chooses ──> some of them on screen          state ──> the address
 //
 // Where the page is served, the rows come with the key that the address brought; a file has them in it.
 "use strict";
 
 (() => {
-  const EACH = 25, SCORES = 3, KEY = "glassformer-key", COLOURS = 8;
+  const SCORES = 3, KEY = "glassformer-key", COLOURS = 8;
   const ORDERS = { high: "highest loss first", low: "lowest loss first", sure: "wrong, the surest first", file: "as in the file" };
   const START = { order: "high", true: "", said: "", verdict: "", find: "", page: "0" };
   const one = (selector, within = document) => within.querySelector(selector);
@@ -212,12 +212,13 @@
     // ------------------------------------------------------------------------------------------------ on screen
 
     const form = one(".filters"), list = one(".rows"), pager = one(".pager"), output = one("output", form);
+    const each = Number(one(".list").dataset.rows);
 
     function draw() {
       const chosen = rows.filter(chooses).sort(ORDER[state.order]);
-      const pages = Math.max(Math.ceil(chosen.length / EACH), 1);
-      const at = Math.min(Math.max(Number(state.page) || 0, 0), pages - 1), from = at * EACH;
-      const some = chosen.slice(from, from + EACH);
+      const pages = Math.max(Math.ceil(chosen.length / each), 1);
+      const at = Math.min(Math.max(Number(state.page) || 0, 0), pages - 1), from = at * each;
+      const some = chosen.slice(from, from + each);
       list.replaceChildren(...(some.length ? some.map(shown) : [el("li", { class: "empty" }, "No row matches these filters.")]));
       const held = chosen.filter((row) => row.loss !== null), sum = held.reduce((total, row) => total + row.loss, 0);
       output.textContent = `${chosen.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} rows`

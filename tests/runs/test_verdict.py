@@ -1,0 +1,89 @@
+"""What happened in a run, from its log alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.runs.event_log import EventLog, event_log_path
+from glassformer.runs.history import RunHistory, read_run
+from glassformer.runs.verdict import main_metric, verdict
+
+RISING, FALLING = [0.9, 0.6, 0.5, 0.6, 0.7], [0.9, 0.6, 0.5, 0.4, 0.3]
+REST: dict[str, Any] = {"epoch": 1.0, "lr": 1e-3, "grad_norm": 1.0, "tokens": 1, "tokens_per_s": 9.0}
+BETTER, WORSE = [0.5, 0.6, 0.7, 0.8, 0.9], [0.5, 0.6, 0.9, 0.8, 0.7]
+
+
+def run(
+    folder: Path,
+    losses: list[float],
+    scores: list[float],
+    *,
+    planned: int | None = 50,
+    metric: str | None = "f1",
+    patience: int | None = None,
+    ended: bool = True,
+    training_loss: float = -0.01,
+) -> RunHistory:
+    """A run with a validation every ten steps, whose training loss changes by so much a step."""
+    best = max(scores) if metric != "loss" else -min(losses)
+    folder.mkdir(exist_ok=True)
+    with EventLog(event_log_path(folder)) as log:
+        options: dict[str, Any] = {"training": {"patience": patience}}
+        log.write("begin", steps=planned, metric=metric, options=options)
+        for step in range(1, 10 * len(losses) + 1):
+            loss = 1 + training_loss * step
+            log.write(
+                "step", step=step, epoch=step / 50, loss=loss, lr=1e-3, grad_norm=1.0, tokens=step, tokens_per_s=9.0
+            )
+            if step % 10 == 0:
+                loss, score = losses[step // 10 - 1], scores[step // 10 - 1]
+                is_best = (score if metric != "loss" else -loss) == best
+                log.write("validation", step=step, metrics={"loss": loss, "f1": score}, best=is_best)
+        if ended:
+            log.write("end", steps=step)
+    return read_run(folder)
+
+
+STILL = "Still improving at its last validation: more steps may help."
+OVER = "Overfitting since step 30: the validation loss rose from 0.5 to 0.7 while the training loss fell."
+SINCE = "No better since, in 2 validations."
+WHOLE = "It ended at step 50, as planned."
+STOPPED = "Its log stops at step 50 of 90: it runs still, or was stopped, and the same command resumes it."
+EARLY = "Early stopping ended it at step 50 of 90, after 2 validations without improvement."
+AT_30 = "Best f1 0.9 at step 30 of"
+
+
+@pytest.mark.parametrize(
+    ("losses", "scores", "options", "words"),
+    [
+        (FALLING, BETTER, {}, f"Best f1 0.9 at step 50. {STILL} {WHOLE}"),
+        (RISING, WORSE, {}, f"{AT_30} 50. {OVER} {WHOLE}"),
+        (RISING, WORSE, {"training_loss": 0.01}, f"{AT_30} 50. {SINCE} {WHOLE}"),
+        (FALLING, WORSE, {"planned": 90, "patience": 2}, f"{AT_30} 90. {SINCE} {EARLY}"),
+        (FALLING, WORSE, {"planned": 90, "patience": 3}, f"{AT_30} 90. {SINCE} It ended at step 50 of 90."),
+        (FALLING, BETTER, {"planned": 90, "ended": False}, f"Best f1 0.9 at step 50 of 90. {STILL} {STOPPED}"),
+        (RISING, BETTER, {"metric": "loss"}, f"Best loss 0.5 at step 30 of 50. {OVER} {WHOLE}"),
+        ([0.9, 0.5], [0.5, 0.6], {"planned": None}, "Best f1 0.6 at step 20. It ended at step 20."),
+    ],
+)
+def test_it_says_the_best_value_the_trend_and_the_end(
+    tmp_path: Path, losses: list[float], scores: list[float], options: dict[str, Any], words: str
+) -> None:
+    assert verdict(run(tmp_path, losses, scores, **options)) == words
+
+
+def test_the_main_metric_of_an_older_log_is_that_whose_best_value_is_the_best_of_the_run(tmp_path: Path) -> None:
+    assert main_metric(run(tmp_path / "a", FALLING, WORSE, metric=None)) == "f1"
+    assert main_metric(run(tmp_path / "b", RISING, BETTER, metric="loss")) == "loss"
+
+
+def test_a_log_without_steps_or_validations_says_no_more_than_it_has(tmp_path: Path) -> None:
+    with EventLog(event_log_path(tmp_path)) as log:
+        log.write("begin", steps=9, metric="f1", options={})
+    assert verdict(read_run(tmp_path)) == ""
+    with EventLog(event_log_path(tmp_path)) as log:
+        log.write("step", step=1, loss=1.0, **REST)
+    assert verdict(read_run(tmp_path)).startswith("Its log stops at step 1 of 9")
