@@ -81,6 +81,25 @@ def test_a_projection(client: Client) -> None:
     assert client.view("projection", **{**asked, "s": "gone"}).status == 410
 
 
+def test_a_saved_page_holds_the_projections_that_were_made(client: Client, serve: Serve) -> None:
+    """Those of the map on screen, the last one of each method and level, and with no second copy among its views."""
+    for asking, id, points in (
+        (client, "embedding", 4),
+        (serve("bert", "time flies like an arrow"), "embedding/text", 7),
+    ):
+        session = asking.session()["id"]
+        asked: dict[str, Any] = {"s": session, "stream": "text", "method": "tsne", "perplexity": 2.0}
+        asking.frame("projection", **asked, levels=[1, 2], seed=1)
+        last = asking.frame("projection", **asked, levels=[1], seed=2).arrays["places"]
+        page = Reader(asking.ask(f"/api/page?s={session}").body.decode())
+        assert page.json(id)["projections"] == ["tsne/1", "tsne/2"] and page.json(id)["points"] == points
+        frame = decode(page.frames()[f"{id}/tsne/1"])
+        np.testing.assert_array_equal(frame.arrays["places"], last)
+        assert last.shape == (1, points, 2) and frame.fields == {"method": "tsne", "levels": [1]}
+        assert not [each for each in page.session()["readings"] if each["view"] == "projection"]
+        assert not any(key.startswith("view/") and b"tsne" in each for key, each in page.frames().items())
+
+
 def test_a_page_holds_the_map(models: dict[str, Model], corpus: PageMap, tmp_path: Path) -> None:
     """The corpus, with neighbours of every level; a page without one holds the map of its tokens."""
     runs = SessionRuns(models["bert"].session_factory())

@@ -72,7 +72,7 @@ def build(
         Route("/api/view/{name}", json_errors(_view(jobs)), methods=["POST"]),
         Route("/api/frame", json_errors(_frame(jobs))),
         Route("/api/openapi.json", lambda request: JSONResponse(openapi())),
-        Route("/api/page", json_errors(_page(runs, traces))),
+        Route("/api/page", json_errors(_page(jobs))),
         *generation_routes(runs, traces, texts[0]),
         *extra_routes,
     ]
@@ -119,11 +119,13 @@ def _frame(jobs: ViewJobs) -> Endpoint:
     return endpoint
 
 
-def _page(runs: SessionRuns, traces: TraceStore) -> Endpoint:
+def _page(jobs: ViewJobs) -> Endpoint:
+    runs, traces = jobs.runs, jobs.traces
+
     async def endpoint(request: Request) -> Response:
         wanted = parse_query(PageRequest, request.query_params.multi_items())
         if wanted.s is not None:
-            id, page = wanted.s, await run_in_threadpool(_session_page, runs, runs.get(wanted.s))
+            id, page = wanted.s, await run_in_threadpool(_session_page, jobs, runs.get(wanted.s))
         else:
             assert wanted.w is not None and wanted.node is not None
             stored = traces.get(wanted.w)
@@ -138,10 +140,11 @@ def _page(runs: SessionRuns, traces: TraceStore) -> Endpoint:
     return endpoint
 
 
-def _session_page(runs: SessionRuns, run: SessionRun) -> StandalonePage:
-    """The page of a session, with the views that took time, and the similarity of its texts."""
+def _session_page(jobs: ViewJobs, run: SessionRun) -> StandalonePage:
+    """The page of a session, with the map of embeddings, the views that took time, and the similarity of its texts."""
+    runs, corpus = jobs.runs, jobs.maps.corpus
     readings = {each.key: each for each in [*similarity_readings(runs, run.texts), *run.readings.values()]}
-    return StandalonePage(run.result(), runs.facts, run.texts, readings=list(readings.values()))
+    return StandalonePage(run.result(), runs.facts, run.texts, readings=list(readings.values()), corpus=corpus)
 
 
 def _runs(runs: SessionRuns, default_texts: tuple[str, ...]) -> Endpoint:

@@ -18,7 +18,7 @@ import json
 import zlib
 from abc import ABC, abstractmethod
 from bisect import insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer import views
+from glassformer.explorer.binary_frames import decode, encode
 from glassformer.explorer.describe import ModelFacts, describe, session_id, without_places
 from glassformer.explorer.describe import command as look_command
 from glassformer.explorer.embedding_page import PageMap, session_map
@@ -194,7 +195,7 @@ class StandalonePage:
         yield json_block("session", self._description())
         if lookups := stored_lookups(self.session):
             yield json_block("lookups", lookups)
-        for reading in self.readings:
+        for reading in self._views:
             yield frame_block(f"view/{reading.key}", reading.frame)
         if self.generated is not None:
             yield from _trace_parts(*self.generated, self._command())
@@ -207,6 +208,11 @@ class StandalonePage:
         Raises: DataError: the path cannot be written to.
         """
         return write_page_parts(path, self.parts(progress))
+
+    @property
+    def _views(self) -> list[Reading]:
+        """Views that the page has by their requests; projections are with their map."""
+        return [reading for reading in self.readings if reading.view != "projection"]
 
     def _quick(self) -> list[Reading]:
         """What a page contains by default, of views that it has nothing of."""
@@ -222,11 +228,12 @@ class StandalonePage:
     def _embeddings(self) -> Iterator[str]:
         """The map of the embeddings view: of texts, or of the tokens of each stream, where these are not too many."""
         if self.corpus is not None:
-            yield from _map_parts("embedding", self.corpus, self.projections)
+            yield from _map_parts("embedding", self.corpus, {**projections_in(self.readings), **self.projections})
             return
         for stream in dict.fromkeys(attention_map.queries for attention_map in self.session.maps.values()):
             if len(self.session.streams[stream]) <= MAX_MAPPED_TOKENS:
-                yield from _map_parts(f"embedding/{stream}", session_map(self.session, stream), {})
+                projections = projections_in(self.readings, stream)
+                yield from _map_parts(f"embedding/{stream}", session_map(self.session, stream), projections)
 
     def _frames(self, progress: Progress) -> Iterator[str]:
         """Overviews of all layers, then exact layers: layer by layer, of every map."""
@@ -286,7 +293,7 @@ class StandalonePage:
         description = dict(self._about)
         description["exact_layers"] = self.exact_layers
         description["command"] = self._command()
-        description["readings"] = [reading.entry() for reading in self.readings]
+        description["readings"] = [reading.entry() for reading in self._views]
         if self.start:
             description["start"] = self.start
         if self.generated is not None:
@@ -340,6 +347,19 @@ def generation_page(
 def _shown_text(text: str, number: int, facts: ModelFacts) -> str:
     """A text as the page shows it: of the file of an image or a sound, no folders of this machine."""
     return shown_path(text) if number == 0 and facts.modality is not None else text
+
+
+def projections_in(readings: Iterable[Reading], stream: str | None = None) -> dict[str, bytes]:
+    """Projections made in a session, of a stream or of all: for each method and level the frame of the last one."""
+    found = {}
+    for reading in readings:
+        if reading.view == "projection" and stream in (None, reading.request["stream"]):
+            frame = decode(reading.frame)
+            about = {"method": frame.fields["method"]}
+            for level, places in zip(frame.fields["levels"], frame.arrays["places"], strict=True):
+                one = encode("projection", {"places": places[None]}, {**about, "levels": [level]})
+                found[f"{about['method']}/{level}"] = one
+    return found
 
 
 def _map_parts(id: str, page_map: PageMap, projections: Mapping[str, bytes]) -> Iterator[str]:
