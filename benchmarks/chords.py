@@ -73,7 +73,7 @@ def root(name: str) -> str:
 
 
 def shares(named: np.ndarray, names: np.ndarray) -> dict[str, list[float]]:
-    """Shares of exact chords and of roots, each with a 95 % bootstrap interval."""
+    """Shares of exact chords and of roots, each with a 95% bootstrap interval."""
     draws = np.random.default_rng(0).integers(len(names), size=(2_000, len(names)))
     right = {"chord": named == names, "root": np.array([root(a) == root(b) for a, b in zip(named, names, strict=True)])}
     return {

@@ -6,6 +6,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
+/** Options whose controls have words of their own. */
+const OWN_WORDS = ["do_sample", "max_new_tokens", "num_beams", "temperature", "top_k", "top_p"];
+
 /** An option of the schema; what is left out has the values of `DEFAULTS` in src/core/generation-options.ts. */
 function optionOf([name, about]) {
   const alternatives = about.anyOf ?? [about];
@@ -13,8 +16,7 @@ function optionOf([name, about]) {
   const words = alternatives.flatMap((each) => each.enum ?? []);
   const kind = words.length ? "choice" : ["array", "string", "boolean"].find((each) => types.includes(each));
   return {
-    // The methods are that option's control, and have words of their own.
-    name, description: name === "do_sample" ? "" : about.description, kind: { array: "texts", string: "text" }[kind] ?? kind, integer: about.type === "integer" || undefined,
+    name, description: OWN_WORDS.includes(name) ? "" : about.description, kind: { array: "texts", string: "text" }[kind] ?? kind, integer: about.type === "integer" || undefined,
     min: about.minimum, max: about.maximum, above: about.exclusiveMinimum, below: about.exclusiveMaximum, fallback: about.default,
     choices: words.length ? [...(types.includes("boolean") ? [true, false] : []), ...words] : undefined,
   };

@@ -14,7 +14,7 @@ from rich.console import Console
 from glassformer import ConfigError, Model, load
 from glassformer.cli.generate import generate
 from glassformer.inspect.generation_trace import GenerationTrace
-from glassformer.inspect.generation_view import LiveView, colours, method, percent, watch
+from glassformer.inspect.generation_view import LiveView, colours, method, probability, watch
 from glassformer.inspect.token_tree import TreeStep
 from tests.cli.conftest import run_here
 
@@ -230,8 +230,8 @@ def _luminance(colour: list[float]) -> float:
 
 
 def test_percent() -> None:
-    results = [percent(math.log(share)) for share in (1.0, 0.1234, 0.001, 0.0001)]
-    assert [*results, percent(None)] == ["100.0%", "12.3%", "0.1%", "<0.1%", "0.0%"]
+    results = [probability(math.log(share)) for share in (1.0, 0.1234, 0.001, 0.0001)]
+    assert [*results, probability(None)] == ["100.0%", "12.3%", "0.1%", "<0.1%", "0.0%"]
 
 
 def test_the_method_in_words(model: Model) -> None:

@@ -16,7 +16,7 @@ def checked() -> dict[str, CheckedClaim]:
     ("statement", "actual", "correct"),
     [
         ("GPT-3 has 175 billion parameters", "174,604,259,328 parameters", True),
-        ("DistilBERT has 40 % fewer parameters than BERT", "39.4% fewer", True),
+        ("DistilBERT has 40% fewer parameters than BERT", "39.4% fewer", True),
         ("GPT-2 1.5B is 1,024 wide", "width 1,600", False),
         ("Llama 3 reads 128k tokens", "context 8,192", False),
         ("Llama 3 has a vocabulary of about 65,000", "vocabulary 128,256", False),

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import re
+import tokenize
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.reports.amounts import amount, byte_amount
+from glassformer.reports.amounts import amount, byte_amount, percent
 from glassformer.reports.table import bar
+
+ROOT = Path(__file__).parents[2]
+NORMALISERS = ("english_numbers.py", "normalisers.py")
+"""What they read has any form."""
 
 
 @pytest.mark.parametrize(
@@ -51,3 +60,26 @@ def test_bars_grow() -> None:
     assert bar(0.5, 4) == "██  "
     assert bar(0.53, 4) == "██▏ "
     assert bar(1, 4) == "████"
+
+
+def test_a_share_in_percent() -> None:
+    shares = [(0, 0), (0.004, 0), (0.006, 0), (0.41, 0), (1, 0), (0.0412, 1), (0.0004, 1), (0.0, 1)]
+    assert [percent(*each) for each in shares] == ["0%", "<1%", "1%", "41%", "100%", "4.1%", "<0.1%", "0.0%"]
+
+
+def test_percent_has_one_form_on_pages_on_the_terminal_and_in_the_docs() -> None:
+    """41%, without a space: so Python formats it (`f"{share:.0%}"`), and `percent` of the pages."""
+    spaced = re.compile(r"[0-9}][ \u00a0\u202f]%(?![\w=(%])")
+    python = (path for path in (ROOT / "src").rglob("*.py") if path.name not in NORMALISERS)
+    texts = [
+        (path, token.string)
+        for path in python
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline)
+        if token.type in (tokenize.STRING, tokenize.COMMENT)
+    ]
+    others = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+    others += [*(ROOT / "web/src").rglob("*.ts*"), *(ROOT / "src/glassformer/evaluation").rglob("*.js")]
+    texts += [(path, path.read_text("utf-8")) for path in others]
+    assert len(texts) > 10_000 and len(others) > 100
+    wrong = [(path.relative_to(ROOT).as_posix(), found[0]) for path, text in texts if (found := spaced.search(text))]
+    assert not wrong

@@ -33,7 +33,7 @@ def compare(
     loading: Annotated[Loading, Without(["revision"])],
     json: Json = False,
 ) -> None:
-    """Compare systems: trained runs, or text generation on a test file, with 95 % confidence intervals.
+    """Compare systems: trained runs, or text generation on a test file, with 95% confidence intervals.
 
     The first system is the reference of all differences. Runs are folders of `glassformer train`, of several random
     seeds, or of evaluations; a run without an evaluation is evaluated first. With --data each system generates text for

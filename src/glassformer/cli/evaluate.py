@@ -1,4 +1,4 @@
-"""`glassformer evaluate RUN`: metrics of a trained model with 95 % confidence intervals, next to simple baselines.
+"""`glassformer evaluate RUN`: metrics of a trained model with 95% confidence intervals, next to simple baselines.
 
 `glassformer reproduce CHAPTER`: published results of a book, reproduced.
 """
@@ -35,7 +35,7 @@ def evaluate(
     options: EvaluationRequest,
     json: Json = False,
 ) -> None:
-    """Evaluate a trained model: metrics with 95 % bootstrap confidence intervals, next to baselines.
+    """Evaluate a trained model: metrics with 95% bootstrap confidence intervals, next to baselines.
 
     Saves report.json, and examples.jsonl: the prediction and the loss of each row.
 

@@ -4,12 +4,12 @@
     fp32        weights laid out in cache-sized blocks (AVX-512)         by the order of additions
     fp16        weights in 16 bits, everything else in fp32              by about 2⁻¹² of a value
     bf16        weights and inputs rounded to bfloat16                   by about 2⁻⁹ of a value
-    int8        weights in 8 bits a row, inputs in 8 bits a token        by about 1 % of a vector
+    int8        weights in 8 bits a row, inputs in 8 bits a token        by about 1% of a vector
 
 On a processor with AVX2 alone, bf16 rounds the weights and computes in fp32, and int8 holds weights in 7 bits:
 
     bf16        weights rounded to bfloat16, everything else in fp32     by about 2⁻⁹ of a value
-    int8        weights in 7 bits a row, inputs in 8 bits a token        by about 1.5 % of a vector
+    int8        weights in 7 bits a row, inputs in 8 bits a token        by about 1.5% of a vector
 
 They are semi-private functions of torch's x86 build (oneDNN, FBGEMM). Where they are missing (ARM, macOS, a GPU) the
 plain product does the work.

@@ -1,6 +1,6 @@
 """Evaluate a model: its predictions and those of baselines, scored on the same rows, in a report.
 
-evaluate(…) → Evaluation      predictions, and a report: metrics with 95 % confidence intervals, next to baselines
+evaluate(…) → Evaluation      predictions, and a report: metrics with 95% confidence intervals, next to baselines
 EvaluationReport              strict JSON, in report.json of an evaluation's folder; printed, or shown in a notebook:
                               a table with the model, its baselines, and how much better it is
 """
@@ -234,7 +234,7 @@ class EvaluationReport(Report, kind="evaluation"):
     def caption(self) -> str:
         """What was evaluated, in a sentence."""
         files = ", ".join(map(str, self.data.get("files") or ["rows of its own"]))
-        return f"{self.name} on {self.data['rows']:,} rows of {files}; in brackets 95 % intervals"
+        return f"{self.name} on {self.data['rows']:,} rows of {files}; in brackets 95% intervals"
 
     @property
     def method(self) -> str:

@@ -96,7 +96,7 @@ class PublishedScore:
 class ReproducedScore:
     """A published score next to ours; fields as in `PublishedScore`.
 
-    half: half the width of the 95 % interval over seeds
+    half: half the width of the 95% interval over seeds
     within: the tolerance
     missing: what ours needs, where it cannot be computed yet
     """

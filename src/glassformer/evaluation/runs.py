@@ -169,7 +169,7 @@ class TrainedRun:
         check_unused_columns(rows, self.task, [*ignored, *group_columns(rows, by), *self.ignore])
         names = file_names(rows)
         if files is None and isinstance(data.validation, float):
-            names = [f"{name} ({100 * data.validation:g} % held out)" for name in names]
+            names = [f"{name} ({100 * data.validation:g}% held out)" for name in names]
         evaluation = evaluate(
             self.config.task,
             task,

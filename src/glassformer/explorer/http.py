@@ -94,7 +94,7 @@ GZIP_HEADERS = {"content-encoding": "gzip", "vary": "accept-encoding"}
 
 
 async def frame(request: Request, make: Callable[[], bytes]) -> Response:
-    """A binary frame as response, computed in a thread, and gzipped where that saves at least 10 %."""
+    """A binary frame as response, computed in a thread, and gzipped where that saves at least 10%."""
     use_gzip = accepts_gzip(request)
 
     def compute() -> tuple[bytes, bool]:

@@ -351,15 +351,15 @@ def _shown_text(text: str, number: int, facts: ModelFacts) -> str:
 
 def projections_in(readings: Iterable[Reading], stream: str | None = None) -> dict[str, bytes]:
     """Projections made in a session, of a stream or of all: for each method and level the frame of the last one."""
-    found = {}
+    frames = {}
     for reading in readings:
         if reading.view == "projection" and stream in (None, reading.request["stream"]):
             frame = decode(reading.frame)
             about = {"method": frame.fields["method"]}
             for level, places in zip(frame.fields["levels"], frame.arrays["places"], strict=True):
                 one = encode("projection", {"places": places[None]}, {**about, "levels": [level]})
-                found[f"{about['method']}/{level}"] = one
-    return found
+                frames[f"{about['method']}/{level}"] = one
+    return frames
 
 
 def _map_parts(id: str, page_map: PageMap, projections: Mapping[str, bytes]) -> Iterator[str]:

@@ -4,9 +4,9 @@
 
 Once upon a time, there was a little                each token coloured by its probability
 step 6 of 40 · 1.02 bits · top-k 5 keeps 5 of 512
-▶ " girl"  ████████████████     64.0 %   72.3 %      the most likely tokens, by the model and after filtering
-  " boy"   ████                 15.9 %   18.0 %
-  " dog"   ▏                     0.6 %      cut
+▶ " girl"  ████████████████     64.0%   72.3%      the most likely tokens, by the model and after filtering
+  " boy"   ████                 15.9%   18.0%
+  " dog"   ▏                     0.6%      cut
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.reports.amounts import percent
 from glassformer.reports.table import bar, shown_text
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ class StepLines:
             return
         node = self._trace.nodes[best.node]
         choice = self._trace.tree.choices[node.parent]
-        others = "  ".join(f"{quoted(token)} {percent(token.logprob)}" for token in choice.top[:3])
+        others = "  ".join(f"{quoted(token)} {probability(token.logprob)}" for token in choice.top[:3])
         _print(
-            f"{self._steps:4d}  {quoted(node):{TOKEN_WIDTH}} {percent(node.logprob):>7}"
+            f"{self._steps:4d}  {quoted(node):{TOKEN_WIDTH}} {probability(node.logprob):>7}"
             f"  {choice.entropy:5.2f} bits  {others}"
         )
 
@@ -202,8 +203,8 @@ class LiveView:
             here, cut = token.token == chosen.token, token.filtered_logprob is None
             style = "bold" if here else "dim" if cut else ""
             share = 0.0 if token.logprob is None else math.exp(token.logprob)
-            row = ["▶" if here else " ", quoted(token), bar(share, width), percent(token.logprob)]
-            row += ["cut" if cut else percent(token.filtered_logprob)] if changed else []
+            row = ["▶" if here else " ", quoted(token), bar(share, width), probability(token.logprob)]
+            row += ["cut" if cut else probability(token.filtered_logprob)] if changed else []
             table.add_row(*(Text(cell) for cell in row), style=style)
         rest = 1 - sum(math.exp(token.logprob) for token in listed if token.logprob is not None)
         table.add_row(
@@ -274,7 +275,7 @@ def coloured(path: Iterable[TokenNode]) -> Text:
 
 
 def colours(logprob: float | None) -> str:
-    """The cividis colour of a log-probability, from 0.1 % to 100 %, with black or white text on it."""
+    """The cividis colour of a log-probability, from 0.1% to 100%, with black or white text on it."""
     share = 0.0 if logprob is None else min(1.0, max(0.0, 1 - logprob / math.log(MIN_PROBABILITY)))
     position = share * (len(CIVIDIS) - 1)
     low, fraction = CIVIDIS[int(position)], position - int(position)
@@ -313,9 +314,8 @@ def _one_line(text: Text) -> Text:
     return text
 
 
-def percent(logprob: float | None) -> str:
-    share = 0.0 if logprob is None else math.exp(logprob)
-    return f"{share:.1%}" if share >= 0.0005 or not share else "<0.1%"
+def probability(logprob: float | None) -> str:
+    return percent(0.0 if logprob is None else math.exp(logprob), 1)
 
 
 def _current(step: TreeStep | None) -> tuple[Leaf, ...]:

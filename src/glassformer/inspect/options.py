@@ -59,7 +59,7 @@ class IntegratedGradientsRequest(AttributionRequest):
     ] = None
     steps: Annotated[
         Count | None,
-        Doc("Number of gradients between baseline and input. Default: doubled until their sum is within 1 %."),
+        Doc("Number of gradients between baseline and input. Default: doubled until their sum is within 1%."),
     ] = None
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.models import Network, eval_mode
-from glassformer.reports.amounts import byte_amount
+from glassformer.reports.amounts import byte_amount, percent
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
@@ -187,11 +187,7 @@ class Trace(Report, list[TapRow], kind="trace", keys=("taps",)):
 def _special_values(row: TapRow) -> str:
     """Shares of zeros, NaN and infinities: `31% zero, 46% inf`."""
     shares = {"zero": row.zeros, "NaN": row.nans, "inf": row.infinities}
-    return ", ".join(f"{_percent(share)} {name}" for name, share in shares.items() if share)
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.005 else "<1%"
+    return ", ".join(f"{percent(share)} {name}" for name, share in shares.items() if share)
 
 
 def trace(network: Network, batch: Batch, *patterns: str) -> Trace:

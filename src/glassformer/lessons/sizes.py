@@ -62,7 +62,7 @@ CLAIMS = (
         tolerance=ROUNDING_TOLERANCE,
     ),
     Claim(
-        "DistilBERT has 40 % fewer parameters than BERT",
+        "DistilBERT has 40% fewer parameters than BERT",
         0.40,
         lambda s: 1 - s["distilbert-base-uncased"].parameters / s["bert-base-uncased"].parameters,
         "{:.1%} fewer",
@@ -114,7 +114,7 @@ FALSE_TRAINING_CLAIMS = (
     ),
     CheckedClaim(
         "Llama was trained on C4",
-        "C4 is 15 % of it: CommonCrawl 67 %, and code, Wikipedia, books, papers, questions and answers",
+        "C4 is 15% of it: CommonCrawl 67%, and code, Wikipedia, books, papers, questions and answers",
         False,
         "Touvron et al. 2023a, table 1",
     ),

@@ -356,7 +356,7 @@ def _short(text: str, width: int) -> str:
 
 
 def _example(tour: Tour) -> str:
-    """One of the links in words, preferably one whose probability is not 100 %."""
+    """One of the links in words, preferably one whose probability is not 100%."""
     links = [
         (text, link)
         for head in tour.links

@@ -1,4 +1,4 @@
-"""Amounts as text: counts, FLOPs and bytes in three or four digits, with decimal prefixes."""
+"""Amounts as text: counts, FLOPs and bytes in three or four digits, with decimal prefixes; shares in percent."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ def flops_amount(number: float) -> str:
 def byte_amount(number: float) -> str:
     """Format a number of bytes in three digits, with decimal units: `90.9 MB`."""
     return _scaled(number, ("B", "kB", "MB", "GB", "TB", "PB"))
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Format a share in percent: `41%`, `4.1%`; one that is less than half of the last digit: `<1%`, `<0.1%`."""
+    smallest = 10.0**-digits
+    return f"<{smallest:.{digits}f}%" if 0 < 100 * share < smallest / 2 else f"{share:.{digits}%}"
 
 
 def _scaled(number: float, units: tuple[str, ...]) -> str:

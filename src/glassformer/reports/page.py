@@ -44,7 +44,7 @@ html { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
 noscript table { border-collapse: collapse; }
 noscript :is(th, td) { padding: 4px 12px; border-top: 1px solid; overflow-wrap: anywhere; }
 """
-"""Style of a page whose own comes with its program: what is seen where scripts are switched off."""
+"""Style of a page whose own comes with its program: the tables that are shown where scripts are switched off."""
 LOADER = """
 (async () => {
   for (const packed of document.querySelectorAll("script[data-packed]")) {
@@ -165,8 +165,8 @@ def report_part(name: str, *reports: Display, title: str | None = None) -> str:
 def report_files(reports: Iterable[Display]) -> tuple[str, str]:
     """Style and script of the parts that these reports use."""
     kinds = {type(chart) for report in reports for chart in report.charts()}
-    drawn = {"series": Series, "trade-off": TradeOff}
-    names = [*(name for name, kind in drawn.items() if kind in kinds), "report"]  # the last calls the others
+    programs = {"series": Series, "trade-off": TradeOff}
+    names = [*(name for name, kind in programs.items() if kind in kinds), "report"]  # the last calls the others
     return tuple("".join(_static(f"{name}.{kind}") for name in names) for kind in ("css", "js"))  # type: ignore[return-value] # two
 
 
@@ -192,10 +192,10 @@ def report_data(report: Display) -> dict[str, Any]:
 def _with_shared_axes(reports: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Reports whose lines name their x values by number: most lines of a page have the same."""
     axes: dict[str, int] = {}
-    found = list(reports)
-    for line in (line for report in found for chart in report["charts"] for line in chart.get("lines", ())):
+    written = list(reports)
+    for line in (line for report in written for chart in report["charts"] for line in chart.get("lines", ())):
         line["x"] = axes.setdefault(_json(_steps(line["x"])), len(axes))
-    return {"axes": [json.loads(axis) for axis in axes], "reports": found}
+    return {"axes": [json.loads(axis) for axis in axes], "reports": written}
 
 
 def _steps(x: list[float]) -> Any:
@@ -227,7 +227,7 @@ def _number(x: float | None) -> float | str | None:
     return "NaN" if math.isnan(x) else "∞" if x > 0 else "−∞"
 
 
-def _drawn(x: float | None) -> float | str | None:
+def _charted(x: float | None) -> float | str | None:
     """A number of a line as its chart writes it: in four digits, large ones in whole numbers."""
     if x is None or not math.isfinite(x):
         return _number(x)
@@ -239,7 +239,7 @@ def _numbers(values: Sequence[float] | None) -> list[float | str | None] | None:
 
 
 def _line_numbers(values: Sequence[float] | None) -> list[float | str | None] | None:
-    return None if values is None else [_drawn(float(x)) for x in values]
+    return None if values is None else [_charted(float(x)) for x in values]
 
 
 def _cell_data(cell: str) -> Any:

@@ -110,7 +110,7 @@ class RunHistory:
             return np.asarray(np.cumsum(weight * total) / np.cumsum(weight * finite))
 
     def falling_loss(self) -> tuple[float, float] | None:
-        """The mean training loss of the third quarter of the steps and of the last, where it fell by 1 % or more."""
+        """The mean training loss of the third quarter of the steps and of the last, where it fell by 1% or more."""
         loss, step = CURVES.index("loss"), self.blocks.step
         means = []
         for begin, end in ((0.5, 0.75), (0.75, 1.0)):

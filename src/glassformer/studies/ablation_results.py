@@ -199,7 +199,7 @@ class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
         over = f"{seeds} seeds added up; " if seeds > 1 else ""
         rest = self.planned - seeds
         missing = f"; {rest} of {self.planned} trainings are still to come" if rest else ""
-        return f"error rates, lower is better; {over}in brackets 95 % intervals over recordings{missing}"
+        return f"error rates, lower is better; {over}in brackets 95% intervals over recordings{missing}"
 
     @property
     def table(self) -> Table:
@@ -233,7 +233,7 @@ class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
                     for name in self.names
                     for fused, label in SEARCHES.items()
                 ]
-                tables.append(Table(["", "95 % interval"], rows, f"{long} on {test}, lower is better", reference=0))
+                tables.append(Table(["", "95% interval"], rows, f"{long} on {test}, lower is better", reference=0))
         return tables + list(filter(lambda table: table.rows, map(self._transcripts, self.test_sets)))
 
     def _transcripts(self, test: str) -> Table:

@@ -127,10 +127,10 @@ class StudyResults(Report, kind="study", keys=STUDY_KEYS):
     @property
     def caption(self) -> str:
         """The caption of the table."""
-        brackets = "in brackets 95 % intervals over the evaluated rows"
+        brackets = "in brackets 95% intervals over the evaluated rows"
         if len(self.seeds) > 1:
             seeds = ", ".join(map(str, self.seeds))
-            brackets = f"means of the seeds {seeds}, in brackets 95 % t-intervals over them"
+            brackets = f"means of the seeds {seeds}, in brackets 95% t-intervals over them"
         rest = self.planned - len(self.trainings)
         missing = f"; {rest} of {self.planned} trainings are still to come" if rest else ""
         return f"{self.metric}: trained on (rows), evaluated on (columns); {brackets}{missing}"
@@ -225,7 +225,7 @@ class StudyResults(Report, kind="study", keys=STUDY_KEYS):
 
 
 def mean_over_seeds(values: Sequence[Interval]) -> Interval:
-    """The value of a single seed as it is; of several the mean, with its 95 % t-interval: mean ± t · s / √n.
+    """The value of a single seed as it is; of several the mean, with its 95% t-interval: mean ± t · s / √n.
 
     Source: Student, The probable error of a mean (1908).
     """

@@ -1,7 +1,7 @@
 """Masked language modelling, and the fill-mask pipeline: some tokens are masked, and predicted from both sides.
 
-    text     [CLS] fruit flies like a  banana [SEP]         15 % are chosen, others each time a text is read; of them
-    read     [CLS] fruit [MASK] like a stone  [SEP]         80 % become [MASK], 10 % any word, 10 % stay
+    text     [CLS] fruit flies like a  banana [SEP]         15% are chosen, others each time a text is read; of them
+    read     [CLS] fruit [MASK] like a stone  [SEP]         80% become [MASK], 10% any word, 10% stay
     say        ·     ·   flies   ·   ·  banana  ·           and only they count
     fill       Time [MASK] like an arrow.                   flies 0.41 · goes 0.07 · …
 

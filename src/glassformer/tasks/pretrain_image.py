@@ -1,7 +1,7 @@
 """Pre-training on images and texts (LXMERT): masked words, masked regions, and whether a text is of its image.
 
     text       a [MASK] on the mat            half of the texts are another row's    labels: cat, and the text fits
-    regions    r₁  0  r₃  r₄                  15 % are hidden                        labels: the features of r₂
+    regions    r₁  0  r₃  r₄                  15% are hidden                        labels: the features of r₂
 
 What is hidden, and which text is read, is drawn again each time a row is read.
 Source: Tan and Bansal 2019, section 3.1.

@@ -152,7 +152,7 @@ def _comparison_table(known: Mapping[str, Any]) -> str:
         for name, of in comparison["systems"].items()
     ]
     return (
-        f"\n\nBeside what simple means reach on the same {comparison['rows']:,} rows, with 95 % intervals "
+        f"\n\nBeside what simple means reach on the same {comparison['rows']:,} rows, with 95% intervals "
         f"({markdown_text(comparison['method'])}):\n\n{markdown_table(headings, rows)}"
     )
 

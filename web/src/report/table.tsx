@@ -14,7 +14,7 @@ export interface Sorting {
   down: boolean;
 }
 
-/** The number that a cell is: of "1,240", "12.5 %", "1:02:03", "0.91 ± 0.02"; NaN for a text. */
+/** The number that a cell is: of "1,240", "12.5%", "1:02:03", "0.91 ± 0.02"; NaN for a text. */
 export function numberOf(cell: Cell): number {
   if (typeof cell !== "string") return finite(cell.value) ? cell.value : NaN;
   const clock = /^(\d+):(\d\d)(?::(\d\d))?$/.exec(cell);

@@ -1,7 +1,7 @@
 """Clips of recordings: windows of them, each behind pedals drawn by their probabilities, as of a synthetic guitar.
 
     recordings  [ c.wav | a.wav          | d.wav | b.wav ]   one after the other, by a hash of their names
-    part        [ train                     80 % | test  ]
+    part        [ train                      80% | test ]
     clips       [ 0 | 1 | 2 | 3 | …              ]           each is a window that begins in its share of the time
 
 So every second of a recording is as probable as any other, and none is in both parts. Clips that follow one another are
@@ -155,7 +155,7 @@ class RecordingClips(ClipRows):
 
 
 def part_of(recordings: Sequence[Row], part: str) -> Iterator[Stretch]:
-    """The stretches of recordings that are in a part: of the time of all, the first 80 % or the rest."""
+    """The stretches of recordings that are in a part: of the time of all, the first 80% or the rest."""
     lengths = [audio_seconds(Path(row["file"])) for row in recordings]
     border = (1.0 - TEST_SHARE) * sum(lengths)
     low, high = {"all": (0.0, sum(lengths)), "train": (0.0, border), "test": (border, sum(lengths))}[part]

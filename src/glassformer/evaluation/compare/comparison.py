@@ -109,8 +109,8 @@ class Comparison(Report, kind="comparison"):
             rows.append([one.name, one.metrics[metric].cell(digits), apart])
         better = f", {'higher' if self.higher else 'lower'} is better" * (metric == self.metric)
         if len(self.systems) == 1:
-            return Table(["", f"{metric}, 95 % interval"], [row[:2] for row in rows], metric + better)
-        return Table(["", "95 % interval", "difference"], rows, metric + better, reference=0)
+            return Table(["", f"{metric}, 95% interval"], [row[:2] for row in rows], metric + better)
+        return Table(["", "95% interval", "difference"], rows, metric + better, reference=0)
 
     def page_tables(self) -> list[Table]:
         """Baselines in grey; and how each metric was computed."""

@@ -174,7 +174,7 @@ class ModelCosts(Report, kind="model-costs"):
     timed: int
     variants: list[Variant]
 
-    notes = ("disk: size of the files; weights: bytes in this precision; in brackets: 95 % confidence intervals.",)
+    notes = ("disk: size of the files; weights: bytes in this precision; in brackets: 95% confidence intervals.",)
 
     @property
     def caption(self) -> str:

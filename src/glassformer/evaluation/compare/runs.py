@@ -40,7 +40,7 @@ def _caption(report: EvaluationReport, systems: Sequence[ComparedSystem]) -> str
         over = "over seeds" if several else "over rows"
     return (
         f"{report.task}, by {report.metric}{better}: {names}; differences are to {runs[0].name}, in brackets "
-        f"95 % intervals {over}"
+        f"95% intervals {over}"
     )
 
 

@@ -1,7 +1,7 @@
 """Random seeds: mean and confidence interval of metrics over several trainings that differ in their seed alone.
 
     runs/mood/seed-0   seed-1   seed-2        each evaluated, every metric with its interval over rows
-    runs/mood/seeds.json                      mean ± half-width of the 95 % t-interval over seeds
+    runs/mood/seeds.json                      mean ± half-width of the 95% t-interval over seeds
 
 The two intervals answer different questions: would other *rows* have given this, and would another *seed* have?
 The t-interval of n seeds is mean ± t · s / √n, with t for n - 1 degrees of freedom (4.303 for three seeds).
@@ -36,7 +36,7 @@ class Mean:
     """The mean of a metric over seeds.
 
     value: the mean
-    half: half the width of its 95 % t-interval; None for a single seed
+    half: half the width of its 95% t-interval; None for a single seed
     """
 
     value: float
@@ -184,11 +184,11 @@ class SeedSummary(Report, kind="seeds", keys=("name", "seeds", "means", "runs"))
     @property
     def caption(self) -> str:
         """The caption of the table."""
-        several = "mean ± half-width of the 95 % t-interval over seeds; " * (len(self.runs) > 1)
+        several = "mean ± half-width of the 95% t-interval over seeds; " * (len(self.runs) > 1)
         files = ", ".join(self.first.data.get("files", [])) or "rows"
         return (
             f"{self.name}, {counted(len(self.runs), 'seed')}, on {self.first.data['rows']:,} rows of "
-            f"{files}; {several}in brackets 95 % intervals over rows"
+            f"{files}; {several}in brackets 95% intervals over rows"
         )
 
 
@@ -247,7 +247,7 @@ def _mean_of_known(values: Iterable[float | None]) -> Mean | None:
 
 
 def _t_quantile(freedom: float) -> float:
-    """The quantile of the t distribution for a 95 % interval."""
+    """The quantile of the t distribution for a 95% interval."""
     try:
         from scipy.special import stdtrit
     except ImportError as error:

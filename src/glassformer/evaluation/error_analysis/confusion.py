@@ -19,6 +19,7 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.error_analysis.errors import label_kind, scored_tokens
 from glassformer.files import safe_repr
+from glassformer.reports.amounts import percent
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.tasks.metrics.classes import confusion_matrix as count_pairs
@@ -224,7 +225,7 @@ def format_cell(value: float, normalise: Normalise) -> str:
     """The number in a cell as a short text."""
     if normalise is None:
         return f"{value:,.0f}" if value < 9_999.5 else f"{value / 1000:.0f}k"
-    return f"{100 * value:.0f} %" if value >= 0.005 else "<1 %"
+    return percent(value)
 
 
 def _shortened(name: str) -> str:

@@ -31,6 +31,7 @@ from glassformer.evaluation.error_analysis.errors import (
 )
 from glassformer.evaluation.evaluate import EvaluationReport
 from glassformer.files.json_values import null_for_nan
+from glassformer.reports.amounts import percent
 from glassformer.reports.page import json_script, page, scroll_region, shown_path, shown_place, write_page
 from glassformer.reports.table import html_table
 from glassformer.runs.curves import STATIC as PAGE
@@ -152,7 +153,7 @@ class ErrorsPage:
             for row, (name, about, metrics) in enumerate(systems)
         )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        hint = '<p class="dim">In brackets and as bars: 95 % intervals.</p>'
+        hint = '<p class="dim">In brackets and as bars: 95% intervals.</p>'
         return scroll_region("Metrics", table, "scroll metrics") + hint
 
     def groups_table(self) -> str:
@@ -275,7 +276,7 @@ def _confusion_panel(matrix: ConfusionMatrix, unit: str) -> str:
         items = "".join(
             f'<li><button type="button" data-pair="{matrix.names.index(true)},{matrix.names.index(predicted)}">'
             f"<b>{n:,}</b> {escape(true)} <span>predicted as</span> {escape(predicted)} "
-            f"<i>{f'{share:.0%}' if share >= 0.005 else '&lt;1%'}</i></button></li>"
+            f"<i>{escape(percent(share))}</i></button></li>"
             for true, predicted, n, share in pairs
         )
         opened = " open" if wide else ""

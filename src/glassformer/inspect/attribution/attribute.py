@@ -56,7 +56,7 @@ class AttributionOptions(TypedDict, total=False):
     at: the token where the output is, by number, or a word; None = the last one, the gap, the most probable label
     against: explain the target rather than this output: the difference of their logits
     baseline: where integrated gradients begin: None = mask or padding for each word, "zero" = zero vectors
-    steps: gradients from baseline to input; None = doubled until they add up to within 1 %
+    steps: gradients from baseline to input; None = doubled until they add up to within 1%
     progress: called with the number of gradients done and of all
     """
 
@@ -226,7 +226,7 @@ class _Path:
         return dict(tape.taps), float(value)
 
     def integrate(self, end: float, steps: int | None, progress: Progress) -> tuple[dict[str, Tensor], int]:
-        """Integrated gradients of each token by stream; steps: None = doubled until they add up to within 1 %."""
+        """Integrated gradients of each token by stream; steps: None = doubled until they add up to within 1%."""
         count = steps or STEPS
         while True:
             gradients = self._mean_gradients(count, progress)

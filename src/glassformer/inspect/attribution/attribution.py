@@ -128,7 +128,7 @@ class Attribution(Report, kind="attribution", keys=ATTRIBUTION_KEYS):
         change = self.target.score - self.baseline_score
         return [
             f"integrated gradients: {self.steps} steps from {self.baseline}; completeness gap {self.gap:.2%} of the "
-            f"change {change:+.3f}" + (": more than 1 %, so read them with care" if self.gap > 0.01 else ""),
+            f"change {change:+.3f}" + (": more than 1%, so read them with care" if self.gap > 0.01 else ""),
             f"direct logit attribution: {'; '.join(self.approximations)}; what is left over: {self.remainder:+.1e}",
         ]
 

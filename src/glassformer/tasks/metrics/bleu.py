@@ -195,7 +195,7 @@ def bleu(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Bleu:
-    """BLEU of a set of translations, with its parts and a 95 % interval.
+    """BLEU of a set of translations, with its parts and a 95% interval.
 
         bleu(["the cat is on mat"], ["the cat is on the mat"]).score.value        57.893…
 
@@ -219,7 +219,7 @@ def chrf(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Score:
-    """chrF of a set of translations, with a 95 % interval. Args, Raises: as `bleu`."""
+    """chrF of a set of translations, with a 95% interval. Args, Raises: as `bleu`."""
     text_metric = ChrfMetric()
     add_all(text_metric, outputs, references)
     return text_metric.result(resamples, seed)

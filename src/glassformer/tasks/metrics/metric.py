@@ -8,7 +8,7 @@ Confidence intervals are percentiles of the bootstrap. A resample is how often i
 mean, such as F1, is resampled as simply as one that is:
 
     rows              1 2 3 4 5       the score of all rows: each counts once
-    a resample        2 5 5 1 3       resample_counts = 1 1 1 0 2; of a thousand scores 95 % lie in the interval
+    a resample        2 5 5 1 3       resample_counts = 1 1 1 0 2; of a thousand scores 95% lie in the interval
 
 A score that would be 0 / 0 is 0, as with scikit-learn's `zero_division=0`.
 Source: Efron, Bootstrap methods (1979).
@@ -284,7 +284,7 @@ class BootstrapUnion(Bootstrap):
 
 @dataclass(frozen=True)
 class Interval:
-    """A score with its 95 % confidence interval; one row alone has none."""
+    """A score with its 95% confidence interval; one row alone has none."""
 
     value: float
     low: float | None = None
@@ -317,7 +317,7 @@ class Interval:
 
 
 def intervals(bootstrap: Bootstrap, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
-    """Every score with its 95 % confidence interval.
+    """Every score with its 95% confidence interval.
 
     Raises: DataError: no row was evaluated. ConfigError: no resamples.
     """

@@ -81,7 +81,7 @@ class Rouge(Report, kind="rouge"):
     def heading(self) -> str:
         """Of how many rows, and how it is counted."""
         how = _method(self.packages, self.stemming)
-        return f"ROUGE of {self.rows:,} rows, {how}; 95 % intervals in brackets"
+        return f"ROUGE of {self.rows:,} rows, {how}; 95% intervals in brackets"
 
 
 class RougeMetric(TextMetric):
@@ -162,7 +162,7 @@ def rouge(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Rouge:
-    """ROUGE-1, -2, -L and -Lsum of summaries, each with a 95 % interval.
+    """ROUGE-1, -2, -L and -Lsum of summaries, each with a 95% interval.
 
         rouge(["the cat on the mat"], ["the cat is on the mat"]).rouge1.recall
 

@@ -111,7 +111,7 @@ def word_errors(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> WordErrors:
-    """Word and character error rate, with 95 % intervals, and each utterance aligned.
+    """Word and character error rate, with 95% intervals, and each utterance aligned.
 
         word_errors(["the cat sat"], ["the bat sat down"]).wer.value        0.666…
 

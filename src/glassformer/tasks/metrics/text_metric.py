@@ -90,7 +90,7 @@ class TextMetric(ABC):
         return BootstrapSums(rows, scores, methods or {})
 
     def intervals(self, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
-        """Every score with its 95 % confidence interval.
+        """Every score with its 95% confidence interval.
 
         Args:
             resamples: how many samples are drawn

@@ -2,7 +2,7 @@
 
 alpha   0     0.2   0.2   0.5   …        fusion: each pair is a search through all recordings, as an evaluation does it
 beta    0     0     0.5   0              rescoring: one search finds the n best texts, which each pair reorders
-WER     9 %   8 %   7 %   11 %           the lowest wins; of equal ones the smallest weights
+WER     9%    8%    7%    11%           the lowest wins; of equal ones the smallest weights
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from glassformer.tasks.transcribe.task import Transcribe
 
 @dataclass(frozen=True)
 class FusionScore:
-    """Error rates of a search with these weights, with 95 % intervals."""
+    """Error rates of a search with these weights, with 95% intervals."""
 
     alpha: float
     beta: float

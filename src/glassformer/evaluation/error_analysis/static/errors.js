@@ -84,7 +84,7 @@
 
     // ------------------------------------------------------------------------------------------------------ a row
 
-    const percent = (share) => (share >= 0.995 && share < 1 ? ">99 %" : share > 0 && share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`);
+    const percent = (share) => (share >= 0.995 && share < 1 ? ">99%" : share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
     const place = (where) => where.replace(/^.*[\\/]/, "");
 
     /** A text, with what is searched for marked. */
@@ -340,7 +340,7 @@
       const [i, j] = cell.dataset.cell.split(",").map(Number), count = counts[i][j];
       const share = count ? count / sums[how === "predicted" ? j : i] : 0;
       one("rect", cell).setAttribute("fill-opacity", (share <= 0 ? 0 : 0.07 + 0.93 * share ** 0.7).toFixed(3));
-      one("text", cell).textContent = !count ? "" : !how ? (count < 9999.5 ? count.toLocaleString("en") : `${Math.round(count / 1000)}k`) : share >= 0.005 ? `${Math.round(100 * share)} %` : "<1 %";
+      one("text", cell).textContent = !count ? "" : !how ? (count < 9999.5 ? count.toLocaleString("en") : `${Math.round(count / 1000)}k`) : share >= 0.005 ? `${Math.round(100 * share)}%` : "<1%";
     }
   }
 
