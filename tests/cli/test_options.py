@@ -56,6 +56,7 @@ from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions,
 from glassformer.runs.options import RunOptions, SearchOptions, TrainOptions
 from glassformer.speech.options import TranscriptionOptions, TranscriptOptions
 from glassformer.studies.options import StudyOptions
+from glassformer.tasks.pipeline_options import PipelineOptions, PredictionFileOptions
 from glassformer.tasks.transcribe.clean_options import CleanOptions
 from glassformer.text.options import CheckOptions, TokenizerOptions
 
@@ -166,6 +167,18 @@ def test_an_error_of_the_library_names_options_as_typed() -> None:
     assert str(error) == "--beams is 3, and top_k=4 has a kind; leave out --beams or --voice-filter."
 
 
+def test_an_error_names_no_option_that_the_command_lacks() -> None:
+    @command
+    def draw(request: Annotated[DrawRequest, Only(["early"])]) -> None:
+        """Draw."""
+        raise ConfigError("num_beams is 0; leave out early= or kind=.")
+
+    app = typer.Typer()
+    app.command()(draw)
+    error = CliRunner().invoke(app, []).exception
+    assert str(error) == "num_beams is 0; leave out --early or kind=."
+
+
 @dataclass(frozen=True, kw_only=True)
 class SetRequest(Schema):
     """A class whose fields are mappings, files, and texts that are read."""
@@ -255,6 +268,8 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         CorrectionOptions,
         SearchOptions,
         LensRequest,
+        PipelineOptions,
+        PredictionFileOptions,
         IntegratedGradientsRequest,
         PatchTextsRequest,
         HeadLoading,

@@ -46,13 +46,13 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 def test_one_text(bert: str, capsys: Any) -> None:
     words = ["flies", "like", "banana"]
-    predict("fill-mask", bert, [GAP], top_k=2, target=words)
+    predict("fill-mask", bert, [GAP], top_k=2, targets=words)
     heading, best, second = capsys.readouterr().out.splitlines()
     expected = pipeline("fill-mask", bert, top_k=2, targets=words)(GAP)
     assert heading.split() == ["score", "token", "token_str", "sequence"]
     assert best.split()[0] == f"{expected[0].score:.4f}" and f"  {expected[0].token_str}  " in best
     assert second.rstrip().endswith(expected[1].sequence)
-    predict("fill", bert, ["[MASK] flies like [MASK]"], target=["time", "banana"])
+    predict("fill", bert, ["[MASK] flies like [MASK]"], targets=["time", "banana"])
     assert capsys.readouterr().out.count("token_str") == 2
 
 
@@ -81,7 +81,7 @@ def test_writing(stories: str, capsys: Any) -> None:
     write = pipeline("text-generation", stories)
     assert capsys.readouterr().out == write("Once upon a time", max_new_tokens=9)[0].text + "\n"
     given = ["do_sample=true", "seed=1", "top_p=0.9", "stop_strings=['.']", "prefix=One day"]
-    predict("generate", stories, [" she"], set=given, max_new_tokens=9)
+    predict("generate", stories, [" she"], settings=given, max_new_tokens=9)
     options = {"do_sample": True, "seed": 1, "top_p": 0.9, "stop_strings": ["."], "prefix": "One day"}
     assert capsys.readouterr().out == write(" she", max_new_tokens=9, **options)[0].text + "\n"
 
@@ -99,7 +99,7 @@ def test_writing(stories: str, capsys: Any) -> None:
 )
 def test_files(bert: str, tmp_path: Path, name: str, content: str, column: str) -> None:
     (tmp_path / name).write_bytes(content.encode())
-    predict("fill-mask", bert, [str(tmp_path / name)], output=tmp_path / "out.jsonl", column=[f"text={column}"])
+    predict("fill-mask", bert, [str(tmp_path / name)], output=tmp_path / "out.jsonl", columns=[f"text={column}"])
     rows = lines_of(tmp_path / "out.jsonl")
     assert [row["text"] for row in rows] == [GAP, "[MASK] flies"]
     fill = pipeline("fill-mask", bert)
@@ -213,15 +213,15 @@ def test_as_a_command(bert: str, tmp_path: Path, command: Command) -> None:
         (["tests/cli"], {}, DataError, "tests/cli: is no regular file"),
         (
             [GAP],
-            {"column": ["text_pair=b"]},
+            {"columns": ["text_pair=b"]},
             DataError,
             "text_pair= names a column, 'b'; pairs come from tables",
         ),
         ([GAP], {"all_scores": True, "top_k": 2}, ConfigError, "--all-scores and --top-k 2 were both given"),
         ([GAP], {"plot": True, "json": True}, ConfigError, "--plot draws on the screen"),
-        ([GAP], {"aggregation": "none"}, ConfigError, "takes no 'aggregation_strategy'"),
-        ([GAP], {"set": ["a"]}, ConfigError, "--set takes name=value"),
-        ([GAP], {"set": ["num_beams=4"]}, ConfigError, "takes no 'num_beams'"),
+        ([GAP], {"aggregation_strategy": "none"}, ConfigError, "takes no 'aggregation_strategy'"),
+        ([GAP], {"settings": ["a"]}, ConfigError, "--set takes name=value"),
+        ([GAP], {"settings": ["num_beams=4"]}, ConfigError, "takes no 'num_beams'"),
         ([GAP], {"output": Path("nowhere/out")}, DataError, "name a file in a folder that exists"),
         ([GAP], {"output": Path("x"), "resume": True, "overwrite": True}, ConfigError, "give one of them"),
     ],
@@ -317,16 +317,16 @@ def test_classes(reader: Callable[..., str], tmp_path: Path, capsys: Any) -> Non
         "classify",
         folder,
         [str(tmp_path / "pairs.jsonl")],
-        column=["text=a", "text_pair=b"],
+        columns=["text=a", "text_pair=b"],
         json=True,
         all_scores=True,
     )
     row = json.loads(capsys.readouterr().out)
     assert row["text"] == {"text": "time", "text_pair": "flies"} and len(row["results"]) == 2
-    predict("classify", folder, ["time " * 30, "a"], set=["truncation=true"])
+    predict("classify", folder, ["time " * 30, "a"], settings=["truncation=true"])
     assert capsys.readouterr().err == "note: 1 of 2 texts were cut to 16 tokens\n"
     with pytest.raises(DataError, match="have more than 16 tokens"):
-        predict("classify", folder, ["time " * 30], set=["truncation=false"])
+        predict("classify", folder, ["time " * 30], settings=["truncation=false"])
 
 
 def test_labels_that_hold_together(reader: Callable[..., str], capsys: Any) -> None:
@@ -345,20 +345,20 @@ def test_tags_and_vectors(reader: Callable[..., str], tmp_path: Path, capsys: An
     assert capsys.readouterr().out.splitlines() == [
         f"{tag.in_words(tag(text)) or 'no entities'}  {text}" for text in ("time flies like an arrow", "time flies")
     ]
-    predict("tag", folder, ["time flies"], aggregation="none")
+    predict("tag", folder, ["time flies"], aggregation_strategy="none")
     assert [row.split()[-3] for row in capsys.readouterr().out.splitlines()[1:]] == ["time", "flies"]
     (tmp_path / "rows.jsonl").write_text('{"tokens": ["time", "flies"]}\n{"tokens": ["a"]}\n')
     out = tmp_path / "out.jsonl"
-    predict("tag", folder, [str(tmp_path / "rows.jsonl")], column=["text=tokens"], output=out)
+    predict("tag", folder, [str(tmp_path / "rows.jsonl")], columns=["text=tokens"], output=out)
     whole = out.read_bytes()
     assert lines_of(out)[0]["text"] == {"tokens": ["time", "flies"]} and lines_of(out)[1]["results"][0]["end"] == 1
     out.write_bytes(whole[:-5])
-    predict("tag", folder, [str(tmp_path / "rows.jsonl")], column=["text=tokens"], output=out, resume=True)
+    predict("tag", folder, [str(tmp_path / "rows.jsonl")], columns=["text=tokens"], output=out, resume=True)
     assert out.read_bytes() == whole
     capsys.readouterr()
     predict("features", folder, ["time flies"])
     assert capsys.readouterr().out.startswith("4 × 8 numbers; --json")
-    predict("features", folder, ["time flies"], set=["pooling=mean"], json=True)
+    predict("features", folder, ["time flies"], settings=["pooling=mean"], json=True)
     assert len(json.loads(capsys.readouterr().out)["results"]) == 8
 
 

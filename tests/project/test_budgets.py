@@ -15,7 +15,6 @@ LONGER = frozenset(
     """
     generate
     look
-    predict
     """.split()
 )
 """Commands that do more than load, call one function of the library and show its result; no other may become one."""

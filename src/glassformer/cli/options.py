@@ -15,7 +15,7 @@ import functools
 import inspect
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -143,7 +143,7 @@ class Command:
         try:
             self._function(**values)
         except (ConfigError, DataError) as error:
-            libraries = [group for group, _ in groups.values() if not issubclass(group, Options)]
+            libraries = [(group, names) for group, names in groups.values() if not issubclass(group, Options)]
             if (typed := _as_typed(error, *libraries, words=False)) is error:
                 raise
             raise typed from error
@@ -195,6 +195,9 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "condition_on_previous_text": ("--previous-text/--no-previous-text",),
     "voice_filter": ("--voice-filter/--no-voice-filter",),
     "TranscriptionOptions.language_model": ("--lm",),
+    "PipelineOptions.settings": ("--set",),
+    "PipelineOptions.aggregation_strategy": ("--aggregation",),
+    "PipelineOptions.targets": ("--target",),
     "PatchTextsRequest.components": ("--component", "-c"),
     "TranscriptOptions.formats": ("--format", "-f"),
     "TranscriptOptions.line_width": ("--max-line-width",),
@@ -308,18 +311,18 @@ def _group_of(group: Any, values: dict[str, Any]) -> Any:
     try:
         return group(**typed)
     except ConfigError as error:  # of fields that do not go together
-        raise _as_typed(error, group, words=True) from error
+        raise _as_typed(error, (group, values), words=True) from error
 
 
-def _as_typed(error: E, *groups: type, words: bool) -> E:
+def _as_typed(error: E, *groups: tuple[type, Iterable[str]], words: bool) -> E:
     """An error of the library with its fields, `task=`, as options.
 
     Args:
         words: also those that are words of it, `task`
     """
     text = str(error)
-    for group in groups:
-        names = "|".join(name for name in field_types(group) if name not in _without_option(group))
+    for group, fields_ in groups:
+        names = "|".join(fields_)
         fields_in_text = rf"\b({names})=(?![\w'\"\[{{(])"
         if words and not re.search(fields_in_text, text):
             fields_in_text = rf"\b({names})\b"

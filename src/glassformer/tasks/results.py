@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
+from glassformer.data.sequence import shorten
 from glassformer.reports.report import Display
 from glassformer.reports.table import Table, bar
 
@@ -273,6 +274,25 @@ class Results(list[Item], Display):
             return ["no results"]
         others = [item for item in self if not isinstance(item, Result)]
         return [text for item in others for text in (item.remarks() if isinstance(item, Results) else [str(item)])]
+
+
+def results_of(prediction: Any) -> Results[Any]:
+    """The results of one text; of ranked labels, each label by itself."""
+    if isinstance(prediction, RankedLabels):
+        prediction = [Label(*pair) for pair in zip(prediction.labels, prediction.scores, strict=True)]
+    return Results(prediction if isinstance(prediction, list) else [prediction])
+
+
+def input_line(text: Any, longest: int = 200) -> str:
+    """A text, or the texts of a row, in one line."""
+    parts = text.values() if isinstance(text, dict) else [text]
+    return shorten(" | ".join(" ".join(str(part).split()) for part in parts), longest)
+
+
+def best_labels(prediction: Any) -> list[Label]:
+    """The labels of a prediction: the best of ranked ones, or all that hold; none of a prediction of another kind."""
+    results = results_of(prediction)[: 1 if isinstance(prediction, RankedLabels) else None]
+    return [label for label in results if isinstance(label, Label)]
 
 
 def _cell(value: Any, share: bool) -> str:
