@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from glassformer.cli.look import _parse_layers, look
+from glassformer.cli.look import look
 from glassformer.errors import ConfigError, DataError
 from tests.cli.conftest import Command
 from tests.e2e.tiny_models import make_folder
@@ -159,7 +159,7 @@ def test_a_model_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_one_file(folder: str, tmp_path: Path, capsys: Any) -> None:
-    look(folder, TEXTS, html=tmp_path / "page.html", layer=1, head=[1], theme="light")
+    look(folder, TEXTS, html=tmp_path / "page.html", layer=1, heads=[1], theme="light")
     page = Reader((tmp_path / "page.html").read_text("utf-8"))
     assert page.session()["texts"] == TEXTS
     assert page.session()["exact_layers"] == {"self": [0, 1, 2]}
@@ -192,20 +192,6 @@ def test_a_wrong_layer_leaves_the_old_file(folder: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="layers 0 to 2"):
         look(folder, TEXTS, html=tmp_path / "page.html", layers="0-5")
     assert (tmp_path / "page.html").read_text() == "old"
-
-
-@pytest.mark.parametrize(
-    ("option", "layers"),
-    [("0", [0]), ("0,3", [0, 3]), ("0-2", [0, 1, 2]), ("4, 0-1,0", [0, 1, 4]), (None, None)],
-)
-def test_layers_in_words(option: str | None, layers: list[int] | None) -> None:
-    assert _parse_layers(option) == layers
-
-
-@pytest.mark.parametrize("option", ["", "a", "1-", "-1", "3-1", "1,,2", "0:3", "99999"])
-def test_layers_that_are_none(option: str) -> None:
-    with pytest.raises(ConfigError, match="such as 0,3 or 0-5"):
-        _parse_layers(option)
 
 
 def test_the_file_of_a_writing(tmp_path: Path, capsys: Any) -> None:

@@ -44,7 +44,7 @@ from glassformer.evaluation.options import (
     ListeningOptions,
     RowOptions,
 )
-from glassformer.explorer.options import Serving
+from glassformer.explorer.options import LookOptions, Serving
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of, one_of
 from glassformer.generation.options import GenerationOptions
 from glassformer.inspect.corpus.options import CorpusSearchOptions, IndexOptions
@@ -268,6 +268,7 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         CorrectionOptions,
         SearchOptions,
         LensRequest,
+        LookOptions,
         PipelineOptions,
         PredictionFileOptions,
         IntegratedGradientsRequest,

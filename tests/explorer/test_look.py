@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from glassformer.cli.look import PageOptions
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.explorer import server
 from glassformer.explorer.look import TABS, InitialView
+from glassformer.explorer.options import LookOptions
+from glassformer.files.schema import Doc, field_types, metadata_of
 from glassformer.model import Model
 from tests.explorer.client import Client
 from tests.explorer.reader import Reader
@@ -325,9 +326,9 @@ def test_a_layer_or_a_head_that_is_not_there_is_refused(models: dict[str, Model]
 
 
 def test_every_view_is_named_by_the_option_and_by_the_docs() -> None:
-    said = PageOptions.__dataclass_fields__["view"].metadata["info"]["help"]
-    missing = [view for view in TABS if view not in re.split(r"[^\w-]+", said)]
-    assert not missing, f"the help of --view (cli/look.py) does not name {missing}"
+    doc = metadata_of(field_types(LookOptions)["view"], Doc)
+    missing = [view for view in TABS if doc is None or view not in re.split(r"[^\w-]+", doc.text)]
+    assert not missing, f"the help of --view (explorer/options.py) does not name {missing}"
     page = (Path(__file__).parents[2] / "docs" / "explorer.md").read_text(encoding="utf-8")
     assert tuple(re.findall(r"^\| \w+ \| `([\w-]+)` \|", page, re.MULTILINE)) == tuple(TABS), (
         "the table of docs/explorer.md"

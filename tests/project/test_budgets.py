@@ -14,7 +14,6 @@ SHARED = frozenset("app options screen".split())
 LONGER = frozenset(
     """
     generate
-    look
     """.split()
 )
 """Commands that do more than load, call one function of the library and show its result; no other may become one."""

@@ -111,7 +111,7 @@ def _say_next(made: Tour, address: str) -> None:
 
 def _explore(made: Tour, serving: Serving) -> None:
     """Show the same two sentences, as a text pair, in the attention explorer."""
-    from glassformer.cli.look import serve, write
+    from glassformer.cli.look_page import serve, write
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionRuns
 
@@ -122,7 +122,7 @@ def _explore(made: Tour, serving: Serving) -> None:
     )
     with Look(SessionRuns(made.loaded.session_factory()), [text.text for text in made.passes]) as look:
         if serving.html is not None:
-            write(look, serving.html, layers=None, json=False)
+            write(look, serving.html, json=False)
         else:
             serve(look, port=serving.port, browser=serving.browser, json=False)
 

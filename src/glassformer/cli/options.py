@@ -173,6 +173,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("BenchOptions.task", "EvaluationRequest.task", "ListeningOptions.task", "TrainOptions.task"), ("--task", "-t")
     ),
+    "LookOptions.heads": ("--head",),
     "NgramOptions.order": ("--order", "-n"),
     "CorpusSearchOptions.count": ("--count", "-n"),
     "IndexOptions.neurons": ("--neurons/--no-neurons",),
@@ -223,6 +224,7 @@ READERS: dict[str, str] = {
     "WordStudyOptions.layers": "glassformer.inspect.numbers:parse_level",
     "IndexOptions.heads": "glassformer.inspect.numbers:parse_heads",
     "IndexOptions.layers": "glassformer.inspect.numbers:parse_layers",
+    "LookOptions.layers": "glassformer.inspect.numbers:parse_layers",
     "LensRequest.target": "glassformer.inspect.numbers:parse_token",
     "PatchTextsRequest.mean_over": "glassformer.cli.inputs:texts_of_file",
     "ReadingOptions.names": "glassformer.cli.options:comma_separated",
@@ -406,17 +408,6 @@ def generation_keywords(options: Any) -> dict[str, Any]:
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Html = Annotated[Path | None, typer.Option(help="Write the report to this HTML file (self-contained).")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Quiet: print the final table only.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PageServing(Options):
-    """Where a page goes: to a web server of this machine, or to a file."""
-
-    port: int | None = option(None, "Port of the web server. Default: a free one.", min=1, max=65535)
-    browser: bool | None = option(
-        None, "Open a web browser. Default: when there is a display.", "--browser/--no-browser"
-    )
-    html: Path | None = option(None, "Write the page to this HTML file (self-contained) instead of serving it.")
 
 
 # ── loading a model ──────────────────────────────────────────────────────────────────────────────────────

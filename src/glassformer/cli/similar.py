@@ -91,12 +91,12 @@ def similar(
 
 
 def _write_page(model: Model, texts: list[str], html: Path, json: bool) -> None:
-    from glassformer.cli.look import write
+    from glassformer.cli.look_page import write
     from glassformer.explorer.look import InitialView, Look
     from glassformer.explorer.session_runs import SessionRuns
 
     with Look(SessionRuns(model.session_factory()), texts, InitialView(view="similarity")) as look:
-        write(look, html, layers=None, json=json)
+        write(look, html, json=json)
 
 
 def _each_to_each(model: Model, texts: list[str], options: SimilarityOptions) -> SimilarityTable:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 
 from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_texts
+from glassformer.evaluation.error_analysis.served import write_explorer_pages
 from glassformer.evaluation.runs import EvaluatedSplit
 from glassformer.reports.page import report_files, report_part, scroll_region
 from glassformer.runs.curves import RunSettings, TrainingCurves, subtitle
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.runs.verdict import verdict
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.predictions import Prediction, sort_by_loss
 
 STATIC = Path(__file__).parent / "error_analysis" / "static"
 MAX_LINKED_ROWS, MAX_TEXT = 5, 160
@@ -128,6 +129,19 @@ class RunPage(ErrorsPage):
             shown = f'<a target="_blank" rel="opener" href="{escape(address)}">{shown}</a>'
         loss = "" if row.loss is None else f'<span class="dim">loss {row.loss:.2f}</span>'
         return f"<li>{shown} {loss}{_answers(row)}</li>"
+
+
+def save_run_page(split: EvaluatedSplit, path: Path, progress: Callable[[int, int], None] | None = None) -> list[str]:
+    """Write the page of a run as an HTML file, and next to it the explorer's pages of the rows with the highest loss.
+
+    Args:
+        progress: called after each of these pages with the number of them and of all
+    Returns: the explorer's pages, relative to the folder of the file.
+    """
+    rows = sort_by_loss(split.records)[:MAX_LINKED_ROWS]
+    pages = write_explorer_pages(split.run.model, rows, path.parent / f"{path.stem}-look", progress)
+    RunPage(split, pages=pages).save(path)
+    return sorted(pages.values())
 
 
 def _answers(row: Prediction) -> str:

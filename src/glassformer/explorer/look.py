@@ -27,6 +27,7 @@ from glassformer.explorer.standalone_page import (
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.session import Session
+from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path, command_line
 
 THEMES = ("light", "dark")
@@ -180,6 +181,27 @@ class Look(PageServer, NotebookPage):
         """The address with the access token; do not share it."""
         start = self.start.fragment
         return f"{self.address}#token={self._token}" + (f"&{start}" if start else "")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Texts, tokens and attention maps of the forward pass, its seconds and its memory."""
+        session = self.session
+        return {
+            "texts": list(session.texts),
+            "tokens": {side: len(tokens) for side, tokens in session.streams.items()},
+            "maps": {name: {"layers": maps.layers, "heads": maps.heads} for name, maps in session.maps.items()},
+            "seconds": session.seconds,
+            "memory_bytes": session.nbytes,
+        }
+
+    @property
+    def summary(self) -> str:
+        """`13 text tokens · self 6 × 12 heads · forward pass 0.02 s · 0.1 MB stored`"""
+        session = self.session
+        parts = [f"{len(tokens):,} {side} tokens" for side, tokens in session.streams.items()]
+        parts += [f"{name} {maps.layers} × {maps.heads} heads" for name, maps in session.maps.items()]
+        parts += [f"forward pass {session.seconds:.2f} s", f"{byte_amount(session.nbytes)} stored"]
+        return " · ".join(parts)
 
     def serve(self, port: int | None = None) -> None:
         """Start the web server on this machine, in a thread.

@@ -1,12 +1,14 @@
-"""Options of a page: a web server of this machine, or an HTML file."""
+"""Options of a page: where it goes, and what the page of the explorer opens with and holds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from glassformer.files.schema import Doc, Schema, at_least
+from glassformer.errors import ConfigError
+from glassformer.files.schema import Doc, NonNegative, NonNegativeInt, Schema, at_least
 
 Port = Annotated[int, at_least(1, 65535)]
 
@@ -18,3 +20,55 @@ class Serving(Schema):
     port: Annotated[Port | None, Doc("Port of the web server. Default: a free one.")] = None
     browser: Annotated[bool | None, Doc("Open a web browser. Default: when there is a display.")] = None
     html: Annotated[Path | None, Doc("Write the page to this HTML file (self-contained) instead of serving it.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookOptions(Serving):
+    """What the page of the explorer opens with, and what its HTML file holds."""
+
+    layers: Annotated[
+        Sequence[NonNegativeInt] | None,
+        Doc("Layers whose exact numbers go into the HTML file: 0,3 or 0-5. Default: by --cap-mb."),
+    ] = None
+    cap_mb: Annotated[
+        NonNegative | None,
+        Doc(
+            "Size limit in MB of exact layers in the HTML file. Default: all layers up to 25, else what the view needs."
+        ),
+    ] = None
+    view: Annotated[
+        str | None,
+        Doc(
+            "Initial view: model, head, matrix, neuron, generate (watch a text being generated), sound (a transcript; "
+            "of a model over codes, attention over musical time), "
+            "patch (activation patching), similarity (of two texts), contexts (of --corpus), embedding (the tokens as "
+            "points, layer by layer), lens (logit lens), attribution."
+        ),
+    ] = None
+    layer: Annotated[NonNegativeInt | None, Doc("Initial layer, from 0.")] = None
+    heads: Annotated[Sequence[NonNegativeInt], Doc("Initial attention head, from 0; repeatable.")] = ()
+    theme: Annotated[Literal["light", "dark"] | None, Doc("Colour theme: light or dark. Default: the system's.")] = None
+    codec: Annotated[
+        str | None,
+        Doc("Audio codec of a model over codes: a folder or Hub name. Default: the one that this package carries."),
+    ] = None
+    corpus: Annotated[Path | None, Doc("Corpus to search in: the folder of an index, as written by corpus index.")] = (
+        None
+    )
+
+    def validate(self) -> None:
+        if self.html is None and self.layers is not None:
+            raise ConfigError("layers= says what the file of html= holds; a served page has all layers")
+
+    @property
+    def cap_bytes(self) -> int | None:
+        """The size limit in bytes."""
+        return None if self.cap_mb is None else round(self.cap_mb * 1e6)
+
+    def check_run(self) -> None:
+        """Raises: ConfigError: an option of the explorer, which goes with a text, where the page is that of a run."""
+        for name in ("layers", "view", "layer", "heads", "theme", "corpus", "codec"):
+            if getattr(self, name) not in (None, ()):
+                raise ConfigError(
+                    f"{name}= says how the explorer opens on a text; give a text, or leave it out for the run"
+                )

@@ -268,6 +268,12 @@ class SessionRun(Job[Session]):
             # A new mapping: one that is being read stays as it is.
             self.readings = {each.key: each for each in readings[-most:]}
 
+    def follow(self, progress: Progress) -> None:
+        """Report the progress of the forward pass, to its end. Raises: what the pass raised."""
+        while not self.wait(0.05):
+            progress(*self.blocks_done)
+        self.result()
+
     def work(self) -> Session:
         with self.in_turn(self._turn):
             return self._make(self._progress)

@@ -182,6 +182,17 @@ class StandalonePage:
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
         self._around = page_around()
 
+    @property
+    def left_out(self) -> list[int]:
+        """The layers whose exact numbers a saved page does not hold because of the size limit."""
+        maps = self.session.maps
+        layers = range(0 if self.layers is not None else max(attention_map.layers for attention_map in maps.values()))
+        return [
+            layer
+            for layer in layers
+            if any(layer not in self.exact_layers[name] and layer < maps[name].layers for name in maps)
+        ]
+
     def __str__(self) -> str:
         return "".join(self.parts())
 
