@@ -138,8 +138,10 @@ def _print_stream(model: Model, text: str, options: Mapping[str, Any]) -> None:
 
 def _show(prompt: str, generated: Generated, tokenizer: Tokenizer, *, json: bool) -> None:
     """All answers, with scores if there are several, and with their steps if alternatives were asked for."""
+    from glassformer.generation.answers import answers
+
     if json:
-        print_json(_report(prompt, generated, tokenizer))
+        print_json({"prompt": prompt, "answers": answers(generated, tokenizer)})
         return
     assert generated.texts is not None and generated.scores is not None  # both were requested
     for row, answer in enumerate(generated.texts):
@@ -150,70 +152,11 @@ def _show(prompt: str, generated: Generated, tokenizer: Tokenizer, *, json: bool
             _show_steps(row, generated, tokenizer)
 
 
-def _report(prompt: str, generated: Generated, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Prompt, answers and steps, for JSON."""
-    assert generated.texts is not None and generated.scores is not None  # both were requested
-    return {
-        "prompt": prompt,
-        "answers": [
-            {
-                "text": text,
-                "score": score,
-                "ended_by": reason,
-                "ids": ids,
-                **_speculation(row, generated),
-                **({} if generated.logprobs is None else {"steps": _steps(row, generated, tokenizer)}),
-            }
-            for row, (text, score, reason, ids) in enumerate(
-                zip(
-                    generated.texts,
-                    generated.scores.tolist(),
-                    generated.reasons,
-                    generated.new_ids.tolist(),
-                    strict=True,
-                )
-            )
-        ],
-    }
-
-
-def _speculation(row: int, generated: Generated) -> dict[str, int]:
-    """Of speculative decoding: how many tokens were proposed, and how many of them accepted."""
-    if generated.proposed is None or generated.accepted is None:
-        return {}
-    return {"proposed": int(generated.proposed[row]), "accepted": int(generated.accepted[row])}
-
-
-def _steps(row: int, generated: Generated, tokenizer: Tokenizer) -> list[dict[str, Any]]:
-    """The tokens of a row, each with its probability and the most likely alternatives."""
-    assert generated.logprobs is not None and generated.active is not None
-    # Beam search has no alternatives: it does not choose one token from one distribution.
-    none: list[list[Any]] = [[]] * generated.logprobs.shape[1]
-    return [
-        {
-            "id": token,
-            "token": _token(tokenizer, token),
-            "probability": probability,
-            "likeliest": [
-                {"id": other, "token": _token(tokenizer, other), "probability": share}
-                for other, share in zip(others, shares, strict=True)
-            ],
-        }
-        for token, probability, others, shares, active in zip(
-            generated.new_ids[row].tolist(),
-            generated.logprobs[row].exp().tolist(),
-            none if generated.top_ids is None else generated.top_ids[row].tolist(),
-            none if generated.top_logprobs is None else generated.top_logprobs[row].exp().tolist(),
-            generated.active[row].tolist(),
-            strict=True,
-        )
-        if active
-    ]
-
-
 def _show_steps(row: int, generated: Generated, tokenizer: Tokenizer) -> None:
     """A table with one line per step: the chosen token, and the most likely ones."""
-    steps = _steps(row, generated, tokenizer)
+    from glassformer.generation.answers import steps_of
+
+    steps = steps_of(row, generated, tokenizer)
     table = plain_table()
     table.add_column("step", justify="right")
     table.add_column("chosen")
@@ -234,8 +177,3 @@ def _show_steps(row: int, generated: Generated, tokenizer: Tokenizer) -> None:
     console = terminal()
     console.print()
     console.print(table)
-
-
-def _token(tokenizer: Tokenizer, token_id: int) -> str:
-    """The vocabulary entry of an id, with its marker of a space; the id itself if it has none."""
-    return tokenizer.engine.id_to_token(token_id) or f"#{token_id}"
