@@ -118,7 +118,7 @@ NEED_NONE = set(
 
 @pytest.mark.parametrize(
     "line",
-    ["evaluate run", "errors run --print", "compare run run", "evaluate run/model --task classify --data rows.csv"],
+    ["evaluate run", "errors run --print", "compare run", "evaluate run/model --task classify --data rows.csv"],
 )
 def test_scores_need_no_extra(
     line: str, command: Command, run: Path, without: Callable[..., None], monkeypatch: pytest.MonkeyPatch
