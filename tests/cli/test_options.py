@@ -21,7 +21,6 @@ from glassformer.cli.options import (
     Only,
     Options,
     Without,
-    columns_of,
     command,
     generation_keywords,
     option,
@@ -306,13 +305,3 @@ def test_an_option_of_sampling_means_sampling() -> None:
     assert generation_keywords(GenerationOptions(num_beams=2)) == {"num_beams": 2}
     contrastive = GenerationOptions(top_k=4, penalty_alpha=0.6)
     assert generation_keywords(contrastive) == {"top_k": 4, "penalty_alpha": 0.6}
-
-
-def test_columns() -> None:
-    roles = ["text", "text_pair"]
-    assert columns_of(["text=a", "text_pair=b=c"], roles) == {"text": "a", "text_pair": "b=c"}
-    assert columns_of(None, roles) == {}
-    with pytest.raises(ConfigError, match=r"--column is 'tezt=a'.* text, text_pair"):
-        columns_of(["tezt=a"], roles)
-    with pytest.raises(ConfigError, match="--column takes name=value; got 'body'"):
-        columns_of(["body"], roles)

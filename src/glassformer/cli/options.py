@@ -435,17 +435,3 @@ def pair_of(text: str, option: str) -> tuple[str, str]:
 def pairs_of(texts: Sequence[str] | None, option: str) -> dict[str, str]:
     """The name=value pairs of a repeatable option."""
     return dict(pair_of(text, option) for text in texts or [])
-
-
-def columns_of(texts: Sequence[str] | None, roles: Sequence[str]) -> dict[str, str]:
-    """The columns of `--column role=name`, by role.
-
-    Raises: ConfigError: no role, or an unknown one.
-    """
-    columns = pairs_of(texts, "--column")
-    for role in columns:
-        if role not in roles:
-            raise ConfigError(
-                f"--column is {f'{role}={columns[role]}'!r}; it must be role=name, with a role of {', '.join(roles)}"
-            )
-    return columns
