@@ -167,6 +167,8 @@ def test_normalised_vectors_have_length_one() -> None:
         ),
         ([POOLING], {"pooling_mode_loudest_tokens": True}, UnsupportedError, "supported: cls"),
         ([{**POOLING, "path": "../elsewhere"}], None, ConfigError, "leaves the model folder"),
+        ([{**POOLING, "path": "x" * 100_000}], None, ConfigError, "^.{,200} must be the name of a folder$"),
+        ([{**POOLING, "path": [0] * 1_000}], None, ConfigError, "^.{,200} must be the name of a folder$"),
         ({"not": "a list"}, None, ConfigError, "list"),
     ],
 )

@@ -83,7 +83,9 @@ def test_too_many_values_are_refused_before_they_are_read(tmp_path: Path) -> Non
     [5, [], {}, {"type": 5}, {"type": "Sequence"}, {"type": "Sequence", "normalizers": 5}, replace("o", ""),
      {"type": "Replace"}, {"type": "Replace", "pattern": {"String": 5}, "content": None},
      {"type": "Precompiled", "precompiled_charsmap": "?"}, {"type": "Precompiled", "precompiled_charsmap": None},
-     {"type": "TemplateProcessing", "single": [5, {"Sequence": 5}], "special_tokens": {"a": 5}}],
+     {"type": "TemplateProcessing", "single": [5, {"Sequence": 5}], "special_tokens": {"a": 5}},
+     {"type": "TemplateProcessing", "pair": [{"SpecialToken": {"id": {}}}, {"Sequence": {"id": [1]}}],
+      "special_tokens": {"a": {}}}],
 )  # fmt: skip
 def test_malformed_parts_are_left_to_the_engine(part: Any) -> None:
     for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder", "model"):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import WeightsError
-from glassformer.weights.load import LoadReport, export_weights, load_weights
+from glassformer.weights.load import LoadReport, export_weights, load_weights, name_list
 from glassformer.weights.names import Fused, Slice, Tied, TiedUnlessStored, Transposed, WeightNames
 from glassformer.weights.read import WeightFiles, open_checkpoint
 from glassformer.weights.write import write_checkpoint
@@ -276,3 +276,10 @@ def test_on_the_meta_device_no_number_is_read(tmp_path: Path, monkeypatch: pytes
     assert {(p.device.type, p.dtype) for p in network.parameters()} == {("meta", torch.bfloat16)}
     assert len(report.loaded) == len(list(network.parameters()))
     assert network.head.weight is network.tokens.weight
+
+
+def test_the_names_of_a_message_fit_into_a_line() -> None:
+    names = [f"encoder.blocks.{i}.{'x' * 180}" for i in range(14)]
+    shown = name_list(names)
+    assert len(shown) < 1_600 and shown.startswith(names[0]) and shown.endswith(", and 7 more")
+    assert name_list(["a"] * 12).count("a, ") == 10 and name_list([]) == "" and name_list(["x" * 3_000])

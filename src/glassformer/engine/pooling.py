@@ -28,6 +28,7 @@ from glassformer.files import error_reason, is_int, open_regular_file, read_json
 from glassformer.files.atomic import write_json
 
 MAX_MODULES_BYTES = 1 << 20  # modules.json lists a handful of steps
+MAX_PATH_CHARACTERS = 255  # of the folder of a step: no file system has longer names
 MODES = {
     "cls": "cls_token",
     "max": "max_tokens",
@@ -322,7 +323,10 @@ def _modules(path: Path) -> list[dict[str, Any]]:
 
 def _step_folder(module: dict[str, Any]) -> str:
     """The folder of a step, which must lie in the model folder."""
-    path = PurePosixPath(str(module.get("path", "")))
+    given = module.get("path", "")
+    if not isinstance(given, str) or len(given) > MAX_PATH_CHARACTERS:
+        raise ConfigError(f"modules.json: the path of a step is {safe_repr(given)}; it must be the name of a folder")
+    path = PurePosixPath(given)
     if path.is_absolute() or ".." in path.parts or not str(path).isprintable():
         raise ConfigError(
             f"modules.json: the path {safe_repr(str(path))} leaves the model folder; a step's folder lies inside"

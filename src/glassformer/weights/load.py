@@ -36,6 +36,7 @@ __all__ = [
 
 # Limit on parameters that are in no file: their size is just a number in an untrusted config.json.
 MAX_NEW_BYTES = 1 << 30
+MESSAGE_CHARACTERS = 1_500  # of all names in a message, which stays below 2,000 with what is around them
 LEGACY_NORM_NAMES = {"weight": "gamma", "bias": "beta"}
 """How checkpoints named the parameters of norms before 2019."""
 
@@ -230,24 +231,20 @@ def _matching_rule(
 
 
 def _raise_mismatches(plan: _LoadPlan, surplus: list[str], stored: Iterable[str]) -> None:
-    """Raises: WeightsError: with every mismatch of the plan, the first ten of each kind."""
+    """Raises: WeightsError: with every mismatch of the plan, the first of each kind by name."""
     missing = [
         # The nearest names are looked up for those that are shown alone, since it takes time.
         f"{name} (for {ours}{nearest(name, stored, 1) if i < 10 else ''})"
         for i, (name, ours) in enumerate(plan.missing)
     ]
-    problems = [
-        f"{len(values)} {kind}: {name_list(values)}"
-        for kind, values in (
-            ("missing", missing),
-            ("misshapen", plan.misshapen),
-            ("not floating-point", plan.integers),
-            ("surplus", surplus),
-        )
-        if values
-    ]
+    kinds = {
+        "missing": missing, "misshapen": plan.misshapen, "not floating-point": plan.integers, "surplus": surplus
+    }  # fmt: skip
+    problems = {kind: values for kind, values in kinds.items() if values}
     if problems:
-        raise WeightsError("the checkpoint does not fit its config.json: " + "; ".join(problems))
+        room = MESSAGE_CHARACTERS // len(problems)
+        listed = (f"{len(values)} {kind}: {name_list(values, room)}" for kind, values in problems.items())
+        raise WeightsError("the checkpoint does not fit its config.json: " + "; ".join(listed))
 
 
 def _check_new_size(plan: _LoadPlan, parameters: Parameters, dtype: torch.dtype) -> None:
@@ -379,7 +376,10 @@ def nan_parameters(network: nn.Module) -> list[str]:
     return [name for name, x in network.named_parameters() if x.numel() and bool(x.max().isnan())]
 
 
-def name_list(values: list[str]) -> str:
-    """The first ten names for a message, the rest of them counted."""
-    more = f", and {len(values) - 10} more" if len(values) > 10 else ""
-    return ", ".join(map(printable, values[:10])) + more
+def name_list(values: list[str], characters: int = MESSAGE_CHARACTERS) -> str:
+    """The first names for a message, at most ten and as many as fit; the rest of them counted."""
+    shown = [printable(value) for value in values[:10]]
+    while len(shown) > 1 and sum(map(len, shown)) > characters:
+        shown.pop()
+    more = f", and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
+    return ", ".join(shown) + more
