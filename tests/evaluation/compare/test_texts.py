@@ -233,7 +233,7 @@ def test_names(tmp_path: Path) -> None:
         make_folder(tmp_path / place / "t5", "t5")
     paths = [str(tmp_path / place / "t5") for place in ("a", "b")]
     assert [system.name for system in named_systems(paths, "summarization")] == paths
-    with pytest.raises(ConfigError, match="two systems are called"):
+    with pytest.raises(ConfigError, match="is given twice; give it once"):
         named_systems([paths[0], paths[0]], "summarization")
 
 
