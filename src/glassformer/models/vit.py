@@ -25,10 +25,7 @@ from glassformer.weights.name_table import NameTable
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VitSpec:
-    """One stack over the patches of an image.
-
-    pooler: activation of the body's pooler
-    """
+    """One stack over the patches of an image; `pooler` is the activation of the body's pooler."""
 
     embed: PatchesSpec
     blocks: StackSpec
