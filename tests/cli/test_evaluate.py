@@ -14,6 +14,8 @@ import yaml
 
 from glassformer.cli.app import main
 from glassformer.errors import MissingExtraError
+from glassformer.evaluation.evaluate import EvaluationReport
+from glassformer.evaluation.remarks import beside_baselines
 from glassformer.tasks.classify.task import Classify
 from tests.e2e.tiny_runs import tiny_run
 
@@ -37,8 +39,10 @@ def config(tmp_path: Path) -> Path:
 
 def test_train_ends_with_a_report(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
-    code, out, _ = typed(capsys, "train", config)
+    code, out, err = typed(capsys, "train", config)
     assert code == 0 and "run on 8 rows of rows.csv" in out and "f1_weighted" in out
+    assert "the best model by f1_macro, while the report leads with f1_weighted" in " ".join(err.split())
+    assert "the best by f1_macro, while the report leads with f1_weighted\n" in out
     report = json.loads((run / "evaluation" / "validation" / "report.json").read_text())
     facts = json.loads((run / "model" / "metrics.json").read_text())
     assert facts["comparison"]["systems"]["run"]["value"] == report["metrics"]["f1_weighted"]
@@ -49,6 +53,13 @@ def test_train_ends_with_a_report(config: Path, tmp_path: Path, capsys: pytest.C
     assert code == 0 and len(json.loads(out)["pages"]) == 5
     page = (tmp_path / "page.html").read_text()
     assert str(tmp_path) not in page and 'href="page-look/row-' in page and "…/rows.csv" in page
+    said = beside_baselines(EvaluationReport.load(run / "evaluation" / "validation" / "report.json"))
+    assert f'<p class="verdict">{said}. ' in page and said.endswith("on 8 rows")
+    assert "The report leads with f1_weighted, but f1_macro chose the model: best f1_macro" in page
+    for command in (("look", run), ("errors", run)):
+        code, out, _ = typed(capsys, *command, "--html", tmp_path / "page.html")
+        assert code == 0
+        assert out.endswith("pages in page-look/: keep that folder next to it\n") and f"saved in {tmp_path}" in out
     code, _, err = typed(capsys, "look", run, "--view", "head")
     assert code == 2 and "--view says how the explorer opens on a text" in err
 
@@ -79,7 +90,7 @@ def test_train_without(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, _ = typed(capsys, "train", config, "--no-evaluate")
-    assert code == 0 and "the best: loss" in out and not (tmp_path / "run" / "evaluation").exists()
+    assert code == 0 and "the best by f1_macro: loss" in out and not (tmp_path / "run" / "evaluation").exists()
     assert "comparison" not in json.loads((tmp_path / "run" / "model" / "metrics.json").read_text())
 
 
@@ -111,9 +122,8 @@ def test_a_metric_that_cannot_be_computed_is_told_before_the_first_step(
     monkeypatch.setattr(Classify, "check_evaluation", check)
     code, out, err = typed(capsys, "train", config)
     assert "no report after the training: " in err[: err.index(" model  ")], "before the first step"
-    assert (
-        code == 0 and "the best: loss" in out and "pip install 'glassformer[evaluate]'" in err and "is trained" in err
-    )
+    assert code == 0 and "the best by f1_macro: loss" in out
+    assert "pip install 'glassformer[evaluate]'" in err and "is trained" in err
 
 
 def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,7 +55,9 @@ def report(task: str, records: list[Prediction], fingerprint: str = "", name: st
     return EvaluationReport(
         task=task, name=name, data={"files": ["val.csv"], "rows": len(records), "fingerprint": fingerprint},
         metric=metric, higher=True, metrics={metric: Interval(0.7, 0.6, 0.8)}, methods={},
-        baselines={"most frequent": SystemResult(about="always joy", metrics={metric: Interval(0.3, 0.2, 0.4)})},
+        baselines={"most frequent": SystemResult(
+            about="always joy", metrics={metric: Interval(0.3, 0.2, 0.4)}, difference=Interval(0.4, 0.3, 0.5),
+        )},
     )  # fmt: skip
 
 

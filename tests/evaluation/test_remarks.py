@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from glassformer.evaluation.evaluate import EvaluationReport, SystemResult
-from glassformer.evaluation.remarks import beaten_by, loss_remarks
+from glassformer.evaluation.remarks import beaten_by, beside_baselines, loss_remarks
 from glassformer.runs.event_log import EventLog, event_log_path
 from glassformer.tasks.metrics.metric import Interval
 
@@ -31,10 +32,44 @@ def test_a_baseline_that_is_better_is_said_with_its_interval() -> None:
     assert said.startswith(
         "the baseline 'bag of words' is better than the model, by 0.100 [0.050, 0.150]; train longer"
     )
-    assert "by 0.100 [-0.050, 0.250], which chance may explain; " in remark(beside(Interval(-0.1, -0.25, 0.05)))
+    assert remark(beside(Interval(-0.1, -0.25, 0.05))).startswith(
+        "the baseline 'bag of words' is not distinguishable from the model: its accuracy is better by "
+        "0.100 [-0.050, 0.250]; train longer"
+    )
     assert "by 0.100 [0.050, 0.150]; " in remark(beside(Interval(0.1, 0.05, 0.15), "wer")), "less is better"
     for none in (Interval(0.1, 0.05, 0.15), Interval(0.0, -0.1, 0.1), Interval(float("nan")), None):
         assert remark(beside(none)) == ""
+
+
+@pytest.mark.parametrize(
+    ("difference", "metric", "words"),
+    [
+        (Interval(0.001, -0.1, 0.1), "accuracy", "not distinguishable from the baseline"),
+        (Interval(-0.1, -0.25, 0.05), "accuracy", "not distinguishable from the baseline"),
+        (Interval(0.1), "accuracy", "not distinguishable from the baseline"),
+        (Interval(0.1, 0.05, 0.15), "accuracy", "better than the baseline"),
+        (Interval(0.1, 0.05, 0.15), "wer", "worse than the baseline"),
+        (Interval(-0.1, -0.15, -0.05), "accuracy", "worse than the baseline"),
+        (Interval(0.0, 0.0, 0.0), "accuracy", "the same as the baseline"),
+        (None, "accuracy", "the baseline"),
+    ],
+)
+def test_the_model_is_better_than_a_baseline_only_beyond_chance(
+    difference: Interval | None, metric: str, words: str
+) -> None:
+    assert beside_baselines(beside(difference, metric)) == f"{metric} 0.500; {words} “bag of words” (0.600) on 9 rows"
+
+
+def test_it_stands_beside_the_baseline_with_the_best_value() -> None:
+    report = beside(Interval(-0.1, -0.15, -0.05))
+    others = {
+        name: SystemResult(about="", metrics={"accuracy": Interval(value)}, difference=Interval(0.4, 0.3, 0.5))
+        for name, value in (("dummy", 0.1), ("broken", float("nan")))
+    }
+    assert "worse than the baseline “bag of words”" in beside_baselines(
+        replace(report, baselines={**others, **report.baselines})
+    )
+    assert beside_baselines(replace(report, baselines={})) == "accuracy 0.500"
 
 
 @pytest.mark.parametrize(

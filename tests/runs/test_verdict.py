@@ -49,7 +49,8 @@ def run(
 
 STILL = "Still improving at its last validation: more steps may help."
 OVER = "Overfitting since step 30: the validation loss rose from 0.5 to 0.7 while the training loss fell."
-SINCE = "No better since, in 2 validations."
+OVER_BELOW_0 = OVER.replace("0.5 to 0.7", "-0.5 to -0.2")
+SINCE = "No better since step 30, in 2 validations."
 WHOLE = "It ended at step 50, as planned."
 STOPPED = "Its log stops at step 50 of 90: it runs still, or was stopped, and the same command resumes it."
 EARLY = "Early stopping ended it at step 50 of 90, after 2 validations without improvement."
@@ -66,6 +67,10 @@ AT_30 = "Best f1 0.9 at step 30 of"
         (FALLING, WORSE, {"planned": 90, "patience": 3}, f"{AT_30} 90. {SINCE} It ended at step 50 of 90."),
         (FALLING, BETTER, {"planned": 90, "ended": False}, f"Best f1 0.9 at step 50 of 90. {STILL} {STOPPED}"),
         (RISING, BETTER, {"metric": "loss"}, f"Best loss 0.5 at step 30 of 50. {OVER} {WHOLE}"),
+        # 2% on a few rows is no overfitting, nor is one validation that is higher
+        ([0.9, 0.5, 0.2698, 0.2725, 0.2752], WORSE, {}, f"{AT_30} 50. {SINCE} {WHOLE}"),
+        ([0.9, 0.6, 0.5, 0.51, 0.7], WORSE, {}, f"{AT_30} 50. {SINCE} {WHOLE}"),
+        ([-0.1, -0.4, -0.5, -0.3, -0.2], WORSE, {}, f"{AT_30} 50. {OVER_BELOW_0} {WHOLE}"),
         ([0.9, 0.5], [0.5, 0.6], {"planned": None}, "Best f1 0.6 at step 20. It ended at step 20."),
     ],
 )
@@ -73,6 +78,14 @@ def test_it_says_the_best_value_the_trend_and_the_end(
     tmp_path: Path, losses: list[float], scores: list[float], options: dict[str, Any], words: str
 ) -> None:
     assert verdict(run(tmp_path, losses, scores, **options)) == words
+
+
+def test_a_report_that_leads_with_another_metric_than_chose_the_model_is_said(tmp_path: Path) -> None:
+    best = run(tmp_path, FALLING, WORSE)
+    assert verdict(best, "f1_weighted").startswith(
+        "The report leads with f1_weighted, but f1 chose the model: best f1 0.9 at step 30 of 50. No better since"
+    )
+    assert verdict(best, "f1") == verdict(best)
 
 
 def test_the_main_metric_of_an_older_log_is_that_whose_best_value_is_the_best_of_the_run(tmp_path: Path) -> None:

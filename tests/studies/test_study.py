@@ -265,7 +265,8 @@ def found_of(figures: dict[int, float], level: float) -> StudyResults:
         ({250: 0.3, 1000: 0.4}, "With none of the numbers tried, up to 1,000 rows"),
         (
             {250: 0.6, 1000: 0.4},
-            "With 250 rows of fr training on fr alone beats de-None alone on <fr>, but not with",
+            "With 250 rows of fr training on fr alone beats de-None alone on <fr> by its value (the 95% intervals "
+            "overlap), but not with 1,000.",
         ),
     ],
 )
@@ -345,4 +346,18 @@ def test_the_crossing_beside_what_is_no_number() -> None:
         "With none of the numbers tried, up to 1,000 rows of fr, training on fr alone beats de-None alone on <fr>."
     ]
     assert found_of({250: 0.3, 1000: 0.7}, nan).sentences == []
-    assert found_of({250: nan, 1000: 0.7}, 0.5).sentences[0].endswith("with 250 not yet, with 1,000 it does.")
+
+
+def test_intervals_that_overlap_are_said_where_a_value_is_better() -> None:
+    chance = " by its value (the 95% intervals overlap)"
+    curves = ({250: 0.3, 1000: 0.6}, {250: 0.6, 1000: 0.7}, {9: 0.6, 90: 0.4})
+    crossing, already, after = (found_of(values, 0.5).sentences[0] for values in curves)
+    assert found_of({250: 0.3, 1000: 0.8}, 0.5).sentences[0].endswith("with 1,000 it does.")
+    assert crossing.endswith(f"with 1,000 it does{chance}.")
+    assert already.endswith(f"beats de-None alone on <fr>{chance}.")
+    assert after.endswith(f"beats de-None alone on <fr>{chance}, but not with 90.")
+
+
+def test_the_crossing_after_what_is_no_number() -> None:
+    nan = math.nan
+    assert found_of({250: nan, 1000: 0.8}, 0.5).sentences[0].endswith("with 250 not yet, with 1,000 it does.")

@@ -252,6 +252,9 @@ def test_values_that_were_tried_are_the_ticks_of_their_axis() -> None:
     page = trials_page(SearchResult("f1", "maximize", trials))
     _, _, batch, rate = (re.findall(r'dy="18">([^<]+)<', part) for part in page.split("<figcaption>"))
     assert batch == ["8", "16"] and rate == ["1e-4", "2e-4", "9e-4"]
+    assert "the best of 3 on the same validation rows, each of one seed" in page
+    alone = trials_page(SearchResult("f1", "maximize", trials[:1]))
+    assert "same validation rows" not in alone, "one is compared with none"
     across = [float(x) for x in re.findall(r'cx="([\d.]+)%"', page.split("<h3>rate</h3>")[1])]
     share = math.log(2) / math.log(9)  # a logarithmic axis
     assert across == pytest.approx([4, 4 + 92 * share, 96], abs=0.01)

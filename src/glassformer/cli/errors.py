@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, RunFolder, Without, command
-from glassformer.cli.screen import note, notes, progress_of, say, show, show_next, show_tables, visible
+from glassformer.cli.screen import note, notes, progress_of, say, say_saved, show, show_next, show_tables, visible
 from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, RowOptions
 from glassformer.explorer.options import Serving
 from glassformer.progress import spinner
@@ -61,8 +61,8 @@ def errors(
             show_tables([groups.table()], groups.sentences())
     if page is not None:
         with progress_of("explorer pages") as bar:
-            save_errors_page(split, page, options.look, bar)
-        say(f"saved in {page}", err=json)
+            pages = save_errors_page(split, page, options.look, bar)
+        say_saved(page, pages, err=json)
     elif not (json or only_print):
         typer.echo()
         with ServedErrors(errors_page(split), split.run.model, serving.port) as served:

@@ -13,7 +13,7 @@ import typer
 from glassformer.cli.inputs import check_texts, whole_texts
 from glassformer.cli.look_page import serve, write
 from glassformer.cli.options import Json, ModelName, Only, Truncate, command, generation_keywords
-from glassformer.cli.screen import notes, print_json, progress_of, say
+from glassformer.cli.screen import notes, print_json, progress_of, say_saved
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.explorer.options import LookOptions
 from glassformer.files.schema import given
@@ -147,4 +147,4 @@ def _look_at_run(run: Path, options: LookOptions, json: bool) -> None:
     if json:
         print_json({"out": str(path), "pages": pages}, indent=None)
     else:
-        say(f"saved in {path}; its links open {len(pages)} pages in {path.stem}-look: keep that folder next to it")
+        say_saved(path, pages)

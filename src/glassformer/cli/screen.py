@@ -11,6 +11,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.files import counted
 from glassformer.reports.table import IntervalCell, colours
 from glassformer.reports.table import Table as ReportTable
 
@@ -47,6 +49,15 @@ def visible_lines(text: str) -> str:
 def say(text: str, *, err: bool = False) -> None:
     """Print a sentence that holds names of files or other texts, without their control characters."""
     typer.echo(visible_lines(text), err=err)
+
+
+def say_saved(page: Path, pages: Sequence[str], *, err: bool = False) -> None:
+    """Say where a page is, and that the folder of the pages that its links open belongs to it."""
+    links = ""
+    if pages:
+        folder = Path(pages[0]).parent
+        links = f"; its links open {counted(len(pages), 'page')} in {folder}/: keep that folder next to it"
+    say(f"saved in {page}{links}", err=err)
 
 
 def print_json(data: Any, indent: int | None = 2) -> None:

@@ -121,7 +121,7 @@ def _train(config: RunConfig, *, resume: bool, evaluate: bool, quiet: bool, at_e
     if at_end and not quiet and is_first_process():
         if result.report is not None:
             show(result.report, json=False)
-        show_end(result, next_commands(config, trainer, evaluated=result.report is not None))
+        show_end(result, next_commands(config, trainer, evaluated=result.report is not None), trainer)
     return result
 
 

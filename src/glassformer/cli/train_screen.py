@@ -50,14 +50,15 @@ def first_words(text: str) -> str:
     return " ".join(word for word, end in zip(words, ends, strict=True) if end <= EXAMPLE_CHARACTERS)
 
 
-def show_end(result: TrainedResult, commands: Sequence[str]) -> None:
-    """Where the model is, how good it is, and the commands to continue with."""
+def show_end(result: TrainedResult, commands: Sequence[str], trainer: Trainer) -> None:
+    """Where the model is, how good it is, by which metric it was chosen, and the commands to continue with."""
     from glassformer.runs.charts import scores
+    from glassformer.training.facts import chosen_by
 
     best = f"step {result.steps:,}, the last"
     if result.best_step is not None:
         # A report has said how good it is.
         metrics = f": {', '.join(scores(dict(result.metrics)))}" if result.report is None else ""
-        best = f"step {result.best_step:,}, the best{metrics}"
+        best = f"step {result.best_step:,}, the best by {trainer.metric if metrics else chosen_by(trainer)}{metrics}"
     terminal().print(text_of(f"\nsaved in {result.folder}: the model of {best}"))
     show_next(commands)

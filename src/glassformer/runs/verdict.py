@@ -11,17 +11,27 @@ import math
 
 import numpy as np
 
+from glassformer.files import counted
 from glassformer.runs.charts import number
 from glassformer.runs.history import RunHistory
 from glassformer.tasks.metrics.metric import greater_is_better
 
-RISE = 0.02
-"""A validation loss that is higher by this share is no noise of its last digits."""
+RISE, RISEN = 0.05, 2
+"""Overfitting: this many last validations in a row have a loss above the lowest by more than this share.
+
+A few percent come and go from one validation to the next, the more the fewer rows it has: on 18 rows 2% with an equal
+metric. 5% is the largest of the thresholds that Prechelt compared (Automatic early stopping using cross validation,
+1998: GL5, the most patient), and a single validation above it may be an outlier.
+"""
 
 
-def verdict(run: RunHistory) -> str:
-    """What happened in a run; empty where nothing is logged."""
-    return " ".join(filter(None, [_best(run), _trend(run), _end(run)]))
+def verdict(run: RunHistory, reported: str | None = None) -> str:
+    """What happened in a run; empty where nothing is logged.
+
+    Args:
+        reported: the main metric of a report next to it; where another chose the model, both are named
+    """
+    return " ".join(filter(None, [_best(run, reported), _trend(run), _end(run)]))
 
 
 def main_metric(run: RunHistory) -> str | None:
@@ -41,13 +51,16 @@ def _best_step(run: RunHistory, metric: str) -> int | None:
     return int(steps[values.argmax()]) if len(steps) and np.isfinite(values.max()) else None
 
 
-def _best(run: RunHistory) -> str:
+def _best(run: RunHistory, reported: str | None) -> str:
     if run.best is None:
         return ""
     metrics, metric = run.best_metrics(), main_metric(run)
     names = [metric] if metric is not None else list(metrics)[:2]
     of = "" if run.planned is None or run.planned == run.best else f" of {run.planned:,}"
-    return f"Best {', '.join(f'{name} {number(metrics[name])}' for name in names)} at step {run.best:,}{of}."
+    best = f"est {', '.join(f'{name} {number(metrics[name])}' for name in names)} at step {run.best:,}{of}."
+    if reported is None or metric in (None, reported):
+        return f"B{best}"
+    return f"The report leads with {reported}, but {metric} chose the model: b{best}"
 
 
 def _trend(run: RunHistory) -> str:
@@ -59,7 +72,7 @@ def _trend(run: RunHistory) -> str:
     after = sum(step > run.best for step in validations)
     if after == 0:
         return "Still improving at its last validation: more steps may help."
-    return f"No better since, in {after:,} validation{'s' * (after > 1)}."
+    return f"No better since step {run.best:,}, in {counted(after, 'validation')}."
 
 
 def _overfitting(run: RunHistory) -> str | None:
@@ -68,7 +81,8 @@ def _overfitting(run: RunHistory) -> str | None:
         return None
     steps, losses = run.validation["loss"]
     lowest, last = float(losses[steps == since][0]), float(losses[-1])
-    if sum(steps > since) < 2 or not last > lowest * (1 + RISE):
+    risen = losses[steps > since][-RISEN:] > lowest + RISE * abs(lowest)
+    if len(risen) < RISEN or not risen.all():
         return None
     smoothed = run.smoothed("loss")
     then, now = (float(smoothed[np.searchsorted(run.steps["step"], step, "right") - 1]) for step in (since, run.last))

@@ -187,15 +187,13 @@ class StudyResults(Report, kind="study", keys=STUDY_KEYS):
         if level is None or self.curve is None or math.isnan(level.value):
             return []
         return [
-            self._crossing_sentence(line, level.value)
-            for line in self.lines
-            if not line.baseline and len(line.points) > 1
+            self._crossing_sentence(line, level) for line in self.lines if not line.baseline and len(line.points) > 1
         ]
 
-    def _crossing_sentence(self, line: LearningCurve, level: float) -> str:
+    def _crossing_sentence(self, line: LearningCurve, zero_shot: Interval) -> str:
         assert self.curve is not None
         over, zero, test_set = self.curve.over, self.curve.zero_shot, self.curve.test_set
-        values = {n: x.value for n, x in line.points.items()}
+        values, level = {n: x.value for n, x in line.points.items()}, zero_shot.value
         better = [n for n, x in values.items() if (x > level if self.higher else x < level)]
         after = crossing_point(values, level, self.higher)
         alone = " alone" if line.name == over else ""
@@ -203,16 +201,19 @@ class StudyResults(Report, kind="study", keys=STUDY_KEYS):
         worse = max((n for n in values if n not in better), default=None)
         if after is None and better:
             sizes = ", ".join(f"{n:,}" for n in better)
-            return f"With {sizes} rows of {over} {beats}, but not with {max(values):,}."
+            chance = _chance(line.points[better[-1]], zero_shot)
+            return f"With {sizes} rows of {over} {beats}{chance}, but not with {max(values):,}."
         if after is None:
             return f"With none of the numbers tried, up to {max(values):,} rows of {over}, {beats}."
         if worse is None:
-            return f"Already with {min(values):,} rows of {over}, the fewest tried, {beats}."
+            chance = _chance(line.points[min(values)], zero_shot)
+            return f"Already with {min(values):,} rows of {over}, the fewest tried, {beats}{chance}."
         above = min(n for n in better if n > worse)
         # to two digits, for no more is known: 743 → 740
         rounded = int(round(after, 1 - math.floor(math.log10(after)))) if after >= 1 else 1
         about = f"With about {rounded:,} rows of {over} {beats}"
-        return f"{about}: with {worse:,} not yet, with {above:,} it does."
+        chance = _chance(line.points[above], zero_shot)
+        return f"{about}: with {worse:,} not yet, with {above:,} it does{chance}."
 
     # --------------------------------------------------------------------------------------------- to keep
 
@@ -222,6 +223,11 @@ class StudyResults(Report, kind="study", keys=STUDY_KEYS):
 
         self.save(Path(folder) / "study.json")
         write_page(Path(folder) / "study.html", study_page(self))
+
+
+def _chance(one: Interval, other: Interval) -> str:
+    """A part of a sentence, where the intervals of two metrics overlap: then chance may explain which is better."""
+    return " by its value (the 95% intervals overlap)" if one.overlaps(other) else ""
 
 
 def mean_over_seeds(values: Sequence[Interval]) -> Interval:

@@ -20,7 +20,7 @@ def training_facts(config: RunConfig, trainer: Trainer) -> dict[str, str]:
     count = f", {len(labels)} labels" if config.task in ("classify", "tag") else ""
     if model.config.get("problem_type") == "regression":
         count = ", a number"
-    best = "" if trainer.validation_examples is None else f"; the best model by {trainer.metric}"
+    best = "" if trainer.validation_examples is None else f"; the best model by {chosen_by(trainer)}"
     first, *more = as_list(config.data.train)
     if first == ".":
         first = str(config.data.root)
@@ -41,6 +41,14 @@ def training_facts(config: RunConfig, trainer: Trainer) -> dict[str, str]:
         "budget": f"{length}{epochs}, learning rate {number(options.learning_rate)}, on {trainer.device}",
         "output": f"{config.output}, with every setting in its {CONFIG}{resumed}",
     }
+
+
+def chosen_by(trainer: Trainer) -> str:
+    """The metric that chooses the best model, and next to it that of the report, where it is another."""
+    reported = trainer.task.METRIC
+    if trainer.task.EVALUATION is None or reported == trainer.metric:
+        return trainer.metric
+    return f"{trainer.metric}, while the report leads with {reported}"
 
 
 def few_steps_note(trainer: Trainer) -> str | None:

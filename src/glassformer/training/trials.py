@@ -21,6 +21,10 @@ from glassformer.runs.curves import chart_page
 
 Direction = Literal["minimize", "maximize"]
 STATES = ("complete", "pruned", "failed")
+CAUTION = (
+    "Its value is the best of {count} on the same validation rows, each of one seed: expect a little less of new rows, "
+    "and a small lead over other trials may be chance."
+)
 
 
 @dataclass(frozen=True)
@@ -129,10 +133,12 @@ def trials_page(results: SearchResult) -> str:
     values: dict[str, list[Any]] = {"trial": [trial.number for trial in done]}
     values |= {name: [trial.settings.get(name) for trial in done] for name in results.settings}
     charts = [_chart(name, across, done, results) for name, across in values.items()] if done else []
+    complete = counts["complete"]
+    caution = "" if complete < 2 else f'<p class="dim">{CAUTION.format(count=f"{complete:,}")}</p>'
     body = [
         f"<main><h1>Search for the {'lowest' if results.direction == 'minimize' else 'highest'} "
         f"{escape(results.metric)}</h1><p class='dim'>{len(results.trials)} trials: {counted or 'none yet'}</p>",
-        "" if best is None else f"<h2>Best</h2><p>{_best(best, results.metric)}</p>",
+        "" if best is None else f"<h2>Best</h2><p>{_best(best, results.metric)}</p>{caution}",
         "<h2>Each setting</h2>" if charts else "",
         f'<div class="charts">{"".join(charts)}</div>',
         '<p class="dim">Full dots: complete; rings: pruned, as they fell behind; the large one: the best.</p>'

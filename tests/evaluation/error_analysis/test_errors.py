@@ -26,6 +26,23 @@ def test_rows_by_loss_both_ways() -> None:
     assert found.to_dict()["labels"][0]["mean"] == found.labels[0].mean
 
 
+def test_a_wrong_row_is_confident_half_way_from_chance_to_certainty() -> None:
+    def said(*shares: float, others: int = 1) -> list[Prediction]:
+        rest = {f"other {i}": 0.0 for i in range(others)}
+        return [
+            Prediction(index=i, where=f"line {i}", row={"text": "x"}, label="other 0", predicted="a", correct=False,
+                       loss=1.0, details={"scores": {"a": share, **rest}})
+            for i, share in enumerate(shares)
+        ]  # fmt: skip
+
+    two = analyse_errors(said(0.53, 0.75, 0.9))
+    assert [x.index for x in two.confident] == [2, 1] and two.sure_from == 0.75
+    assert "Wrong and confident: 75% or more" in str(two)
+    assert [x.index for x in analyse_errors(said(0.53, 0.56, others=9)).confident] == [1], "of ten classes 55%"
+    assert "Wrong and confident" not in str(analyse_errors(said(0.53)))
+    assert analyse_errors(tagged()).sure_from is None
+
+
 def test_words_that_are_tagged() -> None:
     records = tagged()
     found = analyse_errors(records)

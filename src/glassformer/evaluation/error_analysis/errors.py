@@ -1,7 +1,7 @@
 """Error analysis: examples by loss, and the loss by class, label, tag and token.
 
 records ──> worst, best        rows by loss, both ways
-        ──> confident          wrong rows, by confidence
+        ──> confident          wrong rows of which it was sure
         ──> labels             loss by class, label or tag
         ──> words              where tokens are tagged: loss by token
 
@@ -10,6 +10,7 @@ High losses have two causes: what the model has not learnt, and wrong labels (re
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,8 @@ class ErrorAnalysis(Report, kind="errors"):
     label_kind: classes, labels (several a row), number, tags or texts
     count, wrong: number of rows, and of wrong predictions
     worst, best: rows by loss, highest and lowest first
-    confident: wrong rows, the highest confidence first
+    confident: wrong rows with a confidence of `sure_from` or more, the highest first
+    sure_from: half way from chance to certainty, (1 + 1/n) / 2 of n classes: 75% of two, 55% of ten; None = no classes
     labels, words: groups by label and by token, the highest mean loss first, of words the highest sum
     """
 
@@ -70,6 +72,7 @@ class ErrorAnalysis(Report, kind="errors"):
     confident: list[Prediction]
     labels: list[ErrorGroup]
     words: list[ErrorGroup]
+    sure_from: float | None = None
 
     @property
     def caption(self) -> str:
@@ -79,7 +82,7 @@ class ErrorAnalysis(Report, kind="errors"):
         """Rows by loss, and groups of labels and of tokens."""
         tables = [_record_table("Highest loss", self.worst)]
         if self.confident:
-            tables.append(_record_table("Wrong and confident", self.confident))
+            tables.append(_record_table(f"Wrong and confident: {self.sure_from or 0:.0%} or more", self.confident))
         tables.append(_record_table("Lowest loss", self.best))
         if self.labels:
             called = "tag" if self.label_kind == "tags" else "label"
@@ -97,7 +100,8 @@ def analyse_errors(records: Sequence[Prediction], top: int = TOP) -> ErrorAnalys
         top: number of rows in each list
     """
     ranked = sort_by_loss(records)
-    sure = [x for x in ranked if x.correct is False and confidence(x) is not None]
+    threshold = _sure_from(records)
+    sure = [x for x in ranked if x.correct is False and (confidence(x) or 0.0) >= (threshold or math.inf)]
     return ErrorAnalysis(
         label_kind=label_kind(records),
         count=len(records),
@@ -107,6 +111,7 @@ def analyse_errors(records: Sequence[Prediction], top: int = TOP) -> ErrorAnalys
         confident=sorted(sure, key=lambda x: -(confidence(x) or 0.0))[:top],
         labels=sorted(_group(_losses_by_label(records)), key=lambda group: -group.mean),
         words=sorted(_group(_losses_by_token(records)), key=lambda group: -group.total),
+        sure_from=threshold,
     )
 
 
@@ -129,6 +134,19 @@ def confidence(record: Prediction) -> float | None:
     """Probability of the predicted class, where one class was predicted."""
     scores = record.details.get("scores")
     return scores.get(record.predicted) if scores and isinstance(record.predicted, str) else None
+
+
+def _sure_from(records: Sequence[Prediction]) -> float | None:
+    """The confidence from which on a prediction is sure: of the classes that occur, which may be fewer than there are.
+
+    An equal share of each is no confidence at all, so a fixed number would be chance for two classes or unreachable for
+    a hundred.
+    """
+    scored = [record for record in records if confidence(record) is not None]
+    if not scored:
+        return None
+    classes = {name for record in scored for name in (record.label, *record.details["scores"])}
+    return (1 + 1 / max(len(classes), 2)) / 2
 
 
 def input_text(record: Prediction) -> str:

@@ -72,15 +72,17 @@ def errors_page(split: EvaluatedSplit, pages: Mapping[int, str] | None = None) -
 
 def save_errors_page(
     split: EvaluatedSplit, path: Path, look: int = 0, progress: Callable[[int, int], None] | None = None
-) -> None:
+) -> list[str]:
     """Write the page of a split as an HTML file.
 
     Args:
         look: how many rows, the worst, get an explorer page next to it
+    Returns: the explorer's pages, relative to the folder of the file.
     """
     folder, worst = path.parent / f"{path.stem}-look", sort_by_loss(split.records)[:look]
-    pages = write_explorer_pages(split.run.model, worst, folder, progress) if worst else None
+    pages = write_explorer_pages(split.run.model, worst, folder, progress) if worst else {}
     errors_page(split, pages).save(path)
+    return sorted(pages.values())
 
 
 def write_explorer_pages(

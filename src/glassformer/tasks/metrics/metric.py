@@ -315,6 +315,20 @@ class Interval:
         """Is a difference beyond what chance would give?"""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
+    @property
+    def comparison(self) -> str:
+        """How a system stands to another that it is so much better than: "better than" only beyond chance."""
+        if self.leaves_out_zero:
+            return "better than" if self.value > 0 else "worse than"
+        return "the same as" if self.value == self.low == self.high == 0 else "not distinguishable from"
+
+    def overlaps(self, other: Interval) -> bool:
+        """Do two intervals share a value? A score without one is its value alone."""
+        (low, high), (least, most) = (
+            (x.value if x.low is None else x.low, x.value if x.high is None else x.high) for x in (self, other)
+        )
+        return low <= most and least <= high
+
 
 def intervals(bootstrap: Bootstrap, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
     """Every score with its 95% confidence interval.
