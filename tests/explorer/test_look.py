@@ -86,6 +86,7 @@ def test_what_is_printed_of_it_tells_no_token(models: dict[str, Model]) -> None:
 def test_as_a_file_it_needs_no_server(models: dict[str, Model], tmp_path: Path, a_screen: list[str]) -> None:
     before = threading.active_count()
     look = models["bert"].look("time flies", html=tmp_path / "page.html", view="neuron", layer=1, heads=0)
+    assert repr(look) == f"Look('time flies': written to {str(tmp_path / 'page.html')!r})"
     result = Reader((tmp_path / "page.html").read_text("utf-8"))
     assert result.session()["texts"] == ["time flies"]
     assert result.session()["start"] == "v=1&view=neuron&l=1&h=0"

@@ -167,6 +167,7 @@ class Look(PageServer, NotebookPage):
         self.start = start or InitialView()
         self.start.check_within(runs.factory.facts, self.texts)
         self._generated: tuple[StoredTrace, int] | None = None
+        self._written_to: str | None = None
         if self.start.view == "generate":
             self._check_can_generate()
         self.run: SessionRun = runs.begin(self.texts)
@@ -291,11 +292,14 @@ class Look(PageServer, NotebookPage):
         check_html_path(path)
         page = self.page(layers=layers, cap_bytes=cap_bytes)
         page.save(path, progress)
+        self._written_to = str(path)
         return page
 
     def __repr__(self) -> str:
         """Without the access token: what is printed may be pasted, what is in a notebook is saved."""
-        status = "not served" if self._server is None else f"at {self.address}, open .url"
+        status = "not served" if self._written_to is None else f"written to {safe_repr(self._written_to)}"
+        if self._server is not None:
+            status = f"at {self.address}, open .url"
         return f"Look({', '.join(safe_repr(text) for text in self.texts)}: {status})"
 
     def notebook_page(self) -> str:
