@@ -496,7 +496,7 @@ TRANSFORMER, POOLING = {"type": "a.Transformer", "path": ""}, {"type": "a.Poolin
         ({"modules.json": [POOLING | {"path": "../outside"}]}, ConfigError, "leaves the model folder"),
         ({"modules.json": [POOLING | {"path": "/etc"}]}, ConfigError, "leaves the model folder"),
         ({"modules.json": [POOLING | {"path": "a\0b"}]}, ConfigError, "leaves the model folder"),
-        ({"modules.json": [POOLING | {"path": 3}]}, ConfigError, "cannot be opened"),
+        ({"modules.json": [POOLING | {"path": 3}]}, ConfigError, "must be the name of a folder"),
         ({"modules.json": [POOLING]}, ConfigError, "1_Pooling/config.json: cannot be opened"),
         ({"modules.json": [POOLING], "1_Pooling/config.json": []}, ConfigError, "must be a JSON object"),
         ({"modules.json": [POOLING], "1_Pooling/config.json": {}}, UnsupportedError, "pooling [] is not supported"),

@@ -63,12 +63,14 @@ def test_evaluation_and_pages(named: Folder) -> None:
     run = named.folder / "run"
     named.run("train", named.folder / "run.yaml")
     named.run("evaluate", run, "--data", named.path(".csv"), "--output", named.path(""))
+    other = named.folder / "other"
+    shutil.copytree(run, other)
     report = read_json_object(named.path("") / "report.json")
     assert report["data"]["files"] == [readable_path(NAME + ".csv")] and "\\xff" in report["data"]["files"][0]
     for words in (
         ("errors", run, "--data", named.path(".csv"), "--html", named.path("e.html")),
         ("look", run / "model", "time flies", "--html", named.path("l.html")),
-        ("compare", run, run, "--html", named.path("c.html")),
+        ("compare", run, other, "--html", named.path("c.html")),
         ("curves", run, "--html", named.path("k.html")),
         ("data", "inspect", named.path(".csv"), "--html", named.path("d.html")),
         ("data", "card", named.path(".csv"), "--title", NAME, "--output", named.path(".md")),

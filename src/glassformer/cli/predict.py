@@ -149,7 +149,7 @@ def _print(pipe: Pipeline, text: Any, answer: Any, *, alone: bool, charts: bool)
         typer.echo()
     elif not pipe.EMPTY and (labels := best_labels(answer)):  # a chain of pedals is one answer
         cells = ", ".join(f"{visible(label.label):{width}}{label.score:8.2%}" for label in labels)
-        typer.echo(f"{cells}  {line}")
+        typer.echo(cells + "  " + line)
     elif isinstance(text, dict) or pipe.EMPTY:
         typer.echo(f"{visible(pipe.in_words(answer) or pipe.EMPTY):{width}}  {line}")
     else:
