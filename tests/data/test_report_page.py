@@ -64,6 +64,16 @@ def test_a_page_without_labels_and_findings() -> None:
     assert "No problems found." in text and "Rows per class" not in text and not Reader(text).opened
 
 
+def test_the_name_of_a_single_file_is_said_once() -> None:
+    rows = InMemoryRows([{"text": "one", "label": "a"}, {"text": "two", "label": "b"}])
+    one = Reader(report_html(inspect_rows({"a.csv": rows}, text="text", label="label"))).words
+    named = [word for word in one if "a.csv" in word and not word.startswith("a.csv: ")]  # tooltips of the bars
+    assert named == ["Data: a.csv", "a.csv"], "the titles of the page"
+    assert {"words", "characters", "rows"} <= set(one) and "file" not in one
+    two = Reader(report_html(inspect_rows({"a.csv": rows, "b.csv": rows}, text="text", label="label"))).words
+    assert {"a.csv, words", "b.csv, characters", "rows in a.csv", "file"} <= set(two)
+
+
 def test_bars_are_as_long_as_shares() -> None:
     wide = numbers(bars({"a": [75], "b": [25], "c": [0]}, [100], ["x"]), "width")
     assert wide == [100, 33.33, 0], "shares of the width"

@@ -77,6 +77,12 @@ def test_no_source_imports_the_layer_for_react() -> None:
     assert not sources
 
 
+def test_what_one_points_at_can_be_tapped_too() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (WEB / "src" / "views").rglob("*.tsx")]
+    hints = re.findall(r"[^.;>\"]*\bPoint at \w+|[Tt]ap or point at \w+", "\n".join(sources))
+    assert len(hints) >= 10 and all("ap or point at" in hint for hint in hints), hints
+
+
 def test_the_shell_is_light() -> None:
     shell = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("index.html", "app.js", "app.css"))
     assert shell <= 150_000, f"{shell:,} bytes compressed"

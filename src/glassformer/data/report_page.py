@@ -73,7 +73,7 @@ thead th { border: 0; color: var(--dim); font-weight: 600; white-space: normal; 
 @media (max-width: 560px) {
   .plot.named { margin-left: 8.25rem; } .plot.named.counted { margin-left: 13.25rem; }
   svg text { font-size: 11px; } svg .value { font-size: 10px; }
-  th, td { padding-left: .5rem; } thead th { overflow-wrap: anywhere; }
+  th, td { padding-left: .75rem; }
 }
 """
 
@@ -100,7 +100,8 @@ def report_html(report: DataReport) -> str:
 
 
 def _tiles(report: DataReport) -> str:
-    tiles = [(f"{file.rows:,}", f"rows in {file.name}") for file in report.files]
+    one = len(report.files) == 1
+    tiles = [(f"{file.rows:,}", "rows" if one else f"rows in {file.name}") for file in report.files]
     if report.classes:
         tiles.append((f"{len(report.classes):,}", "classes" if len(report.classes) > 1 else "class"))
     lengths = report.files[0].lengths[report.unit].quantiles
@@ -136,13 +137,15 @@ def _balance(report: DataReport) -> str:
 
 
 def _lengths(report: DataReport) -> str:
+    one = len(report.files) == 1  # then the title of the page names it
     step, count = scale([file.lengths[report.unit].values for file in report.files])
     plots, rows = "", []
     for number, file in enumerate(report.files):
         lengths = file.lengths[report.unit]
         plot = histogram(lengths.values, report.unit, number % MAX_SERIES, step, count, lengths.limit)
-        plots += f"<h3>{escape(file.name)}</h3>" + scroll_region(f"lengths in {file.name}", plot)
-        rows += [[f"{file.name}, {unit}", *lengths.cells()] for unit, lengths in file.lengths.items()]
+        heading = "" if one else f"<h3>{escape(file.name)}</h3>"
+        plots += heading + scroll_region(f"lengths in {file.name}", plot)
+        rows += [[unit if one else f"{file.name}, {unit}", *lengths.cells()] for unit, lengths in file.lengths.items()]
     # A file a column, as long as there are few: nine columns of percentiles are wider than a phone.
     columns = [["", *LENGTH_NAMES], *rows]
     headings, *lines = (
@@ -159,21 +162,24 @@ def _by_class(report: DataReport) -> str:
     values = {name: lengths.values for name, lengths in report.files[0].by_class.items()}
     if not values:
         return ""
+    of = f"{report.files[0].name}. " if len(report.files) > 1 else ""
     return (
         f"<h2>Lengths by class in {report.unit}</h2>"
-        f'<p class="dim">{escape(report.files[0].name)}. A box holds the middle half of the texts, its line is the '
+        f'<p class="dim">{escape(of)}A box holds the middle half of the texts, its line is the '
         "median; whiskers reach from 5% to 95%.</p>"
         + _folded(values, "lengths by class", lambda few: boxes(few, report.unit))
     )
 
 
 def _columns(report: DataReport) -> str:
+    skipped = int(len(report.files) == 1)  # one file: its name is that of the page
     rows = [
         [file.name, name, kind + (f", missing in {counted(file.gaps[name], 'row')}" if name in file.gaps else "")]
         for file in report.files
         for name, kind in file.columns.items()
     ]
-    return "<h2>Columns</h2>" + scroll_region("columns", html_table(["file", "column", "holds"], rows), "scroll words")
+    headings, *cells = (row[skipped:] for row in [["file", "column", "holds"], *rows])
+    return "<h2>Columns</h2>" + scroll_region("columns", html_table(headings, cells), "scroll words")
 
 
 def _folded(values: Mapping[str, T], label: str, plot: Callable[[Mapping[str, T]], str]) -> str:

@@ -39,6 +39,17 @@ footer.made-by code { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, 
 """
 
 
+SCROLLING = """
+@property --before { syntax: "<length>"; inherits: false; initial-value: 0px; }
+@property --behind { syntax: "<length>"; inherits: false; initial-value: 0px; }
+@keyframes scrolling { from { --behind: 36px; } to { --before: 36px; } }
+@media screen { :is(.scroll, .sheet, .picture) { outline-offset: -2px; animation: scrolling linear;
+  animation-timeline: scroll(self inline); mask: linear-gradient(to right, transparent, #000 var(--before),
+  #000 calc(100% - var(--behind)), transparent); } }
+"""
+"""What is wider than its part of the page fades at the edges behind which there is more."""
+
+
 PLAIN = """
 html { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
 noscript table { border-collapse: collapse; }
@@ -74,6 +85,7 @@ def page(title: str, body: str, *, style: str, script: str = "", packed_style: s
     if command := command_line():
         body += f'\n<footer class="made-by">Made by <code>{escape(command)}</code></footer>'
         style += FOOT
+    style += SCROLLING
     policy = content_security_policy([style, packed_style], [LOADER, script] if script else [])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

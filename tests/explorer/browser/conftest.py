@@ -83,7 +83,8 @@ def check() -> Check:
     ).Axe()
 
     def run(page: Any, where: str) -> None:
-        page.wait_for_function("() => document.getAnimations().every((each) => each.playState !== 'running')")
+        moving = "each.playState === 'running' && each.timeline === document.timeline"  # and not along with scrolling
+        page.wait_for_function(f"() => !document.getAnimations().some((each) => {moving})")
         options = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": STANDARD}}
         result = axe.run(page, options=options).response["violations"]
         text = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -66,6 +67,22 @@ def test_anyone_can_use_it_at_any_width(
         page.emulate_media(color_scheme=theme)
         fits(page, f"{width} wide")
         check(page, f"{which}, {theme}, {width} wide")
+
+
+def test_a_phone_shows_what_continues_and_gives_descriptions_room(tab: Tabs, tmp_path: Path) -> None:
+    records = classified(63, [f"class {i}" for i in range(21)])
+    made = report("classify", records)
+    about = "TF-IDF of words and pairs of neighbours, logistic regression by scikit-learn 1.7"
+    made.baselines["bag of words"] = replace(made.baselines["most frequent"], about=about)
+    phone = {"viewport": {"width": 390, "height": 900}}
+    page = opened(tab, ErrorsPage(made, records).save(tmp_path / "page.html"), **phone)
+    said = page.locator(".metrics .dim", has_text="TF-IDF")
+    lines = said.evaluate("each => each.offsetHeight / parseFloat(getComputedStyle(each).lineHeight)")
+    assert lines < 4.5
+    fade = "each => getComputedStyle(each).getPropertyValue('--behind')"
+    assert page.get_by_role("region", name="Confusion matrix").evaluate(fade) == "36px"
+    labels = page.get_by_role("region", name="Loss by label")
+    assert labels.evaluate("each => each.scrollWidth <= each.clientWidth") and labels.evaluate(fade) == "0px"
 
 
 def test_rows_are_ordered_filtered_and_searched(tab: Tabs, pages: dict[str, Path]) -> None:

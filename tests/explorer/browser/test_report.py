@@ -103,6 +103,49 @@ def test_sentences_stand_where_they_should(tab: Tabs, pages: dict[str, Path]) ->
     assert page.locator("canvas").count() == 0 and page.evaluate("typeof glassformerSeries") == "undefined"
 
 
+FADE = "(each, name) => getComputedStyle(each).getPropertyValue(name)"
+
+
+def test_a_table_that_continues_fades_where_it_does(tab: Tabs, pages: dict[str, Path]) -> None:
+    one = tab(viewport={"width": 390, "height": 900}, reduced_motion="reduce")
+    page = one.goto(pages["plain"])
+    wide = page.get_by_role("group", name="layers")
+    assert [wide.evaluate(FADE, name) for name in ("--before", "--behind")] == ["0px", "36px"]
+    wide.evaluate("each => each.scrollLeft = each.scrollWidth")
+    one.until(
+        "getComputedStyle(document.querySelector('[aria-label=layers]')).getPropertyValue('--before') === x", "36px"
+    )
+    assert wide.evaluate(FADE, "--behind") == "0px"
+    page.get_by_text("texts", exact=True).click()
+    narrow = page.locator("details .sheet").last
+    assert narrow.evaluate("each => each.scrollWidth <= each.clientWidth")
+    assert narrow.evaluate(FADE, "--behind") == "0px", "nothing is behind its edge"
+
+
+def test_a_card_alone_in_its_row_is_as_wide_as_the_page(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = tab().goto(pages["plain"])
+    widths = page.locator(".cards > .card:has(.sheet)").evaluate_all("all => all.map(each => each.offsetWidth)")
+    assert len(widths) >= 3 and len(set(widths)) == 1, "the last of three, of two columns, too"
+
+
+def test_a_long_description_has_room_on_a_phone(tab: Tabs, tmp_path: Path) -> None:
+    about = "TF-IDF of words and pairs of neighbours, logistic regression by scikit-learn 1.7"
+
+    @dataclass(frozen=True, repr=False)
+    class Described(Compression):
+        def tables(self) -> list[Table]:
+            row = ["bag of words", about, *["0.7123 [0.6012, 0.8123]"] * 3]
+            return [Table(["", "what", "accuracy", "f1_macro", "f1_micro"], [row], "systems", left=2)]
+
+    page = tab(viewport={"width": 390, "height": 900}).goto(
+        write_page(tmp_path / "described.html", report_page(Described()))
+    )
+    row = page.get_by_role("group", name="systems").locator("tbody tr")
+    assert row.evaluate("each => each.offsetHeight / parseFloat(getComputedStyle(each).fontSize)") < 1.5 * 4 + 1.5
+    assert row.locator("td").nth(1).evaluate("each => each.offsetHeight") == row.evaluate("each => each.offsetHeight")
+    assert row.locator("td").nth(1).evaluate("each => getComputedStyle(each).whiteSpace") == "nowrap"
+
+
 def test_bars_are_on_one_scale(tab: Tabs, pages: dict[str, Path]) -> None:
     page = tab().goto(pages["plain"])
     table = page.get_by_role("group", name="accuracy", exact=True)

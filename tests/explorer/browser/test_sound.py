@@ -65,6 +65,21 @@ def test_a_word_is_heard_and_seen(
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         check(page, f"{theme}, {width} wide")
+    strip, first, last = (
+        page.locator(".sound-strip"),
+        ".sound-attention text >> nth=0",
+        ".sound-attention text >> nth=-1",
+    )
+    inside = "(each) => { const [a, b] = [each, each.closest('.sound-attention')].map(x => x.getBoundingClientRect()); "
+    inside += "return a.top >= b.top - 2 && a.bottom <= b.bottom + 2; }"
+    strip.evaluate("each => each.scrollLeft = 0")
+    one.until("getComputedStyle(document.querySelector('.sound-strip')).getPropertyValue('--more') === x", "36px")
+    assert page.locator(".sound-attention").evaluate("each => each.offsetHeight") <= 0.6 * 22 * 18
+    assert page.locator(first).evaluate(inside) and not page.locator(last).evaluate(inside)
+    assert "It scrolls sideways." in page.locator(".sound-head:has(#sound-heard)").inner_text()
+    strip.evaluate("each => each.scrollLeft = each.scrollWidth")  # its rows move along
+    one.until("getComputedStyle(document.querySelector('.sound-strip')).getPropertyValue('--more') === x", "0px")
+    assert page.locator(last).evaluate(inside) and not page.locator(first).evaluate(inside)
     page.set_viewport_size({"width": 320, "height": 640})
     fits(page, "320 wide")
 

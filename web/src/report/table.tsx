@@ -7,6 +7,8 @@ import type { Cell, IntervalCell, TableData } from "./types";
 const MANY_ROWS = 200;
 const TALL_ROWS = 30;
 const LONG = 2_000;
+/** Characters of a text up to which a narrow column of a phone holds it in few lines. */
+const SHORT = 40;
 const TICKS = 4;
 
 export interface Sorting {
@@ -149,9 +151,10 @@ function Row({ table, i, scales, signed }: { table: TableData; i: number; scales
   const cellOf = (cell: Cell, column: number) => {
     if (typeof cell === "object" && column > 0) return <Interval cell={cell} scale={scales[column]} />;
     const text = <Long text={textOf(cell)} />;
-    if (column === 0) return <th scope="row">{text}</th>;
+    const long = textOf(cell).length > SHORT ? " is-long" : "";
+    if (column === 0) return <th scope="row" class={long || undefined}>{text}</th>;
     return (
-      <td class={column < table.left ? "is-text" : undefined} style={shade(table, i, column, signed)}>
+      <td class={column < table.left ? `is-text${long}` : undefined} style={shade(table, i, column, signed)}>
         {text}
       </td>
     );

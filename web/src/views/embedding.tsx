@@ -61,6 +61,6 @@ function Problem({ text }: { text: string }) {
 
 export const view: ViewModule = {
   name: "embedding", title: "Embeddings", alone: true,
-  sentence: "Each dot is a vector; nearby dots are similar. Move from layer to layer, point at a dot for its text, click it for its nearest neighbours.",
+  sentence: "Each dot is a vector; nearby dots are similar. Move from layer to layer.",
   Component: EmbeddingView,
 };

@@ -87,6 +87,6 @@ function Facts({ generation }: { generation: GenerationStore }) {
 
 export const view: ViewModule = {
   name: "generate", title: "Generation", alone: true,
-  sentence: "Token by token as the model generates; a stronger shade is a lower probability. Point at one for the alternatives; choose one to branch off.",
+  sentence: "Token by token as the model generates; a stronger shade is a lower probability. Tap or point at one for the alternatives; choose one to branch off.",
   Component: ({ generation, ...props }) => generation && <GenerateView key={generation.session.id} {...props} generation={generation} />,
 };

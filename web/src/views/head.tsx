@@ -205,6 +205,6 @@ function sized(element: HTMLCanvasElement, width: number, height: number, ratio:
 
 export const view: ViewModule = {
   name: "head", title: "Head", squares: true,
-  sentence: "Each line goes from a token that attends, on the left, to one that it attends to, on the right; a stronger line is more attention. Point at a word; click to pin it.",
+  sentence: "Each line goes from a token that attends, on the left, to one that it attends to, on the right; a stronger line is more attention. Tap or point at a word; click to pin it.",
   Component: HeadView,
 };

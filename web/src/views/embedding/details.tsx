@@ -18,7 +18,7 @@ export function Details({ controller, look }: { controller: EmbeddingController;
   const list = near && near.point === pinned ? near : null;
   return (
     <aside class="map-side" aria-label="The point">
-      {point === null ? <p class="hint">Point at a dot to read its text; click to pin it and see its nearest neighbours. Drag to move, wheel to zoom, Shift and drag to select.</p> : <Point controller={controller} point={point} />}
+      {point === null ? <p class="hint">Tap or point at a dot to read its text; click to pin it and see its nearest neighbours. Drag to move, wheel to zoom, Shift and drag to select.</p> : <Point controller={controller} point={point} />}
       {pinned !== null && (
         <div class="map-actions">
           {controller.map.value!.kind !== "tokens" && controller.props.transport.host === "server" && (

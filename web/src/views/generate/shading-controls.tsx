@@ -78,7 +78,7 @@ function Strongest({ store }: { store: GenerationStore }) {
   const shares = attention.probs.value;
   const node = store.selectedNode;
   if (attention.progress.value) return <p class="gen-said hint" role="status">{attention.progress.value}…</p>;
-  if (!shares || !node) return <p class="gen-said hint">Point at a word, or pin one, to see where the model looked when it wrote it.</p>;
+  if (!shares || !node) return <p class="gen-said hint">Tap or point at a word, or pin one, to see where the model looked when it wrote it.</p>;
   const keys = Array.from(shares, (share, key) => ({ share, key })).sort((a, b) => b.share - a.share).slice(0, 4).filter(({ share }) => share >= 0.005);
   const dark = store.props.dark.value;
   return (

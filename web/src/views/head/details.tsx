@@ -125,7 +125,7 @@ function Chosen({ controller }: { controller: HeadController }) {
       </ul>
       {heads.length > 2 * MOST && <p>and {plural(heads.length - 2 * MOST, "head")} more</p>}
       {layers[0] !== layers[1] && summaries && <p><small>These words are about layer {layers[0]}.</small></p>}
-      <p><small>Point at a token to see only its lines. Click to pin it.</small></p>
+      <p><small>Tap or point at a token to see only its lines. Click to pin it.</small></p>
     </section>
   );
 }

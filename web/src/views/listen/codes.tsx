@@ -62,7 +62,7 @@ export function TokenLine({ example, chosen }: { example: Example; chosen: Signa
   const sound = at && example.sounds[at.sound];
   const codes = sound?.codes;
   if (!at || !codes) {
-    return <p class="listen-token"><span class="hint">Point at a code, or walk through codes with the arrow keys, to see where it, or one like it, occurs.</span></p>;
+    return <p class="listen-token"><span class="hint">Tap or point at a code, or walk through codes with the arrow keys, to see where it, or one like it, occurs.</span></p>;
   }
   const code = codes.values[at.book * codes.frames + at.frame];
   const counted = example.sounds.filter((each): each is Sound & { codes: Codes } => each.codes !== null && each.codes.books > at.book);

@@ -48,7 +48,7 @@ export function Sheet({ player, at, zoom }: { player: ABPlayer; at: number; zoom
   const coded = example.sounds.some(({ codes }) => codes);
   return (
     <>
-      <div class="listen-room" ref={room} tabIndex={0} role="region" aria-label={`Sounds of ${example.title} over time; scrolls sideways when it is zoomed`} onScroll={(event) => setLeft(event.currentTarget.scrollLeft)}>
+      <div class="sound-scroll listen-room" ref={room} tabIndex={0} role="region" aria-label={`Sounds of ${example.title} over time; scrolls sideways when it is zoomed`} onScroll={(event) => setLeft(event.currentTarget.scrollLeft)}>
         <div class="listen-sheet" style={{ width: `${Math.max(example.seconds * scale, 1)}px` }} onClick={seek}>
           {width > 0 && example.sounds.map((sound, number) => (
             <SoundLanes key={number} player={player} at={at} sound={sound} number={number} stretch={stretch} time={time} chosen={chosen} code={code} />

@@ -73,7 +73,7 @@ export function LargeMap({ head: { layer, head, overview }, map, session, transp
             {row && row.query === mark[0] && <><b>{number(row.probs[mark[1]])}</b>, rank {rank(row.probs, mark[1])} of {keys.length}</>}
             {!exact && <>; this file holds no exact numbers of layer {layer}</>}
           </>
-        ) : single ? "Point at a cell for its value; click to pin it." : "The matrix view shows every token."}
+        ) : single ? "Tap or point at a cell for its value; click to pin it." : "The matrix view shows every token."}
       </p>
     </>
   );

@@ -62,7 +62,7 @@ export function Heatmap({ shown, pinned, point, pin, dark }: PairProps) {
   const value = row !== null && column !== null ? shown.cells[row * second.length + column] : null;
   return (
     <div class="sim-map" ref={host}>
-      <p class="sim-exact">{value === null ? <span class="hint">Point at a cell.</span> : <><b class="token">{visible(first[row!].text)}</b> · <b class="token">{visible(second[column!].text)}</b> <span>{number(value, 5)}</span></>}</p>
+      <p class="sim-exact">{value === null ? <span class="hint">Tap or point at a cell.</span> : <><b class="token">{visible(first[row!].text)}</b> · <b class="token">{visible(second[column!].text)}</b> <span>{number(value, 5)}</span></>}</p>
       <div
         role="application" tabIndex={0} aria-label={`Map of ${first.length} by ${second.length} words; arrow keys move, Enter pins`} class="sim-grid"
         onPointerMove={(event) => pointAt(at(event))} onPointerLeave={() => point(null, null)} onBlur={() => point(null, null)} onKeyDown={move}

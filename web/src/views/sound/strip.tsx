@@ -49,14 +49,14 @@ export function Strip({ player }: { player: Player }) {
             <button class="quiet" aria-label="Next window (])" disabled={at === stretches.length - 1} onClick={() => player.turn(at + 1)}><Icon name="next" /></button>
           </div>
         )}
-        <p class="hint">Log-mel spectrogram: a stronger colour is louder (range 80 dB); low frequencies at the bottom. Click to go there.</p>
+        <p class="hint">Log-mel spectrogram: a stronger colour is louder (range 80 dB); low frequencies at the bottom. Click to go there.{width > available && " It scrolls sideways."}</p>
       </div>
-      <div class="sound-strip" ref={room} tabIndex={0} role="region" aria-label="Spectrogram, words and attention; scrolls sideways">
+      <div class="sound-scroll sound-strip" ref={room} tabIndex={0} role="region" aria-label="Spectrogram, words and attention">
         <div class="sound-sheet" style={{ width: `${width}px` }} onClick={seek}>
           <Labels player={player} stretch={stretch} scale={scale} width={width} />
           <Picture map={spectrogramOf(transcript, stretch)} label={`Spectrogram of ${clock(stretch.start, 1)} to ${clock(stretch.end, 1)}`} class="sound-mel" companding="linear" />
           <Axis {...stretch} scale={scale} />
-          {alignment && <Attention player={player} alignment={alignment} stretch={stretch} scale={scale} width={width} />}
+          {alignment && <Attention player={player} alignment={alignment} stretch={stretch} scale={scale} width={width} available={available} />}
           <Band player={player} stretch={stretch} scale={scale} />
           <Cursor time={player.time} start={stretch.start} scale={scale} />
         </div>
@@ -98,7 +98,7 @@ function CellLine({ player, alignment }: { player: Player; alignment: Alignment 
     <p class="sound-cell">
       {cell
         ? <><b>“{alignment.texts[cell.row]}”</b> <span>at {clock(cell.time)}</span> <span>{percent(share(shown, cell))} of the strongest weight of {shown ? "this head" : "their mean"}</span></>
-        : <span class="hint">Point at a cell of the attention for its weight; click it, or a word, to choose it.</span>}
+        : <span class="hint">Tap or point at a cell of the attention for its weight; click it, or a word, to choose it.</span>}
       {inside && chosen && <Arithmetic inside={inside} pair={pair} name={headName(transcript.heads!.pairs[pair])} row={chosen.row} time={player.cell.value?.time ?? null} named />}
     </p>
   );
@@ -172,16 +172,28 @@ function Picture({ map, label, companding, ...place }: { map: Bytes; label: stri
   return <canvas ref={canvas} role="img" aria-label={label} {...place} />;
 }
 
-/** The picture of one head or of their mean, with its path; each word is where its path begins. */
-function Attention({ player, alignment, stretch, scale, width }: Placed & { player: Player; alignment: Alignment; width: number }) {
+/** The picture of one head or of their mean, with its path; each word is where its path begins. Of a sheet that scrolls, it has the rows of what is in sight. */
+function Attention({ player, alignment, stretch, scale, width, available }: Placed & { player: Player; alignment: Alignment; width: number; available: number }) {
   const { heads, paths, texts, words, begin, rate } = alignment;
   const head = Math.min(player.head.value, heads.length - 1);
   const map = heads[head];
   const row = texts.length > 40 ? 15 : 18;
   const height = texts.length * row;
+  const rows = useRef<HTMLDivElement>(null);
   const x = (time: number) => (time - stretch.start) * scale;
   const chosen = player.word.value;
   const cell = player.cell.value;
+  const shown = Math.min(Math.max(...paths[head].map((time) => rowAt(paths[head], time + available / scale) - rowAt(paths[head], time))) + 1, texts.length);
+  useLayoutEffect(() => {
+    const strip = rows.current!.closest(".sound-strip")!;
+    const follow = () => {
+      const top = Math.min(rowAt(paths[head], stretch.start + strip.scrollLeft / scale), texts.length - shown);
+      rows.current!.style.transform = `translateY(${-top * row}px)`;
+    };
+    follow();
+    strip.addEventListener("scroll", follow);
+    return () => strip.removeEventListener("scroll", follow);
+  });
   const cellAt = (event: MouseEvent): Cell => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const column = Math.floor(((event.clientX - box.left) / scale + stretch.start - begin) * rate); // to the beginning of a cell
@@ -193,8 +205,8 @@ function Attention({ player, alignment, stretch, scale, width }: Placed & { play
     player.chooseCell(cellAt(event));
   };
   return (
-    <div
-      class="sound-attention" style={{ height: `${height}px` }} onClick={choose}
+    <div class="sound-attention" style={{ height: `${shown * row}px` }}><div
+      ref={rows} style={{ height: `${height}px` }} onClick={choose}
       onPointerMove={(event) => (player.pointed.value = cellAt(event))} onPointerLeave={() => (player.pointed.value = null)}
     >
       <Picture
@@ -215,8 +227,15 @@ function Attention({ player, alignment, stretch, scale, width }: Placed & { play
         })}
         {cell && <rect class="cell" x={x(cell.time + 0.5 / rate) - row / 2} y={cell.row * row} width={row} height={row} rx="4" />}
       </svg>
-    </div>
+    </div></div>
   );
+}
+
+/** The row of a path at a time, between two words as a fraction: where a sheet that scrolls sideways scrolls its map to. */
+function rowAt(path: number[], time: number): number {
+  const next = path.findIndex((each) => each > time);
+  if (next < 1) return next ? path.length - 1 : 0;
+  return next - 1 + (time - path[next - 1]) / (path[next] - path[next - 1]);
 }
 
 /** A staircase: along a word's row while its sound lasts, then down to the next word. */
