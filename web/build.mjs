@@ -31,7 +31,7 @@ function sourceHash() {
     .filter((entry) => entry.isFile())
     .map((entry) => relative(web, join(entry.parentPath, entry.name)).split(sep).join("/"));
   const hash = createHash("sha256");
-  for (const path of [...inside, "index.html", "package-lock.json", "build.mjs", "views-plugin.mjs"].sort()) {
+  for (const path of [...inside, "index.html", "package-lock.json", "tsconfig.json", "build.mjs", "views-plugin.mjs"].sort()) {
     hash.update(path).update("\0").update(readFileSync(join(web, path))).update("\0");
   }
   return hash.digest("hex");

@@ -27,7 +27,7 @@ def source_hash() -> str:
     """As web/build.mjs computes it, so that a change without a build is found where there is no Node too."""
     inside = [path.relative_to(WEB).as_posix() for path in (WEB / "src").rglob("*") if path.is_file()]
     digest = hashlib.sha256()
-    for path in sorted([*inside, "index.html", "package-lock.json", "build.mjs", "views-plugin.mjs"]):
+    for path in sorted([*inside, "index.html", "package-lock.json", "tsconfig.json", "build.mjs", "views-plugin.mjs"]):
         digest.update(path.encode() + b"\0" + (WEB / path).read_bytes() + b"\0")
     return digest.hexdigest()
 
