@@ -56,6 +56,19 @@ def test_bad_rows_are_left_out_where_asked_for(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["data", "inspect", str(path)]).exit_code != 0
 
 
+def test_a_file_with_semicolons_names_the_option_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    path = tmp_path / "reviews.csv"
+    path.write_text("text;label\nGood, nice;joy\nbad;sad\n")
+    for words in (("inspect", path), ("split", path, "--output", tmp_path / "parts"), ("clean", path)):
+        assert "looks separated by ';', and so does line 2: read it with --delimiter ';'" in refused(*words)
+    read = r"reviews\.csv +text \(a text\), label \(a text\) +2\n"
+    assert re.search(read, output_of("inspect", path, "--delimiter", ";"))
+    path.write_text("text\tlabel\nGood, nice\tjoy\nbad\tsad\n")
+    assert r"read it with --delimiter '\t'" in refused("inspect", path)
+    assert re.search(read, output_of("inspect", path, "--delimiter", r"\t"))
+
+
 def test_inspect_shows_classes_lengths_and_what_is_odd(table: Path) -> None:
     out = output_of("inspect", table, "--column", "label=label")
     assert re.search(r"all\.csv +text \(a text\), label \(a text\) +44\n", out) and "32 · 72.7%" in out and "██" in out

@@ -187,6 +187,12 @@ def test_a_column_of_a_table(stories: str, tmp_path: Path) -> None:
     rows.write_text("label,body\n1,time flies\n0,fruit flies\n", encoding="utf-8")
     encode(stories, str(rows), output=tmp_path / "w.npy", columns=["text=body"])
     np.testing.assert_allclose(np.load(tmp_path / "w.npy"), expected, atol=1e-5)
+    (tmp_path / "semicolons.csv").write_text("label;body\n1;time flies\n0;fruit flies\n", encoding="utf-8")
+    words: dict[str, Any] = {"output": tmp_path / "y.npy", "columns": ["text=body"]}
+    with pytest.raises(DataError, match="--delimiter ';'"):
+        encode(stories, str(tmp_path / "semicolons.csv"), **words)
+    encode(stories, str(tmp_path / "semicolons.csv"), delimiter=";", **words)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, atol=1e-5)
     with pytest.raises(DataError, match=r"'label', 'body'; say which one it is: --column text=NAME"):
         encode(stories, str(rows), output=tmp_path / "x.npy")
     (tmp_path / "lines.txt").write_text("a\n", encoding="utf-8")

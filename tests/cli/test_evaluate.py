@@ -148,6 +148,9 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     )
     code, out, _ = typed(capsys, "evaluate", run, *words, "--json")
     assert code == 0 and json.loads(out)["data"]["rows"] == 3 and (run / "evaluation" / "test").is_dir()
+    by_option = [word if word != "--format" else "--delimiter" for word in words if word != "delimiter=;"]
+    by_option.insert(3, ";")
+    assert json.loads(typed(capsys, "evaluate", run, *by_option, "--json")[1])["data"]["rows"] == 3
     _, out, _ = typed(capsys, "evaluate", run, *words, "--as", "later")
     assert out.endswith(f"  glassformer errors {run} --part later\n")
     assert typed(capsys, "errors", run, "--part", "later", "--print")[0] == 0
@@ -192,19 +195,22 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
             "--set is 'tokens'; it must be task_options.NAME=VALUE or evaluation.NAME=VALUE",
         ),
         (
-            (run / "model", "--task", "classify", "-d", test, "--set", "task_options.max_token=9"),
+            (run / "model", "--task", "classify", *words[:4], "--set", "task_options.max_token=9"),
             "'max_token' is no option",
         ),
         ((run, "--format", "kind=csv"), "--format describes the files of --data"),
         ((run, "--train", test), "--train is for a model that is not a run"),
         ((run, "--column", "text"), "--column takes name=value"),
         ((run, "--column", "texts=a"), "no column for 'texts'; nearest: 'text'"),
-        ((run, "--data", test), "unused columns 'id;tweet;mood'"),
+        (
+            (run, "--data", test),
+            "the first line looks separated by ';', and so does line 2: read it with --delimiter ';'",
+        ),
         ((run / "model",), "is a model, not a run"),
         ((tmp_path / "nowhere",), "no such folder"),
         ((run / "model", "--task", "classify"), "name the files: --data FILE"),
         ((run / "model", "--task", "classify", "-d", test, "--as", "x"), "needs --output FOLDER"),
-        ((run / "model", "--task", "denoise", "-d", test), "'denoise' cannot be evaluated"),
+        ((run / "model", "--task", "denoise", *words[:4]), "'denoise' cannot be evaluated"),
     ):
         code, _, err = typed(capsys, "evaluate", *given)
         assert code == 2 and message in err.replace("\n", " "), err

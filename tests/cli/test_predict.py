@@ -106,6 +106,22 @@ def test_files(bert: str, tmp_path: Path, name: str, content: str, column: str) 
     assert rows[1]["results"] == [dict(result) for result in fill([GAP, "[MASK] flies"])[1]]
 
 
+def test_the_format_of_a_file(bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "texts.csv"
+    options: dict[str, Any] = {"output": tmp_path / "out.jsonl", "columns": ["text=said"]}
+    path.write_text(f"id;said\n1;{GAP}\n2;time, [MASK] flies\n")
+    with pytest.raises(DataError, match="and so does line 2: read it with --delimiter ';'"):
+        predict("fill-mask", bert, [str(path)], **options)
+    predict("fill-mask", bert, [str(path)], delimiter=";", **options)
+    assert [row["text"] for row in lines_of(tmp_path / "out.jsonl")] == [GAP, "time, [MASK] flies"]
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a;b\n")))
+    with pytest.raises(DataError, match="options of a file format are for files"):
+        predict("fill-mask", bert, ["-"], delimiter=";")
+    (tmp_path / "texts.txt").write_text(GAP)
+    with pytest.raises(ConfigError, match="is no option of text"):
+        predict("fill-mask", bert, [str(tmp_path / "texts.txt")], delimiter=";")
+
+
 def test_standard_input(bert: str, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(f"{GAP}\n[MASK] flies\n".encode())))
     predict("fill-mask", bert, ["-"])

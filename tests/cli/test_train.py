@@ -71,6 +71,16 @@ def test_from_a_file_to_a_model(config: Path, tmp_path: Path, capsys: pytest.Cap
         assert code == 2 and message in err and "Traceback" not in err
 
 
+def test_a_file_with_semicolons(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(path.read_text().replace(",", ";"))
+    words = ("train", config, "-c", "label=mood", "-q", "--no-evaluate")
+    code, _, err = typed(capsys, *words)
+    assert code == 2 and "and so does line 2: read it with --delimiter ';'" in err.replace("\n", " ")
+    assert typed(capsys, *words, "--delimiter", ";")[0] == 0
+    assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["data"]["format"] == {"delimiter": ";"}
+
+
 def test_without_a_file(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     typed(capsys, "train", config, "-c", "label=mood", "-q")
     words = (

@@ -272,6 +272,36 @@ def test_what_is_wrong_is_reported_with_its_line(
     assert str(caught.value).startswith(str(path))
 
 
+@pytest.mark.parametrize(
+    ("text", "delimiter", "line"),
+    [
+        ("text;label\nGood, nice;pos\nbad;neg\n", ";", 2),
+        ("text;label\nbad;neg\n", ";", 2),  # no comma at all: one column of whole lines
+        ('"text";"label"\n"Good, nice";"pos"\n', ";", 2),
+        ('text;label\n\n"Good\nnice";pos\n', ";", 4),
+        ("\ufefftext\tlabel\r\nGood, nice\tpos\r\n", "\t", 2),
+        ("text|label|id\ngood|pos|3\n", "|", 2),
+    ],
+)
+def test_another_delimiter_is_named_not_guessed(tmp_path: Path, text: str, delimiter: str, line: int) -> None:
+    path = put(tmp_path / "a.csv", text)
+    message = rf"the first line looks separated by {delimiter!r}, and so does line {line}: .* delimiter= {delimiter!r}"
+    for options in ({}, {"on_bad_rows": "skip"}, {"columns": ["text"]}):
+        with pytest.raises(DataError, match=re.escape(message).replace(r"\.\*", ".*")):
+            read_rows(path, **options)  # type: ignore[arg-type]
+    rows = read_rows(path, delimiter=delimiter)
+    assert "label" in rows.columns and rows[len(rows) - 1]["label"] in ("pos", "neg")
+
+
+@pytest.mark.parametrize(
+    "text", ['"text;label"\n"good;pos"\n', "a;b\nx\n", "text\na;b\n", "text;label\none; two; three\nfour;five\n"]
+)
+def test_one_column_stays_one_where_the_next_line_does_not_fit_another_delimiter(tmp_path: Path, text: str) -> None:
+    rows = read_rows(put(tmp_path / "a.csv", text))
+    assert len(rows.columns) == 1 and len(list(rows)) == len(rows) == text.count("\n") - 1
+    assert rows[len(rows) - 1] == list(rows)[-1]
+
+
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="recordings: there is no such file or folder"):
         read_rows(tmp_path / "recordings")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from glassformer.data.options import ReadingOptions
 from glassformer.errors import ConfigError
 from glassformer.runs.configured import ONLY, configured_runs, only_run
 from glassformer.runs.options import SearchOptions, TrainOptions, with_values
@@ -61,3 +62,12 @@ def test_the_runs_of_options_alone() -> None:
         configured_runs(None, TrainOptions(task="classify"))
     with pytest.raises(ConfigError, match="seeds= repeats one run; this configuration has 2: a, b"):
         only_run({"a": configs[ONLY], "b": configs[ONLY]})
+
+
+def test_how_files_are_read_reaches_the_format_of_the_data(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("{task: classify, model: m, data: {train: a.csv, format: {quotes: false}}, output: runs/x}")
+    reading = ReadingOptions(delimiter="\\t", names=["text", "label"], skip_bad_rows=True)
+    (config,) = configured_runs(path, TrainOptions(), reading).values()
+    expected = {"quotes": False, "delimiter": "\t", "names": ["text", "label"], "header": False}
+    assert config.data.format == {**expected, "on_bad_rows": "skip"}

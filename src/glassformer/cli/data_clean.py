@@ -8,6 +8,7 @@ import typer
 
 from glassformer.cli.options import Json, command
 from glassformer.cli.screen import notes, say, show
+from glassformer.data.options import ReadingOptions
 from glassformer.progress import progress_bar, spinner
 from glassformer.tasks.transcribe.clean_options import CleanOptions
 
@@ -15,7 +16,7 @@ Table = Annotated[str, typer.Argument(metavar="TABLE", help="Table of recordings
 
 
 @command
-def clean(table: Table, *, options: CleanOptions, json: Json = False) -> None:
+def clean(table: Table, *, options: CleanOptions, reading: ReadingOptions, json: Json = False) -> None:
     """Clean speech data: machine-made transcripts, other languages, silence, outliers; a report of what is dropped.
 
     The filters are those of a training (glassformer train --task transcribe). Nothing is changed: the rows that are
@@ -31,7 +32,7 @@ def clean(table: Table, *, options: CleanOptions, json: Json = False) -> None:
         from glassformer.tasks.transcribe.clean import clean_table
 
     with notes():
-        result = clean_table(table, options, progress_bar)
+        result = clean_table(table, options, progress_bar, reading=reading)
     show(result, json)
     if options.output is not None and not json:
         say(f"saved in {options.output}")

@@ -13,7 +13,7 @@ import typer
 from glassformer.cli.inputs import inputs
 from glassformer.cli.options import Defaults, Json, ModelName, Options, Without, command, option
 from glassformer.cli.screen import note, print_json, say
-from glassformer.data.options import TextColumns
+from glassformer.data.options import ReadingOptions, TextColumns
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
 from glassformer.files.schema import given
@@ -54,6 +54,7 @@ def encode(
     *,
     options: EncodeOptions,
     table: TextColumns,
+    reading: ReadingOptions,
     loading: Annotated[InferenceLoading, Without(["dtype"]), Defaults(precision="fp32")],
     json: Json = False,
 ) -> None:
@@ -65,9 +66,10 @@ def encode(
     check_output(options.output, "the array of vectors", ".npy")
     from glassformer.data.texts import is_table
 
-    if table.columns and not is_table(file):
+    if table.columns and not (is_table(file) or reading.keywords()):
         raise ConfigError(f"--column names a column of a table, and {_name(file)} is none; leave it out")
-    texts = inputs([file], table.columns) if is_table(file) else _read_lines(file)
+    format = reading.keywords()
+    texts = inputs([file], table.columns, format) if format or is_table(file) else _read_lines(file)
 
     with spinner("loading the model"):
         from glassformer.model import load

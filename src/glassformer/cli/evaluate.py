@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ import typer
 from glassformer.cli.options import Json, command
 from glassformer.cli.screen import notes, say, show, show_next, visible
 from glassformer.cli.train_screen import first_words
+from glassformer.data.options import ReadingOptions
 from glassformer.errors import DataError
 from glassformer.evaluation.options import EvaluationRequest
 from glassformer.progress import progress_bar, spinner
@@ -33,6 +35,7 @@ def evaluate(
         ),
     ],
     options: EvaluationRequest,
+    reading: ReadingOptions,
     json: Json = False,
 ) -> None:
     """Evaluate a trained model: metrics with 95% bootstrap confidence intervals, next to baselines.
@@ -51,6 +54,8 @@ def evaluate(
 
     [cyan]glassformer evaluate MODEL --task transcribe --data clips.csv --set task_options.language=uk[/]
     """
+    if given := reading.keywords():
+        options = replace(options, format={**(options.format or {}), **given})
     with notes():
         with spinner("starting"):
             from glassformer.evaluation.request import evaluate_by_options, evaluate_seeds

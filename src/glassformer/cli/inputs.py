@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from glassformer.model import Model
 
 
-def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -> list[Any]:
+def inputs(
+    arguments: Sequence[str], columns: Mapping[str, str] | None = None, format: Mapping[str, Any] | None = None
+) -> list[Any]:
     """Read all inputs, in order; prints a note on standard error for each argument that is read as a file.
 
     Args:
         columns: the columns of a table by their roles: "text", and "text_pair" where rows are pairs of texts; None =
             the command has no --column
+        format: how files are read, as keywords of `read_rows`
     Raises: DataError: no input, an empty one, or a file that is not what its name says.
     """
 
@@ -50,10 +53,10 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
     texts: list[Any] = []
     for argument in arguments:
         if argument == "-":
-            texts += _not_empty(read_texts(None, in_order), STDIN)
+            texts += _not_empty(read_texts(None, in_order, format), STDIN)
         elif _is_file(argument):
             with naming_columns(by_role if columns is not None else {}):
-                in_file = _not_empty(read_texts(argument, in_order), argument)
+                in_file = _not_empty(read_texts(argument, in_order, format), argument)
             typer.echo(f"{visible(argument)}: read as a file, {counted(len(in_file), 'text')}", err=True)
             texts += in_file
         else:
@@ -72,36 +75,44 @@ def texts_of_file(name: str) -> list[str]:
     return [str(text) for text in inputs([name])]
 
 
-def role_inputs(arguments: Sequence[str], roles: Mapping[str, str], columns: Mapping[str, str]) -> list[Any]:
+def role_inputs(
+    arguments: Sequence[str],
+    roles: Mapping[str, str],
+    columns: Mapping[str, str],
+    format: Mapping[str, Any] | None = None,
+) -> list[Any]:
     """Read inputs of several parts, such as a question and its context: those of a table's rows, or one as arguments.
 
     Args:
         roles: what each part is, by its name, in the order of the arguments: a "text", a "table", or "json".
         columns: the column of each part in a table.
+        format: how tables are read, as keywords of `read_rows`
     Raises: DataError: another number of arguments, or a file that is not what its part needs.
     """
     from glassformer.data.texts import is_table, read_whole_rows
 
-    if len(arguments) == 1 and is_table(arguments[0]) and _is_file(arguments[0]):
+    if len(arguments) == 1 and (format or is_table(arguments[0])) and _is_file(arguments[0]):
         with naming_columns(columns):
-            rows = read_whole_rows(arguments[0], tuple(columns.values()))
+            rows = read_whole_rows(arguments[0], tuple(columns.values()), format)
         return [{role: row[column] for role, column in columns.items()} for row in _not_empty(rows, arguments[0])]
     if len(arguments) != len(roles):
         raise DataError(
             f"give {' and '.join(roles)}, each in quotes or as a file, or one table (.csv, .jsonl, …) with these "
             f"columns; got {len(arguments)} arguments"
         )
-    return [{role: _read_part(kind, given) for (role, kind), given in zip(roles.items(), arguments, strict=True)}]
+    return [
+        {role: _read_part(kind, given, format) for (role, kind), given in zip(roles.items(), arguments, strict=True)}
+    ]
 
 
-def _read_part(kind: str, argument: str) -> Any:
+def _read_part(kind: str, argument: str, format: Mapping[str, Any] | None) -> Any:
     """A part of an input: a text, the rows of a table, or the value of a JSON file."""
     from glassformer.data.texts import read_json, read_whole_rows
 
     if kind == "text":
         return _whole_text(argument)
     check_files([argument])
-    return read_whole_rows(argument) if kind == "table" else read_json(argument)
+    return read_whole_rows(argument, format=format) if kind == "table" else read_json(argument)
 
 
 def check_texts(arguments: Sequence[str], most: int = 2) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 from glassformer.cli.inputs import check_files, inputs, role_inputs
 from glassformer.cli.options import ModelName, Only, command
 from glassformer.cli.screen import notes, say, show_tables, visible
+from glassformer.data.options import ReadingOptions
 from glassformer.errors import ConfigError
 from glassformer.files.schema import given
 from glassformer.generation.options import GenerationOptions
@@ -55,6 +56,7 @@ def predict(
     model: ModelName,
     input: Input,
     batch: PredictionFileOptions,
+    reading: ReadingOptions,
     options: PipelineOptions,
     generation: Annotated[GenerationOptions, Only(["max_new_tokens", "num_beams"])],
     loading: InferenceLoading,
@@ -90,7 +92,7 @@ def predict(
         from glassformer.tasks import pipeline
         from glassformer.tasks.prediction_lines import PredictionLines, json_line
 
-    texts = _read(task, input, batch)
+    texts = _read(task, input, batch, reading.keywords())
     if plot and (json or batch.output is not None):
         raise ConfigError("--plot draws on the screen; leave --json and --output out")
     file = None if batch.output is None else PredictionLines(batch.output, texts, batch)
@@ -112,7 +114,7 @@ def predict(
             sys.stdout.flush()
 
 
-def _read(task: str, given: Sequence[str], batch: PredictionFileOptions) -> list[Any]:
+def _read(task: str, given: Sequence[str], batch: PredictionFileOptions, format: Mapping[str, Any]) -> list[Any]:
     """The inputs of a task: texts, files of pictures or sounds, or what has several parts, such as a question."""
     from glassformer.tasks.pipeline_registry import input_roles, reads_media
 
@@ -121,8 +123,8 @@ def _read(task: str, given: Sequence[str], batch: PredictionFileOptions) -> list
         return list(given)
     if roles := input_roles(task):
         columns = {role: role for role in roles} | batch.columns_of(roles)
-        return role_inputs(given, roles, columns)
-    return inputs(given, batch.columns_of(("text", "text_pair")))
+        return role_inputs(given, roles, columns, format)
+    return inputs(given, batch.columns_of(("text", "text_pair")), format)
 
 
 def _answers(pipe: Pipeline, texts: list[Any], *, bar: bool = False) -> Iterator[Any]:

@@ -13,6 +13,7 @@ import typer
 from glassformer.cli.options import Options, command, option
 from glassformer.cli.screen import note, notes, print_facts, print_json, show
 from glassformer.cli.train_screen import next_commands, show_end
+from glassformer.data.options import ReadingOptions
 from glassformer.progress import hidden, is_first_process, progress_bar, spinner
 from glassformer.reports.report import plain
 from glassformer.runs.options import RUN, RunOptions, TrainOptions
@@ -42,6 +43,7 @@ def train(
     config: ConfigFile = None,
     *,
     options: TrainOptions,
+    reading: ReadingOptions,
     around: RunOptions,
     screen: ScreenOptions,
 ) -> None:
@@ -71,7 +73,7 @@ def train(
         from glassformer.runs.config import config_yaml
         from glassformer.runs.configured import ONLY, configured_runs, only_run
 
-    configs, quiet = configured_runs(config, options), screen.quiet or screen.json
+    configs, quiet = configured_runs(config, options, reading), screen.quiet or screen.json
     if screen.show:
         print("---\n".join(map(config_yaml, configs.values())), end="")
         return

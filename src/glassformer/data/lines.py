@@ -258,6 +258,7 @@ class LineReader:
         self._stream, self._digest = stream, digest
         self.name, self.limit = name, limit
         self.offset, self.lines_read = 0, lines_read
+        self.first_line, self.line = "", ""  # of the file, where it was read; and the last one read
         self._skipped, self._first_skipped = 0, ""
         self.begin_row()
 
@@ -275,9 +276,12 @@ class LineReader:
             self.fail_too_long()
         self.offset += len(data)
         try:
-            return data.decode("utf-8-sig" if self.lines_read == 1 else "utf-8")
+            self.line = data.decode("utf-8-sig" if self.lines_read == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise DataError(f"{self.name}: line {self.lines_read} is not UTF-8 text; save the file as UTF-8") from error
+        if self.lines_read == 1:
+            self.first_line = self.line
+        return self.line
 
     def begin_row(self) -> None:
         """Mark the current position as the beginning of a row."""

@@ -42,7 +42,7 @@ class ReadingOptions(Schema):
             FILE_FORMAT,
         ),
     ] = None
-    delimiter: Annotated[str | None, Doc("Field delimiter of a CSV file.", FILE_FORMAT)] = None
+    delimiter: Annotated[str | None, Doc("Field delimiter of a CSV file: ';' or '\\t', a tab.", FILE_FORMAT)] = None
     names: Annotated[Sequence[str] | None, Doc("Column names where the file has none: text,label", FILE_FORMAT)] = None
     part: Annotated[str | None, Doc("Key of the list to read in a JSON object of lists.", FILE_FORMAT)] = None
     skip_bad_rows: Annotated[
@@ -56,9 +56,9 @@ class ReadingOptions(Schema):
 
     def keywords(self) -> dict[str, Any]:
         """The options as keywords of `read_rows`."""
-        options: dict[str, Any] = {"kind": self.kind}
+        options: dict[str, Any] = {} if self.kind is None else {"kind": self.kind}
         if self.delimiter is not None:
-            options["delimiter"] = self.delimiter
+            options["delimiter"] = "\t" if self.delimiter == "\\t" else self.delimiter  # as a shell passes '\t' on
         if self.names is not None:
             options["names"] = tuple(self.names)
             options |= {"header": False} if self.part is None else {}  # of a table; rows of JSON are lists

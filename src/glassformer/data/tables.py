@@ -17,11 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from glassformer.data.lines import Format, LineReader, OnBadRows, ParsedRow
+from glassformer.data.lines import Format, LineReader, OnBadRows, ParsedRow, strip_newline
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 
 TSV_OPTIONS: dict[str, Any] = {"delimiter": "\t", "quotes": False}
+DELIMITERS = (",", ";", "\t", "|")
+"""Delimiters that a file is likely to have; in much of Europe, spreadsheets write a semicolon."""
 TYPES: dict[str, type] = {"text": str, "int": int, "float": float}
 
 
@@ -73,13 +75,16 @@ class DelimitedText(Format):
         return names
 
     def rows(self, lines: LineReader, header: tuple[str, ...]) -> Iterator[ParsedRow]:
-        for fields in self._fields(lines):
+        for number, fields in enumerate(self._fields(lines)):
+            if not number and len(header) == 1:  # with another delimiter, all of a line is one column
+                self._refuse_other_delimiter(lines)
             row = lines.row_or_skip(self.on_bad_rows, self._row, fields, header, lines)
             if row is not None:
                 yield lines.parsed(row)
 
     def _row(self, fields: Sequence[str], header: Sequence[str], lines: LineReader) -> dict[str, Any]:
         if len(fields) != len(header):
+            self._refuse_other_delimiter(lines)
             where = "the first line names" if self.header else "names has"
             hint = "; a delimiter or a line's end in a field needs double quotes around it" if self.quotes else ""
             lines.fail(f"has {len(fields)} fields, {where} {len(header)}{hint}")
@@ -87,6 +92,24 @@ class DelimitedText(Format):
         for name, kind in self.types.items():
             row[name] = parse_number(row[name], name, kind, lines)
         return row
+
+    def _refuse_other_delimiter(self, lines: LineReader) -> None:
+        """Raises: DataError: the first line is one field, and with another delimiter as many as the current line."""
+        first, line = lines.first_line, lines.line
+        if not self.header or lines.lines_read < 2 or self._count(first, self.delimiter) != 1:
+            return
+        for other in DELIMITERS:
+            if other != self.delimiter and self._count(first, other) == self._count(line, other) > 1:
+                raise DataError(
+                    f"{lines.name}: the first line looks separated by {other!r}, and so does line {lines.lines_read}: "
+                    f"read it with delimiter= {other!r}"
+                )
+
+    def _count(self, line: str, delimiter: str) -> int:
+        """The number of fields of a line."""
+        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.quotes else csv.QUOTE_NONE
+        text = strip_newline(line).replace("\r", " ")  # which csv would refuse
+        return len(next(csv.reader([text], delimiter=delimiter, quoting=quoting), []))
 
     def _fields(self, lines: LineReader) -> Iterator[list[str]]:
         """The fields of each row; empty lines are skipped."""
@@ -101,6 +124,9 @@ class DelimitedText(Format):
                     yield fields
                 lines.begin_row()
         except csv.Error as error:
+            if lines.lines_read == 1:
+                next(lines, None)  # the header is compared with the line below it
+            self._refuse_other_delimiter(lines)
             what = f"cannot be read as a row: {error}"
             if "new-line character" in str(error):  # whose hint is about an argument of open()
                 what = (

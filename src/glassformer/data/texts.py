@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,23 +34,29 @@ def is_table(file: str) -> bool:
     return EXTENSIONS.get(data_extension(Path(file))) in (*TABLES, "jsonl")
 
 
-def read_texts(file: Path | str | None, columns: Sequence[str] = ("text",)) -> Iterator[Any]:
+def read_texts(
+    file: Path | str | None, columns: Sequence[str] = ("text",), format: Mapping[str, Any] | None = None
+) -> Iterator[Any]:
     """The texts of a file; None = of standard input, a line each.
 
     Args:
         columns: of a table: that of the texts, or those of both texts of a pair
+        format: how its rows are read, as keywords of `read_rows`; None = a file is read by its name
     Raises: DataError: no such column, or not what the name of the file says.
     """
     if file is None:
+        if format:
+            raise DataError("options of a file format are for files; standard input has a text per line")
         return _lines_of(None, columns)
     file = Path(file)
     # A file of JSON lines may also hold texts, a line each.
-    return _rows_of(file, columns) if EXTENSIONS.get(data_extension(file)) in TABLES else _lines_of(file, columns)
+    table = format or EXTENSIONS.get(data_extension(file)) in TABLES
+    return _rows_of(file, columns, format or {}) if table else _lines_of(file, columns)
 
 
-def _rows_of(file: Path, columns: Sequence[str]) -> Iterator[Any]:
+def _rows_of(file: Path, columns: Sequence[str], format: Mapping[str, Any]) -> Iterator[Any]:
     """The texts in columns of a table."""
-    rows = read_rows(file, columns=tuple(columns), limit=NO_LIMIT)
+    rows = read_rows(file, columns=tuple(columns), limit=NO_LIMIT, **format)
     return (_of_row(row, columns, rows.where(number)) for number, row in enumerate(rows))
 
 
@@ -93,13 +99,16 @@ def read_json(file: Path | str) -> Any:
         raise DataError(f"{file}: is not valid JSON ({str(error)[:80]})") from error
 
 
-def read_whole_rows(file: Path | str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def read_whole_rows(
+    file: Path | str, columns: Sequence[str] | None = None, format: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
     """All rows of a table, in memory.
 
     Args:
         columns: that it must have; None = any
+        format: keywords of `read_rows`
     """
-    return [dict(row) for row in read_rows(Path(file), columns=columns, limit=NO_LIMIT)]
+    return [dict(row) for row in read_rows(Path(file), columns=columns, limit=NO_LIMIT, **(format or {}))]
 
 
 def text_lines(stream: BinaryIO, name: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.data.options import ReadingOptions
 from glassformer.data.rows import RowSequence, output_format, read_rows, write_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import disk_errors, write_text
@@ -230,7 +231,9 @@ class CleanedTable:
         return row
 
 
-def clean_table(table: str, options: CleanOptions, bar: Bar = no_bar) -> SpeechCleaning:
+def clean_table(
+    table: str, options: CleanOptions, bar: Bar = no_bar, *, reading: ReadingOptions | None = None
+) -> SpeechCleaning:
     """Clean a table of recordings, or an audio folder; write the rows that are kept, and the others, to files.
 
     Args:
@@ -255,7 +258,7 @@ def clean_table(table: str, options: CleanOptions, bar: Bar = no_bar) -> SpeechC
         language=options.language,
         outliers=options.outliers,
     )
-    rows, output = read_rows(table), None
+    rows, output = read_rows(table, **(reading or ReadingOptions()).keywords()), None
     if options.output is not None:
         output = CleanedTable(options.output, rows, column=cleaner.columns["audio"], folder=options.folder)
     with bar("reading recordings", len(rows)) as advance:
