@@ -81,6 +81,16 @@ def test_a_file_with_semicolons(config: Path, tmp_path: Path, capsys: pytest.Cap
     assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["data"]["format"] == {"delimiter": ";"}
 
 
+def test_unused_columns_are_found_before_a_model_is_loaded(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.csv").write_text("text,mood,channel\n" + "time flies,a,web\nfruit flies,b,book\n" * 10)
+    monkeypatch.setattr("glassformer.training.run._model", lambda *_: pytest.fail("a model was loaded"))
+    code, _, err = typed(capsys, "train", config, "-c", "label=mood", "-q")
+    message = "unused columns 'channel'; read are text=text, label=mood. To leave them out: --ignore channel"
+    assert code == 2 and message in err.replace("\n", " "), err
+
+
 def test_without_a_file(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     typed(capsys, "train", config, "-c", "label=mood", "-q")
     words = (

@@ -166,7 +166,7 @@ class TrainedRun:
         rows = files if isinstance(files, RowSequence) else self.read_rows(files, format=format)
         # a column that the training ignored need not be in another file
         ignored = [x for x in data.unread if x in ("*", *rows.columns)]
-        check_unused_columns(rows, self.task, [*ignored, *group_columns(rows, by), *self.ignore])
+        check_unused_columns(rows, self.task.columns, [*ignored, *group_columns(rows, by), *self.ignore])
         names = file_names(rows)
         if files is None and isinstance(data.validation, float):
             names = [f"{name} ({100 * data.validation:g}% held out)" for name in names]
@@ -345,7 +345,7 @@ def evaluate_model(
     kind = task_class(task)
     given = parse_task_options(kind, options or {})
     own = kind(load_trained_model(model, task, device), columns=columns or None, **given)  # type: ignore[call-arg]
-    check_unused_columns(rows, own, [*group_columns(rows, by), *ignore])
+    check_unused_columns(rows, own.columns, [*group_columns(rows, by), *ignore])
     return evaluate(
         task,
         own.for_evaluation(**(evaluation or {})),

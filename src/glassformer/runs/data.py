@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from glassformer.data.rows import RowSequence
 from glassformer.data.sequence import IDENTIFIERS, InMemoryRows
@@ -13,6 +14,9 @@ from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import refuse_repeated, safe_repr
 from glassformer.runs.config import DataConfig, RunConfig, as_list
 from glassformer.tasks.base import Task
+
+MAX_TYPED = 3  # columns to ignore one by one in a message
+EVERY = "--ignore '*'"
 
 
 def read_splits(config: RunConfig, kind: type[Task]) -> tuple[RowSequence, RowSequence | None]:
@@ -137,18 +141,28 @@ def split_at(rows: RowSequence, share: float) -> tuple[RowSequence, RowSequence]
     return rows.select(range(at)), rows.select(range(at, len(rows)))
 
 
-def check_unused_columns(rows: RowSequence, task: Task, ignored: Sequence[str]) -> None:
-    """Raises: ConfigError: a column that the task does not use, or one to ignore that is not there."""
+def check_unused_columns(rows: RowSequence, columns: Mapping[str, str], ignored: Sequence[str]) -> None:
+    """Check that every column of rows is read, or ignored on purpose.
+
+    Args:
+        columns: what the task reads, role → column; rows need not have all of them
+        ignored: columns, or "*": all unused ones
+    Raises: ConfigError: a column that the task does not use, or one to ignore that is not there.
+    """
     if missing := [name for name in ignored if name != "*" and name not in rows.columns]:
         raise ConfigError(
             f"data.ignore names {missing[0]!r}{nearest(missing[0], rows.columns)}; the columns are: "
             f"{', '.join(rows.columns)}"
         )
-    passed = {*task.columns.values(), *ignored, *IDENTIFIERS}
+    passed = {*columns.values(), *ignored, *IDENTIFIERS}
     unused = [name for name in rows.columns if name not in passed and "*" not in ignored]
     if unused:
-        roles = ", ".join(f"{role}={name}" for role, name in task.columns.items())
+        read = {role: name for role, name in columns.items() if name in rows.columns}
+        now = f"read are {', '.join(f'{role}={name}' for role, name in read.items())}" if read else "none is read"
+        role = next((role for role in columns if role not in read), next(iter(columns)))
+        one_by_one = " ".join(f"--ignore {shlex.quote(name)}" for name in unused[:MAX_TYPED])
+        leave_out = f"{one_by_one} (or {EVERY})" if len(unused) <= MAX_TYPED else EVERY
         raise ConfigError(
-            f"unused columns {', '.join(map(repr, unused))}; say which are used "
-            f"(data.columns; now {roles}), or that these do not matter: --ignore {unused[0]!r}, or --ignore '*'"
+            f"unused columns {', '.join(map(repr, unused))}; {now}. To leave them out: {leave_out}; to read one: "
+            f"--column {shlex.quote(f'{role}={unused[0]}')} (in a configuration: data.ignore, data.columns)"
         )

@@ -29,6 +29,7 @@ from glassformer.runs.config import RunConfig, config_yaml, parse_task_options
 from glassformer.runs.data import check_unused_columns, read_splits
 from glassformer.runs.folder import CONFIG
 from glassformer.tasks.base import Task, task_class
+from glassformer.tasks.columns import columns_of
 from glassformer.text import characters
 from glassformer.text.options import TokenizerTraining
 from glassformer.text.tokenizer import Tokenizer
@@ -48,10 +49,12 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
     check_run_folder(Path(config.output))  # before the data are read and the model is loaded
     config = replace(config, task_options=parse_task_options(kind, config.task_options))
     train, validation = read_splits(config, kind)
+    # Before the model is loaded; and by the task, whose options may leave a role out.
+    check_unused_columns(train, columns_of(kind.COLUMNS, config.data.columns), config.data.unread)
     seed_all(config.training.seed)  # of a new head, too
     model = _model(config, kind, train)
     task = kind(model, columns=config.data.columns or None, **config.task_options)  # type: ignore[call-arg]
-    check_unused_columns(train, task, config.data.unread)
+    check_unused_columns(train, task.columns, config.data.unread)
     adapters = None
     if config.adapter is not None:
         # A new head has random weights, and is small: it is trained whole.
