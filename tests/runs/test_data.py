@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from glassformer.data.sequence import InMemoryRows
 from glassformer.errors import ConfigError, DataError
 from glassformer.runs.config import DataConfig
-from glassformer.runs.data import check_unused_columns
+from glassformer.runs.data import check_unused_columns, read_usable
+from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.span import Answer
+from glassformer.tasks.transcribe.task import Transcribe
 
 
 def test_a_column_that_numbers_the_rows_is_in_nobodys_way() -> None:
@@ -39,3 +42,24 @@ def test_a_folder_of_data_that_is_not_there(tmp_path: Path) -> None:
         data.read(data.train or "")
     (tmp_path / "rows.csv").write_text("text\nhello\n")
     assert len(data.read(str(tmp_path / "rows.csv"))) == 1  # a file by its whole path lies in no folder
+
+
+def test_rows_without_a_label_or_a_text_are_left_out_where_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("review,mood,id\ngood,a,1\nno label,,2\n ,b,3\n,,4\ntoo,many,5,6\nbad,b,\n")
+    columns = {"text": "review", "label": "mood"}
+    data = DataConfig(train=str(path), columns=columns, format={"on_bad_rows": "skip"})
+    with pytest.warns(UserWarning) as caught:
+        rows = read_usable(data, Classify, str(path))
+    assert [row["review"] for row in rows] == ["good", "bad"], "an empty id is no reason"
+    assert [str(each.message).partition(": ")[2].partition(";")[0] for each in caught] == [
+        "1 of 6 rows were left out as they are damaged",
+        "3 of 5 rows were left out: 2 without a label, 1 without a text",
+    ]
+    path.write_text("review,mood\n,a\n,b\n")
+    with pytest.raises(DataError, match="drops all 2 rows"):
+        read_usable(data, Classify, str(path))
+    rows = read_usable(replace(data, format={}), Classify, str(path))
+    assert len(rows) == 2
+    sounds = replace(data, columns={"text": "review"})
+    assert len(read_usable(sounds, Transcribe, str(path))) == 2, "a transcript of silence is empty"

@@ -103,8 +103,8 @@ class FindingCollector:
             for first, second in combinations(files, 2)
         } | {
             ("conflict",): "repeated with another label",
-            ("no label",): "without a label: training refuses such rows",
-            ("empty",): "without a word",
+            ("no label",): "without a label: training refuses such rows, or with --skip-bad-rows leaves them out",
+            ("empty",): "without a word; training with --skip-bad-rows leaves such rows out",
             ("repeat",): "repeated in the same file",
             ("damaged",): "with control characters or �, what is left of broken bytes",
             ("capitals",): "all in capitals",

@@ -48,7 +48,8 @@ class ReadingOptions(Schema):
     skip_bad_rows: Annotated[
         bool,
         Doc(
-            "Leave out rows of CSV, TSV and JSON Lines that cannot be read, with a warning that counts them.",
+            "Leave out rows of CSV, TSV and JSON Lines that cannot be read, in training also those without a label or "
+            "text, with a warning that counts them.",
             FILE_FORMAT,
         ),
     ] = False

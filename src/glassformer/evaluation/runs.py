@@ -28,7 +28,7 @@ from glassformer.evaluation.remarks import loss_remarks
 from glassformer.files import file_sha256, read_json_object, safe_repr
 from glassformer.model import Model, load
 from glassformer.runs.config import RunConfig, parse_task_options
-from glassformer.runs.data import check_unused_columns, read_splits
+from glassformer.runs.data import check_unused_columns, read_splits, read_usable
 from glassformer.runs.folder import CONFIG, MODEL, no_run, run_config, run_name, seen_from_here
 from glassformer.tasks.base import Task, check_evaluates, task_class
 from glassformer.tasks.classify.task import label_names
@@ -128,7 +128,8 @@ class TrainedRun:
         columns_of(usual, self.columns)  # roles are checked before any file is read
         if files is not None:
             options = data.format if format is None else dict(format)
-            rows = replace(data, folder="", format=options, columns={**data.columns, **self.columns}).read(files)
+            theirs = replace(data, folder="", format=options, columns={**data.columns, **self.columns})
+            rows = read_usable(theirs, task_class(self.config.task), files)
         elif (held_out := self.splits[1]) is not None:
             rows = held_out
         else:

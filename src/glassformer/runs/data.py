@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import shlex
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from glassformer.data.rows import RowSequence
-from glassformer.data.sequence import IDENTIFIERS, InMemoryRows
+from glassformer.data.sequence import IDENTIFIERS, InMemoryRows, Row
 from glassformer.data.splits import column_values, leaks, sample, split, too_many_labels
 from glassformer.data.views import ConcatenatedRows, RelabelledRows
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import refuse_repeated, safe_repr
 from glassformer.runs.config import DataConfig, RunConfig, as_list
 from glassformer.tasks.base import Task
+from glassformer.tasks.columns import columns_of
 
+NEEDED = {"label": "label", "tags": "label", "text": "text", "tokens": "text"}
+"""Roles of columns without whose value a row teaches nothing, and what is then missing."""
 MAX_TYPED = 3  # columns to ignore one by one in a message
 EVERY = "--ignore '*'"
 
@@ -28,7 +33,7 @@ def read_splits(config: RunConfig, kind: type[Task]) -> tuple[RowSequence, RowSe
     files = as_list(data.train) if isinstance(data.limit, list) else [data.train]
     if isinstance(data.limit, list):
         refuse_repeated((str(data.root / file) for file in as_list(data.train)), DataError)
-    parts = [data.read(file) for file in files]
+    parts = [read_usable(data, kind, file) for file in files]
     _warn_of_unused_renames(data, parts)
     train = _concatenated(parts)
     if isinstance(data.limit, list):
@@ -38,11 +43,48 @@ def read_splits(config: RunConfig, kind: type[Task]) -> tuple[RowSequence, RowSe
         train, validation = _hold_out(config, kind, train, data.validation)
         parts = [train]
     elif data.validation is not None:
-        validation = data.read(data.validation, data.validation_format)
+        validation = read_usable(data, kind, data.validation, data.validation_format)
     if validation is not None and data.without_leaks:
         # Of all training rows, however few are sampled, so that runs of any sample are validated on the same rows.
         validation = drop_leaked_rows(config, kind, _concatenated(parts), validation)
     return train if isinstance(data.limit, list) else _sampled(train, data.limit, seed), validation
+
+
+def read_usable(
+    data: DataConfig, kind: type[Task], files: str | list[str], format: Mapping[str, Any] | None = None
+) -> RowSequence:
+    """Read the rows of files; with `on_bad_rows: skip`, those that a task can learn from.
+
+    Args:
+        format: as in `DataConfig.read`
+    Warns: of rows that are left out.
+    Raises: DataError: rows that cannot be read, or none that is left.
+    """
+    rows = data.read(files, format)
+    if {**data.format, **(format or {})}.get("on_bad_rows") != "skip":
+        return rows
+    lacking: Counter[str] = Counter()
+    needed = {
+        columns_of(kind.COLUMNS, data.columns)[role]: what
+        for role, what in NEEDED.items()
+        if role in kind.COLUMNS and (what == "label") == (role in kind.TARGETS)  # a transcript may be empty
+    }
+
+    def is_usable(row: Row) -> bool:
+        missing = [what for name, what in needed.items() if name in rows.columns and _is_empty(row.get(name))]
+        lacking.update(missing[:1])
+        return not missing
+
+    usable = rows.filter(is_usable)
+    if lacking:
+        each = ", ".join(f"{count:,} without a {what}" for what, count in lacking.items())
+        warnings.warn(f"{rows.file(0)}: {lacking.total():,} of {len(rows):,} rows were left out: {each}", stacklevel=3)
+    return usable
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a cell holds nothing; of several labels, a list without one says that none applies."""
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _concatenated(parts: Sequence[RowSequence]) -> RowSequence:

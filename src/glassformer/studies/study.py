@@ -28,7 +28,7 @@ from glassformer.evaluation.runs import TrainedRun, open_run
 from glassformer.files import safe_repr
 from glassformer.files.schema import parse
 from glassformer.runs.config import RunConfig
-from glassformer.runs.data import drop_leaked_rows, sample_rows
+from glassformer.runs.data import drop_leaked_rows, read_usable, sample_rows
 from glassformer.runs.folder import MODEL, seed_folder
 from glassformer.studies.plan import StudyPlan
 from glassformer.studies.results import StudyResults, TrainedModel
@@ -96,7 +96,7 @@ class Study:
         parts = []
         for name, training_set in self.plan.train.items():
             if training_set.files:
-                parts.append(self.base.data.read(training_set.files))
+                parts.append(read_usable(self.base.data, task_class(self.base.task), training_set.files))
                 if (size := max(training_set.sizes, default=0)) > (available := len(parts[-1])):
                     raise DataError(
                         f"study.train.{name}: {size:,} rows cannot be sampled from {available:,}; use fewer"
@@ -114,7 +114,7 @@ class Study:
         """The rows of each test set, the same for all runs."""
         kind, test_rows = task_class(self.base.task), {}
         for name, files in self.plan.test_sets.items():
-            rows = self.base.data.read(files)
+            rows = read_usable(self.base.data, kind, files)
             if self.base.data.without_leaks:
                 rows = drop_leaked_rows(self.base, kind, self.training_rows, rows)
             test_rows[name] = sample_rows(rows, self.plan.limit)
