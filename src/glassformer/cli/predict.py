@@ -103,8 +103,7 @@ def predict(
         with spinner("loading the model"):
             pipe = pipeline(task, model, **{**given(loading), **options.keywords(), **given(generation)})
         if file is not None:
-            written = file.write(_answers(pipe, file.missing, bar=True))
-            say(f"{written:,} predictions written to {file.path}", err=True)
+            say(f"{file.write(_answers(pipe, file.missing, bar=True)):,} predictions written to {file.path}", err=True)
             return
         for text, answer in zip(texts, _answers(pipe, texts), strict=True):
             if json:
