@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from glassformer.loading import Loading
     from glassformer.model import Model
 
+ByName: TypeAlias = Mapping[str, Any]
 
-def inputs(
-    arguments: Sequence[str], columns: Mapping[str, str] | None = None, format: Mapping[str, Any] | None = None
-) -> list[Any]:
+
+def inputs(arguments: Sequence[str], columns: ByName | None = None, format: ByName | None = None) -> list[Any]:
     """Read all inputs, in order; prints a note on standard error for each argument that is read as a file.
 
     Args:
@@ -48,8 +48,7 @@ def inputs(
     if list(arguments).count("-") > 1:
         raise DataError("- is standard input, which can be read only once; give it once")
     by_role = {"text": "text", **(columns or {})}
-    pair = by_role.get("text_pair")
-    in_order = list(by_role.values())
+    pair, in_order = by_role.get("text_pair"), list(by_role.values())
     texts: list[Any] = []
     for argument in arguments:
         if argument == "-":
@@ -75,12 +74,7 @@ def texts_of_file(name: str) -> list[str]:
     return [str(text) for text in inputs([name])]
 
 
-def role_inputs(
-    arguments: Sequence[str],
-    roles: Mapping[str, str],
-    columns: Mapping[str, str],
-    format: Mapping[str, Any] | None = None,
-) -> list[Any]:
+def role_inputs(arguments: Sequence[str], roles: ByName, columns: ByName, format: ByName | None = None) -> list[Any]:
     """Read inputs of several parts, such as a question and its context: those of a table's rows, or one as arguments.
 
     Args:
@@ -100,12 +94,10 @@ def role_inputs(
             f"give {' and '.join(roles)}, each in quotes or as a file, or one table (.csv, .jsonl, …) with these "
             f"columns; got {len(arguments)} arguments"
         )
-    return [
-        {role: _read_part(kind, given, format) for (role, kind), given in zip(roles.items(), arguments, strict=True)}
-    ]
+    return [{role: _read_part(kind, x, format) for (role, kind), x in zip(roles.items(), arguments, strict=True)}]
 
 
-def _read_part(kind: str, argument: str, format: Mapping[str, Any] | None) -> Any:
+def _read_part(kind: str, argument: str, format: ByName | None) -> Any:
     """A part of an input: a text, the rows of a table, or the value of a JSON file."""
     from glassformer.data.texts import read_json, read_whole_rows
 
