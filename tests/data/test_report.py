@@ -83,6 +83,20 @@ def test_all_findings_have_locations() -> None:
     assert odd["only"].message == "1 class has rows in test.csv alone: love"
 
 
+def test_another_spelling_of_a_label_is_no_conflict() -> None:
+    labels = ["negative", "negative ", "Negative", "positive"]
+    rows = InMemoryRows([{"text": "so bad", "label": label} for label in labels])
+    odd = findings_by_kind(inspect_rows({"a": rows}, text="text", label="label"))
+    assert odd["conflict"].locations == ("the list: row 0: negative · the list: row 3: positive · “so bad”",)
+    assert odd["spelled differently"].message.startswith("2 texts repeated with another spelling of the label")
+    assert odd["spelled differently"].locations[0] == (
+        "the list: row 0: negative · the list: row 1: 'negative ' · “so bad”"
+    )
+    several = [{"text": "x", "label": ["a", "b"]}, {"text": "x", "label": ["B", "a"]}, {"text": "x", "label": ["a"]}]
+    odd = findings_by_kind(inspect_rows({"a": InMemoryRows(several)}, text="text", label="label"))
+    assert (odd["spelled differently"].count, odd["conflict"].count) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("text", "pair"),
     [("text", "text_pair"), ("question", "context"), ("context", "question"), ("hypothesis", "premise")],
@@ -196,7 +210,7 @@ def test_the_report_as_text_shows_the_most_frequent_classes_and_the_first_locati
     assert "the 20 most frequent of 30 classes" in text and "<19>" in text and "1 · 3.3%" in text
     assert re.search(r"^a, words +1 +1 +1 +1 +1 +1 +1 +1.0 +1$", text, re.MULTILINE)
     assert "! 29 texts repeated in the same file\n    the list: row 0 · the list: row 1 · “x”\n" in text
-    assert "    … and 26 more" in text
+    assert "    … and 26 more: --json or --html lists them" in text
     assert "&lt;7&gt;" in shown and "<7>" not in shown
     assert "No problems found." in str(inspect_rows({"a": InMemoryRows([{"text": "x"}])}, text="text"))
 

@@ -14,6 +14,7 @@ from itertools import combinations
 from glassformer.data.sequence import RowSequence, shorten
 from glassformer.data.splits import text_digest
 from glassformer.files import counted, safe_repr
+from glassformer.reports.page import shown_label
 
 MAX_LOCATIONS = 1_000  # locations listed for a finding; all are counted
 MAX_CHARACTERS = 81  # of a text in a message
@@ -80,8 +81,9 @@ class FindingCollector:
         first_rows, first_index, first_labels = self._first[key]
         first = first_rows.where(first_index)
         if labels and first_labels and sorted(labels) != sorted(first_labels):
+            same = sorted(map(_folded, labels)) == sorted(map(_folded, first_labels))
             conflict = f"{first}: {_joined(first_labels)} · {here}: {_joined(labels)} · {quoted}"
-            self._add(conflict, "conflict")
+            self._add(conflict, "spelled differently" if same else "conflict")
         for file in self._files[key]:
             self._add(f"{first} · {here} · {quoted}", *(["repeat"] if file == name else ["leak", file, name]))
         if name not in self._files[key]:
@@ -103,6 +105,7 @@ class FindingCollector:
             for first, second in combinations(files, 2)
         } | {
             ("conflict",): "repeated with another label",
+            ("spelled differently",): "repeated with another spelling of the label: case, white space or characters",
             ("no label",): "without a label: training refuses such rows, or with --skip-bad-rows leaves them out",
             ("empty",): "without a word; training with --skip-bad-rows leaves such rows out",
             ("repeat",): "repeated in the same file",
@@ -137,7 +140,7 @@ def spelling_variants(counts: Mapping[str, int]) -> dict[str, str]:
 def _usual_spellings(counts: Mapping[str, int]) -> dict[str, str]:
     groups: dict[str, list[str]] = defaultdict(list)
     for name in counts:
-        groups[_plain(name).casefold()].append(name)
+        groups[_folded(name)].append(name)
     renamed: dict[str, str] = {}
     for names in groups.values():
         if len(names) > 1:
@@ -149,6 +152,11 @@ def _usual_spellings(counts: Mapping[str, int]) -> dict[str, str]:
 def _plain(name: str) -> str:
     """A name with single spaces and composed, ordinary characters: é as one, no full-width letters (NFKC)."""
     return " ".join(unicodedata.normalize("NFKC", name).split())
+
+
+def _folded(name: str) -> str:
+    """What labels that differ in spelling alone have in common."""
+    return _plain(name).casefold()
 
 
 def spelling_message(renamed: Mapping[str, str]) -> str:
@@ -193,7 +201,7 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _joined(labels: Sequence[str]) -> str:
-    return shorten(" ".join(labels), MAX_CHARACTERS)
+    return shorten(" ".join(map(shown_label, labels)), MAX_CHARACTERS)
 
 
 def _short(text: str) -> str:

@@ -181,7 +181,7 @@ class DataReport(Report, kind="data"):
             locations = finding.locations[:MAX_LOCATIONS]
             yield from (f"    {location}" for location in locations)
             if locations and finding.count > len(locations):
-                yield f"    … and {finding.count - len(locations):,} more"
+                yield f"    … and {finding.count - len(locations):,} more: --json or --html lists them"
 
 
 def _columns_of(file: FileReport) -> str:
