@@ -55,6 +55,11 @@ def test_of_many_texts_the_nearest_to_the_first(minilm: Path, command: Command, 
     assert shown.stdout.count("the stock of company") == 2 and B in shown.stdout
     assert shown.stdout.split("\n\n")[1].split()[:3] == ["cosine", "no.", "text"]
 
+    swapped = command("similar", minilm, file, A, "--json")
+    assert swapped.returncode == 2 and "put the query before the file" in swapped.stderr.replace("\n", " ")
+    (tmp_path / "query.txt").write_text(A)
+    assert json.loads(command("similar", minilm, tmp_path / "query.txt", file, "--json").stdout)["query"] == A
+
     file.write_text("\n".join([A, *lines]) + "\n")  # the query is the first line, and numbers are those of lines
     found = json.loads(command("similar", minilm, file, "--top", 1, "--json").stdout)
     assert [(each["number"], each["text"]) for each in found["nearest"]] == [(19, B)]

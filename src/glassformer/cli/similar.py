@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,11 +63,18 @@ def similar(
 
     [cyan]glassformer similar MODEL 'a query' sentences.txt --top 5[/]  the lines nearest to a query
     """
+    from glassformer.data.texts import read_texts
+
     read = inputs(texts)
     if not all(isinstance(text, str) for text in read):
         raise DataError("similar compares texts; give texts, not conversations or lists of words")
     if len(read) < 2:
         raise DataError("similar compares texts, and got one; give two, or a query and a file with a text per line")
+    if len(texts) > 1 and len(read) > TABLE_TEXTS and os.path.isfile(texts[0]) and len(list(read_texts(texts[0]))) > 1:
+        raise DataError(
+            f"the query comes first, and {texts[0]} holds several texts; put the query before the file: "
+            f"similar MODEL 'QUERY' {texts[0]}; of a file alone, line 1 is the query"
+        )
     if len(read) > 2 and (options.words or options.measure or options.html):
         raise ConfigError("--words, --measure and --html are about the similarity of two texts; give two texts")
     if options.html and (options.measure or options.prompt is not None or options.prompt_name):
