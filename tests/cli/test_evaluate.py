@@ -155,6 +155,13 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert out.endswith(f"  glassformer errors {run} --part later\n")
     assert typed(capsys, "errors", run, "--part", "later", "--print")[0] == 0
     assert (run / "evaluation" / "later" / "report.json").is_file()
+    shutil.copy(test, tmp_path / "semicolons.csv")
+    more = ("errors", run, "--data", tmp_path / "semicolons.csv", "-c", "text=tweet", "--ignore", "id", "--print")
+    code, _, err = typed(capsys, *more)
+    assert code == 2 and "read it with --delimiter ';'" in err.replace("\n", " ")
+    assert typed(capsys, *more, "--delimiter", ";")[0] == 0
+    code, _, err = typed(capsys, "errors", run, "--print", "--delimiter", ";")
+    assert code == 2 and "--delimiter is of the files of --data" in err.replace("\n", " ")
     shutil.copy(test, tmp_path / "validation.csv")
     typed(capsys, "evaluate", run, "-d", tmp_path / "validation.csv", *words[2:])
     assert (run / "evaluation" / "validation.csv").is_dir(), "that on its own rows stays"

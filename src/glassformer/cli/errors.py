@@ -10,6 +10,7 @@ import typer
 
 from glassformer.cli.options import Json, RunFolder, Without, command
 from glassformer.cli.screen import note, notes, progress_of, say, say_saved, show, show_next, show_tables, visible
+from glassformer.data.options import ReadingOptions
 from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, RowOptions
 from glassformer.explorer.options import Serving
 from glassformer.progress import spinner
@@ -25,6 +26,7 @@ def errors(
     run: RunFolder,
     *,
     rows: RowOptions,
+    reading: Annotated[ReadingOptions, Without(["part"])],
     serving: Annotated[Serving, Without(["html"])],
     options: ErrorOptions,
     only_print: Annotated[bool, typer.Option("--print", help="Print only: serve no page.")] = False,
@@ -45,7 +47,7 @@ def errors(
     [cyan]glassformer errors runs/digits --part train --by speaker[/]  which speakers it has most errors on
     """
     page = None if options.html is None else page_path(options.html, "errors.html")
-    split = evaluated(run, rows, options.by)
+    split = evaluated(run, rows, options.by, reading)
     from glassformer.evaluation.error_analysis.confusion import confusion_matrix
     from glassformer.evaluation.error_analysis.errors import analyse_errors
     from glassformer.evaluation.error_analysis.served import ServedErrors, errors_page, save_errors_page
@@ -146,10 +148,12 @@ def bring_in(
     show_next([command] if command else [])
 
 
-def evaluated(run: Path, rows: RowOptions, by: str | None = None) -> EvaluatedSplit:
+def evaluated(
+    run: Path, rows: RowOptions, by: str | None = None, reading: ReadingOptions | None = None
+) -> EvaluatedSplit:
     """Rows of a run with their predictions, with a progress bar; see `evaluated_rows`."""
     with spinner("starting"):
         from glassformer.evaluation.request import evaluated_rows
 
     with notes(), progress_of("rows") as bar:
-        return evaluated_rows(run, rows, by, note, bar)
+        return evaluated_rows(run, rows, by, note, bar, reading=reading)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from glassformer.data.options import ReadingOptions
 from glassformer.data.rows import read_rows
 from glassformer.data.sequence import RowSequence
 from glassformer.errors import ConfigError
@@ -60,16 +61,23 @@ def evaluated_rows(
     by: str | None = None,
     notify: Callable[[str], None] = lambda message: None,
     progress: Callable[[int, int], None] = lambda done, of: None,
+    *,
+    reading: ReadingOptions | None = None,
 ) -> EvaluatedSplit:
     """Rows of a run with their predictions, evaluated now where they are missing.
 
     Args:
         by: a column that groups rows: their metrics are in the report, and the model is not asked again
         notify, progress: see `evaluated_split`
-    Raises: DataError: there is no such split or column. ConfigError: no run.
+        reading: how the files of `data` are read; None, or no option = as those of the run
+    Raises: DataError: there is no such split or column. ConfigError: no run; `reading` without files.
     """
     ignored = [*options.ignore, *([] if by is None else [by])]
     opened = open_run(run, columns=dict(options.columns), ignore=ignored)
+    if reading is not None and (format := reading.keywords()):
+        if not options.data:
+            raise ConfigError(f"{next(iter(format))}= is of the files of data=; give data= too")
+        opened = replace(opened, format=format)
     split = evaluated_split(opened, options.part, list(options.data) or None, notify, progress)
     if by is None:
         return split

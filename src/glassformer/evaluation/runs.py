@@ -44,12 +44,14 @@ class TrainedRun:
 
     columns: role → column, where the rows to evaluate on have other names than its own
     ignore: unused columns of the rows to evaluate on, in addition to those of its configuration
+    format: how other files than its own are read; None = as its own
     """
 
     folder: Path
     config: RunConfig
     columns: Mapping[str, str] = field(default_factory=dict)
     ignore: Sequence[str] = field(default=())
+    format: Mapping[str, Any] | None = None
 
     @cached_property
     def model(self) -> Model:
@@ -127,6 +129,7 @@ class TrainedRun:
         data, usual = self.config.data, task_class(self.config.task).COLUMNS
         columns_of(usual, self.columns)  # roles are checked before any file is read
         if files is not None:
+            format = self.format if format is None else format
             options = data.format if format is None else dict(format)
             theirs = replace(data, folder="", format=options, columns={**data.columns, **self.columns})
             rows = read_usable(theirs, task_class(self.config.task), files)
