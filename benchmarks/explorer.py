@@ -33,6 +33,7 @@ from _measure import environment, installed_minilm, rows_as_dicts
 ROOT = Path(__file__).parents[1]
 LAYERS, HEADS, WIDTH = 12, 12, 768
 SPREAD = 3.0
+NAMES = ("chromium-headless-shell", "chromium", "google-chrome")
 MAX_BERTVIZ_TOKENS = 512
 LIMITS = {
     "all_layers_seconds": 3.0,
@@ -173,9 +174,9 @@ def chromium() -> Iterator[Any]:
 
     from playwright.sync_api import sync_playwright
 
-    program = shutil.which("chromium") or shutil.which("google-chrome")
+    program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
-        sys.exit("this needs a Chromium: apt-get install chromium")
+        sys.exit("this needs a Chromium: apt-get install chromium-headless-shell")
     flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=flags)
@@ -254,8 +255,8 @@ def measure(browser: Any, name: str, model: Any, tokens: int, rounds: int, alone
         medians = {key: type(runs[0][key])(statistics.median(run[key] for run in runs)) for key in runs[0]}
         place = Path(folder) / "page.html"
         look.save(place)
-        beside = not alone and tokens <= MAX_BERTVIZ_TOKENS
-        theirs = bertviz(shape.layers, shape.heads, tokens) if beside else (None, None)
+        compared = not alone and tokens <= MAX_BERTVIZ_TOKENS
+        theirs = bertviz(shape.layers, shape.heads, tokens) if compared else (None, None)
         return Row(
             model=name,
             tokens=tokens,
