@@ -332,7 +332,7 @@ def main() -> None:
                     rows.append(measure(browser, name, model, tokens, options.rounds, options.alone))
                     print(f"{name}, {tokens:,} tokens: done", file=sys.stderr)
     if options.json:
-        about = environment("bertviz", "playwright")
+        about = environment(*([] if options.alone else ["bertviz"]), "playwright")
         print(json.dumps({"environment": about, "rows": rows_as_dicts(rows)}, indent=2))
     else:
         show(rows)
