@@ -87,6 +87,7 @@ def test_another_spelling_of_a_label_is_no_conflict() -> None:
     labels = ["negative", "negative ", "Negative", "positive"]
     rows = InMemoryRows([{"text": "so bad", "label": label} for label in labels])
     odd = findings_by_kind(inspect_rows({"a": rows}, text="text", label="label"))
+    assert "'negative '" in odd["single"].message and "'negative '" in odd["single"].locations
     assert odd["conflict"].locations == ("the list: row 0: negative · the list: row 3: positive · “so bad”",)
     assert odd["spelled differently"].message.startswith("2 texts repeated with another spelling of the label")
     assert odd["spelled differently"].locations[0] == (

@@ -183,12 +183,12 @@ def label_findings(classes: Mapping[str, Mapping[str, int]]) -> list[Finding]:
         findings.append(Finding("spelling", spelling_message(renamed), len(renamed), tuple(map(repr, renamed))))
     if alone := sorted(name for name, count in total.items() if count == 1):
         message = f"{_classes(alone)} one row alone, for training or evaluation, not both: {_list_names(alone)}"
-        findings.append(Finding("single", message, len(alone), tuple(alone[:MAX_LOCATIONS])))
+        findings.append(Finding("single", message, len(alone), tuple(map(shown_label, alone[:MAX_LOCATIONS]))))
     for file, own in classes.items() if len(classes) > 1 else ():
         others = [counts for other, counts in classes.items() if other != file]
         if only := sorted(name for name in own if not any(name in counts for counts in others)):
             message = f"{_classes(only)} rows in {file} alone: {_list_names(only)}"
-            findings.append(Finding("only", message, len(only), tuple(only[:MAX_LOCATIONS])))
+            findings.append(Finding("only", message, len(only), tuple(map(shown_label, only[:MAX_LOCATIONS]))))
     return findings
 
 
@@ -197,7 +197,7 @@ def _classes(names: Sequence[str]) -> str:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+    return ", ".join(map(shown_label, names[:5])) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 def _joined(labels: Sequence[str]) -> str:
