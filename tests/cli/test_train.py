@@ -79,6 +79,10 @@ def test_a_file_with_semicolons(config: Path, tmp_path: Path, capsys: pytest.Cap
     assert code == 2 and "and so does line 2: read it with --delimiter ';'" in err.replace("\n", " ")
     assert typed(capsys, *words, "--delimiter", ";")[0] == 0
     assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["data"]["format"] == {"delimiter": ";"}
+    path.write_text(path.read_text() + "time flies;\n")
+    code, _, err = typed(capsys, *words, "--delimiter", ";", "--skip-bad-rows", "-o", tmp_path / "again")
+    assert code == 0 and "1 of 41 rows were left out: 1 without a label" in err.replace("\n", " ")
+    assert err.startswith("note: ") and "UserWarning" not in err
 
 
 def test_unused_columns_are_found_before_a_model_is_loaded(

@@ -106,7 +106,7 @@ def _ignore(message: str) -> None:
 
 def _train(config: RunConfig, *, resume: bool, evaluate: bool, quiet: bool, at_end: bool = True) -> TrainedResult:
     """Train one run; at its end print its report and what comes next."""
-    with hidden(quiet), spinner("reading the data, loading the model", logged=20):
+    with notes(), hidden(quiet), spinner("reading the data, loading the model", logged=20):
         from glassformer.studies.trained import configured_trainer, train_run
 
         trainer = configured_trainer(config)
