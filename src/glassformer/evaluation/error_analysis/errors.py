@@ -142,7 +142,8 @@ def _sure_from(records: Sequence[Prediction]) -> float | None:
     An equal share of each is no confidence at all, so a fixed number would be chance for two classes or unreachable for
     a hundred.
     """
-    scored = [record for record in records if confidence(record) is not None]
+    # A row with several right answers, such as an image with captions, has no class.
+    scored = [record for record in records if isinstance(record.label, str) and confidence(record) is not None]
     if not scored:
         return None
     classes = {name for record in scored for name in (record.label, *record.details["scores"])}
