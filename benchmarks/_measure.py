@@ -5,10 +5,14 @@ torch is imported where it is used: a parent's memory would count as its childre
 
 from __future__ import annotations
 
+import os
 import platform
+import shutil
 import statistics
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,3 +84,21 @@ def installed_minilm() -> Path | None:
 
 def rows_as_dicts(rows: Sequence[Any]) -> list[dict[str, Any]]:
     return [asdict(row) for row in rows]
+
+
+CHROMIUM = ("chromium-headless-shell", "chromium", "google-chrome")
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A headless Chromium; GLASSFORMER_CHROMIUM names one that is not on the path."""
+    from playwright.sync_api import sync_playwright
+
+    program = os.environ.get("GLASSFORMER_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if program is None:
+        sys.exit("this needs a Chromium: apt-get install chromium-headless-shell")
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=flags)
+        yield browser
+        browser.close()

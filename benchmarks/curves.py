@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _measure import environment
+from _measure import chromium, environment
 
 LIMITS = {"again": 1.5, "tail": 1.5, "rows": 3.0}
 """Seconds that the pages promise for 20 runs of 1,000,000 steps, on a quiet machine."""
@@ -83,8 +83,6 @@ SORT = """() => {
 
 def sort_rows(folder: Path) -> float:
     """Seconds in which the page of 5,000 rows is put in three orders."""
-    from explorer import chromium
-
     from glassformer.evaluation.error_analysis.page import ErrorsPage
     from glassformer.evaluation.evaluate import EvaluationReport
     from glassformer.tasks.metrics.metric import Interval

@@ -8,13 +8,11 @@ Headless Chromium without a GPU: WebGL2 is SwiftShader, which draws on the proce
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from playwright.sync_api import sync_playwright
+from _measure import chromium
 
 import glassformer
 from glassformer.explorer.embedding_page import PageMap
@@ -22,7 +20,6 @@ from glassformer.explorer.look import InitialView, Look
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.inspect.embeddings.embedding_map import EmbeddingMap
 
-NAMES = ("chromium-headless-shell", "chromium", "google-chrome")
 FRAMES = 90
 PAN = f"""() => new Promise((done) => {{
     const stage = document.querySelector(".map-stage").stage, times = [];
@@ -55,9 +52,7 @@ def main() -> None:
         with Look(runs, ["a text"], InitialView(view="embedding"), corpus=PageMap.of(embedding_map, "points")) as look:
             look.save(page)
         print(f"{options.points:,} points: a file of {page.stat().st_size / 1e6:.1f} MB")
-        program = os.environ.get("GLASSFORMER_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)))
-        with sync_playwright() as driver:
-            browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        with chromium() as browser:
             tab = browser.new_page(viewport={"width": 1440, "height": 900})
             tab.goto(f"{page.as_uri()}?renderer={options.renderer}#v=1&view=embedding")
             tab.wait_for_selector(".map[data-ready]", timeout=120_000)
@@ -66,7 +61,6 @@ def main() -> None:
             for _ in range(3):
                 rate, slow = tab.evaluate(PAN)
                 print(f"{renderer}: {rate:.0f} frames a second, 95th percentile {slow:.0f} ms")
-            browser.close()
 
 
 if __name__ == "__main__":

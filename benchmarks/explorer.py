@@ -22,18 +22,15 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _measure import environment, installed_minilm, rows_as_dicts
+from _measure import chromium, environment, installed_minilm, rows_as_dicts
 
 ROOT = Path(__file__).parents[1]
 LAYERS, HEADS, WIDTH = 12, 12, 768
 SPREAD = 3.0
-NAMES = ("chromium-headless-shell", "chromium", "google-chrome")
 MAX_BERTVIZ_TOKENS = 512
 LIMITS = {
     "all_layers_seconds": 3.0,
@@ -166,22 +163,6 @@ let last = performance.now();
 const next = (now) => { window.frames_taken.push(now - last); last = now; requestAnimationFrame(next); };
 requestAnimationFrame(next);
 """
-
-
-@contextmanager
-def chromium() -> Iterator[Any]:
-    import shutil
-
-    from playwright.sync_api import sync_playwright
-
-    program = next(filter(None, map(shutil.which, NAMES)), None)
-    if program is None:
-        sys.exit("this needs a Chromium: apt-get install chromium-headless-shell")
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=flags)
-        yield browser
-        browser.close()
 
 
 def in_browser(browser: Any, url: str, heads: int, layers: int) -> dict[str, Any]:

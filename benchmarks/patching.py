@@ -38,7 +38,8 @@ def make(folder: Path) -> None:
 def ours(folder: Path, ids: torch.Tensor) -> dict[tuple[int, int], float]:
     import glassformer
     from glassformer.core.flow import Batch
-    from glassformer.inspect import Session, SessionInput, Token, patch_effects, patching
+    from glassformer.inspect import Session, SessionInput, Token
+    from glassformer.inspect.patching import effects, patches
 
     network = glassformer.load(folder).network
 
@@ -51,11 +52,11 @@ def ours(folder: Path, ids: torch.Tensor) -> dict[tuple[int, int], float]:
     start = time.process_time()
     values = corrupt.sweep("residual", **options).values
     report("glassformer, rows of one pass", start, values.numel())
-    patching.TOKENS_AT_ONCE = TOKENS
-    setting = patch_effects.patching(corrupt, options)
-    cells = [[patching.Component(f"blocks.{layer}.before", None, (position,))] for layer, position in CELLS]
-    patches, start = setting.patches(cells), time.process_time()
-    list(setting.run(patches))
+    patches.TOKENS_AT_ONCE = TOKENS
+    setting = effects.patching(corrupt, options)
+    cells = [[patches.Component(f"blocks.{layer}.before", None, (position,))] for layer, position in CELLS]
+    apart, start = setting.patches(cells), time.process_time()
+    list(setting.run(apart))
     report("glassformer, one pass a patch", start, len(CELLS))
     return {(layer, position): float(values[layer, position]) for layer, position in CELLS}
 

@@ -9,12 +9,13 @@ Needs playwright with its Chromium, all-MiniLM-L6-v2 (`make demo` installs it), 
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 import tempfile
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
+
+from _measure import chromium
 
 from glassformer.cli.app import main as glassformer
 
@@ -53,10 +54,7 @@ PICTURES = {
 
 def write(names: list[str]) -> None:
     """Make the pages of these pictures, and draw them into docs/."""
-    from playwright.sync_api import sync_playwright
-
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright, chdir(folder):
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium-headless-shell"))
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser, chdir(folder):
         for name in names:
             picture, page_file = PICTURES[name], Path(f"{name}.html")
             try:
@@ -70,7 +68,6 @@ def write(names: list[str]) -> None:
             page.wait_for_timeout(MILLISECONDS)
             page.screenshot(path=DOCS / f"explorer-{name}.png")
             page.close()
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -118,7 +118,8 @@ def ours(case: Case, folder: Path, precision: str, data: list[dict[str, Any]]) -
 
     import glassformer
     from glassformer.runs.config import TrainingOptions
-    from glassformer.tasks.base import Task, text_labels
+    from glassformer.tasks.base import Task
+    from glassformer.tasks.microbatch import text_labels
     from glassformer.training.callbacks import Callback
     from glassformer.training.trainer import Trainer
 
