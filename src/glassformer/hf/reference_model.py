@@ -27,7 +27,7 @@ from glassformer.core.flow import Output
 from glassformer.errors import WeightsError
 from glassformer.model import Model
 from glassformer.models.reference_tree import module_tree
-from glassformer.weights.load import export_parameters, name_list
+from glassformer.weights.load import export_parameters, listed_kinds
 from glassformer.weights.names import Slice, Tied
 
 pytree.register_pytree_node(  # so that exported programs give outputs
@@ -228,8 +228,7 @@ class ReferenceModel(Model):
         missing = [name for ours in parameters for name in tensors[ours][1] if name not in state_dict]
         surplus = [name for name in state_dict if name not in known and not self._weight_names().is_ignored(name)]
         if strict and (missing or surplus):
-            kinds = {"missing": missing, "surplus": surplus}
-            listed = "; ".join(f"{len(x)} {kind}: {name_list(x)}" for kind, x in kinds.items() if x)
+            listed = listed_kinds({"missing": missing, "surplus": surplus})
             raise WeightsError(f"the state dict does not fit the model: {listed}; strict=False takes what fits")
         for ours, parameter in parameters.items():
             rule, theirs = tensors[ours]

@@ -156,9 +156,11 @@ def _template_counts(step: Mapping[str, Any], name: str) -> tuple[int, int]:
             continue
         for kind, value in piece.items():
             key = value.get("id") if isinstance(value, Mapping) else None
-            if kind == "Sequence" and isinstance(key, str) and key in texts:
+            if not isinstance(key, str):
+                continue
+            if kind == "Sequence" and key in texts:
                 texts[key] += 1
-            elif isinstance(special, Mapping) and isinstance(key, str) and isinstance(special.get(key), Mapping):
+            elif isinstance(special, Mapping) and isinstance(special.get(key), Mapping):
                 ids = special[key].get("ids")
                 added += len(ids) if isinstance(ids, list) else 0
     return added, max(texts.values())

@@ -240,11 +240,8 @@ def _raise_mismatches(plan: _LoadPlan, surplus: list[str], stored: Iterable[str]
     kinds = {
         "missing": missing, "misshapen": plan.misshapen, "not floating-point": plan.integers, "surplus": surplus
     }  # fmt: skip
-    problems = {kind: values for kind, values in kinds.items() if values}
-    if problems:
-        room = MESSAGE_CHARACTERS // len(problems)
-        listed = (f"{len(values)} {kind}: {name_list(values, room)}" for kind, values in problems.items())
-        raise WeightsError("the checkpoint does not fit its config.json: " + "; ".join(listed))
+    if any(kinds.values()):
+        raise WeightsError(f"the checkpoint does not fit its config.json: {listed_kinds(kinds)}")
 
 
 def _check_new_size(plan: _LoadPlan, parameters: Parameters, dtype: torch.dtype) -> None:
@@ -374,6 +371,13 @@ def nan_parameters(network: nn.Module) -> list[str]:
     Looked for only where an answer is NaN: it reads every page of files that are memory-mapped.
     """
     return [name for name, x in network.named_parameters() if x.numel() and bool(x.max().isnan())]
+
+
+def listed_kinds(kinds: Mapping[str, list[str]]) -> str:
+    """The names of each kind of mismatch for a message, counted; kinds without any are left out."""
+    problems = {kind: values for kind, values in kinds.items() if values}
+    room = MESSAGE_CHARACTERS // max(len(problems), 1)
+    return "; ".join(f"{len(values)} {kind}: {name_list(values, room)}" for kind, values in problems.items())
 
 
 def name_list(values: list[str], characters: int = MESSAGE_CHARACTERS) -> str:

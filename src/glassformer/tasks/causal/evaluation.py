@@ -250,7 +250,7 @@ class LanguageModelTask(LanguageTask):
         for (ids, counted), of_stream in zip(streams, parts, strict=True):
             losses = np.full(len(ids), math.log(self.vocabulary))
             for window in of_stream:
-                scored = slice(max(window.keep.start, 1), window.keep.stop)
+                scored = _scored(window)
                 losses[scored][counted[scored]] = next(losses_of_windows).losses
             if self.isolated:
                 yield losses
@@ -315,10 +315,15 @@ class LanguageModelTask(LanguageTask):
         return notes
 
 
+def _scored(window: TextWindow) -> slice:
+    """The tokens that a window keeps, but for the first of all, which has none before it."""
+    return slice(max(window.keep.start, 1), window.keep.stop)
+
+
 def _window(ids: np.ndarray, counted: np.ndarray, window: TextWindow) -> Example:
-    """A window as an example: the tokens that it keeps are its labels, but for the first of all."""
+    """A window as an example: the tokens that it scores are its labels."""
     here = slice(window.start, window.end)
-    scored = counted[here] & (np.arange(window.start, window.end) >= max(window.keep.start, 1))
+    scored = counted[here] & (np.arange(window.start, window.end) >= _scored(window).start)
     return {"input_ids": ids[here], "labels": np.where(scored, ids[here], IGNORE_INDEX)}
 
 
