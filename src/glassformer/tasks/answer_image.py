@@ -11,22 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
-
-import numpy as np
 
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.tasks.base import Baseline, Dataset, Examples
+from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.classify.kinds import LabelKind, SingleLabel
 from glassformer.tasks.classify.task import ClassificationTask, label_names, labels_of
-from glassformer.tasks.columns import limit_of, placed, row_chunks, tell_cut, text_of
+from glassformer.tasks.columns import limit_of, placed, tokenised_texts
 from glassformer.tasks.microbatch import Example, MicroBatch
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.regions import RegionReader, with_regions
+from glassformer.tasks.row_files import RowFiles
 
 
 class AnswerImage(ClassificationTask):
@@ -79,28 +77,18 @@ class AnswerImage(ClassificationTask):
     def inputs(self) -> list[str]:
         return [self.columns["text"]]
 
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        if cache is not None:  # other files under the same names are others
-            self.how["files"] = self.regions.digest(rows)
-        return super().encode(rows, cache=cache)
+    def files(self, rows: Dataset) -> list[RowFiles]:
+        return self.regions.files(rows)
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
-        cut = 0
-
-        def parse(row: Mapping[str, Any]) -> tuple[str, np.ndarray]:
-            return text_of(row, self.columns["text"]), self.kind.read(row.get(self.columns["label"]))
-
-        for numbers, parsed in row_chunks(rows, parse):
-            ids, too_long = self.model.tokenizer.batch_ids([question for question, _ in parsed], self.max_tokens)
-            cut += too_long
-            for index, own, (_, label) in zip(numbers, ids, parsed, strict=True):
-                with placed(rows, index):
-                    regions = self.regions.read(rows, index)
-                    if not own:
-                        raise DataError(f"the question {safe_repr(parsed[index - numbers.start][0])} has no token")
-                length = len(own) + len(regions["visual_feats"])
-                yield {**regions, "input_ids": np.array(own, dtype=np.int32), "labels": label, "length": length}
-        tell_cut("questions", cut, len(rows), self.max_tokens)
+        questions = tokenised_texts(rows, self.columns["text"], self.model, self.max_tokens, "questions")
+        for index, question, ids in questions:
+            with placed(rows, index):
+                label = self.kind.read(rows[index].get(self.columns["label"]))
+                regions = self.regions.read(rows, index)
+                if not len(ids):
+                    raise DataError(f"the question {safe_repr(question)} has no token")
+            yield {**regions, "input_ids": ids, "labels": label, "length": len(ids) + len(regions["visual_feats"])}
 
     def collate_inputs(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
         batch, flow = super().collate_inputs(examples)

@@ -22,6 +22,7 @@ from glassformer.model import Model
 from glassformer.progress import progress_bar
 from glassformer.tasks.base import Dataset, Examples, Task
 from glassformer.tasks.microbatch import Example
+from glassformer.tasks.row_files import RowFiles
 
 ROWS_PER_CALL = 1_024
 """Rows that go to the tokenizer together."""
@@ -127,6 +128,25 @@ def row_chunks(
         if len(held) == ROWS_PER_CALL or index + 1 == len(rows):
             yield range(index + 1 - len(held), index + 1), held
             held = []
+
+
+def tokenised_texts(
+    rows: Dataset, column: str, model: Model, limit: int | None, what: str = "texts"
+) -> Iterator[tuple[int, str, np.ndarray]]:
+    """The number, the text and the ids of each row, with a warning at the end that counts the texts that were cut.
+
+    Args:
+        limit: tokens of the longest one; None = any number
+        what: what the texts are called in the warning
+    Raises: DataError: a row without text, with its file and line.
+    """
+    cut = 0
+    for numbers, texts in row_chunks(rows, lambda row: text_of(row, column)):
+        ids, too_long = model.tokenizer.batch_ids(texts, limit)
+        cut += too_long
+        for index, text, own in zip(numbers, texts, ids, strict=True):
+            yield index, text, np.array(own, dtype=np.int32)
+    tell_cut(what, cut, len(rows), limit)
 
 
 def training_sample(train: Dataset) -> tuple[list[int], str]:
@@ -268,9 +288,15 @@ class RowTask(Task):
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         """The examples that rows make. Raises: DataError: a row that makes none, with its file and line."""
 
+    def files(self, rows: Dataset) -> Sequence[RowFiles]:
+        """The files that rows name: other files under the same names make other examples."""
+        return ()
+
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         check_columns(rows, self.columns_read())
         made = self.CACHE_KEY or type(self).__name__
+        if cache is not None and (digests := [files.digest() for files in self.files(rows)]):
+            self.how["files"] = digests
         with progress_bar("reading rows", len(rows), delay=2) as advance:
             examples = self._counted(self.make_examples(_WatchedRows(rows, self.inputs(), advance)))
             return store_examples(examples, rows, self.model, cache, made=made, columns=self.columns, **self.how)

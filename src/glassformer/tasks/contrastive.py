@@ -26,7 +26,7 @@ from glassformer.model import Model
 from glassformer.models.clip.network import Clip
 from glassformer.models.clip.towers import LEGACY_END_ID
 from glassformer.tasks.base import Baseline, Dataset, Progress
-from glassformer.tasks.columns import limit_of, placed, row_chunks, tell_cut, text_of
+from glassformer.tasks.columns import limit_of, placed, text_of, tokenised_texts
 from glassformer.tasks.images import ImageTask, patch_count
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapMeans, Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
@@ -77,22 +77,17 @@ class Contrastive(ImageTask):
         return [self.columns["text"]]  # an empty text is warned of; an empty path is an error
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
-        images, cut = self.images(rows), 0
-        for numbers, texts in row_chunks(rows, lambda row: text_of(row, self.columns["text"])):
-            ids, too_long = self.model.tokenizer.batch_ids(texts, self.max_tokens)
-            cut += too_long
-            for index, text, own in zip(numbers, texts, ids, strict=True):
-                with placed(rows, index):
-                    self._check_end(text, own)
-                    tensors = images.tensors(index)
-                length = len(own) + patch_count(tensors)
-                yield {**tensors, "input_ids": np.array(own, dtype=np.int32), "length": length}
-        tell_cut("texts", cut, len(rows), self.max_tokens)
+        images = self.images(rows)
+        for index, text, ids in tokenised_texts(rows, self.columns["text"], self.model, self.max_tokens):
+            with placed(rows, index):
+                self._check_end(text, ids)
+                tensors = images.tensors(index)
+            yield {**tensors, "input_ids": ids, "length": len(ids) + patch_count(tensors)}
 
-    def _check_end(self, text: str, ids: Sequence[int]) -> None:
+    def _check_end(self, text: str, ids: np.ndarray) -> None:
         """Raises: DataError: a text without the end token, whose state represents it."""
         end = self.network.text.end
-        if not ids or (end != LEGACY_END_ID and end not in ids):
+        if not len(ids) or (end != LEGACY_END_ID and end not in ids):
             raise DataError(
                 f"{self.columns['text']!r} is {safe_repr(text)}, and its tokens have no end token (eos_token_id {end} "
                 "of text_config), whose state represents a text; the tokenizer must put it there"

@@ -11,34 +11,40 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from glassformer.errors import DataError
+from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.tasks.base import Dataset, Examples
+from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import RowTask
-from glassformer.tasks.transcribe.sounds import RowSounds
+from glassformer.tasks.row_files import RowFiles
 
 PATCH_PIXELS = 16 * 16
 """Pixels of an image that count as one token of a micro-batch."""
 
 
-class RowImages(RowSounds):
+class RowImages:
     """The images of rows, as the tensors that a model's processor makes of them.
 
     Args:
-        rows, column, folder: as of `RowSounds`
+        rows, column, folder: as of `RowFiles`
         processor: of the model
     """
 
     def __init__(self, rows: Dataset, column: str, folder: str | None, processor: Any) -> None:
-        super().__init__(rows, column, folder, 0)
-        self.processor = processor
+        self.files, self.processor = RowFiles(rows, column, folder), processor
 
     def tensors(self, index: int) -> dict[str, Any]:
         """The arrays of one row's image: `pixel_values` [C, H, W], or `input_ids` [pixels] of colours.
 
         Raises: DataError: no image, a file outside the folder, or one that cannot be read.
         """
-        value = self.rows[index].get(self.column)
-        image: Any = self.source(index)[0] if isinstance(value, (str, bytes, Mapping)) else value
+        value = self.files.value(index)
+        image = self.files.source(index, value)
+        if isinstance(value, (str, Mapping)) and not isinstance(image, (bytes, Path)):
+            raise DataError(
+                f"{self.files.column!r} is {safe_repr(value)}; it must be the path of an image file, its bytes, or an "
+                "array [H, W, 3]"
+            )
         return {name: x[0].numpy() for name, x in self.processor([image]).items()}
 
 
@@ -63,10 +69,8 @@ class ImageTask(RowTask):
         self.folder = folder
         self._processor: Any = model.processor
 
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        if cache is not None:  # other files under the same names are others
-            self.how["files"] = self.images(rows).digest()
-        return super().encode(rows, cache=cache)
+    def files(self, rows: Dataset) -> list[RowFiles]:
+        return [RowFiles(rows, self.columns["file"], self.folder)]
 
     def images(self, rows: Dataset) -> RowImages:
         return RowImages(rows, self.columns["file"], self.folder, self._processor)

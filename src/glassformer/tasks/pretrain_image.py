@@ -25,11 +25,12 @@ from glassformer.data.noise import sample_count
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import Model
 from glassformer.tasks.base import Dataset, Examples
-from glassformer.tasks.columns import RowTask, limit_of, placed, row_chunks, tell_cut, text_of
+from glassformer.tasks.columns import RowTask, limit_of, placed, tokenised_texts
 from glassformer.tasks.masked import MASKED, REPLACED, Masking
 from glassformer.tasks.metrics.metric import Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, padded
 from glassformer.tasks.regions import RegionReader, with_regions
+from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.windows import token_labels
 
 DOES_NOT_FIT, FITS = 0, 1
@@ -101,31 +102,27 @@ class PreTrainImage(RowTask):
         learned = {"task_mask_lm": True, "task_matched": True, "task_obj_predict": True, "visual_feat_loss": True}
         return {**config, **learned, "visual_obj_loss": False, "visual_attr_loss": False}
 
+    def files(self, rows: Dataset) -> list[RowFiles]:
+        return self.regions.files(rows)
+
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        if cache is not None:
-            self.how["files"] = self.regions.digest(rows)
         return TextPool(super().encode(rows, cache=cache))
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
-        cut, regions_of_first = 0, None
-        for numbers, texts in row_chunks(rows, lambda row: text_of(row, self.columns["text"])):
-            ids, too_long = self.model.tokenizer.batch_ids(texts, self.max_tokens)
-            cut += too_long
-            for index, own in zip(numbers, ids, strict=True):
-                with placed(rows, index):
-                    regions = self.regions.read(rows, index)
-                    count = len(regions["visual_feats"])
-                    regions_of_first = regions_of_first or count
-                    if not own:
-                        raise DataError("the text has no token")
-                    if count != regions_of_first:  # how a step is cut into micro-batches must not change its loss
-                        raise DataError(
-                            f"the image has {count} regions, and the first one {regions_of_first}; the loss of "
-                            "regions is a mean over all of a batch, so each image needs the same number"
-                        )
-                length = len(own) + count
-                yield {**regions, "input_ids": np.array(own, dtype=np.int32), "length": length}
-        tell_cut("texts", cut, len(rows), self.max_tokens)
+        regions_of_first = None
+        for index, _, ids in tokenised_texts(rows, self.columns["text"], self.model, self.max_tokens):
+            with placed(rows, index):
+                regions = self.regions.read(rows, index)
+                count = len(regions["visual_feats"])
+                regions_of_first = regions_of_first or count
+                if not len(ids):
+                    raise DataError("the text has no token")
+                if count != regions_of_first:  # how a step is cut into micro-batches must not change its loss
+                    raise DataError(
+                        f"the image has {count} regions, and the first one {regions_of_first}; the loss of regions is "
+                        "a mean over all of a batch, so each image needs the same number"
+                    )
+            yield {**regions, "input_ids": ids, "length": len(ids) + count}
 
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
         fits = draw.random() < 0.5

@@ -25,7 +25,7 @@ from glassformer.models.lxmert.network import Lxmert
 from glassformer.models.lxmert.regions import ROUNDING, RegionEmbedding
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.microbatch import Example, padded, padding_keep
-from glassformer.tasks.transcribe.sounds import RowSounds
+from glassformer.tasks.row_files import RowFiles
 
 
 class RegionReader:
@@ -44,21 +44,16 @@ class RegionReader:
         self.columns, self.folder = columns, folder
         self.widths = {"features": regions.spec.features, "boxes": regions.spec.corners}
 
-    def digest(self, rows: Dataset) -> list[str]:
-        """A hash of the files of each column: other files under the same names change it."""
-        return [self._files(rows, role).digest() for role in self.widths]
-
-    def _files(self, rows: Dataset, role: str) -> RowSounds:
-        return RowSounds(rows, self.columns[role], self.folder, 0)
+    def files(self, rows: Dataset) -> list[RowFiles]:
+        """The files of features, and of boxes."""
+        return [RowFiles(rows, self.columns[role], self.folder) for role in self.widths]
 
     def read(self, rows: Dataset, index: int) -> dict[str, np.ndarray]:
         """`visual_feats` and `visual_pos` of a row. Raises: DataError: they do not fit the model, or each other."""
         arrays = {}
-        for role, width in self.widths.items():
-            value = rows[index].get(self.columns[role])
-            given = value
-            if isinstance(value, str) and value:
-                given = read_npy(self._files(rows, role).path(index, value))
+        for files, (role, width) in zip(self.files(rows), self.widths.items(), strict=True):
+            value = files.value(index)
+            given = read_npy(files.path(index, value)) if isinstance(value, str) and value else value
             arrays[role] = _matrix(given, value, self.columns[role], width)
         features, boxes = arrays["features"], arrays["boxes"]
         if len(features) != len(boxes):

@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,14 +27,14 @@ from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import is_int, safe_repr
 from glassformer.model import Model
 from glassformer.models.tapas.cells import CellSelection, CellSelectionOutput, CellSelectionWithAggregation
-from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
+from glassformer.tasks.base import Baseline, Dataset, Progress
 from glassformer.tasks.columns import RowTask, check_columns, columns_of, limit_of, listed, placed, tell_cut, text_of
 from glassformer.tasks.metrics.classes import precision_recall_f1, ratio
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums, Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, padded, run_examples
 from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.tables import THRESHOLD, operator_names, table_answer
-from glassformer.tasks.transcribe.sounds import RowSounds
 from glassformer.text.tables.encode import COLUMN, ROW, SEGMENT, TableTokenizer, answer_cells, cell_probabilities
 from glassformer.text.tables.table import TextTable
 
@@ -141,13 +140,8 @@ class AnswerTable(RowTask):
     def inputs(self) -> list[str]:
         return [self.columns["question"]]
 
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        if cache is not None:  # other tables under the same names are others
-            self.how["files"] = self._files(rows).digest()
-        return super().encode(rows, cache=cache)
-
-    def _files(self, rows: Dataset) -> RowSounds:
-        return RowSounds(rows, self.columns["table"], self.folder, 0)
+    def files(self, rows: Dataset) -> list[RowFiles]:
+        return [RowFiles(rows, self.columns["table"], self.folder)]
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         reader, cut, lost = TableTokenizer(self.model.tokenizer), 0, 0
@@ -181,7 +175,7 @@ class AnswerTable(RowTask):
                 )
 
     def _read(self, rows: Dataset) -> Iterator[TableQuestion]:
-        files = self._files(rows)
+        (files,) = self.files(rows)
         for index in range(len(rows)):
             with placed(rows, index):
                 row = rows[index]

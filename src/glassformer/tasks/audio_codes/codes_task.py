@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,10 +20,11 @@ from glassformer.generation.audio_codes import code_pattern, longest_window
 from glassformer.model import Model, load
 from glassformer.models._codec import AudioCodec
 from glassformer.models._seq2seq import shift_right
-from glassformer.tasks.base import Dataset, Examples
+from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import RowTask
 from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
 from glassformer.tasks.microbatch import Example, MicroBatch
+from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.transcribe.sounds import RowSounds
 
 
@@ -90,10 +90,8 @@ class CodesTask(RowTask):
         sizes = {"num_codebooks": pattern.books, "vocab_size": pattern.entries, "frame_rate_hz": rate}
         return {**config, **sizes, **special}
 
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        if cache is not None:  # other recordings under the same names are others
-            self.how["sounds"] = [self.sounds(rows, role).digest() for role in self.SOUNDS]
-        return super().encode(rows, cache=cache)
+    def files(self, rows: Dataset) -> list[RowFiles]:
+        return [self.sounds(rows, role).files for role in self.SOUNDS]
 
     def sounds(self, rows: Dataset, role: str) -> RowSounds:
         """The recordings of a role, at the codec's sample rate."""

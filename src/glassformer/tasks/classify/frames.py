@@ -76,11 +76,11 @@ class TagAudio(ClassifyAudio):
         return SingleLabel([OUTSIDE, *sorted(set(counts) - {OUTSIDE})])
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
-        self._cut, files = 0, self.files(rows)
+        self._cut, reader = 0, self.reader(rows)
         for index in range(len(rows)):
             with placed(rows, index):
                 segments = segments_of(rows[index].get(self.columns["label"]), self.columns["label"])
-                example = self.read(files, index)
+                example = self.read(reader, index)
                 yield {**example, "labels": self._classes(segments, len(example["input_values"]))}
         tell_cut("recordings", self._cut, len(rows), f"{self.max_seconds:g} s")
 

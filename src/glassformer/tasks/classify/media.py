@@ -10,16 +10,16 @@ Source: Dosovitskiy et al. 2021 (ViT), section 3.1; Chen et al. 2020 (Image GPT)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 from glassformer.errors import ConfigError
 from glassformer.model import Model
-from glassformer.tasks.base import Dataset, Examples
+from glassformer.tasks.base import Dataset
 from glassformer.tasks.classify.task import ClassificationTask
 from glassformer.tasks.columns import placed, tell_cut
 from glassformer.tasks.images import RowImages, patch_count
 from glassformer.tasks.microbatch import Example
+from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.transcribe.sounds import RowSounds
 
 FRAME_SAMPLES = 320
@@ -54,24 +54,23 @@ class MediaClassificationTask(ClassificationTask):
     def inputs(self) -> list[str]:
         return []  # an empty path is an error
 
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        if cache is not None:  # other files under the same names are others
-            self.how["files"] = self.files(rows).digest()
-        return super().encode(rows, cache=cache)
-
-    def files(self, rows: Dataset) -> RowSounds:
-        return RowSounds(rows, self.columns["file"], self.folder, getattr(self._processor, "sample_rate_hz", 0))
+    def files(self, rows: Dataset) -> list[RowFiles]:
+        return [RowFiles(rows, self.columns["file"], self.folder)]
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
-        files = self.files(rows)
+        reader = self.reader(rows)
         for index in range(len(rows)):
             with placed(rows, index):
                 label = self.kind.read(rows[index].get(self.columns["label"]))
-                yield {**self.read(files, index), "labels": label}
+                yield {**self.read(reader, index), "labels": label}
 
-    def read(self, files: RowSounds, index: int) -> dict[str, Any]:
+    def reader(self, rows: Dataset) -> Any:
+        """What `read` takes the files of rows from."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement reader(rows)")
+
+    def read(self, reader: Any, index: int) -> dict[str, Any]:
         """What the network reads of a row's file. Raises: DataError: it cannot be read."""
-        raise NotImplementedError(f"{type(self).__name__} does not implement read(files, index)")
+        raise NotImplementedError(f"{type(self).__name__} does not implement read(reader, index)")
 
 
 class ClassifyImage(MediaClassificationTask):
@@ -79,12 +78,11 @@ class ClassifyImage(MediaClassificationTask):
 
     HEAD = "image-classification"
 
-    def files(self, rows: Dataset) -> RowImages:
+    def reader(self, rows: Dataset) -> RowImages:
         return RowImages(rows, self.columns["file"], self.folder, self._processor)
 
-    def read(self, files: RowSounds, index: int) -> dict[str, Any]:
-        assert isinstance(files, RowImages)  # of `files` above
-        tensors = files.tensors(index)
+    def read(self, reader: RowImages, index: int) -> dict[str, Any]:
+        tensors = reader.tensors(index)
         return {**tensors, "length": patch_count(tensors)} if "pixel_values" in tensors else tensors
 
 
@@ -118,9 +116,12 @@ class ClassifyAudio(MediaClassificationTask):
         yield from super().make_examples(rows)
         tell_cut("recordings", self._cut, len(rows), f"{self.max_seconds:g} s")
 
-    def read(self, files: RowSounds, index: int) -> dict[str, Any]:
-        samples, longest = files.read(index), round(self.max_seconds * files.rate_hz)
+    def reader(self, rows: Dataset) -> RowSounds:
+        return RowSounds(rows, self.columns["file"], self.folder, self._processor.sample_rate_hz)
+
+    def read(self, reader: RowSounds, index: int) -> dict[str, Any]:
+        samples, longest = reader.read(index), round(self.max_seconds * reader.rate_hz)
         self._cut += len(samples) > longest
-        tensors = self._processor([samples[:longest]], files.rate_hz)
+        tensors = self._processor([samples[:longest]], reader.rate_hz)
         example = {name: x[0].numpy() for name, x in tensors.items() if name != "attention_mask"}
         return {**example, "length": max(min(len(samples), longest) // FRAME_SAMPLES, 1)}

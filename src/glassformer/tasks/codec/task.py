@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -22,7 +21,7 @@ from glassformer.errors import UnsupportedError
 from glassformer.files.schema import at_least, check
 from glassformer.model import Model
 from glassformer.models._codec_losses import CodecLoss
-from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
+from glassformer.tasks.base import Baseline, Dataset, Progress
 from glassformer.tasks.codec.scores import (
     CodecMetric,
     bootstrap_of,
@@ -35,6 +34,7 @@ from glassformer.tasks.columns import RowTask, placed
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example
 from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.transcribe.sounds import RowSounds, note_marks, sound_title, to_float, to_int16
 
 
@@ -84,10 +84,8 @@ class Reconstruct(RowTask):
 
     # -------------------------------------------------------------------------------------------- training
 
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        if cache is not None:  # other recordings under the same names are others
-            self.how["sounds"] = self._sounds(rows).digest()
-        return super().encode(rows, cache=cache)
+    def files(self, rows: Dataset) -> list[RowFiles]:
+        return [self._sounds(rows).files]
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         sounds = self._sounds(rows)

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,12 @@ import numpy as np
 
 from glassformer.audio.listening import SoundMark
 from glassformer.audio.read import AudioInput, Samples, read_audio
-from glassformer.data.audio_folder import path_within
 from glassformer.data.guitar.playing import note_name
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import listed
+from glassformer.tasks.row_files import RowFiles
 
 FULL_SCALE = 32_768
 """Of 16-bit samples, as examples hold them."""
@@ -37,8 +36,7 @@ class RowSounds:
     """
 
     def __init__(self, rows: Dataset, column: str, folder: str | None, rate_hz: int) -> None:
-        self.rows, self.column, self.rate_hz = rows, column, rate_hz
-        self._folder = None if folder is None else Path(folder)
+        self.files, self.rate_hz = RowFiles(rows, column, folder), rate_hz
         self._last: tuple[Path, Samples] | None = None  # rows that follow one another may be of one recording
 
     def read(self, index: int) -> Samples:
@@ -60,48 +58,21 @@ class RowSounds:
 
     def source(self, index: int) -> tuple[AudioInput, int | None]:
         """The input, and the sample rate of samples."""
-        value = self.rows[index].get(self.column)
-        rate: Any = None
-        if isinstance(value, Mapping):
-            rate = value.get("sampling_rate")
-            value = next((value[name] for name in ("bytes", "array", "path") if value.get(name) is not None), None)
-        if isinstance(value, bytes):
-            return value, None
-        if isinstance(value, str) and value:
-            return self.path(index, value), None
+        value = self.files.value(index)
+        source = self.files.source(index, value)
+        if isinstance(source, (bytes, Path)):
+            return source, None
+        rate: Any = value.get("sampling_rate") if isinstance(value, Mapping) else None
         try:
-            samples = np.asarray(listed(value), dtype=np.float32)
+            samples = np.asarray(listed(source), dtype=np.float32)
         except (TypeError, ValueError):
             samples = np.zeros((), dtype=np.float32)
         if samples.ndim != 1 or not isinstance(rate, int):
             raise DataError(
-                f"{self.column!r} is {safe_repr(value)}; it must be the path of an audio file, its bytes, or samples: "
-                "{'array': …, 'sampling_rate': …}"
+                f"{self.files.column!r} is {safe_repr(source)}; it must be the path of an audio file, its bytes, or "
+                "samples: {'array': …, 'sampling_rate': …}"
             )
         return samples, rate
-
-    def digest(self) -> str:
-        """A hash of sizes and times of the files that rows name: other recordings under the same names change it."""
-        digest = hashlib.sha256()
-        for index in range(len(self.rows)):
-            value = self.rows[index].get(self.column)
-            if value is not None and not isinstance(value, str):
-                break  # a column has values of one type: no row names a file
-            if value is not None and (path := self.path(index, value)).is_file():
-                status = path.stat()
-                digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
-        return digest.hexdigest()
-
-    def path(self, index: int, name: str) -> Path:
-        """The path of a file, within the folder. Raises: DataError: it leads out of it."""
-        file: Any = getattr(self.rows, "file", None)
-        table = Path(file(index)) if file is not None else Path()
-        if self._folder is None and not table.exists():
-            return Path(name)  # of rows in memory, whose paths are the caller's own
-        if self._folder is None and table.is_dir():
-            return path_within(table, name)  # an audio folder gives whole paths
-        folder = self._folder or table.parent
-        return path_within(folder, folder / name)
 
 
 def to_int16(samples: Samples) -> np.ndarray:

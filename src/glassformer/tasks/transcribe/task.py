@@ -28,13 +28,14 @@ from glassformer.files.schema import parse
 from glassformer.model import Model
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.transcribe import transcribe
-from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
+from glassformer.tasks.base import Baseline, Dataset, Progress
 from glassformer.tasks.columns import RowTask, check_columns, head_of, placed, text_of
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.metrics.normalisers import letters_of, normaliser_of
 from glassformer.tasks.metrics.speech import error_counts
 from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
 from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.transcribe.augmentation import Augmentation
 from glassformer.tasks.transcribe.language import LanguageFilter, TextLanguageFilter, language_filter
 from glassformer.tasks.transcribe.passages import SEGMENTS, TIMES, Passage, joined, late_segment, passage_of, passages
@@ -136,11 +137,8 @@ class Transcribe(RowTask):
         """Of the recordings, where it is known."""
         return self.recogniser.language or self._speech[0]
 
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        check_columns(rows, self.columns_read())
-        if cache is not None:
-            self.how["sounds"] = self._sounds(rows).digest()
-        return super().encode(rows, cache=cache)
+    def files(self, rows: Dataset) -> list[RowFiles]:
+        return [self._sounds(rows).files]
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         report, sounds = QualityReport(0, []), self._sounds(rows)
