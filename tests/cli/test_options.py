@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import pytest
 import typer
@@ -19,11 +19,9 @@ from glassformer.cli.options import (
     Defaults,
     ModelName,
     Only,
-    Options,
     Without,
     command,
     generation_keywords,
-    option,
 )
 from glassformer.data.options import (
     CardOptions,
@@ -33,6 +31,7 @@ from glassformer.data.options import (
     TextColumns,
     VersionOptions,
 )
+from glassformer.engine.options import VectorFileOptions
 from glassformer.errors import ConfigError
 from glassformer.evaluation.bench_options import BenchOptions
 from glassformer.evaluation.compare.options import CompareOptions
@@ -44,11 +43,20 @@ from glassformer.evaluation.options import (
     RowOptions,
 )
 from glassformer.explorer.options import LookOptions, Serving
+from glassformer.export.options import ExportOptions, Format
 from glassformer.files.schema import Count, Doc, Schema, at_least, field_types, given, metadata_of, one_of
 from glassformer.generation.options import GenerationOptions
+from glassformer.hub.options import UploadOptions
 from glassformer.inspect.corpus.options import CorpusSearchOptions, IndexOptions
 from glassformer.inspect.embeddings.options import ProjectionOptions, WordStudyOptions
-from glassformer.inspect.options import IntegratedGradientsRequest, LensRequest, PatchTextsRequest, SummaryOptions
+from glassformer.inspect.options import (
+    GenerationViewOptions,
+    IntegratedGradientsRequest,
+    LensRequest,
+    PatchTextsRequest,
+    SimilarityRequest,
+    SummaryOptions,
+)
 from glassformer.lessons.options import RiffOptions
 from glassformer.loading import HeadLoading, InferenceLoading, Loading
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
@@ -61,12 +69,12 @@ from glassformer.text.options import CheckOptions, TokenizerOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written(Options):
+class Written(Schema):
     """Where something goes."""
 
-    output: Path = option(..., "Output file.", "--output", "-o")
-    count: int = option(3, "How many.", min=1, key="number")
-    loud: bool = option(False, "Loud.")
+    output: Annotated[Path, Doc("Output file.")]
+    count: Annotated[Count, Doc("How many.")] = 3
+    loud: Annotated[bool, Doc("Loud.")] = False
 
 
 def make() -> tuple[typer.Typer, list[Any]]:
@@ -88,9 +96,8 @@ def test_fields_become_options() -> None:
     done = CliRunner().invoke(app, ["a", "--output", "x", "--count", "2", "--loud", "--device", "cuda"])
     assert done.exit_code == 0 and done.stderr == ""
     assert seen == ["a", Written(output=Path("x"), count=2, loud=True), Loading(device="cuda")]
-    assert seen[1].given() == {"output": Path("x"), "number": 2, "loud": True}
     assert CliRunner().invoke(app, ["a", "-o", "x", "--dtype", "float32"]).exit_code == 2
-    assert CliRunner().invoke(app, ["a", "-o", "x", "--count", "0"]).exit_code == 2
+    assert "--count is 0; it must be" in str(CliRunner().invoke(app, ["a", "-o", "x", "--count", "0"]).exception)
     assert CliRunner().invoke(app, ["a", "-o", "x", "--no-loud"]).exit_code == 2
     text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
     assert re.search(r"\* +--output +-o .*Output file\. +\[required\]", text) and "[default: 3]" in text
@@ -222,9 +229,39 @@ def test_mappings_are_names_and_values_and_others_are_read() -> None:
         assert message in str(CliRunner().invoke(app, ["-o", "a", *words]).exception)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["encode", "m", "f.txt", "-o", "v.npy", "--batch-tokens", "0"],
+            "--batch-tokens is 0; it must be a whole number",
+        ),
+        (["similar", "m", "a", "b", "--top", "0"], "--top is 0; it must be a whole number from 1"),
+        (["generate", "m", "a", "--top", "-1"], "--top is -1; it must be a whole number from 0 up"),
+        (["export", "m", "-o", "x", "--format", "h5"], "--format is 'h5'; allowed: onnx, pt2"),
+    ],
+)
+def test_a_command_refuses_a_value_before_it_loads(arguments: list[str], message: str, capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_formats_of_an_export_are_those_of_its_option() -> None:
+    from glassformer.export import FORMATS
+
+    assert set(FORMATS) == set(get_args(Format))
+
+
+def test_encoding_options_are_keywords_of_encode() -> None:
+    options = VectorFileOptions(output=Path("v.npy"), prompt="query: ", truncate=False)
+    assert options.keywords() == {"prompt": "query: ", "truncate": False}
+
+
 def test_a_list_of_commands_makes_no_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """`glassformer --help` has a third of a second for everything."""
-    monkeypatch.setattr("glassformer.cli.options._library_parameters", None)
+    monkeypatch.setattr("glassformer.cli.options._parameters", None)
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
@@ -281,6 +318,11 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         ProjectionOptions,
         WordStudyOptions,
         Serving,
+        VectorFileOptions,
+        ExportOptions,
+        UploadOptions,
+        SimilarityRequest,
+        GenerationViewOptions,
     ],
 )
 def test_every_field_of_a_request_has_an_option_or_is_named_as_having_none(group: type) -> None:

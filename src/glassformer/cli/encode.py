@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import io
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glassformer.cli.inputs import inputs
-from glassformer.cli.options import Defaults, Json, ModelName, Options, Without, command, option
+from glassformer.cli.options import Defaults, Json, ModelName, Without, command
 from glassformer.cli.screen import note, print_json, say
 from glassformer.data.options import ReadingOptions, TextColumns
+from glassformer.engine.options import EncodingOptions, VectorFileOptions
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
 from glassformer.files.schema import given
@@ -34,25 +34,12 @@ TextFile = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class EncodeOptions(Options):
-    """Options of `encode`: output file, columns, prompt, batch size and truncation."""
-
-    output: Path = option(..., "Output file: a NumPy array (.npy), one float32 row per line.", "--output", "-o")
-    prompt: str | None = option(None, "Prompt: put before each text, such as 'search_query: '.")
-    prompt_name: str | None = option(
-        None, "Prompt by its name in the model's config_sentence_transformers.json, such as query."
-    )
-    batch_tokens: int | None = option(None, "Batch size, in tokens. Default: 1024.", min=1)
-    truncate: bool = option(True, "Truncate texts that are too long, or raise an error.", "--truncate/--no-truncate")
-
-
 @command
 def encode(
     model: ModelName,
     file: TextFile,
     *,
-    options: EncodeOptions,
+    options: VectorFileOptions,
     table: TextColumns,
     reading: ReadingOptions,
     loading: Annotated[InferenceLoading, Without(["dtype"]), Defaults(precision="fp32")],
@@ -101,23 +88,15 @@ def encode(
         say(f"{_name(file)} is empty: saved an array of shape [0, {width}] in {options.output}")
 
 
-def _encode(model: Model, texts: list[str], options: EncodeOptions) -> tuple[np.ndarray, float, list[str]]:
+def _encode(model: Model, texts: list[str], options: EncodingOptions) -> tuple[np.ndarray, float, list[str]]:
     """The vectors, the seconds they took, and the warnings."""
     import warnings
     from time import perf_counter
 
-    batch: dict[str, Any] = {} if options.batch_tokens is None else {"batch_tokens": options.batch_tokens}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = perf_counter()
-        vectors = model.encode(
-            texts,
-            truncate=options.truncate,
-            prompt=options.prompt,
-            prompt_name=options.prompt_name,
-            show_progress_bar=sys.stderr.isatty(),
-            **batch,
-        )
+        vectors = model.encode(texts, show_progress_bar=sys.stderr.isatty(), **options.keywords())
         seconds = perf_counter() - start
     return vectors, seconds, [str(warning.message) for warning in caught]
 

@@ -5,26 +5,18 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from glassformer.cli.inputs import check_texts, whole_texts
-from glassformer.cli.options import (
-    Defaults,
-    Json,
-    ModelName,
-    Options,
-    command,
-    generation_keywords,
-    option,
-)
+from glassformer.cli.options import Defaults, Json, ModelName, command, generation_keywords
 from glassformer.cli.screen import notes, plain_table, print_json, terminal, visible, visible_lines
 from glassformer.errors import ConfigError
 from glassformer.files.schema import given
 from glassformer.generation.options import GenerationOptions
+from glassformer.inspect.options import GenerationViewOptions
 from glassformer.loading import InferenceLoading
 from glassformer.progress import spinner
 
@@ -34,19 +26,11 @@ if TYPE_CHECKING:
     from glassformer.text import Tokenizer
 
 
-@dataclass(frozen=True, kw_only=True)
-class ViewOptions(Options):
-    """What is shown of a generation."""
-
-    top: int = option(0, "Show the N most likely tokens at each step.", min=0)
-    watch: bool = option(False, "Show each step live: the token distribution and the chosen token.")
-
-
 @command
 def generate(
     model: ModelName,
     prompt: Annotated[str, typer.Argument(help="Prompt, in quotes, or a text file; - reads standard input.")],
-    view: ViewOptions,
+    view: GenerationViewOptions,
     generation: Annotated[GenerationOptions, Defaults(max_new_tokens=40)],
     loading: InferenceLoading,
     json: Json = False,

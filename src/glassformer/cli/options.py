@@ -1,4 +1,4 @@
-"""Command-line options, from dataclasses: those of the library whose fields have a `Doc`, and `Options` of commands.
+"""Command-line options, derived from the library's own dataclasses: each field that has a `Doc` is an option.
 
 class GenerationOptions:                                                                    the library's
     top_k: Annotated[int | None, Doc("Top-k sampling: …", "Sampling")] = None
@@ -16,7 +16,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -33,52 +33,6 @@ E = TypeVar("E", bound=GlassformerError)
 DATA = "Data"
 
 # ── options from dataclasses ─────────────────────────────────────────────────────────────────────────────
-
-
-def option(
-    default: Any,
-    help: str,
-    *names: str,
-    panel: str | None = None,
-    key: str | None = None,
-    **more: Any,
-) -> Any:
-    """A field of `Options` that is an option of the command line; `...` as default means required.
-
-    Args:
-        names: spellings, such as "--output", "-o"; by default that of the field
-        panel: heading in `--help`
-        key: the library's name, for `given`
-        more: for typer.Option, such as `min`
-    """
-    if default is False and not names:
-        more["flag"] = True  # without --no-…
-    metadata = {
-        "names": names,
-        "key": key,
-        "info": {"help": help, "rich_help_panel": panel, **more},
-    }
-    return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """A group of options; `command` gives a function one option for each field."""
-
-    @classmethod
-    def typer_option(cls, name: str, *names: str) -> Any:
-        """The option of a field, for `Annotated`; `names` replace its spellings."""
-        metadata = cls.__dataclass_fields__[name].metadata
-        info = dict(metadata["info"])
-        flag = (f"--{name.replace('_', '-')}",) if info.pop("flag", False) else ()
-        return typer.Option(*(names or metadata["names"] or flag), **info)
-
-    def given(self) -> dict[str, Any]:
-        """The options that were given, by the names that the library has for them."""
-        values = {x.metadata["key"] or x.name: getattr(self, x.name) for x in fields(self)}
-        return {
-            name: value for name, value in values.items() if value is not None and value is not False and value != []
-        }
 
 
 class Without(tuple[str, ...]):
@@ -116,7 +70,7 @@ class Command:
                 kind = inspect.Parameter.KEYWORD_ONLY if groups else parameter.kind
                 parameters.append(parameter.replace(annotation=hint, kind=kind))
                 continue
-            own = _parameters(group) if issubclass(group, Options) else _library_parameters(group)
+            own = _parameters(group)
             left_out = {name for extra in extras if isinstance(extra, Without) for name in extra}
             chosen = next((extra for extra in extras if isinstance(extra, Only)), [x.name for x in own])
             defaults = {name: value for extra in extras if isinstance(extra, Defaults) for name, value in extra.items()}
@@ -143,20 +97,13 @@ class Command:
         try:
             self._function(**values)
         except (ConfigError, DataError) as error:
-            libraries = [(group, names) for group, names in groups.values() if not issubclass(group, Options)]
-            if (typed := _as_typed(error, *libraries, words=False)) is error:
+            if (typed := _as_typed(error, *groups.values(), words=False)) is error:
                 raise
             raise typed from error
 
 
 command = Command
 """The decorator of a command."""
-
-
-def _parameters(group: type[Options]) -> list[inspect.Parameter]:
-    """The parameters of a command's own group."""
-    types = get_type_hints(group)
-    return [_keyword(x.name, Annotated[types[x.name], group.typer_option(x.name)], x.default) for x in fields(group)]
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -173,6 +120,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("BenchOptions.task", "EvaluationRequest.task", "ListeningOptions.task", "TrainOptions.task"), ("--task", "-t")
     ),
+    "EncodingOptions.truncate": ("--truncate/--no-truncate",),
     "LookOptions.heads": ("--head",),
     "NgramOptions.order": ("--order", "-n"),
     "CorpusSearchOptions.count": ("--count", "-n"),
@@ -257,7 +205,7 @@ def _without_option(group: type) -> set[str]:
     return {name for base in group.__mro__ for name in NOT_ON_COMMAND_LINE.get(base.__name__, ())}
 
 
-def _library_parameters(group: type) -> list[inspect.Parameter]:
+def _parameters(group: type) -> list[inspect.Parameter]:
     """The parameters of a class of the library: of each field that is documented."""
     defaults = {x.name: x.default if x.default_factory is MISSING else x.default_factory() for x in fields(group)}
     parameters = []
@@ -298,8 +246,6 @@ def option_type(hint: Any) -> Any:
 
 def _group_of(group: Any, values: dict[str, Any]) -> Any:
     """A group of options of what was typed. Raises: ConfigError: a value is not allowed, by the name of its option."""
-    if issubclass(group, Options):
-        return group(**values)
     hints = field_types(group)
     defaults = {x.name: x.default for x in fields(group)}
     typed: dict[str, Any] = {}

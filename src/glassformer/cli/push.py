@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import Json, Options, command, option
+from glassformer.cli.options import Json, command
 from glassformer.cli.screen import note, print_json, say
+from glassformer.hub.options import UploadOptions
 from glassformer.progress import spinner
 from glassformer.reports.amounts import byte_amount
 
@@ -20,17 +20,8 @@ FACTS = {"README.md": "no model card", "metrics.json": "no metrics"}
 """What a training writes next to the model, and what is missing without it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PushOptions(Options):
-    """What is uploaded, and to where."""
-
-    private: bool = option(False, "Make a new repository private.", "--private")
-    revision: str | None = option(None, "Branch to upload to. Default: main.")
-    dry_run: bool = option(False, "List the files, and upload nothing.", "--dry-run")
-
-
 @command
-def push(folder: Folder, name: Name, *, options: PushOptions, json: Json = False) -> None:
+def push(folder: Folder, name: Name, *, options: UploadOptions, json: Json = False) -> None:
     """Upload a trained model to the Hugging Face Hub: weights, config, tokenizer, model card and metrics.
 
     Of a run, its best model; nothing else of the folder. Nothing else uploads: a training, an export and a save write

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glassformer.cli.inputs import inputs
-from glassformer.cli.options import Json, ModelName, Options, command, option
+from glassformer.cli.options import Json, ModelName, command
 from glassformer.cli.screen import notes, show
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import DataError
 from glassformer.files.schema import given
+from glassformer.inspect.options import SimilarityRequest
 from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path
@@ -26,22 +27,6 @@ TABLE_TEXTS = 12
 """Texts of a table that compares each with each; of more, the nearest to the first are listed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SimilarityOptions(Options):
-    """How texts are compared, and what is shown."""
-
-    words: bool = option(False, "Whole words instead of tokens.")
-    top: int = option(10, "Number of pairs of tokens, or of nearest texts, to list.", min=1)
-    measure: str | None = option(None, "Similarity to explain: cosine or dot. Default: the model's own.")
-    prompt: str | None = option(None, "Prompt: put before each text, such as 'query: '.")
-    prompt_name: str | None = option(None, "Prompt by its name in the model's config_sentence_transformers.json.")
-    html: Path | None = option(None, "Write the explorer's page of two texts to this HTML file (self-contained).")
-
-    def asked(self) -> dict[str, Any]:
-        """The options as keywords of `explain_similarity`."""
-        return {"measure": self.measure, "prompt": self.prompt, "prompt_name": self.prompt_name}
-
-
 @command
 def similar(
     model: ModelName,
@@ -49,7 +34,7 @@ def similar(
         list[str], typer.Argument(help="Texts, in quotes; files with a text per line; - reads standard input.")
     ],
     *,
-    options: SimilarityOptions,
+    options: SimilarityRequest,
     loading: Loading,
     json: Json = False,
 ) -> None:
@@ -75,10 +60,7 @@ def similar(
             f"the query comes first, and {texts[0]} holds several texts; put the query before the file: "
             f"similar MODEL 'QUERY' {texts[0]}; of a file alone, line 1 is the query"
         )
-    if len(read) > 2 and (options.words or options.measure or options.html):
-        raise ConfigError("--words, --measure and --html are about the similarity of two texts; give two texts")
-    if options.html and (options.measure or options.prompt is not None or options.prompt_name):
-        raise ConfigError("--html shows the texts as the model compares them; leave --measure and the prompt out")
+    options.check_texts(len(read))
     if options.html is not None:
         check_html_path(options.html)
     with spinner("loading the model"):
@@ -89,7 +71,7 @@ def similar(
         if options.html is not None:
             _write_page(loaded, read, options.html, json)
         elif len(read) == 2:
-            explained = loaded.explain_similarity(read[0], read[1], **options.asked())
+            explained = loaded.explain_similarity(read[0], read[1], measure=options.measure, **options.prompts())
             show(replace(explained.words() if options.words else explained, listed=options.top), json, indent=None)
         elif len(read) <= TABLE_TEXTS:
             show(_each_to_each(loaded, read, options), json, indent=None)
@@ -107,21 +89,19 @@ def _write_page(model: Model, texts: list[str], html: Path, json: bool) -> None:
         write(look, html, json=json)
 
 
-def _each_to_each(model: Model, texts: list[str], options: SimilarityOptions) -> SimilarityTable:
+def _each_to_each(model: Model, texts: list[str], options: SimilarityRequest) -> SimilarityTable:
     from glassformer.inspect.similarity import SimilarityTable
 
-    vectors = model.encode(texts, prompt=options.prompt, prompt_name=options.prompt_name)
+    vectors = model.encode(texts, **options.prompts())
     similarities = model.similarity(vectors, vectors).tolist()
     return SimilarityTable(measure=model.similarity_fn_name, texts=texts, similarities=similarities)
 
 
-def _nearest(model: Model, query: str, documents: list[str], options: SimilarityOptions, *, start: int) -> NearestTexts:
+def _nearest(model: Model, query: str, documents: list[str], options: SimilarityRequest, *, start: int) -> NearestTexts:
     """The texts nearest to the first, best first, with their numbers, counted from `start`."""
     from glassformer.inspect.similarity import NearestTexts, NearText
 
-    prompts = {"prompt": options.prompt, "prompt_name": options.prompt_name}
-    given = {name: prompt for name, prompt in prompts.items() if prompt is not None}
-    ranking = model.rank(query, documents, top_k=options.top, return_documents=True, **given)
+    ranking = model.rank(query, documents, top_k=options.top, return_documents=True, **options.prompts())
     nearest = [NearText(number=x["corpus_id"] + start, score=x["score"], text=x["text"]) for x in ranking]
     # a similarity of two vectors, or the score that a classifier gives a pair
     measure = "score" if model.task == "text-classification" else model.similarity_fn_name

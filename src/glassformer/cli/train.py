@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import Options, command, option
+from glassformer.cli.options import command
 from glassformer.cli.screen import note, notes, print_facts, print_json, show
 from glassformer.cli.train_screen import next_commands, show_end
 from glassformer.data.options import ReadingOptions
@@ -29,13 +28,9 @@ ConfigFile = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScreenOptions(Options):
-    """Options of what `train` prints."""
-
-    show: bool = option(False, "Print the effective configuration, and exit.", panel=RUN)
-    quiet: bool = option(False, "Quiet: no progress bar.", "--quiet", "-q", panel=RUN)
-    json: bool = option(False, "Print the result as JSON.", panel=RUN)
+Show = Annotated[bool, typer.Option("--show", help="Print the effective configuration, and exit.", rich_help_panel=RUN)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Quiet: no progress bar.", rich_help_panel=RUN)]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=RUN)]
 
 
 @command
@@ -45,7 +40,9 @@ def train(
     options: TrainOptions,
     reading: ReadingOptions,
     around: RunOptions,
-    screen: ScreenOptions,
+    show_config: Show = False,
+    quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Train or fine-tune a model on your data.
 
@@ -73,8 +70,8 @@ def train(
         from glassformer.runs.config import config_yaml
         from glassformer.runs.configured import ONLY, configured_runs, only_run
 
-    configs, quiet = configured_runs(config, options, reading), screen.quiet or screen.json
-    if screen.show:
+    configs, quiet = configured_runs(config, options, reading), quiet or json
+    if show_config:
         print("---\n".join(map(config_yaml, configs.values())), end="")
         return
     with spinner("starting"):
@@ -88,7 +85,7 @@ def train(
             runs = train_seeds(
                 only_run(configs), around.seeds, one, fresh=around.fresh, notify=say_which, bar=progress_bar
             )
-        show(runs, screen.json)
+        show(runs, json)
         return
     one = partial(_train, resume=not around.fresh, evaluate=evaluate, quiet=quiet)
     results: Any
@@ -96,7 +93,7 @@ def train(
         results = one(configs[ONLY])
     else:
         results = train_runs(configs, one, evaluate=evaluate, fresh=around.fresh, notify=say_which)
-    if screen.json and is_first_process():
+    if json and is_first_process():
         print_json(plain(results), indent=None)
 
 

@@ -2,10 +2,19 @@
 
 programs.py   torch.export programs, with free batch size and lengths
 onnx.py       the same programs as ONNX files, in a folder with config and tokenizer
+options.py    what is exported, in which format, and where to
 """
 
-from glassformer.export.onnx import FORMATS, example_inputs, export_folder, export_onnx
-from glassformer.export.programs import export_encoder, export_program, export_step
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from glassformer.files.lazy import LazyPackage
+
+if TYPE_CHECKING:
+    from glassformer.export.onnx import FORMATS, example_inputs, export_folder, export_onnx
+    from glassformer.export.programs import export_encoder, export_program, export_step
 
 __all__ = [
     "FORMATS",
@@ -16,3 +25,11 @@ __all__ = [
     "export_program",
     "export_step",
 ]
+
+_LAZY = {
+    **dict.fromkeys(("FORMATS", "example_inputs", "export_folder", "export_onnx"), "glassformer.export.onnx"),
+    **dict.fromkeys(("export_encoder", "export_program", "export_step"), "glassformer.export.programs"),
+}
+"""Imported when used: a command line reads options of this package without torch."""
+
+sys.modules[__name__].__class__ = LazyPackage

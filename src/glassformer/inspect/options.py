@@ -1,11 +1,13 @@
-"""Options of a model summary; requests of a logit lens, an attribution and activation patching."""
+"""Options of a model summary; requests of a logit lens, an attribution, a similarity and activation patching."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
 
+from glassformer.engine.options import PromptOptions
 from glassformer.errors import ConfigError
 from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema
 
@@ -61,6 +63,42 @@ class IntegratedGradientsRequest(AttributionRequest):
         Count | None,
         Doc("Number of gradients between baseline and input. Default: doubled until their sum is within 1%."),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityRequest(PromptOptions):
+    """Similarity: how texts are compared, and what is shown of it."""
+
+    words: Annotated[bool, Doc("Whole words instead of tokens.")] = False
+    top: Annotated[Count, Doc("Number of pairs of tokens, or of nearest texts, to list.")] = 10
+    measure: Annotated[
+        Literal["cosine", "dot"] | None, Doc("Similarity to explain: cosine or dot. Default: the model's own.")
+    ] = None
+    html: Annotated[Path | None, Doc("Write the explorer's page of two texts to this HTML file (self-contained).")] = (
+        None
+    )
+
+    def validate(self) -> None:
+        if self.html and (self.measure or self.prompts()):
+            raise ConfigError("html= shows the texts as the model compares them; leave measure= and the prompt out")
+
+    def check_texts(self, count: int) -> None:
+        """Raises: ConfigError: what is only of two texts, of more."""
+        if count > 2 and (self.words or self.measure or self.html):
+            raise ConfigError("words=, measure= and html= are about the similarity of two texts; give two texts")
+
+    def prompts(self) -> dict[str, Any]:
+        """The prompt, as a keyword of `encode` and `rank`."""
+        prompts = {"prompt": self.prompt, "prompt_name": self.prompt_name}
+        return {name: prompt for name, prompt in prompts.items() if prompt is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationViewOptions(Schema):
+    """What is shown of a generation next to its text."""
+
+    top: Annotated[NonNegativeInt, Doc("Show the N most likely tokens at each step.")] = 0
+    watch: Annotated[bool, Doc("Show each step live: the token distribution and the chosen token.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
