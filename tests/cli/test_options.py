@@ -54,7 +54,7 @@ from glassformer.inspect.options import (
     IntegratedGradientsRequest,
     LensRequest,
     PatchTextsRequest,
-    SimilarityRequest,
+    SimilarityOptions,
     SummaryOptions,
 )
 from glassformer.lessons.options import RiffOptions
@@ -321,7 +321,7 @@ def test_a_command_has_some_of_the_fields_with_defaults_of_its_own() -> None:
         VectorFileOptions,
         ExportOptions,
         UploadOptions,
-        SimilarityRequest,
+        SimilarityOptions,
         GenerationViewOptions,
     ],
 )

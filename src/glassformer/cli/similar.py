@@ -14,7 +14,7 @@ from glassformer.cli.options import Json, ModelName, command
 from glassformer.cli.screen import notes, show
 from glassformer.errors import DataError
 from glassformer.files.schema import given
-from glassformer.inspect.options import SimilarityRequest
+from glassformer.inspect.options import SimilarityOptions
 from glassformer.loading import Loading
 from glassformer.progress import spinner
 from glassformer.reports.page import check_html_path
@@ -34,7 +34,7 @@ def similar(
         list[str], typer.Argument(help="Texts, in quotes; files with a text per line; - reads standard input.")
     ],
     *,
-    options: SimilarityRequest,
+    options: SimilarityOptions,
     loading: Loading,
     json: Json = False,
 ) -> None:
@@ -89,7 +89,7 @@ def _write_page(model: Model, texts: list[str], html: Path, json: bool) -> None:
         write(look, html, json=json)
 
 
-def _each_to_each(model: Model, texts: list[str], options: SimilarityRequest) -> SimilarityTable:
+def _each_to_each(model: Model, texts: list[str], options: SimilarityOptions) -> SimilarityTable:
     from glassformer.inspect.similarity import SimilarityTable
 
     vectors = model.encode(texts, **options.prompts())
@@ -97,7 +97,7 @@ def _each_to_each(model: Model, texts: list[str], options: SimilarityRequest) ->
     return SimilarityTable(measure=model.similarity_fn_name, texts=texts, similarities=similarities)
 
 
-def _nearest(model: Model, query: str, documents: list[str], options: SimilarityRequest, *, start: int) -> NearestTexts:
+def _nearest(model: Model, query: str, documents: list[str], options: SimilarityOptions, *, start: int) -> NearestTexts:
     """The texts nearest to the first, best first, with their numbers, counted from `start`."""
     from glassformer.inspect.similarity import NearestTexts, NearText
 

@@ -88,10 +88,8 @@ def train(
         show(runs, json)
         return
     one = partial(_train, resume=not around.fresh, evaluate=evaluate, quiet=quiet)
-    results: Any
-    if ONLY in configs:
-        results = one(configs[ONLY])
-    else:
+    results: Any = one(configs[ONLY]) if ONLY in configs else None
+    if results is None:
         results = train_runs(configs, one, evaluate=evaluate, fresh=around.fresh, notify=say_which)
     if json and is_first_process():
         print_json(plain(results), indent=None)

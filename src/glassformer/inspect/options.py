@@ -66,7 +66,7 @@ class IntegratedGradientsRequest(AttributionRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimilarityRequest(PromptOptions):
+class SimilarityOptions(PromptOptions):
     """Similarity: how texts are compared, and what is shown of it."""
 
     words: Annotated[bool, Doc("Whole words instead of tokens.")] = False
