@@ -330,6 +330,10 @@ class PretrainedModel(AdaptedModule):
             )
         return self._tokenizer
 
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: Tokenizer | None) -> None:
+        self._tokenizer = tokenizer
+
     @property
     def has_tokenizer(self) -> bool:
         return self._tokenizer is not None
@@ -344,6 +348,14 @@ class PretrainedModel(AdaptedModule):
                 else f"this model cannot read a {modality}: its folder holds no preprocessor_config.json"
             )
         return self._processor
+
+    @processor.setter
+    def processor(self, processor: Processor | None) -> None:
+        self._processor = processor
+
+    @property
+    def has_processor(self) -> bool:
+        return self._processor is not None
 
     @property
     def vocabulary(self) -> int:

@@ -24,8 +24,8 @@ from glassformer.core.flow import Batch, Flow
 from glassformer.engine.prepare import PRECISIONS, prepare, unprepare
 from glassformer.errors import DataError
 from glassformer.generation.decoding import invalid_logits_error
+from glassformer.loaded_model import LoadedModel
 from glassformer.models import Network, eval_mode
-from glassformer.pretrained import PretrainedModel
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
@@ -112,7 +112,7 @@ class _Readings:
     tokens: int = 0
 
 
-def passages_of(model: PretrainedModel, texts: Sequence[str], steps: int) -> list[BenchPassage]:
+def passages_of(model: LoadedModel, texts: Sequence[str], steps: int) -> list[BenchPassage]:
     """Passages with this many steps altogether, or as many as the texts give.
 
     A decoder reads the texts, end to end. An encoder-decoder reads each by itself as its source, and then what the
@@ -130,7 +130,7 @@ def passages_of(model: PretrainedModel, texts: Sequence[str], steps: int) -> lis
     return made
 
 
-def _windows(model: PretrainedModel, texts: Sequence[str]) -> Iterator[BenchPassage]:
+def _windows(model: LoadedModel, texts: Sequence[str]) -> Iterator[BenchPassage]:
     length = min(model.network.max_tokens or WINDOW, WINDOW)
     (ids,), _ = model.tokenizer.batch_ids(["\n".join(texts)], None)
     for window in torch.tensor(ids).split(length):
@@ -138,7 +138,7 @@ def _windows(model: PretrainedModel, texts: Sequence[str]) -> Iterator[BenchPass
             yield BenchPassage(window, min(PROMPT, len(window) // 2))
 
 
-def _answers(model: PretrainedModel, texts: Sequence[str]) -> Iterator[BenchPassage]:
+def _answers(model: LoadedModel, texts: Sequence[str]) -> Iterator[BenchPassage]:
     from glassformer.generation.generate import generate
 
     limit = model.network.max_tokens

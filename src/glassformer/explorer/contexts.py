@@ -18,7 +18,7 @@ from glassformer.files.schema import parse
 from glassformer.inspect.corpus.options import CorpusSearchOptions
 from glassformer.inspect.corpus.search import position_of
 from glassformer.inspect.session import Session
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 from glassformer.reports.page import command_line
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def corpus_facts(corpus: CorpusSearch) -> dict[str, Any]:
     }
 
 
-def searched_corpus(factory: SessionFactory, model: PretrainedModel, folder: str | Path | None) -> SessionFactory:
+def searched_corpus(factory: SessionFactory, model: LoadedModel, folder: str | Path | None) -> SessionFactory:
     """The factory with a corpus to search in. Raises: DataError: no index, a damaged one, or of another model."""
     if folder is None:
         return factory

@@ -21,7 +21,7 @@ from glassformer.inspect.opening import opening
 from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.patching.readout import predicts
 from glassformer.inspect.session import Session
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 from glassformer.reports.page import shown_command
 
 TITLES = {
@@ -66,7 +66,7 @@ class ModelFacts:
     corpus: dict[str, Any] | None = None  # what the index of a corpus holds, where there is one
 
 
-def model_facts(model: PretrainedModel) -> ModelFacts:
+def model_facts(model: LoadedModel) -> ModelFacts:
     """Collect the facts about a model."""
     name, cli_arguments = _name(model.folder)
     groups = [group.layers for group in model.network.attention_layout().values()]
@@ -116,7 +116,7 @@ def opens_with_generation(facts: ModelFacts, texts: Sequence[str]) -> bool:
     return facts.can_generate and not facts.is_encoder_decoder and facts.modality is None and len(texts) == 1
 
 
-def makes_text_vectors(model: PretrainedModel) -> bool:
+def makes_text_vectors(model: LoadedModel) -> bool:
     """Whether texts are compared by its vectors: its folder says how to pool, or it has no head for anything else."""
     pooled = isinstance(model.pooling, PoolingSettings) and (model.pooling.stored or model.network.head is None)
     return pooled and list(model.network.stacks()) == ["text"] and not model.family.modality

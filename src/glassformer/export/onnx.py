@@ -29,7 +29,7 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError, import_
 from glassformer.export.programs import export_encoder, export_program, export_step
 from glassformer.files import safe_repr
 from glassformer.files.atomic import disk_errors, write_json
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 
 DTYPES = (torch.float32, torch.float16)
 """What engines compute in."""
@@ -41,7 +41,7 @@ NEW = "new_"
 """Beginning of output names that inputs have too: keys and values."""
 
 
-def export_onnx(model: PretrainedModel, folder: str | Path, **example: Tensor) -> list[Path]:
+def export_onnx(model: LoadedModel, folder: str | Path, **example: Tensor) -> list[Path]:
     """Export a model to ONNX files: model.onnx, or encoder.onnx and step.onnx of an encoder-decoder that writes.
 
     A decoder that generates text gives model.onnx, logits of whole texts, and step.onnx, which takes and returns keys
@@ -55,7 +55,7 @@ def export_onnx(model: PretrainedModel, folder: str | Path, **example: Tensor) -
     return export_folder(model, folder, "onnx", **example)
 
 
-def export_folder(model: PretrainedModel, folder: str | Path, format: str, **example: Tensor) -> list[Path]:
+def export_folder(model: LoadedModel, folder: str | Path, format: str, **example: Tensor) -> list[Path]:
     """Export a model to a folder of programs; format: one of `FORMATS`.
 
     Raises: ConfigError: another format, training mode, packed weights, or a dtype that engines do not compute in.
@@ -87,13 +87,13 @@ def export_folder(model: PretrainedModel, folder: str | Path, format: str, **exa
     write_json(folder / "config.json", {**model.config}, DataError)
     if model.generation_config:
         write_json(folder / "generation_config.json", model.generation_config, DataError)
-    for part in (model.has_tokenizer and model.tokenizer, model._processor):
+    for part in (model.has_tokenizer and model.tokenizer, model.has_processor and model.processor):
         if part:
             part.save(folder)
     return paths
 
 
-def example_inputs(model: PretrainedModel, *, decoder: bool = True) -> dict[str, Tensor]:
+def example_inputs(model: LoadedModel, *, decoder: bool = True) -> dict[str, Tensor]:
     """The arguments of a small call `model(…)`, by the sizes in the config; decoder: those of the target too.
 
     Raises: UnsupportedError: a network that reads more than texts, images and sounds.
@@ -140,14 +140,14 @@ def example_inputs(model: PretrainedModel, *, decoder: bool = True) -> dict[str,
     return given
 
 
-def _changes_with_length(model: PretrainedModel) -> bool:
+def _changes_with_length(model: LoadedModel) -> bool:
     """Whether what a token sees follows another rule in long texts than in short ones, as in block-sparse attention."""
     patterns = [block.attn.pattern for stack in model.network.stacks().values() for block in stack]
     longest = model.network.max_tokens or TOKENS
     return any(pattern.is_distance_based(TOKENS) != pattern.is_distance_based(longest) for pattern in patterns)
 
 
-def _programs(model: PretrainedModel, example: Mapping[str, Tensor]) -> Iterator[tuple[str, ExportedProgram]]:
+def _programs(model: LoadedModel, example: Mapping[str, Tensor]) -> Iterator[tuple[str, ExportedProgram]]:
     """The programs of a model by name."""
     if model.is_encoder_decoder:
         source = {name: x for name, x in example.items() if not name.startswith("decoder_")}
@@ -159,7 +159,7 @@ def _programs(model: PretrainedModel, example: Mapping[str, Tensor]) -> Iterator
 
 
 def _trace(
-    export: Callable[..., ExportedProgram], model: PretrainedModel, example: Mapping[str, Tensor]
+    export: Callable[..., ExportedProgram], model: LoadedModel, example: Mapping[str, Tensor]
 ) -> ExportedProgram:
     """A program. Raises: UnsupportedError: the network branches on numbers, or fixes a size."""
     try:
@@ -169,7 +169,7 @@ def _trace(
         raise UnsupportedError(_refusal(model, problem)) from problem
 
 
-def _refusal(model: PretrainedModel, problem: Exception) -> str:
+def _refusal(model: LoadedModel, problem: Exception) -> str:
     first = (str(problem).strip().splitlines() or [""])[0]
     return (
         f"this {model.family.model_type!r} model for {model.task} cannot be exported: {first[:200]}; load it without "

@@ -29,14 +29,14 @@ from glassformer.core.flow import Batch, EncoderOutput, Flow, Output
 from glassformer.edge import TOKEN_INPUTS, ModelInputs, read_call, reject_arguments
 from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 
 INPUTS = (*TOKEN_INPUTS, *ModelInputs.__annotations__)
 FIXED_SIZES = ("pixel_values", "input_features")
 """Inputs whose size the model fixes but for the batch: images and spectrograms."""
 
 
-def export_program(model: PretrainedModel, **example: Tensor) -> ExportedProgram:
+def export_program(model: LoadedModel, **example: Tensor) -> ExportedProgram:
     """Export a forward pass as a program whose inputs may have any number of rows, tokens, samples or regions.
 
     Args:
@@ -51,7 +51,7 @@ def export_program(model: PretrainedModel, **example: Tensor) -> ExportedProgram
     return _export_call(_ForwardPass(model), "export_program", example)
 
 
-def export_encoder(model: PretrainedModel, **example: Tensor) -> ExportedProgram:
+def export_encoder(model: LoadedModel, **example: Tensor) -> ExportedProgram:
     """Export the encoder of an encoder-decoder, as what its steps of text generation need of it.
 
         encoder(input_ids [B, S], …) ──> {"encoder_keys": …, "encoder_values": …}
@@ -64,7 +64,7 @@ def export_encoder(model: PretrainedModel, **example: Tensor) -> ExportedProgram
     return _export_call(_Encoder(model), "export_encoder", example)
 
 
-def export_step(model: PretrainedModel) -> ExportedProgram:
+def export_step(model: LoadedModel) -> ExportedProgram:
     """Export a step of text generation with a functional key-value cache, for any number of rows and earlier tokens.
 
         step(input_ids [B, 1], past_mask [B, past], keys, values)
@@ -107,7 +107,7 @@ def _free(*axes: int) -> dict[int, Any]:
 class _ForwardPass(nn.Module):
     """A network that takes and returns tensors by name."""
 
-    def __init__(self, model: PretrainedModel) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         super().__init__()
         _check_exportable(model)
         self.network = model.network
@@ -142,7 +142,7 @@ class _ForwardPass(nn.Module):
 class _Encoder(_ForwardPass):
     """The encoder of an encoder-decoder, and the keys and values that its decoder's layers make of the output."""
 
-    def __init__(self, model: PretrainedModel) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         super().__init__(model)
         if not model.is_encoder_decoder:
             raise UnsupportedError(
@@ -161,7 +161,7 @@ class _Encoder(_ForwardPass):
 class _DecodingStep(nn.Module):
     """A decoder that takes and returns the keys and values of its attention layers."""
 
-    def __init__(self, model: PretrainedModel) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         super().__init__()
         _check_exportable(model)
         if model.task != "text-generation" and not model.is_encoder_decoder:
@@ -218,7 +218,7 @@ def _by_layer(
     return dict(zip(layers, zip(keys, values, strict=True), strict=True))
 
 
-def _check_exportable(model: PretrainedModel) -> None:
+def _check_exportable(model: LoadedModel) -> None:
     if model.network.training:
         raise ConfigError("the model is in training mode, whose dropout would be exported; call model.eval()")
     if prepared_precision(model.network) is not None:

@@ -22,26 +22,26 @@ from glassformer.generation.generator import Generator
 from glassformer.generation.options import CONSTRAINTS, GenerationOptions
 from glassformer.generation.rows import Rows
 from glassformer.generation.stopping_criteria import StoppingCriteria
+from glassformer.loaded_model import LoadedModel
 from glassformer.models import Network, eval_mode
-from glassformer.pretrained import PretrainedModel
 from glassformer.text.chat import as_prompt, is_chat
 
 WRITING_TASKS = ("translation", "text-generation", "automatic-speech-recognition")
 """Tasks for which a network has a language-model head that continues or answers."""
 
 
-def generation_defaults(model: PretrainedModel) -> GenerationDefaults:
+def generation_defaults(model: LoadedModel) -> GenerationDefaults:
     """The defaults in generation_config.json and config.json, and those of the model's class."""
     generation = {**model.GENERATION_CONFIG, **model.generation_config}
     return GenerationDefaults(generation, model.config, model.network.target_vocabulary)
 
 
-def resolve_options(model: PretrainedModel, options: Mapping[str, Any]) -> GenerationOptions:
+def resolve_options(model: LoadedModel, options: Mapping[str, Any]) -> GenerationOptions:
     """A caller's options completed with the model's defaults. Raises: ConfigError: unknown or out of range."""
     return GenerationOptions.resolve(options, generation_defaults(model))
 
 
-def generate(model: PretrainedModel, prompt: Any, attention_mask: Tensor | None, given: Mapping[str, Any]) -> Any:
+def generate(model: LoadedModel, prompt: Any, attention_mask: Tensor | None, given: Mapping[str, Any]) -> Any:
     """Generate from texts, conversations, sounds or ids; `Model.generate` documents it."""
     call = GenerateArguments.read(prompt, attention_mask, given, lambda: generation_defaults(model))
     resolved = resolve_options(model, call.options)
@@ -62,7 +62,7 @@ def generate(model: PretrainedModel, prompt: Any, attention_mask: Tensor | None,
 
 
 def _run(
-    model: PretrainedModel, call: GenerateArguments, prompts: list[Any] | None, resolved: GenerationOptions
+    model: LoadedModel, call: GenerateArguments, prompts: list[Any] | None, resolved: GenerationOptions
 ) -> tuple[Generated, Rows]:
     """Encode the prompts, generate, and decode the texts; a streamer learns of the end whatever happens."""
     try:
@@ -94,9 +94,7 @@ def _run(
     return generated, prepared.rows
 
 
-def stream(
-    model: PretrainedModel, prompt: Any, attention_mask: Tensor | None, given: Mapping[str, Any]
-) -> Iterator[Any]:
+def stream(model: LoadedModel, prompt: Any, attention_mask: Tensor | None, given: Mapping[str, Any]) -> Iterator[Any]:
     """Generate one token at a time, as pieces of text or as ids; `Model.stream` documents it."""
     call = GenerateArguments.read(prompt, attention_mask, given, lambda: generation_defaults(model))
     resolved = resolve_options(model, call.options)
@@ -120,7 +118,7 @@ def stream(
     return _strip_pieces(pieces) if model.family.modality else pieces
 
 
-def _tokens(model: PretrainedModel, options: GenerationOptions, decoding: Decoding) -> Iterator[Tensor]:
+def _tokens(model: LoadedModel, options: GenerationOptions, decoding: Decoding) -> Iterator[Tensor]:
     """The tokens of each step. [R] each"""
     steps = iter(decoding)
     while True:
@@ -132,7 +130,7 @@ def _tokens(model: PretrainedModel, options: GenerationOptions, decoding: Decodi
 
 
 @contextmanager
-def _evaluating(model: PretrainedModel, options: GenerationOptions) -> Iterator[None]:
+def _evaluating(model: LoadedModel, options: GenerationOptions) -> Iterator[None]:
     """Evaluation mode, without dropout, for the model and its draft model."""
     networks = [each.network for each in (model, options.assistant_model) if each is not None]
     with ExitStack() as stack:
@@ -153,7 +151,7 @@ def _warn_of_cut(options: GenerationOptions, reasons: Sequence[str]) -> None:
         )
 
 
-def prompts_for(model: PretrainedModel, prompt: Any) -> list[Any] | None:
+def prompts_for(model: LoadedModel, prompt: Any) -> list[Any] | None:
     """Texts, conversations or sounds as a list; None for token ids and features."""
     if isinstance(prompt, Tensor) and not (model.family.modality and prompt.dim() == 1):
         return None
@@ -180,7 +178,7 @@ def _is_one(prompt: Any) -> bool:
     return isinstance(prompt, str) or is_chat(prompt) or single_sound
 
 
-def _stands_alone(model: PretrainedModel, options: GenerationOptions) -> bool:
+def _stands_alone(model: LoadedModel, options: GenerationOptions) -> bool:
     """Whether the new text is one of its own: an answer, or one that matches a constraint from its first character."""
     return model.is_encoder_decoder or any(getattr(options, name) is not None for name in CONSTRAINTS)
 
@@ -225,13 +223,13 @@ def greedy_search(
     return Decoding(rows, max_new_tokens=max_new_tokens, stop=stop, pad_id=pad_id, filters=filters).run().ids
 
 
-def greedy_ids(model: PretrainedModel, inputs: Tensor, max_new_tokens: int) -> Tensor:
+def greedy_ids(model: LoadedModel, inputs: Tensor, max_new_tokens: int) -> Tensor:
     """The ids that greedy decoding gives, with the prompt or the start token. [B, T]"""
     options = resolve_options(model, {"max_new_tokens": max_new_tokens, "use_cache": True})
     return make_generator(model, options).generate(inputs, None, options).ids
 
 
-def target_prefix(model: PretrainedModel, inputs: Tensor) -> list[int]:
+def target_prefix(model: LoadedModel, inputs: Tensor) -> list[int]:
     """The ids with which every target of an encoder-decoder begins: the start token, and forced tokens."""
     forced = max(generation_defaults(model).forced_tokens, default=0)
     # One token more than is used, because some folders also force the last token.
@@ -240,7 +238,7 @@ def target_prefix(model: PretrainedModel, inputs: Tensor) -> list[int]:
 
 
 def encode_prompts(
-    model: PretrainedModel, prompt: Sequence[Any] | Tensor, mask: Tensor | None, sample_rate_hz: int | None = None
+    model: LoadedModel, prompt: Sequence[Any] | Tensor, mask: Tensor | None, sample_rate_hz: int | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """Encode prompts as ids [B, T], or sounds as features [B, M, frames]; with the attention mask.
 
@@ -272,7 +270,7 @@ def encode_prompts(
     return encoded["input_ids"].to(model.device), mask
 
 
-def decode_texts(model: PretrainedModel, generated: Generated, options: GenerationOptions) -> list[str]:
+def decode_texts(model: LoadedModel, generated: Generated, options: GenerationOptions) -> list[str]:
     """The new ids of each row as text, without special tokens."""
     end, tokenizer = generated.prompt_length, model.tokenizer.target
     begin = end if _stands_alone(model, options) else 0
@@ -281,7 +279,7 @@ def decode_texts(model: PretrainedModel, generated: Generated, options: Generati
     return [text.strip() for text in texts] if model.family.modality else texts
 
 
-def make_generator(model: PretrainedModel, options: GenerationOptions) -> Generator:
+def make_generator(model: LoadedModel, options: GenerationOptions) -> Generator:
     """The generator of a model, with the draft model of the options.
 
     Raises: UnsupportedError: the model, or the draft model, has no language-model head.
@@ -303,7 +301,7 @@ def make_generator(model: PretrainedModel, options: GenerationOptions) -> Genera
                 else f"no {model.family.model_type!r} model has one"
             )
         )
-    draft: PretrainedModel | None = options.assistant_model
+    draft: LoadedModel | None = options.assistant_model
     if draft is not None:
         _check_draft(model, draft)
     return Generator(
@@ -316,14 +314,14 @@ def make_generator(model: PretrainedModel, options: GenerationOptions) -> Genera
     )
 
 
-def _no_text(model: PretrainedModel) -> UnsupportedError:
+def _no_text(model: LoadedModel) -> UnsupportedError:
     return UnsupportedError(
         f"a {model.family.model_type!r} model loaded for {model.task!r} generates no text about a "
         f"{model.family.modality}; call it, model(**model.processor(file)), or give token ids"
     )
 
 
-def _check_draft(model: PretrainedModel, draft: PretrainedModel) -> None:
+def _check_draft(model: LoadedModel, draft: LoadedModel) -> None:
     """Raises: ConfigError: another vocabulary, or device. UnsupportedError: only one is an encoder-decoder."""
     if model.has_tokenizer and draft.has_tokenizer:
         ours, theirs = (tokenizer.engine.get_vocab() for tokenizer in (model.tokenizer, draft.tokenizer))

@@ -18,8 +18,8 @@ from glassformer.files import safe_repr
 from glassformer.generation.generate import greedy_ids, target_prefix
 from glassformer.inspect.outputs import OutputNames
 from glassformer.inspect.tokens import Token, generated_tokens, special_token, tokens_of
+from glassformer.loaded_model import LoadedModel
 from glassformer.models import Network
-from glassformer.pretrained import PretrainedModel
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
 
@@ -45,7 +45,7 @@ class SessionInput:
 
 
 def open_inputs(
-    model: PretrainedModel,
+    model: LoadedModel,
     texts: Sequence[str],
     fields: Mapping[str, Tensor],
     *,
@@ -86,7 +86,7 @@ def open_inputs(
     return replace(opened, names=partial(OutputNames.of, model))
 
 
-def _source_read_again(inputs: SessionInput, model: PretrainedModel) -> SessionInput:
+def _source_read_again(inputs: SessionInput, model: LoadedModel) -> SessionInput:
     """Source and target of a classifier whose decoder reads the source again, shifted by one (BART)."""
     batch = model.network.completed(inputs.batch)
     if batch.decoder_input_ids is None:
@@ -96,7 +96,7 @@ def _source_read_again(inputs: SessionInput, model: PretrainedModel) -> SessionI
     return SessionInput(inputs.texts, batch, {"source": source, "target": [start, *source[:-1]]})
 
 
-def open_prompt(model: PretrainedModel, prompt: str, *, truncation: bool = False) -> SessionInput:
+def open_prompt(model: LoadedModel, prompt: str, *, truncation: bool = False) -> SessionInput:
     """The prompt of a generation that is traced: a text, or the file of a sound."""
     limit, names = model.network.max_tokens, partial(OutputNames.of, model)
     if limit is not None and truncation and not model.is_encoder_decoder:
@@ -110,14 +110,14 @@ def open_prompt(model: PretrainedModel, prompt: str, *, truncation: bool = False
     )
 
 
-def _features_input(model: PretrainedModel, file: str, features: Mapping[str, Any]) -> SessionInput:
+def _features_input(model: LoadedModel, file: str, features: Mapping[str, Any]) -> SessionInput:
     """The features of a picture or a sound, as far as the network reads them."""
     read = {name: x.to(model.device) for name, x in features.items() if name in model.network.READS}
     batch = Batch(**read)
     return media_input(file, batch, model.network.token_labels(batch))
 
 
-def _open_media(model: PretrainedModel, texts: Sequence[str], truncation: bool) -> SessionInput:
+def _open_media(model: LoadedModel, texts: Sequence[str], truncation: bool) -> SessionInput:
     """A picture or a sound from its file, and the text that is read with it."""
     features = model.processor(texts[0]) if texts else {}
     features = {name: x.to(model.device) for name, x in features.items()}

@@ -16,6 +16,7 @@ from glassformer.files import read_json_object
 from glassformer.files.schema import given
 from glassformer.inspect.summary import ModelSummary
 from glassformer.load_options import dtype_of, opened
+from glassformer.loaded_model import LoadedModel
 from glassformer.loading import HeadLoading
 from glassformer.models.presets import PRESETS
 from glassformer.pretrained import PretrainedModel
@@ -32,7 +33,7 @@ class Outline:
     source: of its sizes; None = a checkpoint
     """
 
-    model: PretrainedModel
+    model: LoadedModel
     source: str | None
 
     @property
@@ -110,7 +111,7 @@ def _config_alone(path: Path) -> Path | None:
     return path / "config.json"
 
 
-def _without_weights(config: Mapping[str, Any], folder: Path | None, loading: HeadLoading) -> PretrainedModel:
+def _without_weights(config: Mapping[str, Any], folder: Path | None, loading: HeadLoading) -> LoadedModel:
     """A model from a config alone, on the meta device: shapes without weights."""
     tokenizer = None if folder is None else Tokenizer.find(folder)
     model = PretrainedModel.from_config(config, task=loading.task, tokenizer=tokenizer, device="meta")

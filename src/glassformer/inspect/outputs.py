@@ -29,7 +29,7 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.load import name_list, nan_parameters
 
 if TYPE_CHECKING:
-    from glassformer.pretrained import PretrainedModel
+    from glassformer.loaded_model import LoadedModel
 
 COLUMNS = {"text": ["text"], "span": ["start", "end"]}
 YES_OR_NO = ("no", "yes")
@@ -53,13 +53,13 @@ class OutputNames:
     blank: Token | None = None
 
     @classmethod
-    def of(cls, model: PretrainedModel) -> OutputNames:
+    def of(cls, model: LoadedModel) -> OutputNames:
         """The names that a model's folder gives."""
         tokenizer = model.tokenizer.target if model.has_tokenizer and model.network.vocabulary else None
         return cls(tokenizer=tokenizer, labels=tuple(model.config.id2label.values()), blank=_blank(model))
 
 
-def _blank(model: PretrainedModel) -> Token | None:
+def _blank(model: LoadedModel) -> Token | None:
     if not model.has_tokenizer:
         return None
     reader = model.tokenizer

@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.audio.read import AudioInput
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 from glassformer.speech.alignment import WordAligner, token_starts
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.spectrogram import Spectrogram
@@ -30,7 +30,7 @@ KEY = "alignment_heads"
 SCORING = TranscriptionOptions(num_beams=1, temperature=0.0)
 
 
-def published_heads(model: PretrainedModel) -> list[tuple[int, int]] | None:
+def published_heads(model: LoadedModel) -> list[tuple[int, int]] | None:
     """(layer, head) pairs of generation_config.json; None where it has none. Raises: ConfigError: not pairs."""
     pairs = model.generation_config.get(KEY)
     if pairs is None:
@@ -49,14 +49,14 @@ def published_heads(model: PretrainedModel) -> list[tuple[int, int]] | None:
     return heads
 
 
-def all_heads(model: PretrainedModel) -> list[tuple[int, int]]:
+def all_heads(model: LoadedModel) -> list[tuple[int, int]]:
     """Every (layer, head) of the decoder's cross-attention."""
     crosses = [block.cross for block in model.network.stacks()["target"]]
     return [(i, head) for i, cross in enumerate(crosses) if cross is not None for head in range(cross.spec.heads)]
 
 
 def find_alignment_heads(
-    model: PretrainedModel, sounds: Iterable[AudioInput], *, language: str = "en", sample_rate_hz: int | None = None
+    model: LoadedModel, sounds: Iterable[AudioInput], *, language: str = "en", sample_rate_hz: int | None = None
 ) -> list[tuple[int, int]]:
     """The alignment heads of a model, by score on a few recordings in one language; three with many words suffice.
 

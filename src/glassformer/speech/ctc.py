@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from glassformer.audio.read import AudioInput, audio_blocks
 from glassformer.core.flow import Batch, Flow
 from glassformer.errors import ConfigError
+from glassformer.loaded_model import LoadedModel
 from glassformer.models import eval_mode
-from glassformer.pretrained import PretrainedModel
 from glassformer.speech.ctc_search import force_align, greedy_letters, prefix_beam_search
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Attempt, Segment, TimedWord, Transcription, Window
@@ -46,7 +46,7 @@ class LetterDecoder:
     spelled: the text of each id
     """
 
-    def __init__(self, model: PretrainedModel, options: TranscriptionOptions) -> None:
+    def __init__(self, model: LoadedModel, options: TranscriptionOptions) -> None:
         tokenizer = model.tokenizer
         self._beams = options.num_beams
         self._pieces: list[str] = tokenizer.convert_ids_to_tokens(list(range(model.vocabulary)))
@@ -113,7 +113,7 @@ class CTCTranscription:
 
     def __init__(
         self,
-        model: PretrainedModel,
+        model: LoadedModel,
         sound: AudioInput,
         options: TranscriptionOptions,
         sample_rate_hz: int | None = None,

@@ -16,7 +16,7 @@ from glassformer.generation.decoding import Generated
 from glassformer.generation.filters import Filter
 from glassformer.generation.ngram_scorer import NgramScorer
 from glassformer.generation.scorer import shallow_fusion, text_scores
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.vocabulary import SpeechVocabulary
 from glassformer.speech.word_fusion import FusedWords, TextScore, TokenWords
@@ -26,7 +26,7 @@ from glassformer.text.token_bytes import token_bytes
 class DecoderFusion:
     """The language model of `options`, of words or of the tokenizer's tokens, in searches of a model for tokens."""
 
-    def __init__(self, model: PretrainedModel, options: TranscriptionOptions, vocabulary: SpeechVocabulary) -> None:
+    def __init__(self, model: LoadedModel, options: TranscriptionOptions, vocabulary: SpeechVocabulary) -> None:
         self._model, self._options, self._vocabulary = model, options, vocabulary
 
     def of_tokens(self, prompt_length: int) -> list[Filter]:

@@ -31,8 +31,8 @@ from glassformer.files import (
     safe_repr,
 )
 from glassformer.files.atomic import disk_errors, new_file, write_json, write_text
+from glassformer.loaded_model import LoadedModel
 from glassformer.ngram.model import NgramModel
-from glassformer.pretrained import PretrainedModel
 from glassformer.speech.options import TranscriptionOptions, TranscriptOptions
 from glassformer.speech.results import Attempt, Segment, TimedWord, Transcription, Window
 from glassformer.speech.sequential import Step
@@ -60,7 +60,7 @@ class TranscriptionJob:
 
     def __init__(
         self,
-        model: PretrainedModel,
+        model: LoadedModel,
         sound: Path,
         folder: Path,
         formats: Sequence[str],
@@ -85,7 +85,7 @@ class TranscriptionJob:
     @classmethod
     def of(
         cls,
-        model: PretrainedModel,
+        model: LoadedModel,
         sound: Path,
         options: TranscriptionOptions,
         output: TranscriptOptions,
@@ -251,7 +251,7 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _key(model: PretrainedModel, sound: Path, options: TranscriptionOptions, model_name: str) -> dict[str, Any]:
+def _key(model: LoadedModel, sound: Path, options: TranscriptionOptions, model_name: str) -> dict[str, Any]:
     """What a transcript depends on."""
     stream, size = open_regular_file(sound, DataError)
     with stream:

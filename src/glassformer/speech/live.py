@@ -17,8 +17,8 @@ import torch
 from glassformer.audio.features import LogMel
 from glassformer.audio.read import Samples
 from glassformer.engine.prepare import prepare_plain
+from glassformer.loaded_model import LoadedModel
 from glassformer.models import eval_mode
-from glassformer.pretrained import PretrainedModel
 from glassformer.speech.alignment import WordAligner
 from glassformer.speech.alignment_heads import all_heads, published_heads
 from glassformer.speech.options import TranscriptionOptions
@@ -54,7 +54,7 @@ class LiveTranscription:
     language: given, or detected in the first seconds of speech
     """
 
-    def __init__(self, model: PretrainedModel, options: TranscriptionOptions) -> None:
+    def __init__(self, model: LoadedModel, options: TranscriptionOptions) -> None:
         """Raises: UnsupportedError: the model has no decoder with Whisper's vocabulary."""
         processor = model.processor
         extractor = getattr(processor, "extractor", None)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from glassformer.explorer.sound import transcript_parts
 from glassformer.explorer.standalone_page import page_around
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 from glassformer.reports.page import write_page_parts
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.transcription_trace import TranscriptionTrace
@@ -25,7 +25,7 @@ class TranscriptionPage(TranscriptionTrace):
     page.save("lecture.html")
     """
 
-    def __init__(self, model: PretrainedModel, sound: str | Path, options: TranscriptionOptions) -> None:
+    def __init__(self, model: LoadedModel, sound: str | Path, options: TranscriptionOptions) -> None:
         """Args:
             options: with word times.
         Raises: as `open_recording`; PageMissingError: the page's files.

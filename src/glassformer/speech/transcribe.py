@@ -13,8 +13,8 @@ from glassformer.audio.read import AudioInput
 from glassformer.engine.malloc import keep_freed_memory
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import UnsupportedError
+from glassformer.loaded_model import LoadedModel
 from glassformer.models import eval_mode
-from glassformer.pretrained import PretrainedModel
 from glassformer.speech.alignment import Alignment, WordAligner
 from glassformer.speech.alignment_heads import SCORING, best_heads, published_heads, window_scores
 from glassformer.speech.batched import batched_steps, speech_windows
@@ -47,7 +47,7 @@ class Recording:
 
     def __init__(
         self,
-        model: PretrainedModel,
+        model: LoadedModel,
         sound: AudioInput,
         options: TranscriptionOptions,
         sample_rate_hz: int | None = None,
@@ -173,7 +173,7 @@ class Recording:
         )
 
 
-def check_speech(model: PretrainedModel) -> PretrainedModel:
+def check_speech(model: LoadedModel) -> LoadedModel:
     """Raises: UnsupportedError: the model does not transcribe speech."""
     if model.task != "automatic-speech-recognition":
         able = "automatic-speech-recognition" in model.family.tasks
@@ -185,7 +185,7 @@ def check_speech(model: PretrainedModel) -> PretrainedModel:
 
 
 def open_recording(
-    model: PretrainedModel, sound: AudioInput, options: TranscriptionOptions, sample_rate_hz: int | None = None
+    model: LoadedModel, sound: AudioInput, options: TranscriptionOptions, sample_rate_hz: int | None = None
 ) -> Recording | CTCTranscription:
     """The way of a model: windows and a decoder, or a letter a frame."""
     processor = check_speech(model).processor
@@ -195,7 +195,7 @@ def open_recording(
 
 
 def transcribe(
-    model: PretrainedModel,
+    model: LoadedModel,
     sound: AudioInput,
     options: TranscriptionOptions,
     sample_rate_hz: int | None = None,

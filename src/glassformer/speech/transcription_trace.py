@@ -32,7 +32,7 @@ from glassformer.inspect.interruption import before_each_block
 from glassformer.inspect.outputs import OutputNames
 from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.tokens import generated_tokens
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 from glassformer.speech.alignment import FRAMES_PER_SECOND, Alignment, token_starts
 from glassformer.speech.alignment_heads import published_heads
 from glassformer.speech.options import TranscriptionOptions
@@ -73,7 +73,7 @@ class TranscriptionTrace:
     alignments: a frame for each window whose attention is kept, in their order
     """
 
-    def __init__(self, model: PretrainedModel, sound: str | Path, options: TranscriptionOptions) -> None:
+    def __init__(self, model: LoadedModel, sound: str | Path, options: TranscriptionOptions) -> None:
         """Args:
             options: with word times.
         Raises: as `open_recording`.
@@ -225,7 +225,7 @@ class TranscriptionTrace:
         return Session(network, inputs, progress=progress)
 
 
-def transcriber(model: PretrainedModel) -> Callable[[str], TranscriptionTrace] | None:
+def transcriber(model: LoadedModel) -> Callable[[str], TranscriptionTrace] | None:
     """What makes the trace of a file, with the usual options; None for a model that does not transcribe."""
     if model.task != "automatic-speech-recognition":
         return None

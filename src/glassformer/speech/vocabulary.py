@@ -16,7 +16,7 @@ from typing import Any
 from glassformer.audio.languages import CODES
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 from glassformer.text import Tokenizer
 from glassformer.text.engine import guarded
 
@@ -48,7 +48,7 @@ class SpeechVocabulary:
     context: int
 
     @classmethod
-    def of(cls, model: PretrainedModel) -> SpeechVocabulary:
+    def of(cls, model: LoadedModel) -> SpeechVocabulary:
         """Read from the tokenizer and generation_config.json. Raises: UnsupportedError: it has no such tokens."""
         engine = model.tokenizer.engine  # asked for single tokens: to list all of them takes longer than a few steps
 

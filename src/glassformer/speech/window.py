@@ -25,7 +25,7 @@ from glassformer.generation.filters import Filter, suppress
 from glassformer.generation.generate import generation_defaults
 from glassformer.generation.rows import Rows
 from glassformer.generation.stopping_criteria import StoppingCriteria
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 from glassformer.speech.decoder_fusion import DecoderFusion
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Attempt
@@ -76,7 +76,7 @@ class Hypothesis(NamedTuple):
 class WindowDecoder:
     """A speech model with a decoder, and how its windows are decoded."""
 
-    def __init__(self, model: PretrainedModel, options: TranscriptionOptions) -> None:
+    def __init__(self, model: LoadedModel, options: TranscriptionOptions) -> None:
         self.model = model
         self.options = options
         self.vocabulary = SpeechVocabulary.of(model)

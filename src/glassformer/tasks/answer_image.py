@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.classify.kinds import LabelKind, SingleLabel
 from glassformer.tasks.classify.task import ClassificationTask, label_names, labels_of
@@ -50,7 +50,7 @@ class AnswerImage(ClassificationTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         columns: Mapping[str, str] | None = None,
         folder: str | None = None,

@@ -28,6 +28,7 @@ from glassformer.audio.listening import SoundExample
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
+from glassformer.loaded_model import LoadedModel
 from glassformer.model import Model
 from glassformer.models import TASK_ALIASES
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
@@ -104,7 +105,7 @@ class Task(ABC):
         task.given_options = options
         return task
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         self.model = model
         # One stack for text keeps the texts of a packed row apart; two, or pictures and sounds, need rectangles.
         self.packs = list(model.network.stacks()) == ["text"]
@@ -141,7 +142,7 @@ class Task(ABC):
         return dict(config)
 
     @classmethod  # noqa: B027 - most tasks know none
-    def initialise(cls, model: Model, options: Mapping[str, Any]) -> None:
+    def initialise(cls, model: LoadedModel, options: Mapping[str, Any]) -> None:
         """Give a model from scratch better weights to begin with, where the task knows some."""
 
     @classmethod
@@ -206,7 +207,7 @@ class Task(ABC):
 
     def collate_inputs(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
         """Examples of like length as one call of the network reads them: packed, padded or stacked."""
-        pad = self.model._tokenizer.pad_token_id if self.model._tokenizer else None
+        pad = self.model.tokenizer.pad_token_id if self.model.has_tokenizer else None
         return collate_inputs(examples, pad or 0, packed=self.packs)
 
     def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> MicroBatch:

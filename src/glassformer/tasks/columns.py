@@ -18,7 +18,7 @@ from glassformer.data.splits import sample
 from glassformer.data.store import ExampleStore
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import check_count, safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.progress import progress_bar
 from glassformer.tasks.base import Dataset, Examples, Task
 from glassformer.tasks.microbatch import Example
@@ -131,7 +131,7 @@ def row_chunks(
 
 
 def tokenised_texts(
-    rows: Dataset, column: str, model: Model, limit: int | None, what: str = "texts"
+    rows: Dataset, column: str, model: LoadedModel, limit: int | None, what: str = "texts"
 ) -> Iterator[tuple[int, str, np.ndarray]]:
     """The number, the text and the ids of each row, with a warning at the end that counts the texts that were cut.
 
@@ -157,7 +157,7 @@ def training_sample(train: Dataset) -> tuple[list[int], str]:
     return sample(count, MOST_ROWS).tolist(), f"; learnt from {MOST_ROWS:,} of {count:,} training rows"
 
 
-def head_of(model: Model, task: str) -> Head:
+def head_of(model: LoadedModel, task: str) -> Head:
     """The head that learns; one of the caller's own learns anything.
 
     Raises: ConfigError: the model was loaded for another task.
@@ -168,7 +168,7 @@ def head_of(model: Model, task: str) -> Head:
     return head
 
 
-def limit_of(model: Model, requested: int | None) -> int | None:
+def limit_of(model: LoadedModel, requested: int | None) -> int | None:
     """How many tokens an example may have: as asked, and never more than the model and its tokenizer know.
 
     Raises: ConfigError: no example has so few.
@@ -179,7 +179,7 @@ def limit_of(model: Model, requested: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def reads_segments(model: Model) -> bool:
+def reads_segments(model: LoadedModel) -> bool:
     """Does the model tell two texts apart by segments? Not with a single segment; those of tables are others."""
     kinds = model.network.token_types
     return "token_type_ids" in model.tokenizer.model_input_names and isinstance(kinds, int) and kinds > 1
@@ -194,7 +194,7 @@ def tell_cut(what: str, cut: int, of: int, limit: int | str | None) -> None:
 
 
 def store_examples(
-    examples: Iterable[Example], rows: Dataset, model: Model, cache: Path | None, **made: Any
+    examples: Iterable[Example], rows: Dataset, model: LoadedModel, cache: Path | None, **made: Any
 ) -> ExampleStore:
     """The examples of rows, in memory, or in the folder `cache`; then they are not made again.
 
@@ -203,7 +203,7 @@ def store_examples(
     """
     if cache is None:
         return ExampleStore.make(examples)
-    reader = model._tokenizer  # a network of images or sounds may have none
+    reader = model.tokenizer if model.has_tokenizer else None  # a network of images or sounds may have none
     tokenized = [reader.engine.to_str(), reader.truncation_side, reader.model_input_names] if reader else []
     parts = json.dumps([rows.fingerprint, *tokenized, made], sort_keys=True)
     key = hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
@@ -270,7 +270,7 @@ class RowTask(Task):
     REQUIRES: ClassVar[str] = ""
     how: dict[str, Any]
 
-    def __init__(self, model: Model, columns: Mapping[str, str] | None = None) -> None:
+    def __init__(self, model: LoadedModel, columns: Mapping[str, str] | None = None) -> None:
         super().__init__(model)
         self.columns = columns_of(self.COLUMNS, columns)
         self.head = head_of(model, self.HEAD)

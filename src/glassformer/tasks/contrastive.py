@@ -22,7 +22,7 @@ from glassformer.core.flow import Output
 from glassformer.core.heads import Head, not_none
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.models.clip.network import Clip
 from glassformer.models.clip.towers import LEGACY_END_ID
 from glassformer.tasks.base import Baseline, Dataset, Progress
@@ -60,7 +60,7 @@ class Contrastive(ImageTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         columns: Mapping[str, str] | None = None,
         folder: str | None = None,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.models.imagegpt import NextColourHead
 from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
 from glassformer.tasks.causal.evaluation import token_losses
@@ -44,7 +44,9 @@ class GenerateImage(ImageTask):
     REQUIRES = "an image is needed"
     READS_TEXT = False
 
-    def __init__(self, model: Model, *, columns: Mapping[str, str] | None = None, folder: str | None = None) -> None:
+    def __init__(
+        self, model: LoadedModel, *, columns: Mapping[str, str] | None = None, folder: str | None = None
+    ) -> None:
         super().__init__(model, columns=columns, folder=folder)
         settings: Any = getattr(self._processor, "settings", None)
         if getattr(settings, "colours", None) is None or not isinstance(self.head, NextColourHead):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import RowTask
 from glassformer.tasks.row_files import RowFiles
@@ -64,7 +64,9 @@ class ImageTask(RowTask):
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"file": "file"}
 
-    def __init__(self, model: Model, *, columns: Mapping[str, str] | None = None, folder: str | None = None) -> None:
+    def __init__(
+        self, model: LoadedModel, *, columns: Mapping[str, str] | None = None, folder: str | None = None
+    ) -> None:
         super().__init__(model, columns)
         self.folder = folder
         self._processor: Any = model.processor

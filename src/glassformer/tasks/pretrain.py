@@ -20,7 +20,7 @@ from torch import Tensor
 
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Dataset, Examples
 from glassformer.tasks.masked import Masking
 from glassformer.tasks.metrics.classes import ClassificationMetric
@@ -80,7 +80,7 @@ class NextSentence(LanguageTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         language: str = "en",
         max_tokens: int | None = None,
@@ -147,7 +147,7 @@ class PreTraining(NextSentence):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         rate: float = 0.15,
         language: str = "en",

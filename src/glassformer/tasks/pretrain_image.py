@@ -23,7 +23,7 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head, not_none
 from glassformer.data.noise import sample_count
 from glassformer.errors import ConfigError, DataError
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Dataset, Examples
 from glassformer.tasks.columns import RowTask, limit_of, placed, tokenised_texts
 from glassformer.tasks.masked import MASKED, REPLACED, Masking
@@ -78,7 +78,7 @@ class PreTrainImage(RowTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         rate: float = 0.15,
         region_rate: float = 0.15,

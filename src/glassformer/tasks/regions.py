@@ -20,7 +20,7 @@ import torch
 from glassformer.core.flow import Batch
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import read_bytes, safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.models.lxmert.network import Lxmert
 from glassformer.models.lxmert.regions import ROUNDING, RegionEmbedding
 from glassformer.tasks.base import Dataset
@@ -37,7 +37,7 @@ class RegionReader:
     Raises: UnsupportedError: the model reads no regions.
     """
 
-    def __init__(self, model: Model, columns: Mapping[str, str], folder: str | None) -> None:
+    def __init__(self, model: LoadedModel, columns: Mapping[str, str], folder: str | None) -> None:
         regions = model.network.vision.embed if isinstance(model.network, Lxmert) else None
         if not isinstance(regions, RegionEmbedding):
             raise UnsupportedError(f"a {model.family.model_type!r} model reads no regions of an image; LXMERT does")

@@ -28,7 +28,7 @@ from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Output
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
 from glassformer.tasks.columns import RowTask, limit_of, listed, reads_segments, row_chunks, text_of
 from glassformer.tasks.metrics.answers import LONGEST, SpanMetric, best_spans, exact_match, word_f1
@@ -136,7 +136,7 @@ class Answer(RowTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         columns: Mapping[str, str] | None = None,
         max_tokens: int | None = None,

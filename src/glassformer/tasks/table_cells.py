@@ -25,7 +25,7 @@ from glassformer.core.heads import Head, not_none
 from glassformer.data.rows import read_rows
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import is_int, safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.models.tapas.cells import CellSelection, CellSelectionOutput, CellSelectionWithAggregation
 from glassformer.tasks.base import Baseline, Dataset, Progress
 from glassformer.tasks.columns import RowTask, check_columns, columns_of, limit_of, listed, placed, tell_cut, text_of
@@ -87,7 +87,7 @@ class AnswerTable(RowTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         columns: Mapping[str, str] | None = None,
         max_tokens: int | None = None,

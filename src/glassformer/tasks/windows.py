@@ -17,7 +17,7 @@ from torch import Tensor
 from glassformer.core.flow import Flow
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import ConfigError, DataError
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import RowTask, limit_of, placed, row_chunks, text_of
 from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
@@ -32,7 +32,7 @@ TOKENS = 1024
 Made = TypeVar("Made")
 
 
-def max_example_tokens(model: Model, max_tokens: int | None) -> int:
+def max_example_tokens(model: LoadedModel, max_tokens: int | None) -> int:
     """How many tokens an example may have: `limit_of`, for objectives that fill what there is."""
     return limit_of(model, max_tokens) or TOKENS
 

@@ -132,7 +132,8 @@ def _model(config: RunConfig, kind: type[Task], rows: RowSequence) -> Model:
         model = load(config.model, task=kind.HEAD, overrides=overrides, device=config.device)
         if adapters_of(model.network):
             model.merge_and_unload()
-        model._tokenizer = tokenizer or model._tokenizer
+        if tokenizer is not None:
+            model.tokenizer = tokenizer
         return model
     config_json = _scratch_config(config)
     if not kind.READS_TEXT:

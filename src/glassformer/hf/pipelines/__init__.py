@@ -164,7 +164,7 @@ def pipeline(
     if tokenizer is not None:
         inner.model = copy(inner.model)  # the caller's own model keeps its tokenizer
         chosen = AutoTokenizer.from_pretrained(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
-        inner.model._tokenizer = chosen.tokenizer if isinstance(chosen, TableTokenizer) else chosen
+        inner.model.tokenizer = chosen.tokenizer if isinstance(chosen, TableTokenizer) else chosen
     made: CompatiblePipeline = object.__new__(named_class(name))
     CompatiblePipeline.__init__(made, inner, name, options, model)
     return made
@@ -220,7 +220,7 @@ class CompatiblePipeline(metaclass=_ByTask):
     @property
     def image_processor(self) -> Any:
         """What prepares pictures or sounds, None where the model reads texts alone; `feature_extractor` is the same."""
-        return self.inner.model._processor
+        return self.inner.model.processor if self.inner.model.has_processor else None
 
     feature_extractor = image_processor
 

@@ -40,8 +40,8 @@ from glassformer.inspect.corpus.index import CorpusIndex
 from glassformer.inspect.corpus.neurons import TopActivations
 from glassformer.inspect.corpus.options import TOP, Activations
 from glassformer.inspect.tokens import begins_word
+from glassformer.loaded_model import LoadedModel
 from glassformer.models import Network, eval_mode
-from glassformer.pretrained import PretrainedModel
 from glassformer.text.engine import EncodedRow
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.windows import windows
@@ -69,7 +69,7 @@ class CorpusWindow(NamedTuple):
 
 
 def index_corpus(
-    model: PretrainedModel,
+    model: LoadedModel,
     source: str | Path,
     folder: str | Path,
     *,
@@ -125,7 +125,7 @@ def index_corpus(
 
 
 def _index(
-    model: PretrainedModel,
+    model: LoadedModel,
     rows: RowSequence,
     column: str,
     passes: _Passes,
@@ -324,7 +324,7 @@ def _kind(source: str | Path) -> str | None:
     return None if data_extension(Path(source)) in EXTENSIONS else "text"
 
 
-def _window_tokens(model: PretrainedModel, asked: int | None) -> int:
+def _window_tokens(model: LoadedModel, asked: int | None) -> int:
     """The tokens of a window. Raises: ConfigError: more than the model reads, or no room besides special tokens."""
     most, special = model.network.max_tokens, sum(map(len, model.tokenizer.prefix_and_suffix))
     tokens = min(MAX_TOKENS, most or MAX_TOKENS) if asked is None else asked

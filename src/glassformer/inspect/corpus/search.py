@@ -20,7 +20,7 @@ from glassformer.inspect.corpus.options import CorpusSearchOptions, Matches
 from glassformer.inspect.inputs import SessionInput, open_inputs
 from glassformer.inspect.session import Session
 from glassformer.inspect.tokens import Token
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 from glassformer.reports.report import Record, Report
 from glassformer.reports.table import Table
 
@@ -142,7 +142,7 @@ class CorpusSearch:
     Raises: DataError: as `CorpusIndex`; an index by another model.
     """
 
-    def __init__(self, model: PretrainedModel, index: CorpusIndex | str | Path) -> None:
+    def __init__(self, model: LoadedModel, index: CorpusIndex | str | Path) -> None:
         self.model = model
         self.index = index if isinstance(index, CorpusIndex) else CorpusIndex(index)
         fingerprint = model.network.fingerprint(dtypes=False)

@@ -19,8 +19,8 @@ from glassformer.engine.encoder import BATCH_TOKENS
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.files import safe_repr
 from glassformer.inspect.embeddings.contextual import Occurrence
+from glassformer.loaded_model import LoadedModel
 from glassformer.models import eval_mode
-from glassformer.pretrained import PretrainedModel
 
 BASELINE_TOKENS = 400
 """Other tokens whose states are kept, to say how similar any two tokens are."""
@@ -46,7 +46,7 @@ class TokenRow:
 class HiddenStates:
     """Rows of tokens, and the pass that reads the states of items off all levels."""
 
-    def __init__(self, model: PretrainedModel, token_type: int | None, limit_bytes: int) -> None:
+    def __init__(self, model: LoadedModel, token_type: int | None, limit_bytes: int) -> None:
         self.model, self.network, self.limit_bytes = model, model.network, limit_bytes
         if model.family.modality or list(self.network.stacks()) != ["text"]:
             streams = " and ".join(self.network.stacks()) or "no text"

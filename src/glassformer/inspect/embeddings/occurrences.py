@@ -21,14 +21,14 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import counted, safe_repr
 from glassformer.inspect.embeddings.contextual import POOLINGS, ContextualEmbeddings, Occurrence
 from glassformer.inspect.embeddings.hidden_states import HiddenStates, Progress
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 
 LIMIT_BYTES = 2 << 30
 """RAM that the states of all levels may take."""
 
 
 def embed_words(
-    model: PretrainedModel,
+    model: LoadedModel,
     texts: Iterable[str],
     word: str,
     *,
@@ -83,7 +83,7 @@ def embed_words(
 
 
 def embed_texts(
-    model: PretrainedModel,
+    model: LoadedModel,
     texts: Iterable[str],
     *,
     labels: Sequence[str] | None = None,

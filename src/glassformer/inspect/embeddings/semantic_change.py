@@ -22,7 +22,7 @@ from glassformer.files import is_int
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, unit_rows
 from glassformer.inspect.embeddings.occurrences import embed_words
 from glassformer.inspect.embeddings.options import WordStudyOptions
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
@@ -98,7 +98,7 @@ class SemanticChange(Report, kind="semantic-change"):
 
 
 def semantic_change(
-    model: PretrainedModel,
+    model: LoadedModel,
     first: Sequence[str],
     second: Sequence[str],
     word: str,
@@ -134,7 +134,7 @@ def semantic_change(
 
 
 def change_of(
-    model: PretrainedModel,
+    model: LoadedModel,
     first: Sequence[str],
     second: Sequence[str],
     options: WordStudyOptions,

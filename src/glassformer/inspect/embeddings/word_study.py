@@ -16,7 +16,7 @@ from glassformer.inspect.embeddings.hidden_states import Progress
 from glassformer.inspect.embeddings.occurrences import embed_texts, embed_words
 from glassformer.inspect.embeddings.options import WordStudyOptions
 from glassformer.inspect.embeddings.senses import Senses
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
@@ -202,7 +202,7 @@ class WordStudy(Report, kind="word-study", keys=STUDY_KEYS):
 
 
 def study(
-    model: PretrainedModel,
+    model: LoadedModel,
     texts: Sequence[str],
     options: WordStudyOptions,
     *,

@@ -17,7 +17,8 @@ from glassformer.engine.codec import decoded_sound, encode_audio, require_codec
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import is_number, safe_repr
 from glassformer.generation.audio_codes import code_pattern, longest_window
-from glassformer.model import Model, load
+from glassformer.loaded_model import LoadedModel
+from glassformer.model import load
 from glassformer.models._codec import AudioCodec
 from glassformer.models._seq2seq import shift_right
 from glassformer.tasks.base import Dataset
@@ -47,7 +48,7 @@ class CodesTask(RowTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         codec: str,
         seconds: float | None = None,
@@ -152,7 +153,7 @@ class CodesTask(RowTask):
         return PerplexityMetric(self.head, prefix="window_")
 
 
-def _require_plain(model: Model, name: str) -> AudioCodec:
+def _require_plain(model: LoadedModel, name: str) -> AudioCodec:
     """The codec whose codes are all that a sound is made of. Raises: UnsupportedError: it is none, or another one."""
     codec = require_codec(model.network)
     if codec.spec.normalises:

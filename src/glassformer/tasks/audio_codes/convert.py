@@ -21,7 +21,8 @@ from glassformer.engine.codec import decode_audio, require_codec
 from glassformer.errors import DataError
 from glassformer.files.schema import BelowOne, check
 from glassformer.generation.audio_codes import convert_codes
-from glassformer.model import Model, load
+from glassformer.loaded_model import LoadedModel
+from glassformer.model import load
 from glassformer.tasks.audio_codes.codes_task import CodesTask
 from glassformer.tasks.base import Baseline, Dataset, Progress
 from glassformer.tasks.codec.scores import METHODS, chroma_correlation, mel_distance
@@ -54,7 +55,7 @@ class AudioToAudio(CodesTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         codec: str,
         seconds: float | None = None,
@@ -68,7 +69,7 @@ class AudioToAudio(CodesTask):
 
     @classmethod
     @torch.no_grad()
-    def initialise(cls, model: Model, options: Mapping[str, Any]) -> None:
+    def initialise(cls, model: LoadedModel, options: Mapping[str, Any]) -> None:
         """Embeddings of codes begin as the codec's vectors for them, in a random projection: like codes are similar."""
         quantizer = require_codec(load(options["codec"]).network).quantizer
         books: Any = quantizer.books

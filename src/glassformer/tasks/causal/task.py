@@ -19,7 +19,7 @@ from glassformer.core.flow import Flow
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.data.packing import document_starts, pack
 from glassformer.errors import DataError
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Dataset, Examples, Progress
 from glassformer.tasks.causal.evaluation import LanguageModelTask, score_prediction, token_losses
 from glassformer.tasks.columns import tell_cut, text_of
@@ -56,7 +56,7 @@ class Causal(LanguageModelTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         block: int | None = None,
         isolated: bool = True,
@@ -113,7 +113,7 @@ class Answers(Causal):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         between: str = "",
         max_tokens: int | None = None,

@@ -20,7 +20,7 @@ from glassformer.core.flow import Output
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.models.wav2vec2.network import SpeechEncoder
 from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.classify.kinds import LabelKind, SingleLabel, name_of, number_of
@@ -50,7 +50,7 @@ class TagAudio(ClassifyAudio):
     HEAD = "audio-frame-classification"
     COLUMNS: ClassVar[Mapping[str, str]] = {"file": "file", "label": "segments"}
 
-    def __init__(self, model: Model, **options: Any) -> None:
+    def __init__(self, model: LoadedModel, **options: Any) -> None:
         super().__init__(model, **options)
         if not isinstance(model.network, SpeechEncoder):
             raise UnsupportedError(f"a {model.family.model_type!r} model has no frames of sound; wav2vec 2.0 has")

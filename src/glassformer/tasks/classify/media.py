@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from glassformer.errors import ConfigError
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.classify.task import ClassificationTask
 from glassformer.tasks.columns import placed, tell_cut
@@ -41,7 +41,7 @@ class MediaClassificationTask(ClassificationTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         columns: Mapping[str, str] | None = None,
         separator: str | None = None,
@@ -98,7 +98,7 @@ class ClassifyAudio(MediaClassificationTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         columns: Mapping[str, str] | None = None,
         separator: str | None = None,

@@ -27,7 +27,7 @@ from torch import Tensor
 from glassformer.data.findings import spelling_message, spelling_variants
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Baseline, Dataset, Examples
 from glassformer.tasks.classify.kinds import (
     PROBLEMS,
@@ -200,7 +200,9 @@ class ClassificationTask(RowTask):
     TARGETS: ClassVar[tuple[str, ...]] = ("label",)
     kind: LabelKind
 
-    def __init__(self, model: Model, *, columns: Mapping[str, str] | None = None, separator: str | None = None) -> None:
+    def __init__(
+        self, model: LoadedModel, *, columns: Mapping[str, str] | None = None, separator: str | None = None
+    ) -> None:
         super().__init__(model, columns)
         self.separator = separator
         self.kind = self.kind_of_config(model.config, separator)
@@ -256,7 +258,7 @@ class Classify(ClassificationTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         columns: Mapping[str, str] | None = None,
         max_tokens: int | None = None,

@@ -19,7 +19,7 @@ from glassformer.core.flow import Flow
 from glassformer.engine.codec import decode_audio, decoded_sound, encode_audio, require_codec
 from glassformer.errors import UnsupportedError
 from glassformer.files.schema import at_least, check
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.models._codec_losses import CodecLoss
 from glassformer.tasks.base import Baseline, Dataset, Progress
 from glassformer.tasks.codec.scores import (
@@ -58,7 +58,7 @@ class Reconstruct(RowTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         seconds: float = 1.0,
         waveform: float = 1.0,

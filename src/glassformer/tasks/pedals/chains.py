@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, EncoderOutput, Flow
 from glassformer.data.guitar.pedals import PEDALS
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.models import eval_mode
 from glassformer.tasks.pedals.windows import WINDOWS_AT_ONCE
 
@@ -29,7 +29,7 @@ Chain = list[tuple[str, float]]
 """Pedals in their order, each with its probability, given those before it."""
 
 
-def writes_pedals(model: Model) -> bool:
+def writes_pedals(model: LoadedModel) -> bool:
     """Whether a model reads spectrograms and has the vocabulary of pedals."""
     network = model.network
     return network.READS[0] == "input_features" and network.target_vocabulary == len(TOKENS)
@@ -51,7 +51,7 @@ def chain_text(pedals: Sequence[str]) -> str:
 
 
 @torch.inference_mode()
-def write_chains(model: Model, features: Tensor, windows: Sequence[int]) -> list[Chain]:
+def write_chains(model: LoadedModel, features: Tensor, windows: Sequence[int]) -> list[Chain]:
     """The chain of each recording.
 
     Args:

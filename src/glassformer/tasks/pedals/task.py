@@ -23,7 +23,7 @@ from glassformer.data.splits import sample
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.files.schema import parse
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.models._seq2seq import shift_right
 from glassformer.tasks.base import Baseline, Dataset, Progress
 from glassformer.tasks.columns import RowTask, placed
@@ -80,7 +80,7 @@ class NamePedals(RowTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         window_samples: int | None = None,
         hop_samples: int | None = None,

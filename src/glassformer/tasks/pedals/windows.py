@@ -18,7 +18,7 @@ from glassformer.audio.processor import AudioProcessor
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.files.schema import at_least, check
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.models.whisper.foreign_names import preprocessor_config
 from glassformer.tasks.pedals.cepstrum import BANDS, cepstral_bands
 
@@ -44,7 +44,7 @@ class Windows:
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         window_samples: int | None = None,
         hop_samples: int | None = None,
         cepstrum: bool | None = None,
@@ -55,13 +55,13 @@ class Windows:
         if cepstrum not in (None, True, False):
             raise ConfigError(f"cepstrum is {safe_repr(cepstrum)}; it must be true or false")
         positions, rows = int(model.config["max_source_positions"]), int(model.config["num_mel_bins"])
-        if model._processor is None:
+        if not model.has_processor:
             if cepstrum and rows <= BANDS:
                 raise ConfigError(f"num_mel_bins is {rows}, of which {BANDS} are bands of the cepstrum; give it more")
             made = preprocessor_config(rows - BANDS * bool(cepstrum), positions)
             made |= {name: value for name, value in wanted.items() if value is not None}
             made["chunk_length"] = max(1, round(2 * positions * made["hop_length"] / made["sampling_rate"]))
-            model._processor = AudioProcessor.from_config(made)
+            model.processor = AudioProcessor.from_config(made)
         processor: Any = model.processor
         self.extractor: LogMel = processor.extractor
         held = {"n_fft": self.extractor.window_samples, "hop_length": self.extractor.hop_samples}

@@ -26,7 +26,7 @@ from glassformer.data.noise import (
     rotate,
 )
 from glassformer.errors import ConfigError, nearest
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import tell_cut
 from glassformer.tasks.microbatch import Example
@@ -65,7 +65,7 @@ class Denoising(TwoSided):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         noises: Sequence[str] = ("permute", "infill"),
         language: str = "en",
@@ -116,7 +116,7 @@ class SpanCorruption(TwoSided):
     CACHE_KEY = "spans"
     REQUIRES = "a text of two tokens at least is needed"
 
-    def __init__(self, model: Model, *, rate: float = 0.15, mean: float = 3.0, **options: Unpack[Sides]) -> None:
+    def __init__(self, model: LoadedModel, *, rate: float = 0.15, mean: float = 3.0, **options: Unpack[Sides]) -> None:
         super().__init__(model, **options)
         self.rate, self.mean = rate, mean
         self.sentinels = sentinels_of(model.tokenizer)
@@ -150,7 +150,9 @@ class GapSentences(TwoSided):
     CACHE_KEY = "gaps"
     REQUIRES = "a text of two sentences at least is needed"
 
-    def __init__(self, model: Model, *, rate: float = 0.3, language: str = "en", **options: Unpack[Sides]) -> None:
+    def __init__(
+        self, model: LoadedModel, *, rate: float = 0.3, language: str = "en", **options: Unpack[Sides]
+    ) -> None:
         super().__init__(model, **options)
         if not 0 < rate < 1:
             raise ConfigError(f"rate is {rate}; it must be between 0 and 1")

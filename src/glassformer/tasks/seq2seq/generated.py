@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from glassformer.files import check_count
-from glassformer.generation.generate import generation_defaults
-from glassformer.model import Model
+from glassformer.generation.generate import generate, generation_defaults
+from glassformer.loaded_model import LoadedModel
 from glassformer.models.model_config import StoredGenerationConfig
 from glassformer.tasks.base import Baseline, Dataset, EvaluationOptions, Progress
 from glassformer.tasks.causal.evaluation import loss_sums, token_losses
@@ -148,7 +148,7 @@ class ReferenceTask(SequenceToSequence):
             for row, index in enumerate(batch):
                 ids[row, -len(sources[index]) :] = torch.from_numpy(sources[index]).long()
                 mask[row, -len(sources[index]) :] = 1
-            generated = model.generate(ids.to(model.device), attention_mask=mask.to(model.device), **options)
+            generated = generate(model, ids.to(model.device), mask.to(model.device), options)
             # The first token is the one that the decoder was given to begin with.
             for index, tokens in zip(batch, generated[:, 1:].tolist(), strict=True):
                 text = self.writer.decode(tokens, skip_special_tokens=True).strip()
@@ -235,7 +235,7 @@ def summary_metrics(*, stemming: bool = False, language: str = "en") -> TextMetr
     return [(RougeMetric(stemming=stemming, language=language), tuple(f"{kind} f" for kind in KINDS))]
 
 
-def with_decoder_start(task: SequenceToSequence) -> Model:
+def with_decoder_start(task: SequenceToSequence) -> LoadedModel:
     """The model, whose decoder begins with the tokens that it was taught to begin with."""
     model = copy(task.model)
     start: dict[str, Any] = {"decoder_start_token_id": task.start}

@@ -21,7 +21,7 @@ from glassformer.core.flow import Flow
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import DataError
 from glassformer.generation.generate import generation_defaults
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.models._seq2seq import shift_right
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import parts_of, tell_cut
@@ -79,7 +79,7 @@ class TwoSided(LanguageTask):
         fitted = super().head_config(rows, config, **known)
         return {**fitted, "decoder_start_token_id": starts[2]} if starts[:2] == [None, None] else fitted
 
-    def __init__(self, model: Model, **options: Unpack[Sides]) -> None:
+    def __init__(self, model: LoadedModel, **options: Unpack[Sides]) -> None:
         super().__init__(model, options.get("columns"))
         source_code, target_code = options.get("source_language"), options.get("target_language")
         self.reader = model.tokenizer if source_code is None else model.tokenizer.in_language(source_code)
@@ -136,7 +136,7 @@ class SequenceToSequence(TwoSided):
     CACHE_KEY = "sequence"
     REQUIRES = ""
 
-    def __init__(self, model: Model, *, prefix: str = "", **options: Unpack[Sides]) -> None:
+    def __init__(self, model: LoadedModel, *, prefix: str = "", **options: Unpack[Sides]) -> None:
         super().__init__(model, **options)
         self.prefix = prefix
         self.how["prefix"] = prefix
@@ -186,7 +186,7 @@ def target_of(row: Mapping[str, Any], column: str) -> str:
     return parts_of(row, column)[0]
 
 
-def target_tokenizer(model: Model, language: str | None) -> Tokenizer:
+def target_tokenizer(model: LoadedModel, language: str | None) -> Tokenizer:
     """The tokenizer of what a model writes: in a language, or with the target's own pieces where it has them."""
     if language is not None:
         return model.tokenizer.in_language(language)

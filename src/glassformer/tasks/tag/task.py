@@ -30,7 +30,7 @@ from glassformer.core.heads import Head
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Baseline, Dataset, Progress
 from glassformer.tasks.classify.kinds import SingleLabel, name_of, sorted_names
 from glassformer.tasks.classify.task import ClassificationTask, count_names, label_names
@@ -203,7 +203,7 @@ class Tag(ClassificationTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         columns: Mapping[str, str] | None = None,
         max_tokens: int | None = None,

@@ -16,7 +16,8 @@ from glassformer.audio.languages import CODES
 from glassformer.audio.read import Samples
 from glassformer.errors import ConfigError, import_optional, nearest
 from glassformer.files import safe_repr
-from glassformer.model import Model, load
+from glassformer.loaded_model import LoadedModel
+from glassformer.model import load
 from glassformer.models import eval_mode
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.spectrogram import Spectrogram
@@ -36,7 +37,7 @@ class LanguageFilter:
     Raises: ConfigError: the model tells no languages apart, or does not know this one.
     """
 
-    def __init__(self, model: Model, language: str, least: float) -> None:
+    def __init__(self, model: LoadedModel, language: str, least: float) -> None:
         check_speech(model)
         if not SpeechVocabulary.of(model).languages:
             raise ConfigError(
@@ -101,7 +102,7 @@ class TextLanguageFilter:
         return f"not written in {self.language!r}", figure
 
 
-def language_filter(filters: QualityFilters, model: Model, language: str) -> LanguageFilter | None:
+def language_filter(filters: QualityFilters, model: LoadedModel, language: str) -> LanguageFilter | None:
     """The filter that is asked for, if any.
 
     Args:

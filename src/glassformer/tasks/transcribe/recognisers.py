@@ -25,7 +25,7 @@ from glassformer.core.heads import not_none
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.models._seq2seq import shift_right
 from glassformer.models.whisper.foreign_names import preprocessor_config
 from glassformer.speech.ctc import LetterDecoder
@@ -51,7 +51,7 @@ class Recogniser(ABC):
     writes_times = False
     batches_exactly = True
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         self.model = model
         processor: Any = model.processor
         self.rate_hz: int = processor.sample_rate_hz
@@ -117,7 +117,7 @@ class DecoderRecogniser(Recogniser):
     masks = True
     writes_times = True
 
-    def __init__(self, model: Model, language: str | None, task: str, context: str) -> None:
+    def __init__(self, model: LoadedModel, language: str | None, task: str, context: str) -> None:
         super().__init__(model)
         if context not in CONTEXTS:
             raise ConfigError(f"audio_context is {safe_repr(context)}; it must be one of: {', '.join(CONTEXTS)}")
@@ -218,7 +218,7 @@ class LetterRecogniser(Recogniser):
     Letters that the vocabulary has in one case alone are written so; others that it lacks are left out, and counted.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         super().__init__(model)
         network: Any = model.network
         processor: Any = model.processor
@@ -288,7 +288,7 @@ def _log_probs(output: Output) -> list[np.ndarray]:
     return [row[:count] for row, count in zip(log_probs, not_none(output.frames).tolist(), strict=True)]
 
 
-def recogniser_of(model: Model, language: str | None, task: str, context: str) -> Recogniser:
+def recogniser_of(model: LoadedModel, language: str | None, task: str, context: str) -> Recogniser:
     """The recogniser that a model is.
 
     Raises: ConfigError: options of the other kind. DataError: it has no tokenizer.
@@ -310,10 +310,10 @@ def recogniser_of(model: Model, language: str | None, task: str, context: str) -
     return LetterRecogniser(model)
 
 
-def ensure_processor(model: Model) -> None:
+def ensure_processor(model: LoadedModel) -> None:
     """Give a new model the usual processor of its family, as its folder then has one."""
-    if model._processor is None and model.family.modality == "sound":
-        model._processor = AudioProcessor.from_config(_usual_processor(model.config))
+    if not model.has_processor and model.family.modality == "sound":
+        model.processor = AudioProcessor.from_config(_usual_processor(model.config))
 
 
 def _usual_processor(config: Any) -> dict[str, Any]:

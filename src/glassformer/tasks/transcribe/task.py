@@ -25,7 +25,7 @@ from torch import Tensor
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.schema import parse
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.transcribe import transcribe
 from glassformer.tasks.base import Baseline, Dataset, Progress
@@ -77,7 +77,7 @@ class Transcribe(RowTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         columns: Mapping[str, str] | None = None,
         language: str | None = None,
