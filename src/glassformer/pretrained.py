@@ -6,7 +6,8 @@ name or folder ──> config.json ──> spec ──> network on the meta devi
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,8 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from torch import nn
 
-from glassformer.compression.adapted_module import AdaptedModule
+from glassformer.compression.adapter_names import BaseConfig
+from glassformer.compression.adapter_set import AdapterSet
+from glassformer.compression.adapters import DEFAULT, Adapters, AdapterSpec, check_not_adapted
 from glassformer.compression.base_model import find_base_model
+from glassformer.compression.weighted_adapters import Combination
 from glassformer.core import processor
 from glassformer.core.heads import Head
 from glassformer.core.init import zero_padding
@@ -40,6 +44,7 @@ from glassformer.models import (
     weight_names,
 )
 from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
+from glassformer.module import NetworkModule
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.load import LoadReport, export_weights, load_weights
 from glassformer.weights.names import WeightNames
@@ -57,7 +62,7 @@ META = torch.device("meta")
 ANSWERING_TASKS = ("translation", "automatic-speech-recognition")
 
 
-class PretrainedModel(AdaptedModule):
+class PretrainedModel(NetworkModule):
     """A network and what belongs to it in a model folder in the Hugging Face layout.
 
     network: the PyTorch module
@@ -319,6 +324,75 @@ class PretrainedModel(AdaptedModule):
         """
         with open_checkpoint(Path(folder), allow_pickle=False) as checkpoint:
             load_weights(self.network, checkpoint, self._weight_names(), dtype=self.dtype, device=self.device)
+
+    # ------------------------------------------------------------------------------- adapters, by PEFT's names
+
+    @property
+    def adapters(self) -> AdapterSet:
+        """The low-rank adapters (LoRA) by name, in the order in which they came."""
+        return AdapterSet(self.network, BaseConfig(self.family, self.spec, self.task, self.own_head, self.folder))
+
+    @property
+    def active_adapters(self) -> list[str]:
+        """The names of the adapters that take part in what the model computes."""
+        return self.adapters.active
+
+    def load_adapter(self, folder: str | Path, adapter_name: str = DEFAULT, **options: bool) -> Adapters:
+        """Load adapters from a folder that PEFT or `save_adapter` has written, or from the Hub: `AdapterSet.load`."""
+        adapters = self.adapters.load(folder, adapter_name, **options)
+        self.report.new = [name for name in self.report.new if name not in adapters.full_parameters]
+        return adapters
+
+    def add_adapter(self, adapter_name: str = DEFAULT, spec: AdapterSpec | None = None) -> Adapters:
+        """Add new adapters, to be trained; at first they change nothing: `AdapterSet.add`."""
+        return self.adapters.add(adapter_name, spec)
+
+    def save_adapter(self, folder: str | Path, adapter_name: str | None = None) -> None:
+        """Save adapters alone to a folder, which PEFT loads: `AdapterSet.save`."""
+        self.adapters.save(folder, adapter_name)
+
+    def set_adapter(self, adapter_name: str | Sequence[str]) -> None:
+        """Activate the adapters of this name, or of these, and no others: `AdapterSet.activate`."""
+        self.adapters.activate(adapter_name)
+
+    def disable_adapter(self) -> AbstractContextManager[None]:
+        """Context in which the model computes what its base model does."""
+        return self.adapters.disabled()
+
+    def delete_adapter(self, adapter_name: str) -> None:
+        """Remove adapters from the model; others stay as they are: `AdapterSet.delete`."""
+        self.adapters.delete(adapter_name)
+
+    def add_weighted_adapter(
+        self,
+        adapters: Sequence[str],
+        weights: Sequence[float],
+        adapter_name: str,
+        combination_type: str = "svd",
+        svd_rank: int | None = None,
+        density: float | None = None,
+        majority_sign_method: str = "total",
+    ) -> None:
+        """Add the weighted combination of adapters as one of its own, inactive: `AdapterSet.combine`, `Combination`."""
+        how = Combination(combination_type, svd_rank, density, majority_sign_method)
+        self.adapters.combine(adapters, weights, adapter_name, how)
+
+    def merge_and_unload(self) -> Self:
+        """Merge the active adapters into the weights, for good, and remove the others. Returns: the model itself."""
+        self.adapters.merge_and_remove()
+        return self
+
+    def unload(self) -> Self:
+        """Remove all adapters: the base model as it was. Returns: the model itself."""
+        self.adapters.remove()
+        return self
+
+    def resize_token_embeddings(
+        self, size: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """Resize the vocabulary; see `NetworkModule`. Raises: ConfigError: the model has adapters."""
+        check_not_adapted(self.network)
+        return super().resize_token_embeddings(size, pad_to_multiple_of, mean_resizing)
 
     @property
     def tokenizer(self) -> Tokenizer:

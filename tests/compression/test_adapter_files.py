@@ -15,7 +15,7 @@ from glassformer import Model, load
 from glassformer.compression.adapter_files import COLUMNS, CONFIG, WEIGHTS, load_adapters, save_adapters
 from glassformer.compression.adapters import AdapterSpec, adapt
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
-from tests.compression.test_adapters import IDS, output_of, shaken, tiny
+from tests.compression.test_adapters import IDS, base_of, output_of, shaken, tiny
 
 
 def saved(model: Model, folder: Path, **options: Any) -> Any:
@@ -25,7 +25,7 @@ def saved(model: Model, folder: Path, **options: Any) -> Any:
     with torch.no_grad():
         for parameter in adapters.full_parameters.values():
             parameter.add_(0.5)
-    save_adapters(adapters, model, folder)
+    save_adapters(adapters, *base_of(model), folder)
     return adapters
 
 
@@ -37,7 +37,7 @@ def test_saved_and_loaded_they_say_the_same(family: str, tmp_path: Path) -> None
     assert (tmp_path / WEIGHTS).stat().st_size < 200_000
     fresh = tiny(family, task)
     assert not torch.equal(output_of(fresh), output_of(model))
-    adapters = load_adapters(fresh, tmp_path)
+    adapters = load_adapters(*base_of(fresh), tmp_path)
     assert torch.equal(output_of(fresh), output_of(model))
     assert (adapters.spec.rank, adapters.spec.alpha) == (2, 5.0)
     learning = {name for name, p in fresh.network.named_parameters() if p.requires_grad}
@@ -100,10 +100,10 @@ def test_a_layer_that_holds_several_target_modules_has_one_adapter(family: str, 
     # Without what only we write: all target modules of a layer read all of its adapter.
     save_file(tensors, tmp_path / "adapters" / WEIGHTS)
     fresh = tiny(family, "text-generation")
-    adapters = load_adapters(fresh, tmp_path / "adapters")
+    adapters = load_adapters(*base_of(fresh), tmp_path / "adapters")
     torch.testing.assert_close(output_of(fresh), expected, atol=1e-6, rtol=1e-5)
     # As they share one A, the layer's adapter grows no further.
-    save_adapters(adapters, fresh, tmp_path / "again")
+    save_adapters(adapters, *base_of(fresh), tmp_path / "again")
     again = load_file(tmp_path / "again" / WEIGHTS)
     assert {name: x.shape for name, x in again.items()} == {name: x.shape for name, x in tensors.items()}
 
@@ -115,12 +115,12 @@ def test_ranks_and_alphas_of_their_own(tmp_path: Path) -> None:
     assert config["rank_pattern"] == {"model.layers.0.self_attn.q_proj": 5}
     assert config["alpha_pattern"] == {"model.layers.1.self_attn.v_proj": 9.0}
     fresh = tiny("llama", "text-generation")
-    adapters = load_adapters(fresh, tmp_path)
+    adapters = load_adapters(*base_of(fresh), tmp_path)
     assert torch.equal(output_of(fresh), output_of(model))
     assert adapters.by_target["blocks.0.attn.q"].scale == 1.0
     (tmp_path / CONFIG).write_text(json.dumps(config | {"alpha_pattern": {"v_proj": 9.0}}))
     for_all = tiny("llama", "text-generation")
-    assert {a.scale for a in load_adapters(for_all, tmp_path).by_target.values()} == {2.5, 1.0, 4.5}
+    assert {a.scale for a in load_adapters(*base_of(for_all), tmp_path).by_target.values()} == {2.5, 1.0, 4.5}
 
 
 @pytest.mark.parametrize("start", ["rslora", "pissa", "olora"])
@@ -146,7 +146,7 @@ def test_other_ways_to_scale_and_to_begin(start: str, tmp_path: Path) -> None:
         first = left[:, :2] @ values[:2].diag() @ right[:2]
         q += 2.5 * up @ down - (first if start == "pissa" else 2.5 * factors.Q[:, :2] @ factors.R[:2])
     fresh = tiny("bert")
-    adapters = load_adapters(fresh, tmp_path)
+    adapters = load_adapters(*base_of(fresh), tmp_path)
     torch.testing.assert_close(output_of(fresh), output_of(plain), atol=1e-5, rtol=1e-4)
     adapters.remove()
     assert torch.equal(output_of(fresh), output_of(tiny("bert")))  # the base model is as it was
@@ -157,7 +157,7 @@ def test_a_fused_tensor_of_which_a_part_was_trained_in_full_is_saved_whole(tmp_p
     saved(model, tmp_path, modules_to_save=("blocks.0.ffn.gate",))
     assert "model.layers.0.mlp.gate_up_proj" in json.loads((tmp_path / CONFIG).read_text())["modules_to_save"]
     fresh = tiny("phi3", "text-generation")
-    load_adapters(fresh, tmp_path)
+    load_adapters(*base_of(fresh), tmp_path)
     assert torch.equal(output_of(fresh), output_of(model))
 
 
@@ -190,24 +190,24 @@ def test_other_kinds_of_adapters_are_refused(
     fresh = tiny("bert")
     plain = output_of(fresh)
     with pytest.raises(kind, match=says):
-        load_adapters(fresh, tmp_path)
+        load_adapters(*base_of(fresh), tmp_path)
     assert torch.equal(output_of(fresh), plain)
     (tmp_path / CONFIG).write_text(json.dumps(config))
-    load_adapters(fresh, tmp_path)  # nothing of the failure is left on the network
+    load_adapters(*base_of(fresh), tmp_path)  # nothing of the failure is left on the network
     with pytest.raises(ConfigError, match="the model has adapters"):
-        load_adapters(fresh, tmp_path)
+        load_adapters(*base_of(fresh), tmp_path)
 
 
 @pytest.mark.parametrize("ends", [[0, 200_000_000], [2, 1], [-1, 2], [0], 5, ["0", "2"]], ids=str)
 def test_columns_that_the_adapter_has_not_are_refused(ends: Any, tmp_path: Path) -> None:
     model = tiny("gpt2")
-    save_adapters(adapt(model.network, AdapterSpec(rank=2, target_modules=("q", "v"))), model, tmp_path)
+    save_adapters(adapt(model.network, AdapterSpec(rank=2, target_modules=("q", "v"))), *base_of(model), tmp_path)
     with safe_open(tmp_path / WEIGHTS, "pt") as file:
         columns = json.loads(file.metadata()[COLUMNS])
     changed = {**columns, next(iter(columns)): ends}
     save_file(load_file(tmp_path / WEIGHTS), tmp_path / WEIGHTS, {"format": "pt", COLUMNS: json.dumps(changed)})
     with pytest.raises(WeightsError, match="glassformer_columns"):
-        load_adapters(tiny("gpt2"), tmp_path)
+        load_adapters(*base_of(tiny("gpt2")), tmp_path)
 
 
 def test_a_head_of_a_tied_model_that_was_trained_in_full(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_head_of_a_tied_model_that_was_trained_in_full(tmp_path: Path) -> None
     save_file(tensors, tmp_path / "adapters" / WEIGHTS)
     loaded = tiny("gpt2", "text-generation")
     table = loaded.network.embed.tokens.weight.clone()
-    load_adapters(loaded, tmp_path / "adapters")
+    load_adapters(*base_of(loaded), tmp_path / "adapters")
     assert torch.equal(loaded.network.head.decoder.weight, head)
     assert torch.equal(loaded.network.embed.tokens.weight, table)
     expected = loaded(IDS).logits
@@ -233,7 +233,7 @@ def test_adapters_of_an_embedding_are_named(tmp_path: Path) -> None:
     tensors["base_model.model.wte.lora_embedding_A"] = torch.zeros(2, 99)
     save_file(tensors, tmp_path / WEIGHTS)
     with pytest.raises(UnsupportedError, match=r"adapts an embedding .* merge it in PEFT"):
-        load_adapters(tiny("gpt2"), tmp_path)
+        load_adapters(*base_of(tiny("gpt2")), tmp_path)
 
 
 def test_links_and_a_pickled_base_are_refused(tmp_path: Path) -> None:
@@ -247,23 +247,23 @@ def test_links_and_a_pickled_base_are_refused(tmp_path: Path) -> None:
     (tmp_path / "adapters" / WEIGHTS).rename(tmp_path / "elsewhere")
     (tmp_path / "adapters" / WEIGHTS).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(WeightsError, match="is a link that leads out of the model's folder"):
-        load_adapters(tiny("bert"), tmp_path / "adapters")
+        load_adapters(*base_of(tiny("bert")), tmp_path / "adapters")
 
 
 def test_files_of_another_model_are_refused(tmp_path: Path) -> None:
     saved(tiny("bert"), tmp_path)
     with pytest.raises(WeightsError, match="12 tensors fit nowhere in this 'llama' model"):
-        load_adapters(tiny("llama"), tmp_path)
+        load_adapters(*base_of(tiny("llama")), tmp_path)
     tensors = load_file(tmp_path / WEIGHTS)
     half = {name: x for name, x in tensors.items() if not name.endswith("layer.0.attention.self.query.lora_B.weight")}
     save_file(half, tmp_path / WEIGHTS)
     with pytest.raises(WeightsError, match="or lack their other half"):
-        load_adapters(tiny("bert"), tmp_path)
+        load_adapters(*base_of(tiny("bert")), tmp_path)
     (tmp_path / WEIGHTS).write_bytes(b"nonsense")
     with pytest.raises(WeightsError, match=WEIGHTS.replace(".", r"\.")):
-        load_adapters(tiny("bert"), tmp_path)
+        load_adapters(*base_of(tiny("bert")), tmp_path)
     with pytest.raises(ConfigError, match=CONFIG.replace(".", r"\.")):
-        load_adapters(tiny("bert"), tmp_path / "nowhere")
+        load_adapters(*base_of(tiny("bert")), tmp_path / "nowhere")
     model = tiny("bert")
     with pytest.raises(ConfigError, match="belong to another model"):
-        save_adapters(adapt(model.network), tiny("bert"), tmp_path)
+        save_adapters(adapt(model.network), *base_of(tiny("bert")), tmp_path)

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from glassformer import Model
+from glassformer.compression.adapter_names import BaseConfig
 from glassformer.compression.adapters import AdaptedLinear, AdapterSpec, adapt, target_modules
 from glassformer.core.flow import Batch, Flow
 from glassformer.engine.prepare import prepare
 from glassformer.errors import ConfigError
-from glassformer.models import FAMILIES
+from glassformer.models import FAMILIES, Network
 from glassformer.training.optimiser import decays, make_optimiser
 
 IDS = torch.randint(5, 90, (2, 12), generator=torch.Generator().manual_seed(0))
@@ -24,6 +25,10 @@ BATCH = Batch(input_ids=IDS, decoder_input_ids=IDS.flip(0))
 def tiny(family: str, task: str | None = None) -> Model:
     torch.manual_seed(0)
     return Model.from_config(FAMILIES[family].tiny, task=task).eval()
+
+
+def base_of(model: Model) -> tuple[Network, BaseConfig]:
+    return model.network, model.adapters.base
 
 
 def output_of(model: Model) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 import glassformer
 from glassformer.compression.adapter_files import load_adapters, save_adapters
 from glassformer.compression.adapters import AdapterSpec, adapt
-from tests.compression.test_adapters import IDS, shaken, tiny
+from tests.compression.test_adapters import IDS, base_of, shaken, tiny
 
 pytestmark = pytest.mark.clients
 
@@ -49,7 +49,7 @@ def test_ours_in_peft(family: str, tmp_path: Path) -> None:
 
     model = base(family, tmp_path / "base")
     shaken(adapters := adapt(model.network, AdapterSpec(rank=2, alpha=5.0, target_modules=("q", "v", "down"))))
-    save_adapters(adapters, model, tmp_path / "adapters")
+    save_adapters(adapters, *base_of(model), tmp_path / "adapters")
     loaded = PeftModel.from_pretrained(theirs(tmp_path / "base", model.task), str(tmp_path / "adapters")).eval()
     torch.testing.assert_close(logits(loaded), logits(model), atol=1e-5, rtol=1e-4)
 
@@ -74,14 +74,15 @@ def test_peft_here(family: str, variant: dict[str, Any], tmp_path: Path) -> None
                 parameter.add_(0.1 * torch.randn(parameter.shape))
     trained.save_pretrained(str(tmp_path / "adapters"))
     expected = logits(trained.eval())
-    load_adapters(model, tmp_path / "adapters")
+    load_adapters(*base_of(model), tmp_path / "adapters")
     torch.testing.assert_close(logits(model), expected, atol=1e-5, rtol=1e-4)
 
     # As PEFT reads its own folder, and what we write of it.
     again = PeftModel.from_pretrained(theirs(tmp_path / "base", model.task), str(tmp_path / "adapters")).eval()
     torch.testing.assert_close(logits(again), expected, atol=1e-5, rtol=1e-4)
     fresh = glassformer.load(tmp_path / "base", task=model.task)
-    save_adapters(load_adapters(fresh, tmp_path / "adapters"), fresh, tmp_path / "ours")
+    fresh.load_adapter(tmp_path / "adapters")
+    fresh.save_adapter(tmp_path / "ours")
     back = PeftModel.from_pretrained(theirs(tmp_path / "base", model.task), str(tmp_path / "ours")).eval()
     torch.testing.assert_close(logits(back), expected, atol=1e-5, rtol=1e-4)
 

@@ -15,24 +15,21 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from glassformer.compression.adapter_config import CONFIG, TASK_TYPES, WITH_HEAD, AdapterConfig, base_name, common
-from glassformer.compression.adapter_names import CheckpointLayers, LayerAdapter
+from glassformer.compression.adapter_names import BaseConfig, CheckpointLayers, LayerAdapter
 from glassformer.compression.adapters import DEFAULT, Adapters, AdapterSpec, active_within, adapt
 from glassformer.compression.target_modules import INSIDE
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
 from glassformer.files import check_link, parse_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
+from glassformer.models import Network
 from glassformer.weights.load import untie
 from glassformer.weights.read import WeightFiles, open_file, open_pickle
 from glassformer.weights.write import write_tensors
-
-if TYPE_CHECKING:
-    from glassformer.pretrained import PretrainedModel
 
 WEIGHTS, PICKLED = "adapter_model.safetensors", "adapter_model.bin"
 PREFIX = "base_model.model."
@@ -40,19 +37,21 @@ COLUMNS = "glassformer_columns"
 """In the metadata of a file: which columns of B are those of a target module; other libraries do not look there."""
 
 
-def save_adapters(adapters: Adapters, model: PretrainedModel, folder: str | Path) -> None:
+def save_adapters(adapters: Adapters, network: Network, base: BaseConfig, folder: str | Path) -> None:
     """Save adapters, and the modules that were trained in full, to a folder of their own.
 
-    Raises: ConfigError: adapters of another model. WeightsError: the disk refuses.
+    Args:
+        base: what the network was made from
+    Raises: ConfigError: adapters of another network. WeightsError: the disk refuses.
     """
-    if adapters.network is not model.network:
+    if adapters.network is not network:
         raise ConfigError("these adapters belong to another model")
-    folder, layers = Path(folder), CheckpointLayers(model)
+    folder, layers = Path(folder), CheckpointLayers(network, base)
     held: dict[str, LayerAdapter] = {}
     for layer in dict.fromkeys(layers.by_target[name].layer for name in adapters.by_target):
         members = {name: adapters.by_target[name] for name in layers.members(layer) if name in adapters.by_target}
         held[layer] = LayerAdapter.of_targets(members, layers)
-    with active_within(model.network, [adapters.name]) if adapters.full_parameters else nullcontext():
+    with active_within(network, [adapters.name]) if adapters.full_parameters else nullcontext():
         full = layers.tensors(adapters.full_parameters)
     tensors = {f"{PREFIX}{key}": tensor for key, tensor in full.items()}
     for layer, adapter in held.items():
@@ -70,13 +69,13 @@ def save_adapters(adapters: Adapters, model: PretrainedModel, folder: str | Path
     with atomic_file(folder / WEIGHTS) as stream:
         write_tensors(stream, tensors, {"format": "pt", **own})
     ranks = {layer: adapter.down.shape[0] for layer, adapter in held.items()}
-    (rank, rank_pattern), (base, revision) = common(ranks), base_name(model.folder)
+    (rank, rank_pattern), (name, revision) = common(ranks), base_name(base.folder)
     alpha, alpha_pattern = common({layer: adapter.scale * ranks[layer] for layer, adapter in held.items()})
     config = {
         "peft_type": "LORA",
         # For these tasks PEFT wants the head's weights in the file.
-        "task_type": TASK_TYPES.get(model.task) if full or model.task not in WITH_HEAD else None,
-        "base_model_name_or_path": base,
+        "task_type": TASK_TYPES.get(base.task) if full or base.task not in WITH_HEAD else None,
+        "base_model_name_or_path": name,
         "revision": revision,
         "r": rank,
         "lora_alpha": alpha,
@@ -93,24 +92,25 @@ def save_adapters(adapters: Adapters, model: PretrainedModel, folder: str | Path
 
 
 def load_adapters(
-    model: PretrainedModel, folder: str | Path, name: str = DEFAULT, *, allow_pickle: bool = False
+    network: Network, base: BaseConfig, folder: str | Path, name: str = DEFAULT, *, allow_pickle: bool = False
 ) -> Adapters:
-    """Load the adapters of a folder into their base model, for use, further training or merging.
+    """Load the adapters of a folder into the network of their base model, for use, further training or merging.
 
     Those of PiSSA and OLoRA, which take a part out of the base weights at first, become plain ones of twice the rank:
     the base weights stay as they are.
 
     Args:
-        name: of these adapters in the model; the first that it gets are active, others after `set_adapter`
+        base: what the network was made from
+        name: of these adapters in the network; the first that it gets are active, others after `set_adapter`
         allow_pickle: also read `adapter_model.bin`, in a sandboxed child process
     Raises: WeightsError: a missing or damaged file, an unexpected tensor. UnsupportedError: another kind of adapter.
         ConfigError: the model has adapters of this name, or is prepared.
     Source: Meng et al. 2024, "PiSSA", section 3; Büyükakyüz 2024, "OLoRA", section 3; Kalajdzievski 2023, rsLoRA.
     """
-    folder, network = Path(folder), model.network
+    folder = Path(folder)
     for file in (CONFIG, WEIGHTS, PICKLED):
         check_link(folder, folder / file)
-    config, layers = AdapterConfig.read(folder), CheckpointLayers(model)
+    config, layers = AdapterConfig.read(folder), CheckpointLayers(network, base)
     with open_adapter_weights(folder, allow_pickle=allow_pickle) as checkpoint:
         stored = {key.removeprefix(PREFIX): checkpoint.read(key).clone() for key in checkpoint.tensors}
         columns = _columns(checkpoint, folder)
@@ -140,7 +140,6 @@ def load_adapters(
             adapters.by_target[target].up.weight.copy_(adapter.up[layers.by_target[target].rows, part])
         for key, tensor in full.items():
             adapters.full_values()[key].copy_(tensor)
-    model.report.new = [key for key in model.report.new if key not in full]
     return adapters
 
 

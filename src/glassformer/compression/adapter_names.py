@@ -14,19 +14,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.compression.low_rank import LowRank
 from glassformer.compression.target_modules import target_modules
-from glassformer.models import weight_names
+from glassformer.models import Family, Network, weight_names
 from glassformer.weights.load import export_parameters
 from glassformer.weights.names import Rule, Transposed
 
-if TYPE_CHECKING:
-    from glassformer.pretrained import PretrainedModel
+
+@dataclass(frozen=True)
+class BaseConfig:
+    """What a network was made from, as files of adapters refer to it.
+
+    own_head: whether its head is a custom one
+    folder: where the base model is; None = in no folder
+    """
+
+    family: Family
+    spec: Any
+    task: str
+    own_head: bool = False
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -49,11 +62,11 @@ class CheckpointLayers:
     by_target: name of a target module → where it is
     """
 
-    def __init__(self, model: PretrainedModel) -> None:
-        self.network, self.model_type = model.network, model.family.model_type
-        self._table = weight_names(model.family, model.spec, model.task, model.network, own_head=model.own_head)
-        self._prefixed = self._table.prefixed and (model.task != "feature-extraction" or model.own_head)
-        self._targets = target_modules(model.network)
+    def __init__(self, network: Network, base: BaseConfig) -> None:
+        self.network, self.model_type = network, base.family.model_type
+        self._table = weight_names(base.family, base.spec, base.task, network, own_head=base.own_head)
+        self._prefixed = self._table.prefixed and (base.task != "feature-extraction" or base.own_head)
+        self._targets = target_modules(network)
         self.by_target = {name: self._place(name) for name in self._targets}
 
     def _place(self, name: str) -> LayerRows:

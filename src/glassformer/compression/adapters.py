@@ -10,7 +10,7 @@
     adapters.remove()       the network as it was
 
 Each target module (`target_modules.py`) has an A and a B of its own. A network can have adapters of several names; the
-updates of the active ones add up (`set_active`). Files: `adapter_files.py`; methods of a model: `adapted_module.py`.
+updates of the active ones add up (`set_active`). Files: `adapter_files.py`; a set of several: `adapter_set.py`.
 
 Source: Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models", sections 4.1 and 4.2; q and v: table 5.
 """
