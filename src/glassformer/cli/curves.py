@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("cyan", "yellow", "magenta", "green", "red", "blue")
 HEIGHT, MAX_WIDTH, MAX_SKIPPED_LINES = 12, 100, 5
+"""Lines and characters of a chart, so that loss and metric fit on a screen; and notes about skipped steps."""
 
 
 def curves(

@@ -26,6 +26,7 @@ from glassformer.tasks.predictions import Prediction, sort_by_loss
 
 STATIC = Path(__file__).parent / "error_analysis" / "static"
 MAX_LINKED_ROWS, MAX_TEXT = 5, 160
+"""Examples below the report, and characters of each: two lines of the page."""
 PARTS = ("Report", "Curves", "Errors", "Attention", "Settings")
 
 

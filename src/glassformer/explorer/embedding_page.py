@@ -24,7 +24,9 @@ MAX_POINTS = 200_000
 MAX_EMBEDDED_NEIGHBOURS = 4_000
 """A file holds the neighbours at all levels of this many points times levels, else those at the last level."""
 MAX_LAST_NEIGHBOURS = 20_000
+"""Neighbours compare each point with each other one, so the time grows with the square of this number."""
 NEIGHBOURS = 10
+"""Rows of the list next to the map: a panel without scrolling."""
 CONTEXT = 90
 """Characters of a text on either side of the word."""
 

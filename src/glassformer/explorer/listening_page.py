@@ -30,6 +30,7 @@ from glassformer.reports.page import write_page_parts
 RANGE = 8.0
 """log10 of the range of a spectrogram: 80 dB below the loudest cell of an example."""
 BINS = 80
+"""Mel bins of a spectrogram, as Whisper reads 80: the height of the picture in pixels."""
 
 
 class ListeningPage(NotebookPage):

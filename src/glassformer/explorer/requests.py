@@ -16,9 +16,8 @@ from glassformer.inspect.options import PatchSettings
 
 MAX_LINES = 256
 """Maximum number of keys per query in the line view; more would be a heat map."""
-MAX_COMPONENTS = 512
-MAX_CONTEXTS = 200
-MAX_LEVELS = 1_000
+MAX_COMPONENTS, MAX_CONTEXTS, MAX_LEVELS = 512, 200, 1_000
+"""Bounds of what one request asks for: components to patch, matches to list, levels to average."""
 
 Span = Annotated[tuple[NonNegativeInt, NonNegativeInt], Allowed("a pair [begin, end]", lambda x: len(x) == 2)]
 Components = Annotated[

@@ -20,6 +20,7 @@ PROJECTED_TOGETHER = 2_000
 EXACT_BYTES = 1_000_000
 """Exact layers of attention in a file: its map is what it is about."""
 CONTEXT_CHARACTERS = 400
+"""Of an occurrence, in the command of a page: about a paragraph, which a shell takes as one argument."""
 
 
 def study_look(

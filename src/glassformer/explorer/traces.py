@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from glassformer.explorer.scene import Scene
 
 MAX_STORED = 8
+"""Generations that the back button reaches; each holds the probabilities of all its steps."""
 MAX_RUNNING = 4  # generations at a time: they share one processor
 DEFAULT_NEW_TOKENS = limits()["max_new_tokens"].default or NEW_TOKENS
 """`max_new_tokens` unless the request gives another, or the model has fewer positions left."""

@@ -36,6 +36,7 @@ MAX_FILE_BYTES = 64 << 20
 # A file of 100,000 tensors, the most that is read, has about half as many.
 MAX_JSON_VALUES = 2_000_000
 MAX_UNPACKING, FREELY_UNPACKED_BYTES = 100, 64 << 20
+"""Bounds of a decompression bomb: text and tables shrink 3 to 20 times, a bomb 1,000 times."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 

@@ -27,7 +27,9 @@ from glassformer.generation.rows import LookaheadRows, Rows, logits_of
 from glassformer.generation.stopping_criteria import StoppingCriteria
 
 ASSISTANT_TOKENS = 5
+"""Draft tokens per pass: of more, the last ones are rarely accepted, and each costs a pass of the assistant."""
 MATCHING_NGRAM = 3
+"""Length of the n-gram that prompt lookup searches for; longer ones are found too rarely, shorter ones mislead."""
 
 
 class DraftTokens(NamedTuple):

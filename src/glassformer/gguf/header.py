@@ -22,10 +22,13 @@ from glassformer.files import open_regular_file, safe_repr
 
 MAX_TENSORS = 100_000  # these bound the work for a damaged or hostile header
 MAX_KEYS = 10_000
+"""Files have 20 to 60."""
 MAX_ENTRIES = 2**21
 """Entries of all arrays together: the largest vocabulary in use, with its scores, kinds and merges, has 1.3 million."""
 MAX_METADATA_BYTES = 2**27
+"""128 MiB, ten times the largest tokenizers in use."""
 MAX_DIMENSIONS = 4
+"""That of the format."""
 
 SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 STRING, ARRAY = 8, 9

@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from glassformer.inspect.token_tree import Candidate, Leaf, TokenNode, TreeStep
 
 BAR = 28
+"""Widest bar, in characters: with the other columns, a line of 80."""
 TOKEN_WIDTH = 18
+"""Characters of a token: nearly all are shorter, and the columns stay aligned."""
 BARS, BARS_OF_BEAMS = 10, 5
+"""Tokens listed for each step; of several beams fewer, so that two of them fit on a screen."""
 OTHER_LINES = 6
 """Lines of the screen besides text and bars: method, step, two of the table, legend, cursor."""
 MIN_PROBABILITY = 0.001

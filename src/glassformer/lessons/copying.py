@@ -27,9 +27,11 @@ from glassformer.model import Model
 from glassformer.models.transformer import shift_right
 
 VOCABULARY = 11
+"""Three special tokens, and eight symbols to copy."""
 PAD, START, END = 0, 1, 2
 SYMBOLS = range(3, VOCABULARY)
 MAX_SYMBOLS = 10
+"""Short sequences, which two layers learn to copy in a few hundred steps."""
 
 CONFIG = {
     "model_type": "transformer",

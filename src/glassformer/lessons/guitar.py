@@ -32,6 +32,7 @@ Progress = Callable[[int, int], None]
 """Called with how many of how many are done."""
 CHECKPOINTS = "package:glassformer/checkpoints/"
 RIFF_SECONDS = 3.0
+"""One bar at 80 beats per minute: long enough to hear a delay, short enough for a page with audio."""
 SECONDS = 10.0
 """How long a riff is played on."""
 PEDALS = (1, 3)

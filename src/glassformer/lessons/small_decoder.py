@@ -23,6 +23,7 @@ from glassformer.model import Model
 from glassformer.text.tokenizer import Tokenizer
 
 LAYERS, HEADS, WIDTH, TOKENS = 2, 2, 64, 48
+"""Two layers are the least in which an induction head can form; small otherwise, so that training is quick."""
 IGNORED = -100
 """The label of what no loss counts: the default of PyTorch's cross-entropy."""
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from glassformer.model import Model
 
-MAX_HEADS = 6
-MAX_WORDS = 3
+MAX_HEADS, MAX_WORDS = 6, 3
+"""Rows of its tables: the tour gives a first look; the explorer has every head and word."""
 
 
 @dataclass(frozen=True, slots=True)

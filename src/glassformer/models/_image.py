@@ -13,6 +13,7 @@ from glassformer.models._config import ConfigReader
 from glassformer.models._network import Network, Sizes, require
 
 MAX_IMAGE_SIZE = 8192
+"""A config of more asks for billions of pixels per image; models read 224 to 1,024."""
 MAX_CHANNELS = 1024
 """Limits: no published model reads larger images, or more channels."""
 

@@ -26,6 +26,7 @@ SPECIAL = (UNKNOWN, BEGIN, END)
 WORD_BITS = 32  # of a key: the id of the last word; above it, the place of the others
 MAX_NGRAMS = 2**31 - 1  # of an order: a place among them is an int32
 MAX_WORD_BYTES = 1_000
+"""Longer ones are data without spaces, such as base64, and each would be stored whole."""
 CHUNK = 1 << 20  # words of the corpus at a time
 
 Progress = Callable[[int], None]

@@ -12,6 +12,7 @@ from glassformer.errors import ConfigError
 from glassformer.files.schema import Allowed, Count, Doc, Schema, at_least, one_of
 
 ALPHAS, BETAS = (0.1, 0.3, 0.6, 1.0), (0.0, 0.5, 1.0)
+"""A grid of 12 searches, around the weights that shallow fusion usually needs."""
 Output = Annotated[Path, Doc("Output file: .arpa (text) or .ngram (compact).")]
 Alpha = Annotated[float, at_least(0.0, 100.0)]
 Beta = Annotated[float, at_least(-100.0, 100.0)]

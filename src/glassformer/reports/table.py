@@ -13,7 +13,9 @@ from typing import Self
 
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?( ?%)?")
 TEXT_ROWS, TEXT_COLUMNS = 40, 14
+"""On a terminal: no scrolling back."""
 HTML_ROWS, HTML_COLUMNS = 64, 40
+"""Of a notebook, whose cells scroll sideways; a table of a large model stays below 100 kB."""
 EIGHTHS = " ▏▎▍▌▋▊▉"
 MAX_CELL = 80
 """Characters of a cell, where there are several in a row: a wide table stays readable."""

@@ -12,6 +12,7 @@ from glassformer.runs.history import RunHistory
 
 SIZE = 1000  # width and height of a chart in its own coordinates, which are stretched to the page
 ROWS, COLUMNS = 5, 7
+"""Ticks of an axis, about: few enough that labels do not overlap on a phone."""
 MAX_CHECKPOINT_MARKS = 200  # checkpoints of a run
 COLOURS = 8  # of the style sheet: line 9 has that of line 1 again
 

@@ -23,8 +23,11 @@ from glassformer.runs.verdict import main_metric, verdict
 STATIC = Path(__file__).parent / "static"
 MAX_POINTS = 80_000  # of all lines together: below 2 MB
 MIN_POINTS_PER_LINE, MAX_POINTS_PER_LINE = 16, 8_000
+"""Of one line: enough to see its shape, however many lines share the points; several per pixel of a wide screen."""
 MAX_CHARTS = 16
+"""Each adds half a screen to the page."""
 MAX_LISTED_STEPS = 50
+"""Rows of a table of skipped or worst steps."""
 MAX_VALIDATIONS = 2 * MAX_CHARTS * MAX_LISTED_STEPS
 MAX_NAMED_RUNS = 3  # in a title; of more it states the number
 MAX_RUN_COLUMNS = 4

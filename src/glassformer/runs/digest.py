@@ -33,6 +33,7 @@ from glassformer.runs.event_log import parse_nonfinite, read_lines
 CURVES = ("loss", "lr", "grad_norm", "tokens_per_s")
 STEPS = (*CURVES, "epoch", "tokens", "time")
 MAX_BLOCKS = 8192
+"""More than a chart has pixels from left to right on any screen."""
 MIN_NEW_STEPS = 2048
 """Steps beyond the stored digest from which it is written again."""
 CHECKED_BYTES = 256  # before the end of what was digested: a log that was replaced or cut differs there

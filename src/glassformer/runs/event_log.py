@@ -28,6 +28,7 @@ from glassformer.files.json_values import json_value
 
 NONFINITE = ("nan", "inf", "-inf")
 MAX_LINE_BYTES, CHUNK_BYTES = 16 << 20, 1 << 20
+"""An event has below 10 kB: a file of longer lines is another file, and is not read into memory whole."""
 
 
 def event_log_path(folder: Path, rank: int = 0) -> Path:

@@ -34,6 +34,7 @@ INTERVAL_SECONDS = 1.0
 LONGEST_SECONDS = 20.0
 """Seconds of sound after which the settled part is dropped, or all of it where nothing settles."""
 MIN_SECONDS = 0.5
+"""Of less sound, a model of 30-second windows mostly invents words."""
 
 
 @dataclass(frozen=True)

@@ -158,3 +158,4 @@ def text_ids(tokenizer: Tokenizer, text: str) -> list[int]:
 MULTILINGUAL_SIZE = 51_865
 """Vocabularies from this size on have several languages; some folders do not say so."""
 MAX_CONTEXT = 448
+"""Tokens of a Whisper decoder, where a network states no limit."""

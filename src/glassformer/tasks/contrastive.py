@@ -33,6 +33,7 @@ from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
 from glassformer.tasks.predictions import Prediction
 
 TOP_KS = (1, 5, 10)
+"""The ranks at which recall is published, as in CLIP's paper."""
 DIRECTIONS = ("image_to_text", "text_to_image")
 TOP_CANDIDATES = 5
 """Candidates of a ranking whose probabilities a prediction holds."""

@@ -47,7 +47,9 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.windows import windows
 
 MASKED, REPLACED = 0.8, 0.1
+"""BERT's shares: 80 % masked, 10 % another token, 10 % unchanged."""
 TOP_K = 5
+"""Predictions of a mask, as in the reference library."""
 
 NO_WORD = -1
 """The number of the word of a token that is of none."""

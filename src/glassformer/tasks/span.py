@@ -46,6 +46,7 @@ ENDS = ("start_positions", "end_positions")
 METHOD = f"glassformer {__version__}, words as in SQuAD: lower case, without punctuation and articles"
 
 WINDOW = 384
+"""Tokens of question and context, as BERT was trained on SQuAD."""
 STRIDE = 128
 """Tokens of a window, and of those that neighbours share; Devlin et al. 2019, released code."""
 

@@ -35,6 +35,7 @@ from glassformer.text.tables.encode import (
 from glassformer.text.tables.table import TextTable
 
 THRESHOLD = 0.5
+"""Probability from which a cell is selected, as in the reference library."""
 
 
 class TableQuestionAnswering(Pipeline):

@@ -130,7 +130,9 @@ FREQUENT = 200
 """How many of the most frequent words of the texts are looked at."""
 
 VOCABULARY_SIZES = (100, 1_000, 5_000, 20_000)
+"""From function words to a large recogniser's lexicon."""
 SHOWN_WORDS = 12
+"""Of a list of words in pieces: one line of a terminal."""
 
 
 @dataclass(frozen=True, slots=True)

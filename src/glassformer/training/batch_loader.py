@@ -22,6 +22,7 @@ from glassformer.tasks.base import Examples, Task
 from glassformer.tasks.microbatch import MicroBatch, micro_batches
 
 EPOCHS = 3
+"""Default of fine-tuning, as in BERT's paper (2 to 4)."""
 LEAST_STEPS = 100
 """Of a training of default length: 100 rows in 3 epochs are 12 steps, in which a new head learns nothing.
 

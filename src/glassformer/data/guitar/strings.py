@@ -20,6 +20,7 @@ from glassformer.errors import import_optional
 TUNING = (40, 45, 50, 55, 59, 64)
 """MIDI numbers of the open strings, from the lowest: E A D G B E."""
 FRETS = 15
+"""As far as riffs are written; higher frets are for solos."""
 SHORT_DELAY = 64
 """Of a loop in samples: below it, blocks are this many that a recursive filter is faster."""
 BODY = ((105.0, 4.0, 1.5), (210.0, 3.0, 2.0), (420.0, 2.0, 2.5))

@@ -30,6 +30,7 @@ Normalise = Literal["true", "predicted"] | None
 MAX_NUMBERED_CLASSES, MAX_NAMED_CLASSES, MAX_TERMINAL_CLASSES = 20, 60, 12
 """Maximum classes with numbers in the cells, with names, and in a terminal; beyond that the most confused pairs."""
 MAX_PAIRS = 12
+"""Rows of the table of confused pairs: a screen without scrolling."""
 MAX_NAME_LENGTH = 18  # characters of a name in the SVG
 
 STYLE = """<style>

@@ -23,6 +23,7 @@ from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
 LabelKind = Literal["classes", "labels", "number", "tags", "texts"]
 
 TOP = 10
+"""Rows of each list on the terminal, so that all of them fit on two screens; the page has every row."""
 MAX_LABELS = 20
 """Maximum labels in a table, those with the highest loss; some tasks have hundreds."""
 TEXT_WIDTH = 72

@@ -40,9 +40,11 @@ from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
 
 STATIC = Path(__file__).parent / "static"
 MAX_ROWS = 5_000
+"""A browser filters and sorts this many rows without a delay; of more, the page has the worst and the best."""
 MAX_CHARACTERS = 8_000_000
 """Of all texts together; of rows longer than their share of it, the page has the beginning."""
 MAX_METRICS, MAX_GROUPS = 3, 200
+"""Metrics that fit in the line at the top of a phone; groups that a reader can scroll through."""
 MAX_CLASSES_BESIDE = 8
 """Maximum classes of a matrix next to the rows; a larger one is above them."""
 

@@ -37,6 +37,7 @@ from glassformer.files.atomic import new_file
 from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
 
 DEFAULT_ROWS = 100
+"""What a person reviews in about an hour."""
 DELETE = "delete"
 NO_LABEL = "(none)"
 MAX_CELL_CHARACTERS = 32_000

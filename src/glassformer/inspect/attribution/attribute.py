@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from glassformer.inspect.session import Session
 
 STEPS = 16
+"""Gradients of the first attempt, doubled until the attributions add up."""
 MAX_STEPS = 512
 """Gradients between baseline and input: as many as it takes, doubled from the first, for a gap of at most `MAX_GAP`."""
 MAX_GAP = 0.01

@@ -13,7 +13,9 @@ from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema, at_leas
 from glassformer.reports.page import check_html_path
 
 TOP, MAX_TOP = 20, 1_000
+"""Activations kept per neuron: what a user reads of it; and a bound of the size of an index."""
 MAX_COUNT = 200
+"""Matches of one search: each is shown with its context, and a page of more is not read."""
 Pair = tuple[NonNegativeInt, NonNegativeInt]
 """A layer, and the number of a head or of a neuron in it."""
 Matches = Annotated[int, at_least(1, MAX_COUNT)]

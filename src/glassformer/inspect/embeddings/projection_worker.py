@@ -22,6 +22,7 @@ NOISE = 0.1
 """Of the start of t-SNE, as a part of the spread of the first principal component."""
 UMAP_STEPS = {10_000: 500}  # number of points → epochs; UMAP's own default, as the line below
 LARGE_STEPS = 200
+"""Epochs of UMAP for more points than that."""
 _ITERATION = re.compile(r"Iteration (\d+)")  # of scikit-learn
 _EPOCH = re.compile(r"(\d+)/(\d+) ")  # of tqdm, which UMAP uses
 

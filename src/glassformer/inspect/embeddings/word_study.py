@@ -23,6 +23,7 @@ from glassformer.reports.table import Table
 TABLE_ITEMS = 60
 """Of this many items at most, all pairs are listed."""
 NEAREST = 3
+"""Neighbours of each occurrence in a line of a terminal."""
 CONTEXT = 140
 """Characters of an occurrence in its context, in a table."""
 

@@ -49,6 +49,7 @@ MIN_PROBABILITY = 1e-12
 """No loss is that of a smaller probability: what says that something is impossible and errs is not infinitely wrong."""
 
 TOP = 5
+"""Scores that are kept per row, as a pipeline's default."""
 WORD = re.compile(r"(?u)\b\w+\b")
 
 

@@ -11,7 +11,9 @@ from torch import Tensor
 from glassformer.data.guitar.pedals import PEDALS
 
 RIDGE = 1e-3
+"""Weight decay, without which separable classes would drive the weights to infinity."""
 STEPS = 60
+"""Iterations of L-BFGS at most; few features need few."""
 
 
 def mel_means(features: Tensor) -> Tensor:

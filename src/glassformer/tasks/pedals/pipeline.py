@@ -19,6 +19,7 @@ from glassformer.tasks.pedals.windows import QUIETEST, Windows
 from glassformer.tasks.results import Label, Results
 
 SHORTEST_SECONDS = 0.1
+"""A note of less has no decay to recognise an effect by."""
 
 
 class PedalNames(SoundInputs):

@@ -12,6 +12,7 @@ from glassformer.errors import ConfigError, import_optional
 from glassformer.text.sentences import sentence_spans
 
 ROUNDS = 5
+"""Rounds of expectation maximisation, as usual for IBM Model 1."""
 MOST_LINKS = 10_000_000
 """Pairs are learnt from as long as there are no more links between their words: each takes some thirty bytes."""
 _WORD = re.compile(r"\w+|[^\w\s]")
