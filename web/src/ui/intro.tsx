@@ -21,55 +21,48 @@ export function Intro({ view }: { view: string }) {
   );
 }
 
-const READINGS: Record<string, ComponentChildren> = {
-  model: <>
-    In every layer the model compares each word with all words it may see, several times at once: once a head. What a word gives to the others
-    adds up to 100%. A strong diagonal means “each looks at itself”, one next to it “at the word before” or “after”; a strong column means that all look at one word.
-  </>,
-  head: <>
-    A colour is a head. The lines from one word add up, with the grey stub “other”, to 100%: only the strongest are drawn, and the stub says what was left out.
-  </>,
-  matrix: <>
-    Every row adds up to 100%. Where the model may not look (after the word itself, in a model that writes from left to right) the picture is
-    dark or hatched. Drag to zoom; double-click to see all again.
-  </>,
-  neuron: <>
-    Query and key are lists of numbers. Multiplied pair by pair and added up they give a score; divided by a constant, and made into shares of 100%,
-    the scores become attention; the values, mixed by these shares, are what the head passes on.
-  </>,
-  patch: <>
-    Each cell is a pass of its own, in which one head, or one word's state in one layer, is replaced: by zero, by its mean over the text, or by what it was for another text. What changes
-    much was needed for this prediction. Of two texts, 0 is what the corrupt one gives, and 1 what the clean one gives.
-  </>,
-  embedding: <>
-    A vector of hundreds of numbers becomes a place on a plane. PCA turns the cloud so that it is as wide as it can be, and keeps distances as far as
-    two numbers can; t-SNE and UMAP keep neighbours together, and say little about what is far apart. The similarities in the lists are those of the
-    vectors themselves. Colours and shapes are the classes; a thin line is the way of the pinned dot through the layers.
-  </>,
-  lens: <>
-    The last norm and the head are what the model ends with; here they read the stream after every layer. The last row is the output itself. KL divergence says how far a row is from it, in bits; the rank, on which
-    place the output that is followed is. What a middle layer would say is a reading of ours: it was trained to hand on, not to answer.
-  </>,
-  attribution: <>
-    Every head and every feed-forward layer adds a vector to the stream, and the logit is the sum of what the head makes of each, with the scales of the norms fixed: these shares add up. Of the words,
-    integrated gradients add up to the change from a text without them; both say what made this output, not what another text would do.
-  </>,
-  generate: <>
-    At every step the model gives each token it knows a share of 100%. Greedy takes the largest; sampling draws one, and temperature, top-k and top-p say how
-    freely; a beam search carries several texts on and keeps those whose shares, multiplied, are largest. A bar is as long as the share that the settings leave, its outline as long as the model's own; so is the line below a word.
-  </>,
-  similarity: <>
-    A text's vector is a sum over its tokens, so the cosine of two texts is a sum over pairs of them: exactly. But a token's vector has gathered the words
-    around it: a cell says where the similarity lies, not what would happen without a word. For that, leave the word out and run again.
-  </>,
-  contexts: <>
-    A layer has a vector for each token, and so has a head. Tokens of the corpus whose vectors point the same way as that of the pinned token come
-    first (cosine, over all of them). Of a neuron they are the tokens at which it is most active. Below: how often they share a word, the next word, or the word looked at.
-  </>,
-  sound: <>
-    The model reads thirty seconds at a time and writes their words one after another. Some heads look, at each word, to where it sounds: their mean is a staircase
-    through time, and the path along it says when each word begins. A cell of it is attention like any other: its arithmetic is one click away.
-  </>,
+const READINGS: Record<string, string> = {
+  model:
+    "Attention weights: what a token pays to others adds up to 100% in each head. A diagonal: tokens attend to themselves; next to it: " +
+    "to the previous or next one. A column: all attend to one token.",
+  head:
+    "Each colour is a head. The lines from a token add up to 100% with the grey stub “other”, which is the sum of the lines too weak to " +
+    "draw.",
+  matrix:
+    "Each row adds up to 100%. Masked cells, such as later tokens in a decoder, are dark or hatched. Drag to zoom; double-click to " +
+    "reset.",
+  neuron:
+    "A score is the dot product of query and key, divided by a constant. The softmax turns scores into weights, and the output of the " +
+    "head is the mean of the values by these weights.",
+  patch:
+    "Activation patching: each cell is a forward pass in which one head, or the state of one token in one layer, is replaced by zero, " +
+    "by its mean, or by its value for another text. A large change: this prediction needs it. With two texts, 0 is the output for the " +
+    "corrupt one, 1 for the clean one.",
+  embedding:
+    "A projection of vectors to two dimensions. PCA keeps large distances; t-SNE and UMAP keep neighbours, and distances between " +
+    "clusters mean little. The lists compare the vectors themselves. Colours and shapes are classes; a thin line is the path of the " +
+    "pinned dot through the layers.",
+  lens:
+    "Logit lens: the last norm and the head applied to the residual stream after each layer; the last row is the output. KL divergence " +
+    "is the distance to it, in bits; the rank is that of the followed output. Middle layers were not trained for this, so read them " +
+    "with care.",
+  attribution:
+    "Heads and feed-forward layers add vectors to the residual stream, so with the scales of the norms fixed, their shares of the logit " +
+    "add up to it. Integrated gradients of words add up to the change from a text without them. Both explain this output, not that for " +
+    "another text.",
+  generate:
+    "Each step gives every token a probability. Greedy decoding takes the largest; sampling draws one, within temperature, top-k and " +
+    "top-p; beam search keeps the texts with the largest products. Bars: probability after these settings; outlines, and the line below " +
+    "a word: before them.",
+  similarity:
+    "A text's vector is a sum over its tokens, so the cosine of two texts is exactly a sum over pairs. A token's vector includes its " +
+    "context: a cell shows where the similarity is, not what would change without a word. To see that, run again without it.",
+  contexts:
+    "Nearest neighbours: tokens of the corpus by the cosine of their vectors, in a layer or a head, to that of the pinned token; for a " +
+    "neuron, the tokens with the highest activation. Below: how often they share the word, the next word, or the word attended to.",
+  sound:
+    "The model transcribes thirty seconds at a time. The mean of some heads (alignment heads) is a staircase through time; the path " +
+    "along it gives the start of each word. Click a cell for its attention.",
 };
 
 const Note = ({ x, y, children, end = false }: { x: number; y: number; children: string; end?: boolean }) => (
