@@ -9,6 +9,7 @@
         MissingImportError   of UnsupportedError                    ImportError
         UnknownNameError     of UnsupportedError                    KeyError
         MissingExtraError                                           ImportError
+        PlugInError                                                 ImportError
 
 Each is the built-in on its right too, which is what other libraries raise there: handlers that were written for those
 catch it. Each message says what is wrong, what was given, what is allowed, and what to do. The command line prints the
@@ -86,6 +87,10 @@ class MissingExtraError(GlassformerError, ImportError):
             f"{purpose} needs the package '{package}', which is not installed; "
             f"install it with: pip install 'glassformer[{extra}]' (in a clone: pip install -e '.[{extra}]')"
         )
+
+
+class PlugInError(GlassformerError, ImportError):
+    """A part of another package that cannot be imported, is of the wrong kind, or is for another version."""
 
 
 def import_optional(module: str, package: str, extra: str, purpose: str) -> Any:

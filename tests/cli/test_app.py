@@ -15,6 +15,7 @@ import glassformer
 from glassformer.cli import app
 from glassformer.cli.app import COMMANDS, _unwrap
 from glassformer.errors import DataError, MissingExtraError
+from glassformer.plugins import Registry
 from tests.cli.conftest import Command
 
 # The process of the program itself, with a command put next to the real ones.
@@ -51,7 +52,7 @@ def add_fake(put: Callable[..., None] = setattr) -> None:
     module = types.ModuleType("fake")
     module.fake = fake  # type: ignore[attr-defined]
     sys.modules["glassformer.cli.fake"] = module
-    put(app, "COMMANDS", ("fake",))
+    put(app, "COMMANDS", Registry("commands", {"fake": "glassformer.cli.fake:fake"}, fits=lambda *_: True, must="any"))
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ from tests.tasks.added_task import Pitch
 
 
 @pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registry, "TASKS", dict(registry.TASKS))
+def registered() -> Iterator[None]:
     registry.register("pitch", Pitch)
     yield
+    del registry.TASKS["pitch"]
 
 
 @pytest.fixture(scope="module")

@@ -14,61 +14,58 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from glassformer import GlassformerError, __version__, progress
+from glassformer.plugins import Registry
 from glassformer.reports.page import made_by
 
-# Each name is a function or typer group in `glassformer.cli.NAME`, or in its module below; `--help` has this order.
-COMMANDS = (
-    "demo",
-    "look",
-    "info",
-    "families",
-    "sizes",
-    "tokens",
-    "tokenizer",
-    "ngram",
-    "data",
-    "trace",
-    "lens",
-    "attribute",
-    "patch",
-    "embed-map",
-    "encode",
-    "similar",
-    "corpus",
-    "generate",
-    "predict",
-    "transcribe",
-    "listen",
-    "export",
-    "push",
-    "compare",
-    "train",
-    "search",
-    "curves",
-    "evaluate",
-    "reproduce",
-    "study",
-    "errors",
-    "review",
-    "parity",
-    "bench",
+COMMANDS: Registry[Any] = Registry(
+    "commands",
+    {
+        "demo": "glassformer.cli.demo:demo",
+        "look": "glassformer.cli.look:look",
+        "info": "glassformer.cli.info:info",
+        "families": "glassformer.cli.models:families",
+        "sizes": "glassformer.cli.models:sizes",
+        "tokens": "glassformer.cli.tokenizer:tokens",
+        "tokenizer": "glassformer.cli.tokenizer:tokenizer",
+        "ngram": "glassformer.cli.ngram:ngram",
+        "data": "glassformer.cli.data:data",
+        "trace": "glassformer.cli.trace:trace",
+        "lens": "glassformer.cli.lens:lens",
+        "attribute": "glassformer.cli.lens:attribute",
+        "patch": "glassformer.cli.patch:patch",
+        "embed-map": "glassformer.cli.embed_map:embed_map",
+        "encode": "glassformer.cli.encode:encode",
+        "similar": "glassformer.cli.similar:similar",
+        "corpus": "glassformer.cli.corpus:corpus",
+        "generate": "glassformer.cli.generate:generate",
+        "predict": "glassformer.cli.predict:predict",
+        "transcribe": "glassformer.cli.transcribe:transcribe",
+        "listen": "glassformer.cli.listen:listen",
+        "export": "glassformer.cli.export:export",
+        "push": "glassformer.cli.push:push",
+        "compare": "glassformer.cli.compare:compare",
+        "train": "glassformer.cli.train:train",
+        "search": "glassformer.cli.search:search",
+        "curves": "glassformer.cli.curves:curves",
+        "evaluate": "glassformer.cli.evaluate:evaluate",
+        "reproduce": "glassformer.cli.evaluate:reproduce",
+        "study": "glassformer.cli.study:study",
+        "errors": "glassformer.cli.errors:errors",
+        "review": "glassformer.cli.errors:review",
+        "parity": "glassformer.cli.parity:parity",
+        "bench": "glassformer.cli.bench:bench",
+        "plugins": "glassformer.cli.plugins:plugins",
+    },
+    fits=lambda name, part: callable(part),
+    must="a function that typer can call, or a typer.Typer group",
 )
-
-MODULES = {
-    "attribute": "lens",
-    "families": "models",
-    "sizes": "models",
-    "tokens": "tokenizer",
-    "review": "errors",
-    "reproduce": "evaluate",
-}
+"""Name → function or typer group, in the order of `--help`; those of plug-ins follow."""
 
 DONE, BUG, USAGE_ERROR, STOPPED, BROKEN_PIPE = 0, 1, 2, 75, 141
 SECONDS_A_LINE = 15  # of progress, where it goes to a log
@@ -86,14 +83,16 @@ class LazyCommands(TyperGroup):
         # The list shows a line of each command, so their options need not be made from signatures.
         self._listing = True
         super().format_help(ctx, formatter)
+        for problem in COMMANDS.problems():
+            _note(problem)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if self._listing:
             return _summary(cmd_name)
-        # For an unknown name all are imported, so that typer can suggest the nearest.
-        for name in (cmd_name,) if cmd_name in COMMANDS else COMMANDS:
-            if name not in self.commands:
-                self.commands[name] = _import_command(name)
+        if cmd_name in COMMANDS:
+            self.commands[cmd_name] = _import_command(cmd_name)
+        else:  # so that typer can suggest the nearest
+            self.commands.update({name: _summary(name) for name in COMMANDS})
         return super().get_command(ctx, cmd_name)
 
     def make_context(self, *given: Any, **extra: Any) -> Any:
@@ -123,22 +122,24 @@ def _visible_usage_errors() -> Iterator[None]:
         raise
 
 
-def _load(name: str) -> Any:
-    """The function or the group of a command."""
-    name = name.replace("-", "_")
-    return getattr(import_module(f"glassformer.cli.{MODULES.get(name, name)}"), name)
+def _note(text: str) -> None:
+    from glassformer.cli.screen import note
+
+    note(text)
 
 
 def _summary(name: str) -> TyperCommand:
-    """A command without options, for its line in a list."""
-    function_or_group = _load(name)
+    """A command without options, for its line in a list; that of a plug-in has the words of its package."""
+    if plug_in := COMMANDS.plug_ins().get(name):  # not imported, which may take seconds, or fail
+        return TyperCommand(name, help=plug_in.summary or f"Command of {plug_in.package}.", rich_help_panel="Plug-ins")
+    function_or_group = COMMANDS[name]
     if isinstance(function_or_group, typer.Typer):
         return TyperCommand(name, help=str(function_or_group.info.help))
     return TyperCommand(name, help=_unwrap(function_or_group.__doc__))
 
 
 def _import_command(name: str) -> Any:
-    function_or_group = _load(name)
+    function_or_group = COMMANDS[name]
     if isinstance(function_or_group, typer.Typer):
         group: Any = typer.main.get_command(function_or_group)
         for command in group.commands.values():
@@ -165,9 +166,9 @@ def _name_no_types_of_flags(command: Any) -> Any:
     return command
 
 
-def _unwrap(doc: str) -> str:
+def _unwrap(doc: str | None) -> str:
     """Join the lines of each paragraph of a docstring, so that help wraps at the terminal; indented ones stay."""
-    paragraphs = inspect.cleandoc(doc).split("\n\n")
+    paragraphs = inspect.cleandoc(doc or "").split("\n\n")
     return "\n\n".join(text if "\n " in text else text.replace("\n", " ") for text in paragraphs)
 
 
@@ -255,7 +256,9 @@ def _run(arguments: list[str], debug: bool) -> int:
         return _fail(message, USAGE_ERROR, debug)
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
-        return _fail(f"{message}\nthis is a bug in glassformer; run again with --debug to see where", BUG, debug)
+        plug_in = COMMANDS.plug_ins().get(arguments[0]) if arguments else None
+        where = f"the plug-in {plug_in.package}" if plug_in else "glassformer"
+        return _fail(f"{message}\nthis is a bug in {where}; run again with --debug to see where", BUG, debug)
     return DONE
 
 

@@ -23,6 +23,8 @@ WIDE = 100
 
 def show_head(console: Console, outlined: Outline, result: ModelSummary) -> None:
     """Architecture, size, cost, tokenizer and load report, in a few lines."""
+    from glassformer.models import FAMILIES
+
     model, origin = outlined.model, outlined.source
     exact = console.width >= WIDE
     count = f"{result.parameters:,}" if exact else amount(result.parameters)
@@ -32,8 +34,10 @@ def show_head(console: Console, outlined: Outline, result: ModelSummary) -> None
         f"{byte_amount(width * result.parameters)} {name}"
         for name, width in (("as float32", 4), ("in 16 bits", 2), ("as int8", 1))
     )
+    plug_in = FAMILIES.plug_ins().get(model.family.model_type)
     rows = [
         ("model", f"{model.family.architecture(model.task)}, for {model.task}"),
+        ("plug-in", "" if plug_in is None else plug_in.package),
         ("folder", "" if model.folder is None else str(model.folder)),
         ("size", f"{count} parameters{active} · {byte_amount(result.bytes)} as {', '.join(result.dtypes)}"),
         ("weights", bits),

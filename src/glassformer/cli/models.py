@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.options import Json
-from glassformer.cli.screen import show
+from glassformer.cli.screen import notes, show
 from glassformer.errors import DataError, nearest
 from glassformer.progress import spinner, with_bar
 
@@ -74,4 +74,6 @@ def families(
         from glassformer.models import FAMILIES
 
     chosen = _matching(names or [], FAMILIES, "family")
-    show(family_table(FAMILIES[name] for name in with_bar(chosen, "families")), json)
+    with notes():
+        table = family_table(family for _, family in FAMILIES.usable(with_bar(chosen, "families")))
+    show(table, json)

@@ -18,16 +18,16 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias, get_type_hints
+from typing import Any, TypeAlias
 
 from glassformer.data.audio_folder import AudioFolder, is_audio_folder
 from glassformer.data.columnar import HuggingFaceRows, ParquetFile, rows_of_frame
+from glassformer.data.formats import DataFormat, format_of
 from glassformer.data.json_rows import JsonLines, JsonList
-from glassformer.data.lines import MAX_ROW_BYTES, Format, LineFile, OnBadRows
+from glassformer.data.lines import MAX_ROW_BYTES, Format, LineFile
 from glassformer.data.plain_text import UNIVERSAL_DEPENDENCIES, ParallelFiles, PlainText, Sentences
 from glassformer.data.published import PublishedSource, find_published, is_published, published_sets
 from glassformer.data.sequence import (
@@ -46,7 +46,7 @@ from glassformer.data.views import ColumnSubset, ConcatenatedRows
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import error_reason, is_int, refuse_repeated, safe_repr
 from glassformer.files.atomic import new_file
-from glassformer.files.schema import convert
+from glassformer.plugins import Registry
 
 __all__ = ["Row", "RowSequence", "Source", "read_rows", "write_rows"]
 
@@ -64,23 +64,6 @@ LINE_FORMATS: dict[str, tuple[type[Format], dict[str, Any]]] = {
 }
 """Line-based formats and the default options of each."""
 
-FORMATS = (*LINE_FORMATS, "parquet", "squad", "audio", "guitar")
-
-PLAIN_TYPES = (bool, str, str | None, int | None, OnBadRows)
-"""Types of options that are checked for every format; formats check those of other types themselves."""
-
-_ENDS = {
-    "csv": ".csv",
-    "tsv": ".tsv",
-    "jsonl": ".jsonl .ndjson",
-    "json": ".json",
-    "parquet": ".parquet",
-    "conll": ".conll .bio .iob",
-    "conllu": ".conllu",
-    "text": ".txt",
-}
-EXTENSIONS = {extension: kind for kind, ends in _ENDS.items() for extension in ends.split()}
-"""File extension → format; each may be followed by .gz."""
 
 MAX_LIMIT = 1 << 40  # of the bytes of a row, what a stream can be asked for
 
@@ -157,8 +140,8 @@ def open_sources(source: Source, kind: str | None, options: Mapping[str, Any]) -
 
 def _sources_at(path: str | Path, kind: str | None, options: Mapping[str, Any]) -> Iterator[RowSource]:
     matches = [str(path)]
-    if kind == "guitar":
-        yield _guitar_source(Path(path), options)
+    if kind is not None and kind in FORMATS and FORMATS[kind].any_path:
+        yield FORMATS[kind].open(Path(path), options)
         return
     if PAIR.fullmatch(str(path)):
         _refuse_options("parallel lines", options)
@@ -172,8 +155,7 @@ def _sources_at(path: str | Path, kind: str | None, options: Mapping[str, Any]) 
         if not match.is_dir():
             yield _file_source(match, kind, options)
         elif kind == "audio" or (kind is None and is_audio_folder(match)):
-            _refuse_options("audio", options)
-            yield AudioFolder(match)
+            yield _audio_source(match, options)
         else:
             yield from _folder_sources(match, kind, options)
 
@@ -200,7 +182,7 @@ def _guitar_source(path: Path, options: Mapping[str, Any]) -> RowSource:
 
 def _folder_sources(folder: Path, kind: str | None, options: Mapping[str, Any]) -> Iterator[RowSource]:
     """The files of a folder, in the order of their names; all must have one format."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and data_extension(path) in EXTENSIONS)
+    files = sorted(path for path in folder.iterdir() if path.is_file() and format_of_extension(data_extension(path)))
     kinds = {detect_format(path, kind) for path in files}
     if len(kinds) != 1:
         what = f"files of several kinds: {', '.join(sorted(kinds))}" if kinds else "neither sound nor rows"
@@ -215,17 +197,7 @@ def _file_source(path: Path, kind: str | None, options: Mapping[str, Any]) -> Ro
         own = {} if data_extension(path) == ".parquet" else dict(published.format)
         own_kind = own.pop("kind", None)
         return PublishedSource(published, _file_source(path, own_kind, {**own, **options}))
-    if kind == "audio":
-        raise DataError(
-            f"{path}: is not a folder; audio is read from a folder, with a subfolder for each label or a table"
-        )
-    if kind == "parquet":
-        _refuse_options(kind, options)
-        return ParquetFile(path)
-    if kind == "squad" or (kind == "json" and not options and is_squad(path)):
-        _refuse_options("squad", options)
-        return SquadFile(path)
-    return LineFile(path, make_format(kind, options))
+    return FORMATS[kind].open(path, options)
 
 
 class InMemorySource(RowSource):
@@ -269,6 +241,65 @@ def data_extension(path: Path) -> str:
     return inner.suffix.lower()
 
 
+def _json_source(path: Path, options: Mapping[str, Any]) -> RowSource:
+    return SquadFile(path) if not options and is_squad(path) else LineFile(path, make_format("json", options))
+
+
+def _squad_source(path: Path, options: Mapping[str, Any]) -> RowSource:
+    _refuse_options("squad", options)
+    return SquadFile(path)
+
+
+def _parquet_source(path: Path, options: Mapping[str, Any]) -> RowSource:
+    _refuse_options("parquet", options)
+    return ParquetFile(path)
+
+
+def _audio_source(path: Path, options: Mapping[str, Any]) -> RowSource:
+    if not path.is_dir():
+        raise DataError(
+            f"{path}: is not a folder; audio is read from a folder, with a subfolder for each label or a table"
+        )
+    _refuse_options("audio", options)
+    return AudioFolder(path)
+
+
+def _line_format(kind: str, *extensions: str) -> DataFormat:
+    cls, defaults = LINE_FORMATS[kind]
+    return DataFormat.of_lines(kind, cls, *extensions, **defaults)
+
+
+_OWN_FORMATS = {
+    "csv": _line_format("csv", ".csv"),
+    "tsv": _line_format("tsv", ".tsv"),
+    "jsonl": _line_format("jsonl", ".jsonl", ".ndjson"),
+    "json": DataFormat(open=_json_source, extensions=(".json",)),
+    "parquet": DataFormat(open=_parquet_source, extensions=(".parquet",)),
+    "conll": _line_format("conll", ".conll", ".bio", ".iob"),
+    "conllu": _line_format("conllu", ".conllu"),
+    "text": _line_format("text", ".txt"),
+    "squad": DataFormat(open=_squad_source),
+    "audio": DataFormat(open=_audio_source),
+    "guitar": DataFormat(open=_guitar_source, any_path=True),
+}
+EXTENSIONS = {extension: kind for kind, format in _OWN_FORMATS.items() for extension in format.extensions}
+"""File extension → format of this package; each may be followed by .gz."""
+FORMATS: Registry[DataFormat] = Registry(
+    "data",
+    _OWN_FORMATS,
+    fits=lambda name, part: isinstance(part, DataFormat),
+    must="a glassformer.data.formats.DataFormat",
+)
+"""Name → format; those of plug-ins too."""
+
+
+def format_of_extension(extension: str) -> str | None:
+    """The format of files with an extension; plug-ins are imported where this package has none."""
+    if extension in EXTENSIONS or not extension:
+        return EXTENSIONS.get(extension)
+    return next((kind for kind, format in FORMATS.items() if extension in format.extensions), None)
+
+
 def detect_format(path: Path, kind: str | None = None) -> str:
     """The format of a file. Raises: ConfigError: an unknown kind. DataError: an unknown extension, no such file."""
     if kind is not None:
@@ -279,7 +310,7 @@ def detect_format(path: Path, kind: str | None = None) -> str:
                 "glassformer data list shows"
             )
         return kind
-    format = EXTENSIONS.get(data_extension(path))
+    format = format_of_extension(data_extension(path))
     if format is None and not path.exists():
         raise DataError(f"{path}: there is no such file or folder")
     if format is None:
@@ -293,15 +324,7 @@ def detect_format(path: Path, kind: str | None = None) -> str:
 def make_format(kind: str, options: Mapping[str, Any]) -> Format:
     """Make a line-based format from its options. Raises: ConfigError: an unknown option, or a value of another type."""
     cls, defaults = LINE_FORMATS[kind]
-    known, hints = [field.name for field in fields(cls)], get_type_hints(cls)  # type: ignore[arg-type]
-    for name in options:
-        if name not in known:
-            has = f"it has: {', '.join(known)}" if known else "it has none"
-            raise ConfigError(f"{safe_repr(name)} is no option of {kind}{nearest(name, known)}; {has}")
-        if hints[name] in PLAIN_TYPES:
-            convert(hints[name], options[name], name)
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
-    return cls(**{**defaults, **values})
+    return format_of(kind, cls, options, **defaults)
 
 
 def _refuse_options(what: str, options: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ from glassformer.errors import DataError
 from glassformer.explorer import http
 from glassformer.explorer.describe import describe
 from glassformer.explorer.http import Endpoint, Guard, Lines, json_errors
-from glassformer.explorer.registry import openapi, request_of
+from glassformer.explorer.registry import openapi, request_of, tabs
 from glassformer.explorer.requests import (
     BranchRequest,
     FrameRequest,
@@ -43,11 +43,12 @@ from glassformer.explorer.requests import (
 from glassformer.explorer.scene import ViewJobs
 from glassformer.explorer.session_runs import SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_readings
-from glassformer.explorer.standalone_page import MEDIA_TYPES, StandalonePage, generation_page, page_files
+from glassformer.explorer.standalone_page import MEDIA_TYPES, SCRIPT, StandalonePage, generation_page, page_files
 from glassformer.explorer.traces import StoredTrace, TraceJob, TraceStore, check_options
 from glassformer.files import safe_repr
 from glassformer.files.schema import parse, parse_query
 from glassformer.generation.served_options import limits
+from glassformer.reports.page import report_files
 
 
 def build(
@@ -80,7 +81,16 @@ def build(
 
 
 def _static_endpoints() -> dict[str, Endpoint]:
-    endpoints = {f"/static/{name}": _static(name, content) for name, content in page_files().items()}
+    files = page_files()
+    if any(tab.title for tab in tabs().values()):  # views of plug-ins, which the program of reports draws
+        style, script = report_files(None)
+        files["reports.css"], files["reports.js"] = style.encode(), script.encode()
+        files["index.html"] = files["index.html"].replace(
+            SCRIPT.encode(),
+            f'<link rel="stylesheet" href="/static/reports.css">\n'
+            f'<script src="/static/reports.js"></script>\n{SCRIPT}'.encode(),
+        )
+    endpoints = {f"/static/{name}": _static(name, content) for name, content in files.items()}
     return {"/": endpoints["/static/index.html"], **endpoints}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.errors import UnsupportedError
-from glassformer.explorer.registry import TABS
+from glassformer.explorer.registry import tabs
 from glassformer.hub.find import packaged_name
 from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.lookup import streams_with_table
@@ -94,14 +94,14 @@ def model_facts(model: LoadedModel) -> ModelFacts:
 
 def views_of(facts: ModelFacts) -> list[str]:
     """The names of the views that a model has."""
-    return [name for name, tab in TABS.items() if tab.has(facts)]
+    return [name for name, tab in tabs().items() if tab.has(facts)]
 
 
 def check_view(view: str | None, facts: ModelFacts, texts: Sequence[str]) -> None:
     """Raises: UnsupportedError: the model does not have this view, or the view needs two texts."""
     if view is None:
         return
-    tab = TABS[view]
+    tab = tabs()[view]
     if tab.has(facts) and (view != "similarity" or len(texts) == 2):
         return
     names = [f"{name} (of two texts)" if name == "similarity" else name for name in views_of(facts)]
@@ -139,6 +139,7 @@ def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str 
         "id": id or session_id(facts.revision, texts),
         "model": model,
         "views": views_of(facts),
+        "reports": {name: {"title": tab.title, "sentence": tab.sentence} for name, tab in tabs().items() if tab.title},
         "texts": list(session.texts),
         "text_hash": hashlib.sha256(json.dumps(session.texts).encode()).hexdigest()[:8],
         "fields": _fields(session, facts.modality),

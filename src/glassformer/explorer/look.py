@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.describe import ModelFacts, check_view, opens_with_generation
 from glassformer.explorer.embedding_page import PageMap
-from glassformer.explorer.registry import TABS
+from glassformer.explorer.registry import tabs
 from glassformer.explorer.server import PageServer, in_notebook
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
 from glassformer.explorer.similarity import similarity_readings
@@ -89,7 +89,7 @@ class InitialView:
     projection: str | None = None
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (("view", self.view, TABS), ("theme", self.theme, THEMES)):
+        for name, value, allowed in (("view", self.view, tabs()), ("theme", self.theme, THEMES)):
             if value is not None and value not in allowed:
                 raise ConfigError(f"{name} is {safe_repr(value)}; allowed: {', '.join(allowed)}")
         for number in [*([] if self.layer is None else [self.layer]), *self._heads]:

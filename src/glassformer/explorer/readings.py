@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from glassformer.explorer.binary_frames import encode
-from glassformer.explorer.registry import TABS, VIEWS, Reading, fields_of
+from glassformer.explorer.registry import VIEWS, Reading, fields_of, tabs
 from glassformer.files.schema import Schema
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.lens import Lens
@@ -58,7 +58,7 @@ def default_readings(session: Session, *, wanted: str | None, has: Collection[st
         wanted: the view that the page opens with
         has: the views that the page holds already
     """
-    others = [name for name in TABS if name in VIEWS and name not in PASSES and name not in has]
+    others = [name for name in tabs() if name in VIEWS and name not in PASSES and name not in has]
     asked = [name for name in others if VIEWS[name].by_default and (VIEWS[name].quick or name == wanted)]
     return [read(session, name, VIEWS[name].request()) for name in asked]
 

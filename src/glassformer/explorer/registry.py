@@ -40,12 +40,30 @@ from glassformer.explorer.requests import (
 from glassformer.files import safe_repr
 from glassformer.files.schema import Schema, field_types, json_schema, parse
 from glassformer.inspect.options import AttributionRequest, LensRequest
+from glassformer.plugins import Registry
+from glassformer.reports.page import part_data
 from glassformer.reports.report import Report, plain
 
 if TYPE_CHECKING:
     from glassformer.explorer.describe import ModelFacts
     from glassformer.explorer.scene import Scene
     from glassformer.inspect.session import Progress, Session
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A tab of the page.
+
+    purpose: what it does, for the error where a model does not have it
+    has: whether a model has it
+    title: of a tab that the page has no drawing for: its words; the report that answers the view is shown
+    sentence: of such a tab: what one sees
+    """
+
+    purpose: str = ""
+    has: Callable[[ModelFacts], bool] = lambda facts: True
+    title: str = ""
+    sentence: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,22 +76,31 @@ class View:
     quick: answered at once; else in a thread, by a function that takes `progress`, and kept with the session and its
         saved page. Such jobs of one view run one after another, since each may take hundreds of megabytes
     scene: the function takes the whole `Scene` in place of the session
+    tab: of a view of a plug-in: its tab, whose report the page draws as it draws any report
     """
 
     request: type[Schema]
     answer: str
     quick: bool = False
     scene: bool = False
+    tab: Tab | None = None
 
     def frame(self, name: str, scene: Scene, request: Schema) -> bytes:
         """Its answer as a binary frame; the function is imported when it is first called."""
         if not self.scene:
             return self.of_session(name, scene.session, request, scene.progress)
-        return frame_of(name, self._answer(scene, request))
+        return self._frame(name, self._answer(scene, request))
 
     def of_session(self, name: str, session: Session, request: Schema, progress: Progress) -> bytes:
         """The same of a session alone, for a saved page; of a view that takes no `Scene`."""
-        return frame_of(name, self._answer(session, request, **({} if self.quick else {"progress": progress})))
+        return self._frame(name, self._answer(session, request, **({} if self.quick else {"progress": progress})))
+
+    def _frame(self, name: str, answer: bytes | Report | Mapping[str, Any]) -> bytes:
+        if self.tab is None or not self.tab.title:
+            return frame_of(name, answer)
+        if not isinstance(answer, Report):
+            raise ConfigError(f"the view {name!r} answers with a {type(answer).__name__}; its tab shows a Report")
+        return encode(name, {}, part_data(answer))
 
     def _answer(self, about: Any, request: Schema, **more: Any) -> bytes | Report | Mapping[str, Any]:
         module, _, function = self.answer.partition(":")
@@ -102,44 +129,39 @@ def frame_of(name: str, answer: bytes | Report | Mapping[str, Any]) -> bytes:
     return encode(name, numbers, {key: plain(value) for key, value in values.items() if key not in arrays})
 
 
-VIEWS: dict[str, View] = {
-    "overview": View(request=OverviewRequest, answer="glassformer.explorer.views:overview", quick=True),
-    "lines": View(request=LinesRequest, answer="glassformer.explorer.views:lines", quick=True),
-    "tile": View(request=TileRequest, answer="glassformer.explorer.views:tile", quick=True),
-    "row": View(request=RowRequest, answer="glassformer.explorer.views:row", quick=True),
-    "neuron": View(request=NeuronRequest, answer="glassformer.explorer.views:neuron", quick=True),
-    "lookup": View(request=LookupRequest, answer="glassformer.explorer.lookup:lookup", quick=True),
-    "lens": View(request=LensRequest, answer="glassformer.explorer.readings:lens"),
-    "attribution": View(request=AttributionRequest, answer="glassformer.explorer.readings:attribution"),
-    "patch": View(request=PatchRequest, answer="glassformer.explorer.patches:patch", quick=True, scene=True),
-    "sweep": View(request=SweepRequest, answer="glassformer.explorer.patches:sweep", scene=True),
-    "similarity": View(request=SimilarityRequest, answer="glassformer.explorer.similarity:similarity", scene=True),
-    "contexts": View(request=ContextsRequest, answer="glassformer.explorer.contexts:contexts", scene=True),
-    "embedding": View(
-        request=EmbeddingRequest, answer="glassformer.explorer.embeddings:points", quick=True, scene=True
-    ),
-    "places": View(request=EmbeddingRequest, answer="glassformer.explorer.embeddings:places", quick=True, scene=True),
-    "neighbours": View(
-        request=NeighboursRequest, answer="glassformer.explorer.embeddings:neighbours", quick=True, scene=True
-    ),
-    "projection": View(request=ProjectionRequest, answer="glassformer.explorer.embeddings:projection", scene=True),
-    "distribution": View(
-        request=DistributionRequest, answer="glassformer.explorer.traces:distribution", quick=True, scene=True
-    ),
-}
-"""Name → view: the only list of them on this side of the page."""
-
-
-@dataclass(frozen=True)
-class Tab:
-    """A tab of the page.
-
-    purpose: what it does, for the error where a model does not have it
-    has: whether a model has it
-    """
-
-    purpose: str = ""
-    has: Callable[[ModelFacts], bool] = lambda facts: True
+VIEWS: Registry[View] = Registry(
+    "views",
+    {
+        "overview": View(request=OverviewRequest, answer="glassformer.explorer.views:overview", quick=True),
+        "lines": View(request=LinesRequest, answer="glassformer.explorer.views:lines", quick=True),
+        "tile": View(request=TileRequest, answer="glassformer.explorer.views:tile", quick=True),
+        "row": View(request=RowRequest, answer="glassformer.explorer.views:row", quick=True),
+        "neuron": View(request=NeuronRequest, answer="glassformer.explorer.views:neuron", quick=True),
+        "lookup": View(request=LookupRequest, answer="glassformer.explorer.lookup:lookup", quick=True),
+        "lens": View(request=LensRequest, answer="glassformer.explorer.readings:lens"),
+        "attribution": View(request=AttributionRequest, answer="glassformer.explorer.readings:attribution"),
+        "patch": View(request=PatchRequest, answer="glassformer.explorer.patches:patch", quick=True, scene=True),
+        "sweep": View(request=SweepRequest, answer="glassformer.explorer.patches:sweep", scene=True),
+        "similarity": View(request=SimilarityRequest, answer="glassformer.explorer.similarity:similarity", scene=True),
+        "contexts": View(request=ContextsRequest, answer="glassformer.explorer.contexts:contexts", scene=True),
+        "embedding": View(
+            request=EmbeddingRequest, answer="glassformer.explorer.embeddings:points", quick=True, scene=True
+        ),
+        "places": View(
+            request=EmbeddingRequest, answer="glassformer.explorer.embeddings:places", quick=True, scene=True
+        ),
+        "neighbours": View(
+            request=NeighboursRequest, answer="glassformer.explorer.embeddings:neighbours", quick=True, scene=True
+        ),
+        "projection": View(request=ProjectionRequest, answer="glassformer.explorer.embeddings:projection", scene=True),
+        "distribution": View(
+            request=DistributionRequest, answer="glassformer.explorer.traces:distribution", quick=True, scene=True
+        ),
+    },
+    fits=lambda name, part: isinstance(part, View),
+    must="a glassformer.explorer.registry.View",
+)
+"""Name → view: the only list of them on this side of the page; with those of plug-ins."""
 
 
 TABS: dict[str, Tab] = {
@@ -154,6 +176,11 @@ TABS: dict[str, Tab] = {
     "attribution": Tab("explains an output of the model's head for tokens or labels", lambda facts: facts.reads),
 }
 """Name → tab, in their order; web/src/views/NAME.tsx draws it."""
+
+
+def tabs() -> dict[str, Tab]:
+    """All tabs, those of plug-ins at the end. Warns: of a view of a plug-in that cannot be used."""
+    return {**TABS, **{name: view.tab for name, view in VIEWS.items() if view.tab is not None}}
 
 
 @dataclass(frozen=True)

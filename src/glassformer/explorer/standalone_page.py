@@ -40,7 +40,14 @@ from glassformer.explorer.views import distribution
 from glassformer.generation.served_options import command_line_options
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TreeStep
-from glassformer.reports.page import command_line, content_security_policy, escape_script, shown_path, write_page_parts
+from glassformer.reports.page import (
+    command_line,
+    content_security_policy,
+    escape_script,
+    report_files,
+    shown_path,
+    write_page_parts,
+)
 from glassformer.reports.report import plain
 
 FOLDER = Path(__file__).parent / "static"
@@ -68,18 +75,23 @@ def page_files() -> dict[str, bytes]:
     return contents
 
 
-def page_around(program: str = "app") -> tuple[str, str]:
+def page_around(program: str = "app", *, reports: bool = False) -> tuple[str, str]:
     """The HTML before and after the data of a standalone page: policy and style, and the program.
 
     Args:
         program: app, the explorer and the page of a transcription; or listen, the page of sounds
+        reports: with the program of reports, which draws the views of plug-ins
     Raises: PageMissingError: this installation lacks the page's files.
     """
     files = {name: content.decode() for name, content in page_files().items()}
     for tag in (STYLE, SCRIPT, "<head>", "</head>"):
         if files["index.html"].count(tag) != 1:
             raise PageMissingError(f"index.html of the built page should have {tag} once")
-    style, script = files[f"{program}.css"], escape_script(files[f"{program}.js"])
+    style, script = files[f"{program}.css"], files[f"{program}.js"]
+    if reports:
+        report_style, report_script = report_files(None)
+        style, script = style + report_style, f"{report_script}\n{script}"
+    script = escape_script(script)
     before, _, after = files["index.html"].partition(SCRIPT)
     before = before.replace("<head>", f"<head>\n{content_security_policy([style], [script])}")
     return before.replace(STYLE, f"<style>{style}</style>"), f"<script>{script}</script>{after}"
@@ -180,7 +192,7 @@ class StandalonePage:
         self.readings = list(readings)
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
-        self._around = page_around()
+        self._around = page_around(reports=bool(self._about["reports"]))
 
     @property
     def left_out(self) -> list[int]:

@@ -7,9 +7,8 @@ config.json ──find_family, resolve_task──> Family, task
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.models._config import ConfigReader
 from glassformer.models._network import Network
+from glassformer.plugins import Registry
 from glassformer.weights.names import WeightNames
 
 TASK_ALIASES = {
@@ -178,33 +178,13 @@ RECIPES = """albert bart bert big_bird camembert clip clip_text_model clip_visio
 """The `model_type` of each family; its module has the same name, with underscores."""
 
 
-class Families(MutableMapping[str, Family]):
-    """`model_type` of `config.json` → family, whose recipe is imported when it is first asked for."""
-
-    def __init__(self) -> None:
-        self._families: dict[str, Family | None] = dict.fromkeys(RECIPES)
-
-    def __getitem__(self, model_type: str) -> Family:
-        family = self._families[model_type]
-        if family is None:
-            module = import_module(f"glassformer.models.{model_type.replace('-', '_')}")
-            family = self._families[model_type] = module.FAMILY
-        return family
-
-    def __setitem__(self, model_type: str, family: Family) -> None:
-        self._families[model_type] = family
-
-    def __delitem__(self, model_type: str) -> None:
-        del self._families[model_type]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._families)
-
-    def __len__(self) -> int:
-        return len(self._families)
-
-
-FAMILIES = Families()
+FAMILIES: Registry[Family] = Registry(
+    "families",
+    {name: f"glassformer.models.{name.replace('-', '_')}:FAMILY" for name in RECIPES},
+    fits=lambda name, part: isinstance(part, Family) and part.model_type == name,
+    must="a glassformer.models.Family whose model_type is this name",
+)
+"""`model_type` of `config.json` → family, whose recipe is imported when it is first asked for; of plug-ins too."""
 
 
 def _reduce(family: Family) -> Any:

@@ -167,17 +167,22 @@ def report_part(name: str, *reports: Display, title: str | None = None) -> str:
 
     Where scripts are switched off it shows the tables.
     """
-    data = {"title": title or "", "page": title is not None, **_with_shared_axes(map(report_data, reports))}
+    data = part_data(*reports, title=title)
     without = "".join(_without_script(report) for report in reports)
     css_class = ' class="report"' * (title is None)
     holder = f'<div id="{name}"{css_class}></div><noscript>{without}</noscript>\n'
     return holder + packed(f'id="{name}-data" data-report="{name}"', _json(data))
 
 
-def report_files(reports: Iterable[Display]) -> tuple[str, str]:
-    """Style and script of the parts that these reports use."""
-    kinds = {type(chart) for report in reports for chart in report.charts()}
+def part_data(*reports: Display, title: str | None = None) -> dict[str, Any]:
+    """Reports as the JSON of a page, or of a part of one, where there is no title."""
+    return {"title": title or "", "page": title is not None, **_with_shared_axes(map(report_data, reports))}
+
+
+def report_files(reports: Iterable[Display] | None) -> tuple[str, str]:
+    """Style and script of the parts that these reports use; None = of all parts."""
     programs = {"series": Series, "trade-off": TradeOff}
+    kinds = set(programs.values()) if reports is None else {type(x) for report in reports for x in report.charts()}
     names = [*(name for name, kind in programs.items() if kind in kinds), "report"]  # the last calls the others
     return tuple("".join(_static(f"{name}.{kind}") for name in names) for kind in ("css", "js"))  # type: ignore[return-value] # two
 

@@ -17,9 +17,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
-from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from torch import Tensor
@@ -31,6 +30,7 @@ from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.model import Model
 from glassformer.models import TASK_ALIASES
+from glassformer.plugins import Registry
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, collate_inputs, run_examples
 from glassformer.tasks.predictions import Prediction, is_readable
@@ -279,8 +279,8 @@ class Task(ABC):
 
         Raises: UnsupportedError: the task is not about sound. DataError: a row without a sound, with its file and line.
         """
-        can = [name for name in TASKS if gives_sounds(task_class(name))]
-        own = next((name for name in TASKS if task_class(name) is type(self)), type(self).__name__)
+        can = [name for name, kind in TASKS.items() if gives_sounds(kind)]
+        own = next((name for name, kind in TASKS.items() if kind is type(self)), type(self).__name__)
         raise UnsupportedError(f"the task {own} gives nothing to listen to; tasks that do: {', '.join(can)}")
 
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
@@ -288,34 +288,42 @@ class Task(ABC):
         return []
 
 
-TASKS: dict[str, str | type[Task]] = {
-    "classify": "classify.task.Classify",
-    "classify-image": "classify.media.ClassifyImage",
-    "classify-audio": "classify.media.ClassifyAudio",
-    "contrastive": "contrastive.Contrastive",
-    "tag": "tag.task.Tag",
-    "tag-audio": "classify.frames.TagAudio",
-    "answer": "span.Answer",
-    "answer-table": "table_cells.AnswerTable",
-    "answer-image": "answer_image.AnswerImage",
-    "generate": "causal.task.Causal",
-    "generate-image": "generate_image.GenerateImage",
-    "instruct": "causal.task.Answers",
-    "fill": "masked.Masked",
-    **{"translate": "seq2seq.generated.Translate", "summarise": "seq2seq.generated.Summarise"},
-    "next-sentence": "pretrain.NextSentence",
-    "pre-train": "pretrain.PreTraining",
-    "pre-train-image": "pretrain_image.PreTrainImage",
-    "denoise": "seq2seq.denoise.Denoising",
-    "gap-sentences": "seq2seq.denoise.GapSentences",
-    "span-corruption": "seq2seq.denoise.SpanCorruption",
-    "transcribe": "transcribe.task.Transcribe",
-    "reconstruct": "codec.task.Reconstruct",
-    "pedals": "pedals.task.NamePedals",
-    "generate-audio": "audio_codes.generate.GenerateAudio",
-    "audio-to-audio": "audio_codes.convert.AudioToAudio",
-}
-"""Name, as in `glassformer train --task`, → a class, or its path below `glassformer.tasks`, imported on first use."""
+TASKS: Registry[type[Task]] = Registry(
+    "tasks",
+    {
+        "classify": "glassformer.tasks.classify.task:Classify",
+        "classify-image": "glassformer.tasks.classify.media:ClassifyImage",
+        "classify-audio": "glassformer.tasks.classify.media:ClassifyAudio",
+        "contrastive": "glassformer.tasks.contrastive:Contrastive",
+        "tag": "glassformer.tasks.tag.task:Tag",
+        "tag-audio": "glassformer.tasks.classify.frames:TagAudio",
+        "answer": "glassformer.tasks.span:Answer",
+        "answer-table": "glassformer.tasks.table_cells:AnswerTable",
+        "answer-image": "glassformer.tasks.answer_image:AnswerImage",
+        "generate": "glassformer.tasks.causal.task:Causal",
+        "generate-image": "glassformer.tasks.generate_image:GenerateImage",
+        "instruct": "glassformer.tasks.causal.task:Answers",
+        "fill": "glassformer.tasks.masked:Masked",
+        **{
+            "translate": "glassformer.tasks.seq2seq.generated:Translate",
+            "summarise": "glassformer.tasks.seq2seq.generated:Summarise",
+        },
+        "next-sentence": "glassformer.tasks.pretrain:NextSentence",
+        "pre-train": "glassformer.tasks.pretrain:PreTraining",
+        "pre-train-image": "glassformer.tasks.pretrain_image:PreTrainImage",
+        "denoise": "glassformer.tasks.seq2seq.denoise:Denoising",
+        "gap-sentences": "glassformer.tasks.seq2seq.denoise:GapSentences",
+        "span-corruption": "glassformer.tasks.seq2seq.denoise:SpanCorruption",
+        "transcribe": "glassformer.tasks.transcribe.task:Transcribe",
+        "reconstruct": "glassformer.tasks.codec.task:Reconstruct",
+        "pedals": "glassformer.tasks.pedals.task:NamePedals",
+        "generate-audio": "glassformer.tasks.audio_codes.generate:GenerateAudio",
+        "audio-to-audio": "glassformer.tasks.audio_codes.convert:AudioToAudio",
+    },
+    fits=lambda name, part: isinstance(part, type) and issubclass(part, Task),
+    must="a subclass of glassformer.tasks.base.Task",
+)
+"""Name, as in `glassformer train --task`, → class, imported on first use; those of plug-ins too."""
 
 
 def task_name(name: str) -> str:
@@ -332,11 +340,7 @@ def task_class(name: str) -> type[Task]:
     name = task_name(name)
     if name not in TASKS:
         raise ConfigError(f"task is {safe_repr(name)}{nearest(name, TASKS)}; allowed: {', '.join(TASKS)}")
-    entry = TASKS[name]
-    if isinstance(entry, str):
-        module, _, class_name = entry.rpartition(".")
-        TASKS[name] = entry = cast("type[Task]", getattr(import_module(f"glassformer.tasks.{module}"), class_name))
-    return entry
+    return TASKS[name]
 
 
 def gives_sounds(task: type[Task]) -> bool:
@@ -345,19 +349,17 @@ def gives_sounds(task: type[Task]) -> bool:
 
 
 def register(name: str, task: type[Task]) -> None:
-    """Add a task of your own, so that it can be named like the others.
+    """Add a task of your own for the rest of this program, so that it can be named like the others.
 
-    Raises: ConfigError: the name is taken by another class.
+    Raises: ConfigError: it is no task, or the name is taken by another class.
     """
-    if name in TASKS and task_class(name) is not task:
-        raise ConfigError(f"there is a task {name!r} already; choose another name")
-    TASKS[name] = task
+    TASKS.register(name, task)
 
 
 def check_evaluates(name: str) -> None:
     """Raises: UnsupportedError: a task without an evaluation, or one that there is not."""
     if task_name(name) not in TASKS or task_class(name).EVALUATION is None:
-        able = [other for other in TASKS if task_class(other).EVALUATION is not None]
+        able = [other for other, kind in TASKS.items() if kind.EVALUATION is not None]
         raise UnsupportedError(
             f"the task {safe_repr(name)} cannot be evaluated{nearest(name, able)}; those that can: {', '.join(able)}"
         )

@@ -6,8 +6,8 @@ import { Icon } from "../ui/icons";
 import { Logo } from "../ui/logo";
 import { element, fill } from "./dom";
 import { Report } from "./report";
-import type { PageData } from "./types";
-import { unpacked } from "./unpack";
+import type { PackedPage, PageData } from "./types";
+import { unpacked, withAxes } from "./unpack";
 
 function ThemeButton() {
   let theme = chosenTheme();
@@ -59,6 +59,9 @@ async function draw(): Promise<void> {
     fill(place, data.page ? <><Bar title={data.title} /><main class="report">{reports}</main></> : reports);
   }
 }
+
+/** The explorer draws the reports of plug-ins by this program. */
+globalThis.glassformerReport = (place: HTMLElement, page: PackedPage) => fill(place, <Reports data={withAxes(page)} />);
 
 /** On paper, everything is unfolded, and dark on white. */
 function preparePrinting(): void {

@@ -123,7 +123,11 @@ export type DrawSeries = (into: HTMLElement, charts: SeriesData[]) => void;
 /** Draws a trade-off, with the part that draws the same as a table; a bundle of its own too. */
 export type DrawTradeOff = (data: TradeOffData, Grid: (properties: { table: TableData; label: string }) => VNode) => VNode;
 
+/** Draws reports into an element, in the place of what is there. */
+export type DrawReport = (place: HTMLElement, page: PackedPage) => void;
+
 declare global {
+  var glassformerReport: DrawReport | undefined;
   var glassformerSeries: DrawSeries | undefined;
   var glassformerTradeOff: DrawTradeOff | undefined;
 }

@@ -13,6 +13,7 @@ import { KeysDialog, useKeys } from "./keyboard-shortcuts";
 import { Logo } from "./logo";
 import { MapChoice, Navigator } from "./navigator";
 import { Pins } from "./pins";
+import { addReportViews } from "./report-view";
 import { Search } from "./search";
 import { Status } from "./status-bar";
 import { Texts } from "./text-inputs";
@@ -26,6 +27,7 @@ export function App({ store }: { store: Store }) {
   const [search, setSearch] = useState(false);
   useKeys(store, { help: () => setHelp(true), search: () => setSearch(true) });
   const session = store.session.value;
+  addReportViews(session);
   const view = session && store.state.value.view;
   useEffect(() => {
     if (session && view) document.title = `${shortened(session.texts[0])} · ${session.model.name} · ${MODULES[view].title}`;
