@@ -55,6 +55,16 @@ def test_a_study_as_json_files_and_page(command: Command, folder: Path, texts: P
     assert str(tmp_path) not in json.dumps(reader.json("embedding"))  # no folder of this machine
 
 
+def test_a_table_of_another_format(command: Command, folder: Path, texts: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.data").write_text("\n".join(f"{text};{sense}" for text, sense in zip(TEXTS, "abb", strict=True)))
+    format = ("--kind", "csv", "--delimiter", ";", "--names", "title,sense", "-c", "text=title")
+    for labels in ((), ("-c", "label=sense")):
+        done = command("embed-map", folder, tmp_path / "rows.data", *format, *labels, "-w", "flies", "--json")
+        assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)
+        assert [each["label"] for each in report["occurrences"]] == (list("abbb") if labels else [None] * 4)
+
+
 def test_whole_texts_and_two_corpora(command: Command, folder: Path, texts: Path, tmp_path: Path) -> None:
     done = command("embed-map", folder, texts, "--sentences", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["word"] is None

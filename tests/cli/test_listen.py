@@ -43,6 +43,17 @@ def test_recordings_of_ones_own_as_data(command: Command, codec: Path, tmp_path:
     assert len(decoded["codes"]) == 2 and len(decoded["codes"][0]) == decoded["frame_rate_hz"] * 0.2
 
 
+def test_a_list_of_recordings_in_another_format(command: Command, codec: Path, tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "mine.wav", np.sin(np.arange(4_410) * 0.1), 22_050)
+    (tmp_path / "list.csv").write_text("1;mine.wav\n")
+    format = ("--delimiter", ";", "--names", "number,file")
+    done = command("listen", codec, "-t", "reconstruct", "-d", tmp_path / "list.csv", *format, "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["examples"]) == 1
+    done = command("listen", codec, "-t", "reconstruct", *format)
+    assert done.returncode == 2 and "give --data too" in done.stderr
+
+
 def test_mistakes(command: Command, codec: Path) -> None:
     done = command("listen", codec)
     assert done.returncode == 2 and "is no run; give the task of the model: --task reconstruct" in done.stderr

@@ -12,8 +12,12 @@ from typer.testing import CliRunner
 
 from glassformer import load
 from glassformer.core.processor import is_fast
+from glassformer.data.options import ReadingOptions
 from glassformer.engine.prepare import prepared_precision
-from glassformer.evaluation.bench import compare_precisions, sample_texts
+from glassformer.errors import ConfigError
+from glassformer.evaluation.bench import EncodingBench, compare_precisions, sample_texts
+from glassformer.evaluation.bench_models import bench
+from glassformer.evaluation.bench_options import BenchOptions
 from tests.e2e.tiny_models import make_folder
 
 
@@ -39,6 +43,15 @@ def test_a_row_for_each_precision(folder: Path) -> None:
 def test_sample_texts_are_of_many_lengths() -> None:
     lengths = [len(text.split()) for text in sample_texts(30)]
     assert len(lengths) == 30 and min(lengths) <= 3 and max(lengths) >= 60
+
+
+def test_texts_of_a_table_of_another_format(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("a;time flies\nb;like an arrow\n")
+    options = BenchOptions(data=[str(tmp_path / "mine.csv")], columns={"text": "title"}, precision=["fp32"], repeats=1)
+    (report,) = bench([str(folder)], options, reading=ReadingOptions(delimiter=";", names=["id", "title"]))
+    assert isinstance(report, EncodingBench) and report.sentences == 2
+    with pytest.raises(ConfigError, match="delimiter= is of the files of data=; give data= too"):
+        bench([str(folder)], BenchOptions(), reading=ReadingOptions(delimiter=";"))
 
 
 @pytest.mark.filterwarnings("ignore:.*texts were cut:UserWarning")

@@ -9,6 +9,7 @@ import typer
 from glassformer.cli.inputs import check_files
 from glassformer.cli.options import Json, command
 from glassformer.cli.screen import notes, show
+from glassformer.data.options import ReadingOptions
 from glassformer.evaluation.bench_options import BenchOptions
 from glassformer.progress import progress_bar, spinner
 
@@ -20,6 +21,7 @@ def bench(
     ],
     *,
     options: BenchOptions,
+    reading: ReadingOptions,
     json: Json = False,
 ) -> None:
     """Benchmark models in each precision: speed, memory, and the difference in accuracy.
@@ -41,4 +43,4 @@ def bench(
         with spinner("starting"):
             from glassformer.evaluation.bench_models import bench as bench_models
 
-        show(bench_models(models, options, progress_bar), json)
+        show(bench_models(models, options, progress_bar, reading=reading), json)

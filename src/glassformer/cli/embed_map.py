@@ -11,6 +11,7 @@ import typer
 from glassformer.cli.inputs import inputs
 from glassformer.cli.options import Json, ModelName, command
 from glassformer.cli.screen import notes, progress_of, say, show
+from glassformer.data.options import ReadingOptions
 from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.options import Serving
 from glassformer.files.schema import given
@@ -34,6 +35,7 @@ def embed_map(
     ],
     *,
     options: WordStudyOptions,
+    reading: ReadingOptions,
     projection: ProjectionOptions,
     serving: Serving,
     serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine until Ctrl-C.")] = False,
@@ -53,8 +55,8 @@ def embed_map(
         check_html_path(serving.html)
     if serve and serving.html is not None:
         raise ConfigError("--serve and --html are two ways to see the page; give one")
-    corpus, labels = _read_corpus(texts, options)
-    second = _read_corpus(options.against, options)[0] if options.against else None
+    corpus, labels = _read_corpus(texts, options, reading)
+    second = _read_corpus(options.against, options, reading)[0] if options.against else None
     with spinner("loading the model"):
         from glassformer.inspect.embeddings.semantic_change import change_of
         from glassformer.inspect.embeddings.word_study import study
@@ -108,17 +110,19 @@ def _show(
             look.wait()
 
 
-def _read_corpus(arguments: Sequence[str], options: WordStudyOptions) -> tuple[list[str], list[str] | None]:
+def _read_corpus(
+    arguments: Sequence[str], options: WordStudyOptions, reading: ReadingOptions
+) -> tuple[list[str], list[str] | None]:
     """The texts, and their labels where a column has them."""
-    columns, labels = {"text": "text", **options.columns}, None
+    columns, labels, format = {"text": "text", **options.columns}, None, reading.keywords()
     if "label" in columns:
         from glassformer.data.rows import read_rows
         from glassformer.data.texts import NO_LIMIT
 
-        rows = list(read_rows(list(arguments), columns=list(columns.values()), limit=NO_LIMIT))
+        rows = list(read_rows(list(arguments), columns=list(columns.values()), limit=NO_LIMIT, **format))
         texts, labels = [row[columns["text"]] for row in rows], [str(row[columns["label"]]) for row in rows]
     else:
-        texts = inputs(arguments, columns)
+        texts = inputs(arguments, columns, format)
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(f"text {number} is {text!r:.60}; it must be a text")

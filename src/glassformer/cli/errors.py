@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Json, RunFolder, Without, command
+from glassformer.cli.options import Json, RunFolder, Without, as_typed, command
 from glassformer.cli.screen import note, notes, progress_of, say, say_saved, show, show_next, show_tables, visible
 from glassformer.data.options import ReadingOptions
 from glassformer.evaluation.options import CorrectionOptions, ErrorOptions, RowOptions
@@ -89,6 +89,7 @@ def out(
     worst: Annotated[int, typer.Option(min=1, help="Number of rows, those with the highest loss.")] = 100,
     *,
     rows: RowOptions,
+    reading: Annotated[ReadingOptions, Without(["part"])],
 ) -> None:
     """Export the rows with the highest loss to a spreadsheet, for a person to review.
 
@@ -103,13 +104,11 @@ def out(
     """
     from glassformer.evaluation.error_analysis.review import write_sheet
 
-    split = evaluated(run, rows)
+    split = evaluated(run, rows, reading=reading)
     written = write_sheet(sheet, split.records, worst)
     say(f"{written:,} of {len(split.records):,} rows in {sheet}: fill in the column `correction`")
-    again = [*(("--data", x) for x in rows.data), *(("--column", f"{k}={x}") for k, x in rows.columns.items())]
-    again += [*(("--ignore", x) for x in rows.ignore), *([("--part", rows.part)] * (rows.part != RowOptions().part))]
-    given = ["glassformer", "review", "in", str(run), str(sheet), "--output", "corrected.jsonl"]
-    show_next([shlex.join([*given, *(word for pair in again for word in pair)])])
+    again = ["glassformer", "review", "in", str(run), str(sheet), "--output", "corrected.jsonl"]
+    show_next([shlex.join([*again, *as_typed(rows), *as_typed(reading)])])
 
 
 @review.command("in")
@@ -120,6 +119,7 @@ def bring_in(
     *,
     options: CorrectionOptions,
     rows: RowOptions,
+    reading: Annotated[ReadingOptions, Without(["part"])],
     json: Json = False,
 ) -> None:
     """Import corrections from a spreadsheet: validate it, and write all rows with the corrections to a new file.
@@ -133,7 +133,7 @@ def bring_in(
     from glassformer.evaluation.error_analysis.review import read_sheet
 
     output_format(options.output)  # checked before the work
-    split = evaluated(run, rows)
+    split = evaluated(run, rows, reading=reading)
     corrections = read_sheet(sheet, split.records, split.labels(), new_labels=options.new_labels)
     written = write_corrected(split, corrections, options.output)
     command = retrain_command(split, written)

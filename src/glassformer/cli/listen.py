@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import webbrowser
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 from glassformer.cli.inputs import check_files
 from glassformer.cli.options import Json, command
 from glassformer.cli.screen import notes, print_json, say, visible
+from glassformer.data.options import ReadingOptions
 from glassformer.evaluation.options import ListeningOptions
 from glassformer.progress import progress_bar, spinner
 from glassformer.reports.amounts import byte_amount
@@ -29,6 +31,7 @@ def listen(
         str, typer.Argument(help="Run folder; with --task any model folder or Hub name.", show_default=False)
     ],
     options: ListeningOptions,
+    reading: ReadingOptions,
     json: Json = False,
 ) -> None:
     """Listen to an audio model: play recordings and what the model makes of them, on a page.
@@ -45,6 +48,8 @@ def listen(
     """
     if options.html is not None:
         check_html_path(options.html)
+    if given := reading.keywords():
+        options = replace(options, format={**(options.format or {}), **given})
     check_files(options.data)
     with spinner("loading the model"):
         from glassformer.audio.listening import write_sounds

@@ -12,6 +12,7 @@ from glassformer.cli.inputs import naming_columns
 from glassformer.cli.options import Json, command
 from glassformer.cli.screen import progress_of, show, show_next
 from glassformer.cli.tokenizer import Files
+from glassformer.data.options import ReadingOptions
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
 from glassformer.progress import progress_bar
 
@@ -76,7 +77,7 @@ def prune(model: ModelFile, *, options: PruneOptions, json: Json = False) -> Non
 
 @ngram.command()
 @command
-def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = False) -> None:
+def tune(language_model: ModelFile, *, options: TuningOptions, reading: ReadingOptions, json: Json = False) -> None:
     """Tune alpha and beta of shallow fusion, or of rescoring, by word error rate on validation recordings.
 
     Each pair of weights is a search through all recordings, compared with one without the language model; with
@@ -89,7 +90,7 @@ def tune(language_model: ModelFile, *, options: TuningOptions, json: Json = Fals
     from glassformer.tasks.transcribe.tuning import tune_on_recordings
 
     with progress_of("recordings") as update:
-        tuned = tune_on_recordings(language_model, options, update)
+        tuned = tune_on_recordings(language_model, options, update, reading=reading)
     show(tuned, json)
 
 

@@ -321,6 +321,22 @@ def spelling(name: str, group: type = object) -> str:
     return next(iter(_spellings(group, name) or (f"--{name.replace('_', '-')}",))).partition("/")[0]
 
 
+def as_typed(options: Any) -> list[str]:
+    """The words that give a command these options: those that differ from their defaults, of a class of the library."""
+    words: list[str] = []
+    for name, value in given(options).items():
+        option = spelling(name, type(options))
+        if isinstance(value, bool):
+            words.append(option if value else f"--no-{option.removeprefix('--')}")
+        elif isinstance(value, Mapping):
+            words += [word for key, x in value.items() for word in (option, f"{key}={x}")]
+        elif isinstance(value, (list, tuple)) and of_field(READERS, type(options), name) is None:
+            words += [word for x in value for word in (option, str(x))]
+        else:
+            words += [option, ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)]
+    return words
+
+
 def value_of(text: str) -> Any:
     """Parse a YAML value: 3, 1e-4, true, [a, b]. Raises: ConfigError: invalid YAML."""
     from glassformer.files.yaml_text import parse_yaml

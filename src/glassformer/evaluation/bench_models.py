@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from glassformer.data.options import ReadingOptions
 from glassformer.data.rows import read_rows
 from glassformer.data.splits import column_values
 from glassformer.engine.prepare import PRECISIONS
@@ -28,7 +30,7 @@ from glassformer.runs.folder import CONFIG
 
 
 def bench(
-    models: Sequence[str], options: BenchOptions, bar: Bar = no_bar
+    models: Sequence[str], options: BenchOptions, bar: Bar = no_bar, *, reading: ReadingOptions | None = None
 ) -> ModelCosts | list[EncodingBench | GenerationBench]:
     """Measure models in each precision: as encoders or generators; with a task, or where one is a run, in their task.
 
@@ -37,11 +39,15 @@ def bench(
     Args:
         models: folders, names on the Hub, or run folders
         bar: shows progress, such as `glassformer.progress.progress_bar`
-    Raises: ConfigError: an unknown precision or column. DataError: a file that cannot be read.
+        reading: how the files of `data` are read; None, or no option = by their names, or as those of a run
+    Raises: ConfigError: an unknown precision or column; `reading` without files. DataError: a file that cannot be read.
     """
+    format = {} if reading is None else reading.keywords()
+    if format and not options.data:
+        raise ConfigError(f"{next(iter(format))}= is of the files of data=; give data= too")
     if options.task is not None or any(Path(model, CONFIG).is_file() for model in models):
-        return _in_their_task(models, options, bar)
-    texts, reports = _sentences(options), []
+        return _in_their_task(models, options, bar, format)
+    texts, reports = _sentences(options, format), []
     for name in models:
         model = load(name)
         measure = _steps if model.task in GENERATING_TASKS else _encoding
@@ -53,11 +59,13 @@ def _precisions(options: BenchOptions) -> list[str]:
     return list(PRECISIONS if options.precision is None else options.precision)
 
 
-def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar) -> ModelCosts:
+def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, format: Mapping[str, Any]) -> ModelCosts:
     """Latency at batch size 1, size and metric: one row per model and precision."""
     precisions = _precisions(options)
     contenders = [load_compared_model(model, task=options.task, columns=options.columns or None) for model in models]
-    rows = sample_rows(shared_rows(contenders, list(options.data)), options.limit, options.seed)
+    files = list(options.data)
+    all_rows = read_rows(files, **format) if format else shared_rows(contenders, files)
+    rows = sample_rows(all_rows, options.limit, options.seed)
     with bar("measuring, rows", len(models) * len(precisions) * (WARM_UP + options.runs + len(rows))) as advance:
         variants = compare_variants(
             contenders, rows, precisions, runs=options.runs, seed=options.seed, progress=advance
@@ -95,7 +103,7 @@ def _steps(name: str, model: Model, texts: list[str], options: BenchOptions, bar
     return GenerationBench(model=name, about=_about(model), rows=rows)
 
 
-def _sentences(options: BenchOptions) -> list[str]:
+def _sentences(options: BenchOptions, format: Mapping[str, Any]) -> list[str]:
     """The sentences to encode.
 
     Raises: DataError: a file that cannot be read, or has no such column of texts. ConfigError: a column that is none.
@@ -104,7 +112,7 @@ def _sentences(options: BenchOptions) -> list[str]:
         return sample_texts(options.count)
     if roles := options.columns.keys() - {"text"}:
         raise ConfigError(f"columns= {min(roles)} is of a task; name the task of the model too: task= classify")
-    rows, column = read_rows(list(options.data)), options.columns.get("text", "text")
+    rows, column = read_rows(list(options.data), **format), options.columns.get("text", "text")
     sentences = column_values(rows.select(range(min(len(rows), options.count))), column, "text")
     if wrong := [value for value in sentences if not isinstance(value, str)]:
         raise DataError(f"{rows.file(0)}: {column!r} holds {safe_repr(wrong[0])}; it must be a text")

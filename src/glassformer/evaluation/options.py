@@ -98,6 +98,10 @@ class ListeningOptions(Schema):
     output: Annotated[Path | None, Doc("Write the sounds as wav files to this folder.")] = None
     browser: Annotated[bool | None, Doc("Open a web browser. Default: when there is a display.")] = None
 
+    def validate(self) -> None:
+        if self.format is not None and not self.data:
+            raise ConfigError("format= describes the files of data=; give data= too")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowOptions(Schema):

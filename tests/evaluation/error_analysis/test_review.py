@@ -242,7 +242,7 @@ def test_rows_of_a_file_of_their_own(judged: Path, tmp_path: Path, capsys: pytes
     shutil.copytree(judged / "evaluation" / "validation", judged / "evaluation" / "new")
     sheet, part = tmp_path / "sheet.csv", ["--part", "new", "--data", tmp_path / "val.jsonl"]
     code, out, _ = run(capsys, "review", "out", judged, sheet, *part)
-    assert code == 0 and f"--data {tmp_path / 'val.jsonl'} --part new" in out
+    assert code == 0 and f"--part new --data {tmp_path / 'val.jsonl'}" in out
     corrected = tmp_path / "new.jsonl"
     code, _, err = run(capsys, "review", "in", judged, sheet, *part[:2], "-o", corrected)
     assert code == 2 and "files of their own (val.csv); name them too: --data FILE --part new" in err
@@ -257,9 +257,25 @@ def test_rows_of_a_file_of_their_own(judged: Path, tmp_path: Path, capsys: pytes
     sheet.unlink()
     corrected.unlink()
     code, out, _ = run(capsys, "review", "out", judged, sheet, *named)
-    assert code == 0 and f"{tmp_path / 'val.jsonl'} --column text=tweet --part new" in out
+    assert code == 0 and f"--part new --data {tmp_path / 'val.jsonl'} --column text=tweet" in out
     assert run(capsys, "review", "in", judged, sheet, *named, "-o", corrected)[0] == 0
     assert json.loads(corrected.read_text().splitlines()[0]) == json.loads(own.splitlines()[0])
+
+
+def test_rows_of_a_file_of_another_format(judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(judged / "evaluation" / "validation", judged / "evaluation" / "new")
+    table, sheet = tmp_path / "new.csv", tmp_path / "sheet.csv"
+    rows = [json.loads(line) for line in (tmp_path / "val.jsonl").read_text().splitlines()]
+    table.write_text("text;label\n" + "".join(f"{row['text']};{row['label']}\n" for row in rows))
+    saved = report("classify", classified(), read_rows(str(table), delimiter=";").fingerprint)
+    saved.save(judged / "evaluation" / "new" / "report.json")
+    options = ["--data", table, "--part", "new", "--delimiter", ";"]
+    code, out, err = run(capsys, "review", "out", judged, sheet, *options)
+    assert code == 0, err
+    command = shlex.split(out.partition("glassformer ")[2].replace("corrected.jsonl", str(tmp_path / "c.jsonl")))
+    assert command[-2:] == ["--delimiter", ";"], "the command that is suggested reads the same file"
+    code, out, err = run(capsys, *command)
+    assert code == 0 and len((tmp_path / "c.jsonl").read_text().splitlines()) == 30, err
 
 
 def test_data_that_were_changed_since(judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

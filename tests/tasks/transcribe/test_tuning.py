@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,15 @@ def test_command(letters: Path, words: Path, table: Path, tmp_path: Path) -> Non
     assert "best" in CliRunner().invoke(app, [*common, "--alpha", "0.5", "--beta", "1"]).output
     rescored = CliRunner().invoke(app, [*common, "--alpha", "0", "--beta", "40", "--rescore", "--json"])
     assert [x["alpha"] for x in json.loads(rescored.stdout)["scores"]] == [0, 0]
+    other = tmp_path / "rows.data"
+    _, *rows = csv.reader(table.open(newline=""))
+    with other.open("w", newline="") as file:
+        csv.writer(file, delimiter=";").writerows(rows)
+    format = ["--kind", "csv", "--delimiter", ";", "--names", "file,text,speaker", "--folder", str(table.parent)]
+    read = [*common[:6], str(other), *common[7:], *format, "--alpha", "0.5", "--beta", "1", "--json"]
+    again = CliRunner().invoke(app, read)
+    assert again.exit_code == 0, again.exception
+    assert json.loads(again.stdout) == report
     (tmp_path / "cut.arpa").write_bytes(words.read_bytes()[:90])
     common[2] = str(tmp_path / "cut.arpa")
     assert isinstance(CliRunner().invoke(app, common).exception, DataError)

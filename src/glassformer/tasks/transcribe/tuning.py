@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.core.flow import Output
+from glassformer.data.options import ReadingOptions
 from glassformer.data.rows import read_rows
 from glassformer.model import load
 from glassformer.ngram.options import ALPHAS, BETAS, TuningOptions
@@ -79,15 +80,20 @@ class FusionTuning(Report, kind="fusion-tuning", keys=("alpha", "beta", "scores"
 
 
 def tune_on_recordings(
-    language_model: Path, options: TuningOptions, progress: Callable[[int, int], None] = lambda done, of: None
+    language_model: Path,
+    options: TuningOptions,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+    *,
+    reading: ReadingOptions | None = None,
 ) -> FusionTuning:
     """Tune the weights of a language model's file on the recordings of a table.
 
     Args:
         progress: called with how many recordings are read, and of how many in all searches
+        reading: how the table is read; None = by its name
     Raises: see `tune_fusion`, `read_rows` and `load`.
     """
-    rows = read_rows(options.data)
+    rows = read_rows(options.data, **(reading or ReadingOptions()).keywords())
     model = load(options.model, task=Transcribe.HEAD, dtype="float32")
     task = Transcribe(model, columns=options.columns, language=options.language, folder=options.folder)
     searches = 1 if options.rescore else len(weight_pairs(options.alpha, options.beta))
