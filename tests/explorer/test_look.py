@@ -20,8 +20,9 @@ import pytest
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.explorer import server
-from glassformer.explorer.look import TABS, InitialView
+from glassformer.explorer.look import InitialView
 from glassformer.explorer.options import LookOptions
+from glassformer.explorer.registry import TABS
 from glassformer.files.schema import Doc, field_types, metadata_of
 from glassformer.model import Model
 from tests.explorer.client import Client

@@ -92,7 +92,7 @@ export interface Session {
   /** The views that the model has. */
   views: ViewName[];
   /** Of those of plug-ins, which are drawn as reports, the words of their tabs. */
-  reports?: Record<string, { title: string; sentence: string }>;
+  reports: Record<string, { title: string; sentence: string }>;
   texts: string[];
   text_hash: string;
   /** Labels of the text fields: ["text", "second text"], ["source", "target"], ["picture", "text"]. */
