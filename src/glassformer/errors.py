@@ -18,6 +18,9 @@ message alone; `--debug` adds the traceback.
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -117,6 +120,14 @@ def within_memory(what: str, instead: str) -> Iterator[None]:
         if not known and "can't allocate memory" not in str(error):
             raise
         raise DataError(f"there is not enough memory for {what}; {instead}") from error
+
+
+def warn_caller(message: str) -> None:
+    """Warn about the line that called the library: the first one outside of this package, however deep the call is."""
+    package, frame, level = os.path.dirname(__file__), sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 def nearest(name: object, names: Iterable[str], count: int = 3, cutoff: float = 0.5) -> str:

@@ -105,6 +105,28 @@ def imported_at_run_time(tree: ast.AST) -> list[str]:
     return found
 
 
+def test_no_module_of_text_imports_one_that_imports_it() -> None:
+    """Imports in functions and for types count too: a circle of modules can only be read at once."""
+    modules = {name: path_of(name) for name in every_module() if name.startswith("glassformer.text.")}
+    imported = {name: set(every_import(path)) & modules.keys() - {name} for name, path in modules.items()}
+    assert imported["glassformer.text.train"] >= {"glassformer.text.tokenizer", "glassformer.text.untrained"}
+    while leaves := [name for name, others in imported.items() if not others & imported.keys()]:
+        for name in leaves:
+            del imported[name]
+    assert not imported, f"modules that import each other: {sorted(imported)}"
+
+
+def path_of(module: str) -> Path:
+    path = SOURCE.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def every_import(path: Path) -> list[str]:
+    """Full names of what a file imports, anywhere in it: modules, and names in them."""
+    nodes = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+    return [name for x in nodes for name in (x.module or "", *(f"{x.module}.{alias.name}" for alias in x.names))]
+
+
 def every_module() -> list[str]:
     names = [path.relative_to(SOURCE.parent).with_suffix("") for path in sorted(SOURCE.rglob("*.py"))]
     # An integration imports the client that it is named after: tests/integrations, by `make test-clients`.

@@ -345,14 +345,14 @@ def test_saved_as_it_was(tmp_path: Path) -> None:
 def test_templates_in_the_config(tmp_path: Path, template: Any) -> None:
     tokenizer = read(make(tmp_path / "first", "older"))
     tokenizer.chat_template = template
-    tokenizer.save_pretrained(tmp_path / "saved", save_jinja_files=False)
+    tokenizer.save(tmp_path / "saved", template_files=False)
     assert not list((tmp_path / "saved").rglob("*.jinja"))
     assert read(tmp_path / "saved").chat_template == theirs_of(tmp_path / "saved").chat_template == template
-    tokenizer.save_pretrained(tmp_path / "saved")
+    tokenizer.save(tmp_path / "saved")
     assert "chat_template" not in json.loads((tmp_path / "saved/tokenizer_config.json").read_text("utf-8"))
     assert read(tmp_path / "saved").chat_template == theirs_of(tmp_path / "saved").chat_template == template
     tokenizer.chat_template = None
-    tokenizer.save_pretrained(tmp_path / "saved")
+    tokenizer.save(tmp_path / "saved")
     assert read(tmp_path / "saved").chat_template is theirs_of(tmp_path / "saved").chat_template is None
 
 

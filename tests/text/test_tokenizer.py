@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
@@ -427,3 +428,32 @@ def test_text_works_without_torch() -> None:
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=60)
+
+
+# ── its surface ──────────────────────────────────────────────────────────────────────────────────────────
+
+OWN = """
+    from_folder find find_target target
+    encode batch_ids batch_pairs batch_words tokenize explain in_language
+    decode convert_ids_to_tokens convert_tokens_to_ids convert_tokens_to_string
+    apply_chat_template chat_prompt chat_template
+    engine vocab_size largest_id get_vocab special_tokens special_ids prefix_and_suffix padding_id add_tokens
+    add_special_tokens bos_token bos_token_id eos_token eos_token_id unk_token unk_token_id sep_token sep_token_id
+    pad_token pad_token_id cls_token cls_token_id mask_token mask_token_id
+    model_max_length padding_side truncation_side model_input_names is_bpe cleans_up save
+"""
+"""Every name of a tokenizer: docs/integrations.md says which names are of `glassformer.hf` alone."""
+
+
+def test_a_tokenizer_has_these_names_and_no_base(bert: Tokenizer) -> None:
+    assert Tokenizer.__mro__ == (Tokenizer, object)
+    assert {name for name in vars(Tokenizer) if not name.startswith("_")} == set(OWN.split())
+    assert {name for name in vars(bert) if not name.startswith("_")} == {"settings", "vocabulary", "chat"}
+    with pytest.raises(AttributeError, match=r"has no 'batch_decode'; .*glassformer\.hf\.AutoTokenizer"):
+        bert.batch_decode([[5]])
+
+
+def test_a_copy_has_a_vocabulary_of_its_own(bert: Tokenizer) -> None:
+    other = copy.copy(bert)
+    other.pad_token = "time"
+    assert other.add_tokens(["gear"]) == 1 and len(other) == len(bert) + 1 and bert.pad_token == "[PAD]"

@@ -60,10 +60,10 @@ def test_the_same_ids_here_saved_and_in_the_reference_library(tmp_path: Path, op
     full = 600 + 100 * (options.get("family") == "t5")
     assert len(tokenizer) == full or (len(tokenizer) < full and options["kind"] in ("words", "characters"))
     for role in ("cls", "sep", "pad", "mask", "unk", "eos"):
-        if token := tokenizer.token_of(role):
-            assert getattr(again, f"{role}_token") == token and again.convert_tokens_to_ids(token) == tokenizer.id_of(
-                role
-            )
+        if token := tokenizer.vocabulary.token_of(role):
+            assert getattr(again, f"{role}_token") == token and again.convert_tokens_to_ids(
+                token
+            ) == tokenizer.vocabulary.id_of(role)
 
 
 @pytest.mark.parametrize("kind", DEFAULT_FAMILIES)
@@ -184,8 +184,9 @@ def test_like_a_model_learns_its_tokenizer_anew(tmp_path: Path, minilm: Path) ->
 @pytest.mark.parametrize("options", EVERY[:6], ids=named)
 def test_like_what_was_learned_here_gives_the_same_again(tmp_path: Path, options: dict[str, Any]) -> None:
     train_tokenizer(LINES[150:], size=450, **options).save(tmp_path)
-    again = train_tokenizer(LINES, size=600, like=tmp_path)
-    assert again.engine.to_str() == trained(**options).engine.to_str()
+    for like in (tmp_path, Tokenizer.from_folder(tmp_path)):
+        again = train_tokenizer(LINES, size=600, like=like)
+        assert again.engine.to_str() == trained(**options).engine.to_str()
 
 
 def test_like_leaves_out_the_list_of_old_ids(tmp_path: Path) -> None:

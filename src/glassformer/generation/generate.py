@@ -24,7 +24,7 @@ from glassformer.generation.rows import Rows
 from glassformer.generation.stopping_criteria import StoppingCriteria
 from glassformer.loaded_model import LoadedModel
 from glassformer.models import Network, eval_mode
-from glassformer.text.chat import as_prompt, is_chat
+from glassformer.text.chat import is_chat
 
 WRITING_TASKS = ("translation", "text-generation", "automatic-speech-recognition")
 """Tasks for which a network has a language-model head that continues or answers."""
@@ -260,7 +260,7 @@ def encode_prompts(
     several = len(prompt) > 1  # one text needs no padding, for which not every tokenizer has a token
     chat = not isinstance(prompt[0], str) and is_chat(prompt[0])  # its template adds the special tokens itself
     encoded = model.tokenizer(
-        [as_prompt(model.tokenizer, conversation) for conversation in prompt] if chat else prompt,
+        [model.tokenizer.chat_prompt(conversation) for conversation in prompt] if chat else prompt,
         add_special_tokens=not chat,
         padding=several,
         padding_side="left",

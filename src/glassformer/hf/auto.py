@@ -15,6 +15,7 @@ from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import read_json_object, safe_repr
 from glassformer.hf.configs import GenerationConfig, config_class, options_of
 from glassformer.hf.reference_model import ReferenceModel
+from glassformer.hf.reference_tokenizer import plain_tokenizer
 from glassformer.load_options import FINDING
 from glassformer.model import Model, load
 from glassformer.models import find_family, text_part
@@ -97,7 +98,7 @@ class LoadsModels:
             raise ConfigError(f"the config is {safe_repr(config)}; give a dict, or AutoConfig.from_pretrained(folder)")
         if (own_class := OWN.get((cls.__name__, getattr(config, "model_type", "")))) is not None:
             return own_class(config)  # type: ignore[no-any-return] # of a caller's
-        own = {name: keywords.pop(name) for name in ("tokenizer", "device") if name in keywords}
+        own = {name: plain_tokenizer(keywords.pop(name)) for name in ("tokenizer", "device") if name in keywords}
         task = keywords.pop("task", None) or cls._task(config, None)
         model = as_reference(Model.from_config(config, task=task, **own), cls)
         dtype = options_of(keywords).dtype

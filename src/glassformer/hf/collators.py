@@ -19,6 +19,7 @@ from torch.utils.data import get_worker_info
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.files.schema import Share, check
+from glassformer.hf.reference_tokenizer import as_reference_tokenizer
 from glassformer.text.encode import check_choice, padded_length
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
@@ -149,7 +150,7 @@ class PaddingCollator(ABC):
 
     def pad(self, rows: Examples) -> Encoding:
         """The tensors of examples without their labels."""
-        return self.tokenizer.pad(
+        return as_reference_tokenizer(self.tokenizer).pad(
             [{name: x for name, x in row.items() if name not in LABELS} for row in rows],
             padding=self.padding,
             max_length=self.max_length,
@@ -391,7 +392,7 @@ class DataCollatorForLanguageModeling(PaddingCollator):
             special: 1 for tokens that are never chosen; None = the tokenizer's special ones. [B, T]
         """
         if special is None:
-            special = torch.isin(ids, torch.tensor(self.tokenizer.all_special_ids))
+            special = torch.isin(ids, torch.tensor(as_reference_tokenizer(self.tokenizer).all_special_ids))
         kind = torch.float64 if self._of_numpy else torch.float32
         shares = torch.full(ids.shape, float(self.mlm_probability or 0), dtype=kind)
         chosen = self._draw(shares.masked_fill(special.bool(), 0))

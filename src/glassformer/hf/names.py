@@ -18,11 +18,11 @@ from glassformer.hf.configs import AutoConfig, config_class
 from glassformer.hf.custom_models import AnyModel, CustomModel
 from glassformer.hf.pipelines import named_class
 from glassformer.hf.processors import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
+from glassformer.hf.reference_tokenizer import ReferenceTokenizer
 from glassformer.hf.rules import READY, OwnLogitsProcessor, OwnStoppingCriterion, RuleList
 from glassformer.hf.tokenizers import AutoTokenizer, new_tokenizer
 from glassformer.models import FAMILIES
 from glassformer.text.encoding import Encoding
-from glassformer.text.tokenizer import Tokenizer
 
 KINDS: dict[str, Any] = {
     "TokenizerFast": AutoTokenizer,
@@ -161,7 +161,7 @@ def _model_class(name: str, tasks: tuple[str, ...]) -> type[AutoModel]:
 @cache
 def _tokenizer_class(name: str) -> type:
     """The tokenizers of a family, or of any; also made of a file, or of an engine of the tokenizers library."""
-    about = {**PLACE, "OF": Tokenizer, "__new__": new_tokenizer, "__doc__": "A tokenizer of a file."}
+    about = {**PLACE, "OF": ReferenceTokenizer, "__new__": new_tokenizer, "__doc__": "A tokenizer of a file."}
     return _Kind(name, (AutoTokenizer,), about)
 
 

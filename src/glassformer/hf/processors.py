@@ -20,6 +20,7 @@ from glassformer.audio.features import LogMel, Waveform
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_json_object
 from glassformer.hf.configs import options_of
+from glassformer.hf.reference_tokenizer import ReferenceTokenizer, as_reference_tokenizer
 from glassformer.hub.push import push_folder
 from glassformer.models import find_family, text_part
 from glassformer.text.encoding import Encoding
@@ -266,8 +267,10 @@ class Processor:
     tokenizer, image_processor, feature_extractor: None where the folder has none
     """
 
-    def __init__(self, tokenizer: Tokenizer | None, senses: ImageReader | SoundReader | None) -> None:
-        self.tokenizer = tokenizer
+    def __init__(
+        self, tokenizer: Tokenizer | ReferenceTokenizer | None, senses: ImageReader | SoundReader | None
+    ) -> None:
+        self.tokenizer = None if tokenizer is None else as_reference_tokenizer(tokenizer)
         self.image_processor = senses if isinstance(senses, ImageReader) else None
         self.feature_extractor = senses if isinstance(senses, SoundReader) else self.image_processor
 
@@ -312,7 +315,7 @@ class Processor:
         return batch
 
     @property
-    def _tokenizer(self) -> Tokenizer:
+    def _tokenizer(self) -> ReferenceTokenizer:
         if self.tokenizer is None:
             raise DataError(
                 "this processor has no tokenizer: its folder holds no tokenizer.json and no vocabulary files"
@@ -378,7 +381,9 @@ class AutoProcessor:
         """Read a processor. Returns: a `Processor`, or the tokenizer of a model that reads text alone."""
         folder = _folder(name_or_folder, keywords)
         tokenizer, senses = Tokenizer.find(folder), _senses(folder)
-        return tokenizer if senses is None and tokenizer is not None else Processor(tokenizer, senses)
+        if senses is None and tokenizer is not None:
+            return as_reference_tokenizer(tokenizer)
+        return Processor(tokenizer, senses)
 
 
 class AutoFeatureExtractor:

@@ -2,7 +2,7 @@
 
 Read in this order:
 
-    tokenizer.py             Tokenizer: call it, encode, decode, save; vocabulary.py: its tokens and ids
+    tokenizer.py             Tokenizer: call it, encode, decode, converse, save; vocabulary.py: its tokens and ids
     settings.py              the settings of a folder: special tokens (by family, where no file says), padding side;
                                its chat templates
     build.py                 from a folder to an engine: tokenizer.json or vocab.txt, or else by the family's reader:
@@ -13,7 +13,6 @@ Read in this order:
     growth.py                bounds on what a tokenizer makes of a text
     engine.py                the boundary to the engine: checked inputs, its errors, its cheap copies
     encode.py                a call: its options (padding, truncation, stride), rows; encoding.py: Encoding, the result
-    surface.py               the other names by which code for the reference library calls a tokenizer
     batches.py               the fast path for many texts, pairs, pre-split words
     long_text.py             texts beyond a million characters, in chunks with the same result
     chat.py                  chat templates; sandbox.py runs them

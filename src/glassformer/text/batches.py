@@ -10,18 +10,15 @@ keeps every overflowing window, of two long texts in every combination.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import tokenizers
 
 from glassformer.errors import ConfigError
-from glassformer.text.engine import as_texts, call_engine, guarded, pair_template, sharing_copy
+from glassformer.text.engine import EncodedRow, as_texts, call_engine, guarded, pair_template, sharing_copy
 from glassformer.text.long_text import MAX_UNSPLIT_CHARS, ids_in_chunks
-
-if TYPE_CHECKING:
-    from glassformer.text.tokenizer import Tokenizer
 
 T = TypeVar("T")
 
@@ -82,14 +79,23 @@ def encode_batch_pairs(
     return rows, truncated
 
 
-def encode_batch_words(tokenizer: Tokenizer, texts: Sequence[Sequence[str]], max_tokens: int | None) -> list[WordRow]:
-    """Token ids and word indices of many texts of pre-split words, with special tokens."""
-    special, side = tokenizer.prefix_and_suffix, tokenizer.truncation_side
+def encode_batch_words(
+    encode: Callable[[list[str]], Sequence[EncodedRow]],
+    special: tuple[list[int], list[int]],
+    texts: Sequence[Sequence[str]],
+    max_tokens: int | None,
+    side: str,
+) -> list[WordRow]:
+    """Token ids and word indices of many texts of pre-split words, with special tokens.
+
+    Args:
+        encode: gives the row of each text, without special tokens
+    """
     limit = text_token_limit(max_tokens, sum(map(len, special)))
     rows = []
     for start in range(0, len(texts), TEXTS_PER_CALL):
         batch = texts[start : start + TEXTS_PER_CALL]
-        encoded = tokenizer([" ".join(as_texts(words)) for words in batch], add_special_tokens=False).rows
+        encoded = encode([" ".join(as_texts(words)) for words in batch])
         for words, row in zip(batch, encoded, strict=True):
             indices = word_indices(words, row.offsets)
             rows.append(assemble_words(row.ids, indices, special, limit, side))

@@ -117,7 +117,7 @@ def build_engine(folder: Path, settings: TokenizerSettings) -> tokenizers.Tokeni
         raise DataError(f"{folder} is not a folder; give the folder that holds the tokenizer's files")
     if (folder / "tokenizer.json").exists():
         engine = _from_tokenizer_json(folder / "tokenizer.json")
-        _add_special_tokens(engine, settings)
+        add_special_tokens(engine, settings)
         return engine
     reader, path = _find_reader(folder, settings)
     settings = settings if settings.family else replace(settings, kind=reader.assumed)
@@ -134,7 +134,7 @@ def build_target_engine(folder: Path, settings: TokenizerSettings) -> tokenizers
         return None
     if saved.exists():
         engine = _from_tokenizer_json(saved)
-        _add_special_tokens(engine, settings)
+        add_special_tokens(engine, settings)
         return engine
     return _with_special_tokens(sentencepiece.build(path, settings), folder, settings)
 
@@ -145,7 +145,7 @@ def _with_special_tokens(
     """The engine with its added and special tokens, and the family's post-processor."""
     check_engine_growth(engine, str(folder))
     _add_listed_tokens(engine, folder / "added_tokens.json")
-    _add_special_tokens(engine, settings)
+    add_special_tokens(engine, settings)
     add_post_processor(engine, settings, folder)
     return engine
 
@@ -198,7 +198,7 @@ def _unreadable_error(folder: Path, path: Path, settings: TokenizerSettings) -> 
     return UnsupportedError(f"a tokenizer {whose} cannot be built from {path} alone; {remedy}")
 
 
-def _add_special_tokens(engine: tokenizers.Tokenizer, settings: TokenizerSettings) -> None:
+def add_special_tokens(engine: tokenizers.Tokenizer, settings: TokenizerSettings) -> None:
     """Register the special tokens, so that they are matched in text and never split; new ones get the next ids.
 
     Tokens that the engine has already keep their flags, such as `lstrip` of `<mask>`.

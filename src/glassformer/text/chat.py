@@ -17,7 +17,6 @@ from glassformer.errors import DataError, nearest
 
 if TYPE_CHECKING:
     from glassformer.files.child import Worker
-    from glassformer.text.tokenizer import Tokenizer
 
 Chat = Sequence[Mapping[str, Any]]
 """Messages in order, each with a "role" ("system", "user", "assistant") and its "content"."""
@@ -46,20 +45,6 @@ def ends_with_assistant(chat: Chat) -> bool:
     """Whether the last message is the assistant's, which is then continued."""
     last = chat[-1]
     return isinstance(last, Mapping) and last.get("role") == "assistant"
-
-
-def as_prompt(tokenizer: Tokenizer, chat: Chat, *, continued: bool | None = None, **variables: Any) -> str:
-    """The prompt of a conversation: text that the model continues with an answer, special tokens included.
-
-    Args:
-        continued: whether the answer continues the last message; None = where that is the assistant's
-        variables: of the template, such as `tools`, `documents` and `enable_thinking=False`
-    """
-    continues = is_chat(chat) and ends_with_assistant(chat) if continued is None else continued
-    text: str = tokenizer.apply_chat_template(
-        chat, tokenize=False, add_generation_prompt=not continues, continue_final_message=continues, **variables
-    )
-    return text
 
 
 def render(
@@ -117,6 +102,21 @@ def render_spans(
             "part is not known; write what the blocks hold without filters around them"
         )
     return text, spans
+
+
+def assistant_mask(
+    spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]], sequence_ids: Sequence[int | None]
+) -> list[int]:
+    """1 for each token of a text that {% generation %} blocks wrote, else 0; a token that holds both sides counts.
+
+    Args:
+        spans: as `render_spans` gives them
+        offsets, sequence_ids: of the text's `Encoding`
+    """
+    return [
+        int(text is not None and any(start < right and left < max(end, start + 1) for left, right in spans))
+        for (start, end), text in zip(offsets, sequence_ids, strict=True)
+    ]
 
 
 def render_all(source: str, conversation: Chat | Sequence[Chat], **options: Any) -> str | list[str]:

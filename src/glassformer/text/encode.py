@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import tokenizers
 
-from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
+from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest, warn_caller
 from glassformer.files import safe_repr
 from glassformer.text.engine import EncodedRow, call_engine, sharing_copy
 from glassformer.text.long_text import (
@@ -122,10 +121,9 @@ class EncodeRequest:
     def _of_length_alone(self, padding: str | bool | None) -> str | None:
         """The truncation of a call that gives `max_length` and not what it is for: as in the reference library."""
         cuts = self.truncation is None and padding is None
-        warnings.warn(
+        warn_caller(
             f"max_length={self.max_length} {'truncates' if cuts else 'has no effect'}: say what it is for, with "
-            "truncation=True or padding='max_length'",
-            stacklevel=5,
+            "truncation=True or padding='max_length'"
         )
         return "longest_first" if cuts else None
 
@@ -150,16 +148,10 @@ class EncodeRequest:
         return copy
 
 
-def add_old_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a call with those that old keywords of the reference library mean; `verbose` means none.
-
-    Raises: ConfigError: a keyword that never was one.
-    """
-    for name in given:
-        if name not in ("pad_to_max_length", "verbose"):
-            raise UnknownOptionError(f"a tokenizer takes no {safe_repr(name)}{nearest(name, [*options])}")
-    padding = "longest" if options["max_length"] is None else "max_length"
-    return {**options, "padding": padding if given.get("pad_to_max_length") else options["padding"]}
+def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> NoReturn:
+    """Raises: UnknownOptionError: options that a call does not take, with the nearest of those that it takes."""
+    name = next(iter(given))
+    raise UnknownOptionError(f"a tokenizer takes no {safe_repr(name)}{nearest(name, [*known])}")
 
 
 def _check_window(max_length: int, stride: int, special_count: int) -> None:

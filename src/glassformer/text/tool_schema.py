@@ -23,6 +23,11 @@ SECTION = re.compile(r"^\s*(Args|Returns|Raises|Example|Examples|Note|Yields):\s
 CHOICES = re.compile(r"\(choices:\s*(.*?)\)\s*$", re.DOTALL | re.IGNORECASE)
 
 
+def tool_schemas(tools: Any) -> Any:
+    """Tools as JSON schemas: Python functions by their hints and docstrings, others as they are."""
+    return [function_schema(x) if callable(x) else x for x in tools] if isinstance(tools, (list, tuple)) else tools
+
+
 def function_schema(function: Callable[..., Any]) -> dict[str, Any]:
     """The JSON schema of a function as a tool.
 

@@ -57,7 +57,7 @@ def train_tokenizer(
     lower: bool = False,
     strip_accents: bool = False,
     min_frequency: int | None = None,
-    like: Path | str | None = None,
+    like: Tokenizer | Path | str | None = None,
     at_most: bool = False,
 ) -> Tokenizer:
     """Train a tokenizer on texts.
@@ -76,7 +76,7 @@ def train_tokenizer(
         lower: lower-case all text
         strip_accents: é as e, as BERT's uncased models do.
         min_frequency: how often a word, a character or a pair to merge has to occur; default 1, and 2 for pairs.
-        like: the folder of a tokenizer, to train one of the same kind, pipeline and special tokens.
+        like: a tokenizer or its folder, to train one of the same kind, pipeline, special tokens and chat template.
         at_most: take fewer tokens than `size` where the texts make no more.
 
     Raises:
@@ -90,7 +90,7 @@ def train_tokenizer(
             raise ConfigError(
                 "like= already determines kind, family, lower= and strip_accents=; leave them out, or leave out like="
             )
-        untrained = untrained_like(Path(like))
+        untrained = untrained_like(like if isinstance(like, Tokenizer) else Tokenizer.from_folder(like))
     else:
         untrained = untrained_for_family(kind or "byte-bpe", family, lower=lower, strip_accents=strip_accents)
     more = tuple(AddedToken(token, special=True, normalized=False) for token in dict.fromkeys(special))
@@ -326,7 +326,7 @@ def _assemble(untrained: UntrainedTokenizer, model: dict[str, Any]) -> Tokenizer
     engine.add_tokens([*untrained.added_tokens, *sentinels])
     if untrained.family is not None:
         add_post_processor(engine, replace(untrained.settings, kind=untrained.family), Path())
-    return Tokenizer(engine, untrained.settings)
+    return Tokenizer(engine, untrained.settings, untrained.chat)
 
 
 def _with_new_ids(part: Any, ids: dict[str, int]) -> Any:

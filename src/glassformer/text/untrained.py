@@ -1,14 +1,13 @@
 """Untrained tokenizers: pipeline (normaliser, pre-tokenizer, decoder) and special tokens, without a vocabulary.
 
 untrained_for_family("wordpiece", "bert", lower=True)      as a family's tokenizers are
-untrained_like(folder)                                     as a given tokenizer is
+untrained_like(tokenizer)                                  as a given tokenizer is
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import tokenizers
@@ -16,16 +15,18 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.text.bpe import byte_level_pipeline
-from glassformer.text.build import build_engine, wordpiece_pipeline
+from glassformer.text.build import add_special_tokens, wordpiece_pipeline
+from glassformer.text.engine import sharing_copy
 from glassformer.text.sentencepiece import SPACE_MARKER
 from glassformer.text.settings import (
     DEFAULT_SPECIAL_TOKENS,
     MASK_TAKES_SPACE,
     TOKEN_TYPE_FAMILIES,
+    ChatTemplates,
     TokenizerSettings,
     normalized_name,
-    read_settings,
 )
+from glassformer.text.tokenizer import Tokenizer
 
 DEFAULT_FAMILIES = {
     "byte-bpe": "gpt2",
@@ -60,6 +61,7 @@ class UntrainedTokenizer:
     settings: for the folder
     family: whose post-processor it gets; None = the engine has one
     sentinels: tokens whose ids follow the vocabulary
+    chat: the templates of conversations
     """
 
     engine: tokenizers.Tokenizer
@@ -67,6 +69,7 @@ class UntrainedTokenizer:
     settings: TokenizerSettings
     family: str | None = None
     sentinels: tuple[str, ...] = ()
+    chat: ChatTemplates | None = None
 
     @property
     def engine_json(self) -> dict[str, Any]:
@@ -159,18 +162,17 @@ PIPELINES = {
 }
 
 
-def untrained_like(folder: Path) -> UntrainedTokenizer:
-    """The tokenizer of a folder without its vocabulary.
-
-    Raises: DataError: no tokenizer, or a damaged one.
-    """
-    settings = read_settings(folder, None)
-    engine = build_engine(folder, settings)
+def untrained_like(tokenizer: Tokenizer) -> UntrainedTokenizer:
+    """A tokenizer without its vocabulary."""
     # The list of ids in the files belongs to the old vocabulary.
-    config = {key: value for key, value in settings.config.items() if key != "added_tokens_decoder"}
+    config = {key: value for key, value in tokenizer.settings.config.items() if key != "added_tokens_decoder"}
+    settings = replace(tokenizer.settings, roles=tokenizer.special_tokens, config=config)
+    engine = sharing_copy(tokenizer.engine)
+    add_special_tokens(engine, settings)  # of an engine that was not read from a folder they may be ordinary
     added = sorted(engine.get_added_tokens_decoder().items())
     return UntrainedTokenizer(
         engine=engine,
         added_tokens=tuple(token for _, token in added),
-        settings=replace(settings, config=config),
+        settings=settings,
+        chat=tokenizer.chat,
     )

@@ -157,7 +157,7 @@ def test_conversations(llama: Path, folder_of: Folders) -> None:
 
     model = glassformer.load(llama)
     model._tokenizer = model.tokenizer.__class__(
-        model.tokenizer.engine, model.tokenizer._settings, ChatTemplates({"default": CHATML})
+        model.tokenizer.engine, model.tokenizer.settings, ChatTemplates({"default": CHATML})
     )
     theirs_model, tokenizer = reference(llama, "AutoModelForCausalLM")
     tokenizer.chat_template = CHATML

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from glassformer.errors import ConfigError, DataError, GlassformerError, Unsuppo
 from glassformer.files import check_count, is_int, safe_repr
 from glassformer.generation.arguments import with_config
 from glassformer.hf.auto import as_reference
+from glassformer.hf.reference_tokenizer import as_reference_tokenizer, plain_tokenizer
 from glassformer.hf.tokenizers import AutoTokenizer
 from glassformer.hub import resolve
 from glassformer.model import Model, load
@@ -161,13 +162,20 @@ def pipeline(
     inner = plain_pipeline(task, model, **{**DEFAULTS.get(name, {}), **loading, **_renamed(name, options)})
     inner.model = inner.model if isinstance(model, Model) else as_reference(inner.model)
     _answer_as_there(inner)
-    if tokenizer is not None:
-        inner.model = copy(inner.model)  # the caller's own model keeps its tokenizer
-        chosen = AutoTokenizer.from_pretrained(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
-        inner.model.tokenizer = chosen.tokenizer if isinstance(chosen, TableTokenizer) else chosen
+    chosen = None if tokenizer is None else _set_tokenizer(inner, tokenizer)
     made: CompatiblePipeline = object.__new__(named_class(name))
     CompatiblePipeline.__init__(made, inner, name, options, model)
+    if chosen is not None:
+        made.tokenizer = chosen
     return made
+
+
+def _set_tokenizer(inner: Pipeline, tokenizer: Any) -> Any:
+    """Set another tokenizer, also by name. Returns: it, with the names of the reference library."""
+    chosen = AutoTokenizer.from_pretrained(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
+    inner.model = copy(inner.model)  # the caller's own model keeps its tokenizer
+    inner.model.tokenizer = plain_tokenizer(chosen.tokenizer if isinstance(chosen, TableTokenizer) else chosen)
+    return as_reference_tokenizer(chosen)
 
 
 def _answer_as_there(inner: Pipeline) -> None:
@@ -224,9 +232,9 @@ class CompatiblePipeline(metaclass=_ByTask):
 
     feature_extractor = image_processor
 
-    @property
+    @cached_property
     def tokenizer(self) -> Any:
-        return self.inner.model.tokenizer
+        return as_reference_tokenizer(self.inner.model.tokenizer)
 
     @property
     def device(self) -> torch.device:

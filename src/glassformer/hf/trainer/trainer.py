@@ -30,6 +30,7 @@ from torch.utils.data import DataLoader
 from glassformer.errors import ConfigError, DataError
 from glassformer.hf.collators import DataCollatorWithPadding, default_data_collator
 from glassformer.hf.optimization import get_scheduler
+from glassformer.hf.reference_tokenizer import ReferenceTokenizer, as_reference_tokenizer
 from glassformer.hf.trainer.arguments import TrainingArguments
 from glassformer.hf.trainer.callbacks import DefaultFlowCallback, PrinterCallback, TrainerControl, TrainerState
 from glassformer.hf.trainer.due import Checkpointing
@@ -48,7 +49,6 @@ from glassformer.hf.trainer.examples import (
 from glassformer.hf.trainer.search import BestRun, hyperparameter_search
 from glassformer.model import Model
 from glassformer.progress import progress_bar
-from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.gradients import warn_of_emulation
 from glassformer.training.state import restore_rng, seed_all
 
@@ -106,9 +106,9 @@ class CompatibleTrainer(Checkpointing):
         seed_all(self.args.seed)
         if (model is None) == (model_init is None):
             raise ConfigError("Trainer takes a model, or model_init=, a function that makes one: give one of them")
-        self.model_init, self.processing_class = model_init, processing_class or tokenizer
+        self.model_init, self.processing_class = model_init, as_reference_tokenizer(processing_class or tokenizer)
         self.model: nn.Module = model if model is not None else self._initial_model()
-        pads = isinstance(self.processing_class, Tokenizer)
+        pads = isinstance(self.processing_class, ReferenceTokenizer)
         default = DataCollatorWithPadding(self.processing_class) if pads else default_data_collator
         self.data_collator = data_collator or default
         self.train_dataset, self.eval_dataset = train_dataset, eval_dataset

@@ -30,7 +30,7 @@ from glassformer.tasks.generate.settings import (
 )
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import GeneratedText, Result, Results, Summary, Translation
-from glassformer.text.chat import as_prompt, ends_with_assistant, is_chat
+from glassformer.text.chat import ends_with_assistant, is_chat
 
 GENERATE = {field.name for field in fields(GenerationOptions)} - {"return_scores", "top"}
 
@@ -227,8 +227,8 @@ class TextGeneration(Writing):
     def _ids(self, text: Any, settings: Mapping[str, Any]) -> list[int]:
         tokenizer = self.model.tokenizer
         if is_chat(text):
-            prompt = as_prompt(
-                tokenizer, text, continued=self._continues(text, settings), **settings.get("template_variables") or {}
+            prompt = tokenizer.chat_prompt(
+                text, continued=self._continues(text, settings), **settings.get("template_variables") or {}
             )
             return list(tokenizer.encode(prompt, add_special_tokens=False))
         ids = list(tokenizer.encode(settings.get("prefix", "") + text))

@@ -26,7 +26,6 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.text.encoding import Encoding
 from glassformer.text.tables.table import TextTable
 from glassformer.text.tables.values import column_values, sort_key, values_in
-from glassformer.text.tokenizer import Tokenizer
 
 TYPES = 7
 """Token types of TAPAS, each with an embedding table: Herzig et al. 2020, section 3."""
@@ -61,7 +60,7 @@ class TableTokenizer:
         tokenizer: of a TAPAS model
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
 
     def __getattr__(self, name: str) -> Any:
@@ -129,7 +128,7 @@ class TableTokenizer:
 
         Raises: DataError: the question, or a single row, does not fit.
         """
-        if (begin := self.tokenizer.token_of("cls")) is None or (end := self.tokenizer.token_of("sep")) is None:
+        if (begin := self.tokenizer.cls_token) is None or (end := self.tokenizer.sep_token) is None:
             raise DataError("a table's tokenizer needs the tokens [CLS] and [SEP]; take the one of a TAPAS model")
         asked = self.tokenizer.tokenize(question)
         cells = [[self._pieces(cell) for cell in row] for row in (table.columns, *table.rows)]

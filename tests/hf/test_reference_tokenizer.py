@@ -1,4 +1,4 @@
-"""The names by which code for the reference library calls a tokenizer: the same results, or what to write instead."""
+"""The names of the reference library on a tokenizer: the same results, or what to write instead."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import tokenizers
 import torch
 from tokenizers import decoders
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError
+from glassformer.hf.reference_tokenizer import INSTEAD, ReferenceTokenizer, as_reference_tokenizer
 from glassformer.text import Tokenizer
-from glassformer.text.surface import INSTEAD
 
 transformers = pytest.importorskip("transformers", reason="needs the reference library: pip install 'glassformer[dev]'")
 
@@ -33,16 +33,17 @@ KINDS = ["wordpiece", "byte-bpe", "xlm-roberta", "t5", "llama"]
 @pytest.fixture(scope="module")
 def both(
     minilm: Path, gpt2_folder: Path, family_folder: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], tuple[Tokenizer, Any]]:
+) -> Callable[[str], tuple[ReferenceTokenizer, Any]]:
     """A tokenizer of ours and the reference's of the same saved folder, both newly read: a test may change them."""
     saved: dict[str, Path] = {}
 
-    def read(kind: str) -> tuple[Tokenizer, Any]:
+    def read(kind: str) -> tuple[ReferenceTokenizer, Any]:
         if kind not in saved:
             known = {"wordpiece": minilm, "byte-bpe": gpt2_folder}
             saved[kind] = tmp_path_factory.mktemp("saved") / kind
             Tokenizer.from_folder(known[kind] if kind in known else family_folder(kind)).save(saved[kind])
-        ours, theirs = Tokenizer.from_folder(saved[kind]), transformers.AutoTokenizer.from_pretrained(saved[kind])
+        ours = ReferenceTokenizer.from_pretrained(saved[kind])
+        theirs = transformers.AutoTokenizer.from_pretrained(saved[kind])
         for tokenizer in (ours, theirs):
             if tokenizer.pad_token is None:
                 tokenizer.pad_token = tokenizer.eos_token
@@ -139,7 +140,7 @@ CHANGES: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_as_the_reference(both: Callable[[str], tuple[Tokenizer, Any]], kind: str) -> None:
+def test_as_the_reference(both: Callable[[str], tuple[ReferenceTokenizer, Any]], kind: str) -> None:
     ours, theirs = both(kind)
     for number, call in enumerate(CALLS):
         assert plain(call(ours)) == plain(call(theirs)), f"call {number}"
@@ -147,17 +148,19 @@ def test_as_the_reference(both: Callable[[str], tuple[Tokenizer, Any]], kind: st
 
 @pytest.mark.parametrize("number", range(len(CHANGES)))
 @pytest.mark.parametrize("kind", ["byte-bpe", "xlm-roberta"])
-def test_changed_as_the_reference(both: Callable[[str], tuple[Tokenizer, Any]], kind: str, number: int) -> None:
+def test_changed_as_the_reference(
+    both: Callable[[str], tuple[ReferenceTokenizer, Any]], kind: str, number: int
+) -> None:
     ours, theirs = (plain(CHANGES[number](tokenizer)) for tokenizer in both(kind))
     assert ours == theirs
 
 
 @pytest.fixture
-def bert(bert_folder: Path) -> Tokenizer:
-    return Tokenizer.from_folder(bert_folder)
+def bert(bert_folder: Path) -> ReferenceTokenizer:
+    return ReferenceTokenizer.from_pretrained(bert_folder)
 
 
-def test_a_special_token_that_is_set_counts_everywhere(bert: Tokenizer, tmp_path: Path) -> None:
+def test_a_special_token_that_is_set_counts_everywhere(bert: ReferenceTokenizer, tmp_path: Path) -> None:
     bert.pad_token = "[MASK]"
     assert bert(["time flies", "time"], padding=True).input_ids[1] == [2, 5, 3, bert.mask_token_id]
     assert bert.padding_id == bert.pad_token_id == bert.mask_token_id == 4
@@ -167,11 +170,11 @@ def test_a_special_token_that_is_set_counts_everywhere(bert: Tokenizer, tmp_path
     assert bert.pad_token_id is None
     bert.pad_token_id, bert.padding_side, bert.model_max_length = 0, "left", 9
     bert.save_pretrained(tmp_path / "saved")
-    again = Tokenizer.from_pretrained(tmp_path / "saved", use_fast=True)
+    again = ReferenceTokenizer.from_pretrained(tmp_path / "saved", use_fast=True)
     assert (again.pad_token, again.padding_side, again.model_max_length) == ("[PAD]", "left", 9)
 
 
-def test_added_tokens_leave_running_calls_alone(bert: Tokenizer) -> None:
+def test_added_tokens_leave_running_calls_alone(bert: ReferenceTokenizer) -> None:
     engine, before = bert.engine, bert("time flies").input_ids
     assert bert.add_tokens(["gear"]) == 1 and bert.add_tokens(["gear"]) == 0
     assert bert.engine is not engine and engine.token_to_id("gear") is None
@@ -190,7 +193,7 @@ def test_clean_up_of_spaces_as_the_folder_says(bert_folder: Path, both: Callable
     for cleans in (False, True):
         config["clean_up_tokenization_spaces"] = cleans
         (bert_folder / "tokenizer_config.json").write_text(json.dumps(config))
-        tokenizer = Tokenizer.from_folder(bert_folder)
+        tokenizer = ReferenceTokenizer.from_pretrained(bert_folder)
         tokenizer.engine.decoder = decoders.WordPiece(cleanup=False)
         texts.append(tokenizer.decode(ids, skip_special_tokens=True))
         assert tokenizer.batch_decode([ids], clean_up_tokenization_spaces=True) == [tokenizer.decode(ids, False, True)]
@@ -199,7 +202,7 @@ def test_clean_up_of_spaces_as_the_folder_says(bert_folder: Path, both: Callable
     assert ours.decode(ours("a , b").input_ids, clean_up_tokenization_spaces=True) == "a , b"
 
 
-def test_an_encoding_is_a_mapping_that_can_be_changed(bert: Tokenizer) -> None:
+def test_an_encoding_is_a_mapping_that_can_be_changed(bert: ReferenceTokenizer) -> None:
     encoding = bert("time flies", text_target="a banana")
     encoding["extra"] = [1]
     assert encoding.pop("labels") == bert("a banana").input_ids and encoding.extra == [1]
@@ -220,12 +223,12 @@ def test_an_encoding_is_a_mapping_that_can_be_changed(bert: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("name", INSTEAD)
-def test_what_there_is_not_says_what_to_write_instead(bert: Tokenizer, name: str) -> None:
+def test_what_there_is_not_says_what_to_write_instead(bert: ReferenceTokenizer, name: str) -> None:
     with pytest.raises(AttributeError, match=f"a Tokenizer has no '{name}'; write "):
         getattr(bert, name)
 
 
-REFUSED: list[tuple[Callable[[Tokenizer], Any], type[Exception], str]] = [
+REFUSED: list[tuple[Callable[[ReferenceTokenizer], Any], type[Exception], str]] = [
     (lambda t: t.no_such_name, AttributeError, "has no 'no_such_name'$"),
     (lambda t: setattr(t, "pad_token", "[NONE]"), ConfigError, r"not in the vocabulary; add it first: .*resize_token"),
     (lambda t: setattr(t, "pad_token", 5), ConfigError, "pad_token is 5"),
@@ -259,14 +262,52 @@ REFUSED: list[tuple[Callable[[Tokenizer], Any], type[Exception], str]] = [
         ConfigError,
         "leave out continue_final_message, tokenize=False",
     ),
-    (lambda t: t.from_pretrained("bert-base-uncased"), DataError, "is no folder; a model of the Hub"),
-    (lambda t: t.from_pretrained(".", do_lower_case=False), ConfigError, "takes no 'do_lower_case'"),
+    (lambda t: t.apply_chat_template(CHAT, tokenizer_kwargs={}), UnsupportedError, "give padding, truncation"),
+    (
+        lambda t: t.save_pretrained("x", push_to_hub=True),
+        UnsupportedError,
+        r"takes no push_to_hub: .*\(NAME",
+    ),
+    (lambda t: t("a", lenght=3), UnknownOptionError, "a tokenizer takes no 'lenght'"),
 ]
 
 
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED, ids=range(len(REFUSED)))
 def test_what_is_refused(
-    bert: Tokenizer, call: Callable[[Tokenizer], Any], error: type[Exception], message: str
+    bert: ReferenceTokenizer, call: Callable[[ReferenceTokenizer], Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         call(bert)
+
+
+def test_it_wraps_a_tokenizer_and_shares_what_is_set(bert: ReferenceTokenizer, tmp_path: Path) -> None:
+    own, same = bert.inner, as_reference_tokenizer(bert)
+    assert same is bert and ReferenceTokenizer.__mro__ == (ReferenceTokenizer, object)
+    bert.padding_side, own.model_max_length = "left", 7
+    assert own.padding_side == "left" and bert.model_max_length == 7
+    bert.name_or_path, bert.note = "mine", 3
+    assert (
+        not hasattr(own, "note") and not hasattr(own, "name_or_path") and (bert.name_or_path, bert.note) == ("mine", 3)
+    )
+    for other in (copy.copy(bert), copy.deepcopy(bert), pickle.loads(pickle.dumps(bert))):
+        other.pad_token, other.padding_side = "time", "right"
+        other.add_tokens(["gear"])
+        assert (other.name_or_path, other.note, len(other)) == ("mine", 3, len(bert) + 1)
+    assert (bert.pad_token, bert.padding_side, len(bert)) == ("[PAD]", "left", 28)
+    assert bert.inner("time", padding=True) == bert("time", pad_to_max_length=True, verbose=False)
+    assert "ReferenceTokenizer(name_or_path='mine', vocab_size=28" in repr(bert)
+
+
+def test_trained_on_other_texts_it_keeps_the_chat_template(bert: ReferenceTokenizer) -> None:
+    bert.chat_template = TEMPLATE
+    other = bert.train_new_from_iterator(TEXTS * 2, vocab_size=60, new_special_tokens=["<user>"])
+    assert isinstance(other, ReferenceTokenizer) and other.chat_template == TEMPLATE
+    assert other.special_tokens_map == bert.special_tokens_map and other.tokenize("<user>") == ["<user>"]
+    assert other.model_max_length == 512 and other.tokenize("Time") != bert.tokenize("Time")
+
+
+def test_a_warning_points_to_the_callers_line(bert: ReferenceTokenizer) -> None:
+    for tokenizer in (bert, bert.inner):
+        with pytest.warns(UserWarning, match="max_length=3 truncates") as warned:
+            tokenizer("time flies like an arrow", max_length=3)
+        assert warned[0].filename == __file__
