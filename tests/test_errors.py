@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glassformer import errors, hf
-from glassformer.data.squad import read_squad
+from glassformer.data.rows import read_rows
 from glassformer.errors import (
     ConfigError,
     DataError,
@@ -77,7 +77,7 @@ def test_handlers_of_built_ins_leave_our_own_errors_as_they_are(tmp_path: Path) 
     with pytest.raises(ConfigError, match=r"^json_schema is \[1\]; a schema is an object"):
         json_schema(json.dumps([1]))
     with pytest.raises(DataError, match=r"^\S+: cannot be opened: No such file"):
-        read_squad(tmp_path / "none.json")
+        read_rows(tmp_path / "none.json", kind="squad")
     (tmp_path / "vocabulary.json").write_bytes(b"")
     (tmp_path / "vocabulary.json").chmod(0o600)
     with pytest.raises(DataError, match="is no JSON list of tokens"):

@@ -253,10 +253,18 @@ def test_data_sets_are_listed_and_fetched(command: Command, tmp_path: Path, monk
     monkeypatch.setattr(importlib.import_module("huggingface_hub.constants"), "HF_ASSETS_CACHE", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "80")
     listed = command("data", "list").stdout
-    assert "emotion " in listed and "CC BY 3.0" in listed and re.search(r"clinc/oos-eval .*\n +@ 828f809", listed)
+    assert (
+        "emotion " in listed
+        and "CC BY 3.0" in listed
+        and re.search(r"clinc/oos-eval @ ", listed)
+        and "828f809" in listed
+    )
     assert max(map(len, listed.splitlines())) <= 80 and "✓" not in listed
-    first = json.loads(command("data", "list", "--json").stdout)["data_sets"][0]
-    assert first["rows"]["train"] == 15_998 and first["files"]["val.txt"]["sha256"] is None and not first["fetched"]
+    assert "classify:" in listed and re.search(r"tokens, +", listed) and "glassformer data list NAME" in listed
+    report = json.loads(command("data", "list", "--json").stdout)
+    first, fetched = report["data_sets"][0], report["fetched"]
+    assert first["rows"]["train"] == 16_000 and first["files"]["val.txt"]["sha256"] is None and not fetched
+    assert first["columns"] == {"text": "text", "label": "label"}
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     done = command("data", "fetch", "sst2", "-o", tmp_path / "here")
@@ -271,6 +279,27 @@ def test_data_sets_are_listed_and_fetched(command: Command, tmp_path: Path, monk
     monkeypatch.setattr(data_sets, "fetch_data_set", lambda name, output: output / name)
     done = command("data", "fetch", "wnut17", "-o", tmp_path, "--json")
     assert json.loads(done.stdout)[0]["folder"] == str(tmp_path / "wnut17") and "licence" not in done.stderr
+
+
+def test_one_data_set_is_described(command: Command) -> None:
+    described = command("data", "list", "panx", "clinc150").stdout
+    assert re.search(r"splits +train 20,000, validation 10,000, test 10,000\n", described)
+    assert "de 12,580, fr 4,580" in described and re.search(r"columns +tokens, tags\n", described)
+    assert re.search(r"clinc150 +English questions .*; 2.49 MB\n", described) and "oos_test 1,000" in described
+    (panx,) = json.loads(command("data", "list", "panx", "--json").stdout)["data_sets"]
+    assert panx["sample"]["it"] == 1_680 and "Swiss" in panx["note"]
+    done = command("data", "list", "pan-x")
+    assert done.returncode == 2 and "no data set is called 'pan-x'; nearest: 'panx'" in done.stderr
+
+
+def test_a_folder_of_a_published_data_set_is_read_by_its_split(tmp_path: Path) -> None:
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text(f"sentence\tlabel\n{name} a\t1\n{name} b\t0\n")
+    done = run("inspect", tmp_path, "--kind", "glue/sst2", "--part", "validation", "--json")
+    assert done.exit_code == 0 and json.loads(done.stdout)["files"][0]["classes"] == {"positive": 1, "negative": 1}
+    assert "has 2 rows; glue/sst2 as published has 872 in its part validation" in done.stderr
+    assert "say which to read: --part validation" in refused("inspect", tmp_path, "--kind", "glue/sst2")
+    assert "nearest: 'train'" in refused("inspect", tmp_path, "--kind", "glue/sst2", "--part", "trian")
 
 
 def test_a_run_reads_fetched_data_or_a_folder_laid_out_alike(

@@ -113,7 +113,7 @@ def test_bad_input(tmp_path: Path) -> None:
     (tmp_path / "clinc150").mkdir()
     (tmp_path / "clinc150" / "data.json.gz").write_bytes(b"\x1f\x8bno")
     rows = reproduce("8", data=tmp_path, runs=tmp_path).rows
-    assert "data.json.gz: cannot be read" in str(rows[0].missing)
+    assert "data.json.gz: cannot be unpacked" in str(rows[0].missing)
     missing = " ".join(str(row.missing) for row in rows)
     assert (
         "there is no run in" in missing

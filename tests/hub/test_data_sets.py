@@ -12,10 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.data import sets
+from glassformer.data.sets import DataSet, data_sets
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files.schema import parse
-from glassformer.hub import data_sets
-from glassformer.hub.data_sets import DataSet, catalogue, data_file, data_folder, fetch_data_set, fetched_folder
+from glassformer.hub.data_sets import (
+    data_file,
+    data_folder,
+    fetch_data_set,
+    fetched_folder,
+    find_downloadable,
+    is_fetched,
+)
 from glassformer.tasks.base import task_class
 from tests.hub.hub_server import Fault, HubServer, Repository, Serve
 
@@ -46,7 +54,7 @@ def served(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub
     entry = {"name": "mine", "about": "rows", "task": "tag", "rows": {"train": 1}, "licence": "CC0"}
     base = f"{server.endpoint}/{server.repository.name}/resolve/main/"
     mine = parse(DataSet, {**entry, "base": base, "files": FILES})
-    monkeypatch.setattr(data_sets, "catalogue", lambda: {"mine": mine})
+    monkeypatch.setattr(sets, "data_sets", lambda: {"mine": mine})
     monkeypatch.setattr(importlib.import_module("huggingface_hub.constants"), "HF_ASSETS_CACHE", str(tmp_path))
     return server
 
@@ -92,9 +100,9 @@ def test_a_download_that_fills_the_disk_goes_on(
 ) -> None:
     content = b"".join(b"text number %d;joy\n" % number for number in range(100_000))
     served.repository.files["rows.txt"] = content
-    mine = data_sets.find_downloadable("mine")
+    mine = find_downloadable("mine")
     file = replace(mine.files["rows.tsv.gz"], size=len(content))
-    monkeypatch.setattr(data_sets, "catalogue", lambda: {"mine": replace(mine, files={"rows.tsv.gz": file})})
+    monkeypatch.setattr(sets, "data_sets", lambda: {"mine": replace(mine, files={"rows.tsv.gz": file})})
     disk = small_disk("1m")
     with pytest.raises(DataError, match=r"download: the download cannot be written: No space left .* is kept, and the"):
         fetch_data_set("mine", disk)
@@ -143,7 +151,7 @@ def test_the_first_digest_counts_from_then_on(served: HubServer) -> None:
 
 def test_errors(served: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mime", "", "../mine", "mine/"):
-        with pytest.raises(ConfigError, match=r"no data set is called .*mine"):
+        with pytest.raises(ConfigError, match=r"no data set is called .*; glassformer data list shows all"):
             fetch_data_set(name)
     (tmp_path / "file").write_text("")
     with pytest.raises(GlassformerError, match="cannot be written"):
@@ -158,12 +166,12 @@ def test_errors(served: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_catalogue_is_whole() -> None:
-    for name, entry in catalogue().items():
+    for name, entry in data_sets().items():
         assert entry.name == name and task_class(entry.task), name
         if not entry.files:
             assert entry.published.startswith("https://") and not entry.base
             continue
-        assert entry.base.startswith("https://") and entry.base.endswith("/") and not entry.published
+        assert entry.base.startswith("https://") and entry.base.endswith("/")
         assert any(len(part) == 40 and int(part, 16) for part in entry.base.split("/")), "at a commit"
         for file in entry.files.values():
             assert file.sha256 is None or len(file.sha256) == 64
@@ -179,9 +187,9 @@ def test_a_data_set_that_is_had_elsewhere_says_where(tmp_path: Path, monkeypatch
     for fetch in (fetch_data_set, fetched_folder):
         with pytest.raises(DataError, match=message):
             fetch("cnn_dailymail")
-    known = catalogue()["cnn_dailymail"]
+    known = data_sets()["cnn_dailymail"]
     assert sum(known.rows.values()) == 311_971 and known.source == "huggingface.co/datasets/abisee/cnn_dailymail"
-    assert not known.is_in(tmp_path) and known.size == 0 and not known.to_dict()["fetched"]
+    assert not is_fetched(known, tmp_path) and known.size == 0 and known.to_dict()["files"] == {}
 
 
 def test_digests_of_the_catalogue_are_those_of_the_data_here(shared: Path) -> None:
@@ -198,5 +206,5 @@ def test_digests_of_the_catalogue_are_those_of_the_data_here(shared: Path) -> No
     }
     for path, source in sources.items():
         name, _, file = path.partition("/")
-        entry = catalogue()[name].files[file]
+        entry = data_sets()[name].files[file]
         assert hashlib.sha256(entry.prepare(source)).hexdigest() == entry.sha256, path

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from glassformer.data.rows import files_of
-from glassformer.hub.data_sets import catalogue
+from glassformer.data.sets import data_sets
 from glassformer.runs.config import RunConfig, as_list, parse_config
 from glassformer.runs.folder import read_config
 from glassformer.runs.several import RUNS, split_runs
@@ -46,7 +46,7 @@ def test_an_example_is_read(path: Path) -> None:
     files = [*as_list(config.data.train), *([validation] if isinstance(validation, str) else [])]
     for file in files if sets else []:
         name, _, rest = file.partition("/")
-        assert name in sets and {*files_of(rest)} <= {*catalogue()[name].files}
+        assert name in sets and {*files_of(rest)} <= {*data_sets()[name].files}
 
 
 def test_every_example_reads_the_data_as_it_is_fetched(shared: Path) -> None:

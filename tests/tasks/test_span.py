@@ -14,7 +14,6 @@ from torch import Tensor
 from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Output
 from glassformer.data.rows import RowSequence, read_rows
-from glassformer.data.squad import read_squad
 from glassformer.errors import ConfigError, DataError
 from glassformer.tasks.span import Answer, AnswerWindow, answers_of, span_of
 from tests.tasks.word_pieces import NUMBER, check_passes, families_for, tiny_model
@@ -82,7 +81,7 @@ def test_the_answer_is_found_again_in_real_texts(minilm: Path, shared: Path) -> 
     import glassformer
 
     model = glassformer.load(minilm, task=HEAD)
-    questions = read_squad(shared / "data" / "xquad" / "xquad.en.shared.json.gz")[:60]
+    questions = read_rows(shared / "data" / "xquad" / "xquad.en.shared.json.gz")[:60]
     objective = Answer(model, max_tokens=128, stride=32)
     examples = objective.encode(questions)
     wanted = {row["answers"][0]["text"].lower().replace(" ", "") for row in questions}

@@ -1,4 +1,4 @@
-"""`glassformer data list` and `data fetch`: data sets of the examples, with licence and source, downloaded."""
+"""`glassformer data list` and `data fetch`: published data sets with columns, sizes, licence and source; downloads."""
 
 from __future__ import annotations
 
@@ -11,18 +11,30 @@ from glassformer.cli.options import Json
 from glassformer.cli.screen import print_facts, print_json, say, show
 
 
-def list_data_sets(json: Json = False) -> None:
-    """List data sets: task, rows, size of the download, licence and source; ✓ = on this machine.
+def list_data_sets(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Data sets to describe. Default: a table of all.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List published data sets: task, columns, rows, licence and source; ✓ = on this machine.
 
     Those without a size are not downloaded from here; their source has them.
 
-    Example:
+    Examples:
 
-    [cyan]glassformer data list --json[/]  with columns, and every file and its digest
+    [cyan]glassformer data list panx[/]  its splits, proportions, columns, licence
+
+    [cyan]glassformer data list --json[/]  with every column, file and digest
     """
-    from glassformer.hub.data_sets import DataSetList, catalogue
+    from glassformer.data.sets import data_sets, find_data_set
+    from glassformer.hub.data_sets import DataSetList
 
-    show(DataSetList(list(catalogue().values())), json)
+    listed = DataSetList.of(map(find_data_set, names) if names else data_sets().values())
+    if not names or json:
+        show(listed, json)
+    for each in listed.data_sets if names and not json else ():
+        print_facts(each.facts)
 
 
 def fetch(
@@ -49,11 +61,13 @@ def fetch(
     from rich.console import Console
 
     from glassformer.hub.data_sets import fetch_data_set, find_downloadable
+    from glassformer.reports.amounts import byte_amount
 
     fetched = []
     for each in [find_downloadable(name) for name in names]:  # an unknown name is an error before any download
         if not json:
-            print_facts(each.terms, Console(stderr=True, highlight=False))
+            about = {each.name: f"{each.about}; {byte_amount(each.size)}", **each.terms}
+            print_facts(about, Console(stderr=True, highlight=False))
         folder = fetch_data_set(each.name, output)
         fetched.append({"name": each.name, "folder": str(folder), "files": list(each.files), "licence": each.licence})
         if not json:

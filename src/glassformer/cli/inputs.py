@@ -174,7 +174,8 @@ def _is_file(argument: str) -> bool:
 
     Raises: DataError: it names something that is no regular file, or a missing file with the extension of one.
     """
-    from glassformer.data.rows import EXTENSIONS, data_extension
+    from glassformer.data.lines import data_extension
+    from glassformer.data.rows import EXTENSIONS
 
     if os.path.isfile(argument):  # os.path, since Path.is_file raises for a text that is too long for a file name
         return True

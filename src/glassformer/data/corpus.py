@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from glassformer.data.rows import EXTENSIONS, data_extension
+from glassformer.data.lines import data_extension
+from glassformer.data.rows import EXTENSIONS
 from glassformer.data.streams import stream_rows
 from glassformer.errors import DataError
 from glassformer.files import refuse_repeated, safe_repr

@@ -16,10 +16,10 @@ from glassformer.data.options import (
     SplitOptions,
     VersionOptions,
 )
-from glassformer.data.published import published_sets
 from glassformer.data.report import DataReport, data_card, inspect_rows, texts_of, usual_columns, usual_pair
 from glassformer.data.rows import OUTPUT_FORMATS, detect_format, output_format, read_rows, write_rows
 from glassformer.data.sequence import RowSequence
+from glassformer.data.sets import data_sets
 from glassformer.data.splits import column_values, deduplicate, split
 from glassformer.data.versions import write_version
 from glassformer.errors import DataError
@@ -53,7 +53,7 @@ def inspect_files(
     # File names alone identify the files in a report, unless two have the same name.
     short = len({file.name for file in files}) == len(files)
     rows = {file.name if short else str(file): read_rows(file, **reading.keywords()) for file in files}
-    _warn_of_sizes(rows, reading.kind)
+    _warn_of_sizes(rows, reading)
     columns = {**usual_columns(list(rows.values())), **options.columns}
     text = columns["text"]
     if text not in ("text", "tokens") and "text" not in options.columns:
@@ -68,11 +68,11 @@ def inspect_files(
     return inspect_rows(rows, **roles, tokens=token_counts, limit=options.limit or tokenizer.model_max_length)
 
 
-def _warn_of_sizes(rows: Mapping[str, RowSequence], kind: str | None) -> None:
+def _warn_of_sizes(rows: Mapping[str, RowSequence], reading: ReadingOptions) -> None:
     """Warn of files that do not have as many rows as the published data set that they are read as."""
-    if kind in published_sets():
+    if reading.kind in data_sets():
         for name, read in rows.items():
-            if (text := published_sets()[kind].size_note(name, len(read))) is not None:
+            if (text := data_sets()[reading.kind].size_note(name, len(read), reading.part or "")) is not None:
                 warnings.warn(text, stacklevel=3)
 
 

@@ -154,12 +154,12 @@ class JsonList(Format):
                 if names := _row_lists(only.row):
                     lines.fail(
                         f"is one object that holds lists of rows, {', '.join(map(safe_repr, names[:5]))}; say which to "
-                        "read: part=… (--part)"
+                        f"read: part= {safe_repr(names[0])}"
                     )
             except DataError as error:
                 if only is not None:
                     raise
-                hint = "; if the file is one object that holds lists, say which to read: part=… (--part)"
+                hint = "; if the file is one object that holds lists, say which to read: part= NAME"
                 raise DataError(f"{error}{hint}" if lines.lines_read <= 1 else str(error)) from error
 
     def _named_lists(self, lines: LineReader, *, from_start: bool) -> Iterator[ParsedRow]:

@@ -138,6 +138,12 @@ class _GzipStream(io.RawIOBase):
         super().close()
 
 
+def data_extension(path: Path) -> str:
+    """The file extension in lower case without .gz: `.csv`, of `Train.CSV.gz` too."""
+    inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
+    return inner.suffix.lower()
+
+
 def strip_newline(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r")
 
@@ -310,8 +316,8 @@ class LineReader:
         """Raises: DataError: what is wrong with the current row, with its line."""
         raise DataError(f"{self.name}: line {self.row_line} {what}")
 
-    def row_or_skip(self, on_bad_rows: str, parse: Callable[..., Row], *arguments: Any) -> Row | None:
-        """A row parsed of its arguments; None = it is bad, left out, and counted for `warn_of_skipped`.
+    def row_or_skip(self, on_bad_rows: str, parse: Callable[..., Row | None], *arguments: Any) -> Row | None:
+        """A row parsed of its arguments; None = there is none, or a bad one, which is counted for `warn_of_skipped`.
 
         Raises: DataError: it is bad, and `on_bad_rows` is "error", not "skip".
         """

@@ -37,14 +37,21 @@ class ReadingOptions(Schema):
     kind: Annotated[
         str | None,
         Doc(
-            "File format: csv, tsv, jsonl, …; or a published data set: panx, glue/cola, … Default: by the file "
-            "extension.",
+            "File format: csv, tsv, jsonl, …; or a data set of `glassformer data list`: squad, glue/cola, … Default: "
+            "by the file extension.",
             FILE_FORMAT,
         ),
     ] = None
     delimiter: Annotated[str | None, Doc("Field delimiter of a CSV file: ';' or '\\t', a tab.", FILE_FORMAT)] = None
     names: Annotated[Sequence[str] | None, Doc("Column names where the file has none: text,label", FILE_FORMAT)] = None
-    part: Annotated[str | None, Doc("Key of the list to read in a JSON object of lists.", FILE_FORMAT)] = None
+    part: Annotated[
+        str | None,
+        Doc(
+            "Split of a published data set, such as validation, where its folder is given; or the key of a list in a "
+            "JSON object of lists.",
+            FILE_FORMAT,
+        ),
+    ] = None
     skip_bad_rows: Annotated[
         bool,
         Doc(

@@ -1,4 +1,4 @@
-"""Read and write data sets: CSV, TSV, JSON, JSONL, Parquet, SQuAD, CoNLL, text files, audio folders, lists, frames.
+"""Read and write data sets: CSV, TSV, JSON, JSONL, Parquet, CoNLL, text, published data sets, audio folders, lists.
 
     read_rows("train.csv")                                    read_rows(["de.train.conll", "fr.train.conll"])
     read_rows("train.jsonl.gz", columns=("text", "label"))    read_rows("news/*.parquet")
@@ -26,10 +26,10 @@ from typing import Any, TypeAlias
 from glassformer.data.audio_folder import AudioFolder, is_audio_folder
 from glassformer.data.columnar import HuggingFaceRows, ParquetFile, rows_of_frame
 from glassformer.data.formats import DataFormat, format_of
+from glassformer.data.json_records import RecordFile, is_squad
 from glassformer.data.json_rows import JsonLines, JsonList
-from glassformer.data.lines import MAX_ROW_BYTES, Format, LineFile
+from glassformer.data.lines import MAX_ROW_BYTES, Format, LineFile, data_extension
 from glassformer.data.plain_text import UNIVERSAL_DEPENDENCIES, ParallelFiles, PlainText, Sentences
-from glassformer.data.published import PublishedSource, find_published, is_published, published_sets
 from glassformer.data.sequence import (
     ColumnNames,
     InMemoryRows,
@@ -40,7 +40,7 @@ from glassformer.data.sequence import (
     ScannedRow,
     as_row,
 )
-from glassformer.data.squad import SquadFile, is_squad
+from glassformer.data.sets import SetOptions, SetSource, data_sets, find_data_set
 from glassformer.data.tables import TSV_OPTIONS, DelimitedText
 from glassformer.data.views import ColumnSubset, ConcatenatedRows
 from glassformer.errors import ConfigError, DataError, nearest
@@ -93,12 +93,13 @@ def read_rows(
     Args:
         source: see `Source`; several are concatenated
         columns: the required ones, without gaps; the others are left out. None = all
-        kind: csv, tsv, jsonl, json, parquet, squad, conll, conllu, text or audio, where the name does not say it; a
-            published data set, such as panx or glue/cola (`published.yaml`); or guitar: recordings in a folder, or
-            clips of them (`GuitarOptions`); of a synthetic guitar where there is no folder of this name
+        kind: csv, tsv, jsonl, json, parquet, conll, conllu, text or audio, where the name does not say it; a published
+            data set, such as squad or glue/cola (`sets.yaml`); or guitar: recordings in a folder, or clips of them
+            (`GuitarOptions`); of a synthetic guitar where there is no folder of this name
         limit: maximum bytes of a row
         options: of the format: `DelimitedText` (csv, tsv), `JsonList` (json), `Sentences` (conll, conllu), `PlainText`
-            (text)
+            (text); records: the lists of nested JSON, "data.paragraphs.qas". Of a published data set also part: a
+            split, "validation", or several; prompt: rows as one of its prompts; characters: of each text, at most
     Returns: `RowSequence`: a sequence of dicts, each with its file and line.
     Raises:
         DataError: a file that cannot be read, is empty or damaged; an invalid row, with file and line
@@ -182,21 +183,27 @@ def _guitar_source(path: Path, options: Mapping[str, Any]) -> RowSource:
 
 def _folder_sources(folder: Path, kind: str | None, options: Mapping[str, Any]) -> Iterator[RowSource]:
     """The files of a folder, in the order of their names; all must have one format."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and format_of_extension(data_extension(path)))
-    kinds = {detect_format(path, kind) for path in files}
+    if kind is None or detect_format(folder, kind) in FORMATS:
+        files = sorted(
+            path for path in folder.iterdir() if path.is_file() and format_of_extension(data_extension(path))
+        )
+        kinds = {detect_format(path, kind) for path in files}
+    else:
+        data_set = find_data_set(kind)
+        files = data_set.files_in(folder, SetOptions.of(data_set, options).parts, EXTENSIONS)
+        kinds = {data_extension(path) for path in files}
     if len(kinds) != 1:
         what = f"files of several kinds: {', '.join(sorted(kinds))}" if kinds else "neither sound nor rows"
         raise DataError(f"{folder}: holds {what}; name the files")
-    return (_file_source(path, kind, options) for path in files)
+    return (_file_source(path, kind, options, in_folder=True) for path in files)
 
 
-def _file_source(path: Path, kind: str | None, options: Mapping[str, Any]) -> RowSource:
+def _file_source(path: Path, kind: str | None, options: Mapping[str, Any], *, in_folder: bool = False) -> RowSource:
     kind = detect_format(path, kind)
-    if kind not in FORMATS and (match := find_published(kind, options)) is not None:
-        published, options = match
-        own = {} if data_extension(path) == ".parquet" else dict(published.format)
-        own_kind = own.pop("kind", None)
-        return PublishedSource(published, _file_source(path, own_kind, {**own, **options}))
+    if kind not in FORMATS:
+        given = SetOptions.of(find_data_set(kind), options)
+        reader, own_kind, others = given.of_file(path, in_folder=in_folder)
+        return SetSource(reader, _file_source(path, own_kind, others))
     return FORMATS[kind].open(path, options)
 
 
@@ -235,19 +242,13 @@ class InMemorySource(RowSource):
         return [self.name, len(self._source) if hasattr(self._source, "__len__") else None]
 
 
-def data_extension(path: Path) -> str:
-    """The file extension in lower case without .gz: `.csv`, of `Train.CSV.gz` too."""
-    inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
-    return inner.suffix.lower()
-
-
 def _json_source(path: Path, options: Mapping[str, Any]) -> RowSource:
-    return SquadFile(path) if not options and is_squad(path) else LineFile(path, make_format("json", options))
-
-
-def _squad_source(path: Path, options: Mapping[str, Any]) -> RowSource:
-    _refuse_options("squad", options)
-    return SquadFile(path)
+    if not options and is_squad(path):
+        return _file_source(path, "squad", {})
+    if "records" not in options:
+        return LineFile(path, make_format("json", options))
+    _refuse_options("records", {name: value for name, value in options.items() if name != "records"})
+    return RecordFile(path, options["records"])
 
 
 def _parquet_source(path: Path, options: Mapping[str, Any]) -> RowSource:
@@ -278,7 +279,6 @@ _OWN_FORMATS = {
     "conll": _line_format("conll", ".conll", ".bio", ".iob"),
     "conllu": _line_format("conllu", ".conllu"),
     "text": _line_format("text", ".txt"),
-    "squad": DataFormat(open=_squad_source),
     "audio": DataFormat(open=_audio_source),
     "guitar": DataFormat(open=_guitar_source, any_path=True),
 }
@@ -303,8 +303,9 @@ def format_of_extension(extension: str) -> str | None:
 def detect_format(path: Path, kind: str | None = None) -> str:
     """The format of a file. Raises: ConfigError: an unknown kind. DataError: an unknown extension, no such file."""
     if kind is not None:
-        if kind not in FORMATS and not is_published(kind):
-            near = nearest(kind, [*FORMATS, *published_sets()])
+        if kind not in FORMATS and not (isinstance(kind, str) and kind in data_sets()):
+            inner = [name for name in data_sets() if name.startswith(f"{kind}/")]
+            near = f"; there are: {', '.join(inner)}" if inner else nearest(kind, [*FORMATS, *data_sets()])
             raise ConfigError(
                 f"kind is {safe_repr(kind)}{near}; it is one of: {', '.join(FORMATS)}; or a published data set, which "
                 "glassformer data list shows"

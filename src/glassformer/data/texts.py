@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from glassformer.data.json_rows import json_values
-from glassformer.data.lines import LineReader, line_feeds, open_decompressed, strip_newline
-from glassformer.data.rows import EXTENSIONS, data_extension, read_rows
+from glassformer.data.lines import LineReader, data_extension, line_feeds, open_decompressed, strip_newline
+from glassformer.data.rows import EXTENSIONS, read_rows
 from glassformer.data.sequence import check_column
 from glassformer.errors import DataError
 from glassformer.files import read_bytes

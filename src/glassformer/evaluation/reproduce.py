@@ -12,9 +12,6 @@ Source: Tunstall, von Werra and Wolf, Natural Language Processing with Transform
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,14 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.json_rows import parse_json
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.evaluation.compare.costs import measure_latency, read_cost
 from glassformer.evaluation.compare.seeds import Mean, mean_of
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport
 from glassformer.evaluation.runs import VALIDATION, TrainedRun, open_run
-from glassformer.files import error_reason, safe_repr
 from glassformer.hub.data_sets import data_file, data_folder
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
@@ -265,10 +260,8 @@ def _named_metric(metrics: Mapping[str, Any], name: str, of: str) -> float:
 @lru_cache(maxsize=1)
 def _read_emotion(data: Path) -> tuple[RowSequence, RowSequence]:
     """The tweets of training and validation."""
-    options: dict[str, Any] = {"kind": "csv", "delimiter": ";", "quotes": False, "header": False}
-    files = (str(data_file(data, f"emotion/{name}")) for name in ("train.txt.gz", "val.txt"))
-    train, validation = (read_rows(file, names=["text", "label"], **options) for file in files)
-    return train, validation
+    train, validation = (data_file(data, f"emotion/{name}") for name in ("train.txt.gz", "val.txt"))
+    return read_rows(train, kind="emotion"), read_rows(validation, kind="emotion")
 
 
 def majority_accuracy(folders: DataFolders) -> float:
@@ -278,29 +271,16 @@ def majority_accuracy(folders: DataFolders) -> float:
     return float(np.mean([row["label"] == majority for row in validation]))
 
 
-@lru_cache(maxsize=1)
-def _read_intents(data: Path) -> dict[str, list[list[str]]]:
-    """The queries and intents of the splits of CLINC150."""
-    path = data_file(data, "clinc150/data.json.gz")
-    content = _gunzip(path)
-    try:
-        splits: dict[str, list[list[str]]] = parse_json(content)
-        return {split: splits[split] for split in ("train", "val", "oos_train", "oos_val")}
-    except (ValueError, RecursionError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: is not the expected CLINC150: {safe_repr(str(error))}") from error
+@lru_cache(maxsize=8)
+def _read_intents(data: Path, *splits: str) -> RowSequence:
+    """The queries of CLINC150 in some splits, with their intents."""
+    return read_rows(data_file(data, "clinc150/data.json.gz"), kind="clinc150", part=splits)
 
 
 def review_count(folders: DataFolders, split: str) -> int:
     """Number of pairs of a question and a review; several rows of a pair are several annotators."""
-    text = _gunzip(data_file(folders.data, f"subjqa_electronics/{split}.csv.gz"))
-    return len({row["q_review_id"] for row in csv.DictReader(io.StringIO(text, newline=""))})
-
-
-def _gunzip(path: Path) -> str:
-    try:
-        return gzip.decompress(path.read_bytes()).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error_reason(error)}") from error
+    rows = read_rows(data_file(folders.data, f"subjqa_electronics/{split}.csv.gz"), kind="subjqa_electronics")
+    return len({row["id"] for row in rows})
 
 
 # --------------------------------------------------------------------------------------------- small examples
@@ -337,8 +317,8 @@ OURS: Mapping[str, Callable[..., float | Mean]] = {
     "tweet_count": lambda folders, split: len(_read_emotion(folders.data)[split]),
     "tweet_classes": lambda folders: len({row["label"] for row in _read_emotion(folders.data)[0]}),
     "row_count": lambda folders, file: len(read_rows(str(data_file(folders.data, file)))),
-    "query_count": lambda folders, *splits: sum(len(_read_intents(folders.data)[split]) for split in splits),
-    "intent_count": lambda folders: len({intent for _, intent in _read_intents(folders.data)["train"]}),
+    "query_count": lambda folders, *splits: len(_read_intents(folders.data, *splits)),
+    "intent_count": lambda folders: len({row["label"] for row in _read_intents(folders.data, "train")}),
     "exact_match": lambda _, text, answer: exact_match(text, [answer]),
     "word_f1": lambda _, text, answer: word_f1(text, [answer]),
     "sentence_count": lambda _, text: len(split_sentences(text)),

@@ -1,4 +1,4 @@
-"""Named data sets: a catalogue with columns, sizes, licence and source; files verified by SHA-256, next to the models.
+"""Download data sets: files verified by SHA-256, next to the models; and the list of all, with licences and sources.
 
     glassformer data fetch emotion                                  …/huggingface/assets/glassformer/data/emotion/
     data: {fetch: emotion, train: emotion/train.txt.gz}             a run that reads it
@@ -7,9 +7,9 @@
           │ no
           └──> download (resumed) ──> prepare: a part, a header ──> digest right, or the first one ──> written
 
-Data sets of books and papers are listed as well, as `data/published.yaml` has them; those are not downloaded from here.
-`data_sets.yaml` names each file by a URL that holds a commit, so its content does not change. `digests.json` in the
-folder keeps the digest of each file, also of those whose digest the catalogue does not know.
+`data/sets.yaml` names each file by a URL that holds a commit, so its content does not change; data sets without files
+are had from their publishers. `digests.json` in the folder keeps the digest of each file, also of those whose digest
+`sets.yaml` does not know.
 """
 
 from __future__ import annotations
@@ -19,149 +19,67 @@ import hashlib
 import os
 import shlex
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.published import published_sets
-from glassformer.errors import ConfigError, DataError, GlassformerError, nearest
-from glassformer.files import append_handle, error_reason, max_unpacked_bytes, read_json_object, safe_repr
+from glassformer.data.sets import DataSet, SourceFile, find_data_set
+from glassformer.errors import DataError, GlassformerError
+from glassformer.files import append_handle, error_reason, max_unpacked_bytes, read_json_object
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
-from glassformer.files.schema import parse
 from glassformer.hub.find import connections_off
 from glassformer.progress import progress_bar
 from glassformer.reports.amounts import byte_amount
-from glassformer.reports.report import Record, Report
+from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
-CATALOGUE = Path(__file__).with_suffix(".yaml")
 DIGESTS = "digests.json"
 ATTEMPTS = 3  # a connection that broke is tried again, as long as bytes come
 PARTIAL_CONTENT, BEYOND_ITS_END = 206, 416
 
 
-@dataclass(frozen=True, kw_only=True)
-class CatalogueFile:
-    """A file of a data set, and how it is made of a source; the fields are explained in `data_sets.yaml`."""
-
-    path: str
-    size: int
-    sha256: str | None = None
-    part: list[int] = field(default_factory=list)
-    header: str = ""
-    without: list[str] = field(default_factory=list)
-
-    def prepare(self, source: bytes) -> bytes:
-        """The content of the file, made of its unpacked source."""
-        content = source[slice(*self.part)] if self.part else source
-        if self.without:
-            dropped = {line.encode() for line in self.without}
-            content = b"".join(x for x in content.splitlines(keepends=True) if x.rstrip(b"\r\n") not in dropped)
-        return f"{self.header}\n".encode() + content if self.header else content
-
-
-DATA_SET_KEYS = (
-    *("name", "about", "task", "rows", "licence", "base", "files", "published", "columns", "commercial"),
-    *("source", "size", "fetched"),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSet(Record, keys=DATA_SET_KEYS):
-    """A data set of the catalogue, to download where it has files; the fields are explained in `data_sets.yaml`."""
-
-    name: str
-    about: str
-    task: str
-    rows: dict[str, int]
-    licence: str
-    base: str = ""
-    files: dict[str, CatalogueFile] = field(default_factory=dict)
-    published: str = ""
-    columns: dict[str, str] = field(default_factory=dict)
-    commercial: bool = True
-
-    @property
-    def size(self) -> int:
-        """Size of the download in bytes."""
-        return sum({file.path: file.size for file in self.files.values()}.values())
-
-    @property
-    def source(self) -> str:
-        """The repository and the commit that the files are of; or where they can be had."""
-        if not self.files:
-            return self.published.removeprefix("https://")
-        owner, repository, commit = self.base.split("/")[3:6]
-        return f"github.com/{owner}/{repository} @ {commit[:7]}"
-
-    @property
-    def fetched(self) -> bool:
-        """Whether it is on this machine."""
-        return self.is_in(data_folder())
-
-    @property
-    def terms(self) -> dict[str, str]:
-        """What is fetched, from where, and what its licence allows."""
-        return {
-            self.name: f"{self.about}; {byte_amount(self.size)}",
-            "licence": self.licence if self.commercial else f"{self.licence}: not for commercial use",
-            "source": self.source,
-        }
-
-    def is_in(self, root: Path) -> bool:
-        """Whether all its files are in the folder of data sets."""
-        return bool(self.files) and all((root / self.name / name).is_file() for name in self.files)
-
-
 @dataclass(frozen=True, repr=False)
 class DataSetList(Report, kind="data-sets"):
-    """The data sets of the catalogue."""
+    """Published data sets.
+
+    fetched: the names of those that are on this machine
+    """
 
     data_sets: list[DataSet]
+    fetched: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, data_sets: Iterable[DataSet]) -> DataSetList:
+        """These data sets, and which of them are in the folder of fetched ones."""
+        listed = list(data_sets)
+        return cls(listed, [each.name for each in listed if is_fetched(each, data_folder())])
 
     def tables(self) -> list[Table]:
         """A row a data set; ✓ = on this machine."""
         rows = [
             [
-                each.name + " ✓" * each.fetched,
-                each.task,
+                each.name + " ✓" * (each.name in self.fetched),
+                f"{each.task}: {', '.join(each.columns) or 'columns as published'}",
                 f"{each.licence} · {each.source.removeprefix('github.com/')}",
-                f"{sum(each.rows.values()):,}" if each.rows else "–",
+                f"{sum(count or 0 for count in each.rows.values()):,}" if any(each.rows.values()) else "–",
                 byte_amount(each.size) if each.files else "–",
             ]
             for each in self.data_sets
         ]
-        return [Table(["data set", "task", "licence · source", "rows", "size"], rows, left=3, longest=300)]
+        return [Table(["data set", "task: columns", "licence · source", "rows", "size"], rows, left=3, longest=300)]
 
     def remarks(self) -> list[str]:
-        return ["glassformer data fetch NAME downloads one; it says first what its licence allows"]
+        return [
+            "glassformer data list NAME: splits, proportions and leaks; data inspect FILE --kind NAME reads a file; "
+            "data fetch NAME downloads one with a size, and says first what its licence allows"
+        ]
 
 
-@cache
-def catalogue(path: Path = CATALOGUE) -> dict[str, DataSet]:
-    """The data sets that can be fetched, and those of books and papers, by name."""
-    import yaml
-
-    entries = yaml.safe_load(path.read_text("utf-8"))
-    sets = {name: parse(DataSet, {"name": name, **entry}, name) for name, entry in entries.items()}
-    shared = [each.name for each in fields(DataSet) if each.name not in ("base", "files")]
-    for name, published in published_sets().items():
-        sets[name] = DataSet(**{key: getattr(published, key) for key in shared})
-    return sets
-
-
-def find_data_set(name: str) -> DataSet:
-    """The data set of a name. Raises: ConfigError: the catalogue has none."""
-    known = catalogue()
-    if name not in known:
-        raise ConfigError(
-            f"no data set is called {safe_repr(name)}{nearest(name, known)}; glassformer data list shows: "
-            f"{', '.join(known)}"
-        )
-    return known[name]
+def is_fetched(data_set: DataSet, root: Path) -> bool:
+    """Whether all files of a data set are in a folder of data sets."""
+    return bool(data_set.files) and all((root / data_set.name / name).is_file() for name in data_set.files)
 
 
 def find_downloadable(name: str) -> DataSet:
@@ -193,7 +111,7 @@ def fetched_folder(names: str | Sequence[str]) -> Path:
     """
     root = data_folder()
     sets = [find_downloadable(name) for name in ([names] if isinstance(names, str) else names)]
-    if missing := [each.name for each in sets if not each.is_in(root)]:
+    if missing := [each.name for each in sets if not is_fetched(each, root)]:
         raise DataError(
             f"the data set {missing[0]} is not on this machine yet; fetch it: glassformer data fetch "
             f"{' '.join(missing)} (or name the folder that holds {missing[0]}/: --data FOLDER)"
@@ -320,7 +238,7 @@ def _unavailable(url: str, problem: Exception) -> DataError:
     )
 
 
-def _source_bytes(partial: Path, file: CatalogueFile, url: str) -> bytes:
+def _source_bytes(partial: Path, file: SourceFile, url: str) -> bytes:
     """The unpacked bytes of a download. Raises: DataError: it is another file, such as the login page of a network."""
     size = partial.stat().st_size
     if not file.size / 2 <= size <= file.size * 2:

@@ -22,8 +22,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from glassformer.data.lines import LineFile
-from glassformer.data.rows import EXTENSIONS, data_extension, make_format
+from glassformer.data.lines import LineFile, data_extension
+from glassformer.data.rows import EXTENSIONS, make_format
 from glassformer.data.sequence import check_column
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison, ExampleRow

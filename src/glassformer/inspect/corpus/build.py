@@ -17,7 +17,8 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.core.masks import Packing
-from glassformer.data.rows import EXTENSIONS, data_extension, read_rows
+from glassformer.data.lines import data_extension
+from glassformer.data.rows import EXTENSIONS, read_rows
 from glassformer.data.sequence import RowSequence
 from glassformer.engine.batching import plan_batches
 from glassformer.engine.encoder import BATCH_TOKENS, check_one_stack
