@@ -174,14 +174,13 @@ def _is_file(argument: str) -> bool:
 
     Raises: DataError: it names something that is no regular file, or a missing file with the extension of one.
     """
-    from glassformer.data.lines import data_extension
-    from glassformer.data.rows import EXTENSIONS
+    from glassformer.data.texts import names_a_format
 
     if os.path.isfile(argument):  # os.path, since Path.is_file raises for a text that is too long for a file name
         return True
     if os.path.exists(argument) and (os.sep in argument or not os.path.isdir(argument)):
         raise DataError(f"{argument}: is no regular file; name one, or give its content by standard input: -")
-    if argument.isprintable() and " " not in argument and data_extension(Path(argument)) in EXTENSIONS:
+    if argument.isprintable() and " " not in argument and names_a_format(argument):
         raise DataError(f"{argument}: no such file; if it is meant as a text, give it by standard input: -")
     return False
 

@@ -186,21 +186,21 @@ class DataSet(Record, keys=SET_KEYS):
 
         Raises: DataError: there is none; or no split is named, and the folder has several. ConfigError: no such split.
         """
-        found = [
+        candidates = [
             path
             for path in sorted(folder.iterdir())
             if path.is_file() and not path.name.startswith(".") and fnmatch(path.name, self.layout(path).names)
             if data_extension(path) in extensions or (not path.suffix and "any" in self.formats)
         ]
-        keyed = [path for path in found if self.layout(path).keys]
-        if keyed or not found:
+        keyed = [path for path in candidates if self.layout(path).keys]
+        if keyed or not candidates:
             return keyed
-        by_split = {path: self.split_of(path.name) for path in found}
+        by_split = {path: self.split_of(path.name) for path in candidates}
         there = list(dict.fromkeys(split for split in by_split.values() if split is not None))
         if not parts:
             if len(there) > 1:
                 raise DataError(f"{folder}: has files of {', '.join(there)}; say which to read: part= {there[0]}")
-            return found
+            return candidates
         wanted = {split for part in parts for split in self.splits(part)}
         if not (files := [path for path, split in by_split.items() if split in wanted]):
             names = ", ".join(f"{path.name} ({split or 'of no split'})" for path, split in [*by_split.items()][:10])
@@ -328,9 +328,9 @@ class SetReader:
             raise DataError(f"has {safe_repr(text)} as {column!r}; it must match {pattern}")
         return match[1]
 
-    def _fitting(self, names: Iterable[str]) -> str:
+    def _fitting(self, columns: Iterable[str]) -> str:
         """Which data sets have these columns, as a hint."""
-        there, fitting = set(names), []
+        there, fitting = set(columns), []
         for each in data_sets().values():
             for layout in (Layout(), *each.formats.values()):
                 needed = {
@@ -341,8 +341,8 @@ class SetReader:
                 }
                 if needed and needed <= there:
                     fitting.append((-len(needed), each.name))
-        found = list(dict.fromkeys(name for _, name in sorted(fitting) if name != self.data_set.name))[:3]
-        others = f" Its columns are those of {', '.join(found)}" if found else ""
+        names = list(dict.fromkeys(name for _, name in sorted(fitting) if name != self.data_set.name))[:3]
+        others = f" Its columns are those of {', '.join(names)}" if names else ""
         return f"; is it a file of {self.data_set.name}?{others}"
 
     def _labels(self, role: str, value: Any) -> Any:

@@ -29,6 +29,11 @@ NO_LIMIT = 1 << 40
 TABLES = ("csv", "tsv", "json", "parquet", "conll", "conllu")
 
 
+def names_a_format(file: str) -> bool:
+    """Whether the extension of a file says how it is read."""
+    return data_extension(Path(file)) in EXTENSIONS
+
+
 def is_table(file: str) -> bool:
     """Whether a file's name says that it has columns: .csv, .jsonl, .parquet …, each maybe followed by .gz."""
     return EXTENSIONS.get(data_extension(Path(file))) in (*TABLES, "jsonl")

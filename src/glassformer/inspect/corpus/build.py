@@ -17,9 +17,9 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.core.masks import Packing
-from glassformer.data.lines import data_extension
-from glassformer.data.rows import EXTENSIONS, read_rows
+from glassformer.data.rows import read_rows
 from glassformer.data.sequence import RowSequence
+from glassformer.data.texts import names_a_format
 from glassformer.engine.batching import plan_batches
 from glassformer.engine.encoder import BATCH_TOKENS, check_one_stack
 from glassformer.engine.prepare import prepare_plain
@@ -322,7 +322,7 @@ def _numbers(option: str, what: str, numbers: Collection[int], count: int, of: s
 
 def _kind(source: str | Path) -> str | None:
     """A file of an unknown extension is plain text."""
-    return None if data_extension(Path(source)) in EXTENSIONS else "text"
+    return None if names_a_format(str(source)) else "text"
 
 
 def _window_tokens(model: LoadedModel, asked: int | None) -> int:
