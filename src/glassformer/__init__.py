@@ -27,6 +27,7 @@ from glassformer.errors import (
 
 if TYPE_CHECKING:
     from glassformer.core import Flow, Tape
+    from glassformer.evaluation.compare.compare import compare
     from glassformer.model import Model, load
     from glassformer.tasks.pipeline_registry import pipeline
     from glassformer.text.train import train_tokenizer
@@ -44,6 +45,7 @@ __all__ = [
     "UnsupportedError",
     "WeightsError",
     "__version__",
+    "compare",
     "load",
     "pipeline",
     "train_tokenizer",
@@ -54,6 +56,7 @@ _LAZY = {
     "Flow": "glassformer.core",
     "Model": "glassformer.model",
     "Tape": "glassformer.core",
+    "compare": "glassformer.evaluation.compare.compare",
     "load": "glassformer.model",
     "pipeline": "glassformer.tasks.pipeline_registry",
     "train_tokenizer": "glassformer.text.train",

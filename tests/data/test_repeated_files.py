@@ -14,7 +14,7 @@ from glassformer.data.files import inspect_files
 from glassformer.data.rows import read_rows
 from glassformer.data.streams import stream_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.evaluation.compare.texts import named_systems
+from glassformer.evaluation.compare.compare import compare
 from glassformer.runs.config import parse_config
 from glassformer.runs.data import read_splits
 from glassformer.tasks.classify.task import Classify
@@ -84,4 +84,4 @@ def test_a_model_is_compared_with_itself(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "model")
     with pytest.raises(ConfigError, match=r"model and .*link are the same folder; give it once"):
-        named_systems([str(tmp_path / "model"), str(tmp_path / "link")], "summarization")
+        compare([tmp_path / "model", tmp_path / "link"], [{"article": "a", "highlights": "b"}])

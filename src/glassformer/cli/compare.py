@@ -1,4 +1,4 @@
-"""`glassformer compare RUN RUN …`, or `compare --data FILE lead-3 MODEL …`: compare systems on the same test data."""
+"""`glassformer compare RUN RUN …`, or `compare --data FILE lead-3 MODEL …`: compare systems on the same rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glassformer.progress import progress_bar, spinner
 Systems = Annotated[
     list[str],
     typer.Argument(
-        help="Run folders; with --data: lead-3 (the first three sentences), model folders, or names on the Hub.",
+        help="Run folders; model folders or names on the Hub; lead-3 (the first three sentences); a baseline of a run.",
         show_default=False,
     ),
 ]
@@ -33,15 +33,17 @@ def compare(
     loading: Annotated[Loading, Without(["revision"])],
     json: Json = False,
 ) -> None:
-    """Compare systems: trained runs, or text generation on a test file, with 95% confidence intervals.
+    """Compare systems on the same rows: runs, models, baselines; with 95% confidence intervals and costs.
 
     The first system is the reference of all differences. Runs are folders of `glassformer train`, of several random
-    seeds, or of evaluations; a run without an evaluation is evaluated first. With --data each system generates text for
-    the same rows; Ctrl-C ends that early and shows the results so far.
+    seeds, or of evaluations; a run without an evaluation is evaluated first. With --data each system predicts the same
+    rows; Ctrl-C ends that early and shows the results so far.
 
     Examples:
 
     [cyan]glassformer compare runs/small runs/large --html page.html[/]
+
+    [cyan]glassformer compare --data test.csv runs/small MODEL "bag of words"[/]
 
     [cyan]glassformer compare --data rows.csv lead-3 lead-1 MODEL[/]
 
@@ -50,23 +52,18 @@ def compare(
     [cyan]glassformer compare --data pairs.tsv -c source=en -c target=de --task translation MODEL[/]
     """
     with spinner("starting"):
-        from glassformer.evaluation.compare.runs import compare_runs
-        from glassformer.evaluation.compare.texts import compare_file
+        from glassformer.evaluation.compare.compare import compare as compare_systems
         from glassformer.reports.page import report_page, write_page
 
-    rows = 0
     with notes(repeats=options.data is None):
-        if options.data is None:
-            with progress_bar("evaluating", None) as progress:
-                result = compare_runs(systems, latency=options.latency, progress=progress)
-        else:
-            loaded = {"loading": given(loading), "generation": given(generation)}
-            result, rows = compare_file(systems, options, bar=progress_bar, **loaded)
+        result = compare_systems(
+            systems, loading=given(loading), generation=given(generation), bar=progress_bar, **given(options)
+        )
     if options.html is not None:
         write_page(options.html, report_page(result))
     show(result, json)
     if options.html is not None and not json:
         say(f"saved in {options.html}")
     if result.interrupted:
-        say(f"interrupted: {result.rows:,} of {rows:,} rows were evaluated", err=True)
+        say(f"interrupted: {result.rows:,} of {result.total:,} rows were evaluated", err=True)
         raise typer.Exit(130)

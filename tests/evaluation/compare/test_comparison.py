@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from glassformer.evaluation.compare.compare import compare
 from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison
-from glassformer.evaluation.compare.texts import Row, System, compare
 from glassformer.reports.page import report_data, report_page
 from glassformer.tasks.metrics.metric import Interval
 from tests.reports.packed import unpacked
@@ -16,16 +16,19 @@ EVIL = '<script>alert("x")</script> & <img src=x onerror=y>'
 
 
 def test_one_file_in_which_texts_are_texts() -> None:
-    rows = [Row(i, f"{EVIL} number {i}", [f"{EVIL}", "number"]) for i in range(5)]
-    systems = [System(f"lead {EVIL}", list), System("short", lambda texts: [text[:9] for text in texts])]
-    result = compare(rows, systems, examples=2)
+    rows = [{"article": f"{EVIL} number {i}", "highlights": [EVIL, "number"]} for i in range(5)]
+    systems = {f"lead {EVIL}": list, "short": lambda texts: [text[:9] for text in texts]}
+    result = compare(systems, rows, examples=2)
     text, data = report_page(result), report_data(result)
     assert text.count("<script") == text.count("</script>") == 4 and "<img" not in text
     assert "default-src 'none'" in text and "uplot" not in unpacked(text), "no chart of series, no program for it"
     assert [table["caption"] for table in data["tables"]][:1] == ["ROUGE-1 f"]
     assert len(data["tables"]) == 4 + 1, "the metrics; the costs"
     assert all(len(table["rows"]) == 2 for table in data["tables"][:4])
-    assert [each["title"] for each in data["passages"]] == ["What they wrote, line 0", "What they wrote, line 1"]
+    assert [each["title"] for each in data["passages"]] == [
+        "What they wrote, the list: row 0",
+        "What they wrote, the list: row 1",
+    ]
     for i, each in enumerate(data["passages"]):
         assert each["source"] == f"{EVIL} number {i}", "the whole text"
         assert [x["text"] for x in each["texts"]] == [EVIL, "number", f"{EVIL} number {i}", EVIL[:9]]
@@ -33,7 +36,7 @@ def test_one_file_in_which_texts_are_texts() -> None:
 
 
 def test_one_row_one_system() -> None:
-    data = report_data(compare([Row(1, "a", ["b"])], [System("echo", list)], examples=0))
+    data = report_data(compare({"echo": list}, [{"article": "a", "highlights": "b"}], examples=0))
     assert not data["passages"] and data["finding"] == ""
     assert all("difference" not in table["headings"] for table in data["tables"])
 

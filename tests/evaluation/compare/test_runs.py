@@ -12,7 +12,7 @@ import pytest
 from glassformer import ConfigError
 from glassformer.cli.compare import compare as typed_compare
 from glassformer.cli.screen import whisker
-from glassformer.evaluation.compare.runs import compare_runs
+from glassformer.evaluation.compare.compare import compare
 from glassformer.evaluation.runs import TrainedRun
 from glassformer.reports.page import report_data
 from glassformer.tasks.metrics.metric import Interval, differences
@@ -34,7 +34,7 @@ def two(tmp_path: Path) -> list[Path]:
 
 
 def test_the_same_rows_are_drawn_together(two: list[Path]) -> None:
-    found = compare_runs(two, resamples=200)
+    found = compare(two, resamples=200)
     small, large, dummy = found.systems
     records = [open_records(folder) for folder in two]
     wanted = differences(Right(records[1]), Right(records[0]), 200)
@@ -50,21 +50,21 @@ def test_the_same_rows_are_drawn_together(two: list[Path]) -> None:
 
 def test_other_rows_have_no_difference(two: list[Path], tmp_path: Path) -> None:
     other = make_run(tmp_path / "other", [True] * 9, fingerprint="others")
-    standing = compare_runs([two[0], other], resamples=50).systems[1]
+    standing = compare([two[0], other], resamples=50).systems[1]
     assert standing.differences == {} and standing.apart == "other rows or labels"
     (two[1] / "evaluation" / "validation" / "examples.jsonl").unlink()
-    assert compare_runs(two, resamples=50).systems[1].apart == "its predictions were not saved"
+    assert compare(two, resamples=50).systems[1].apart == "its predictions were not saved"
 
 
 def test_several_seeds_beside_several(tmp_path: Path) -> None:
     for name, counts in (("a", (10, 12, 14)), ("b", (15, 16, 18))):
         for seed, right in enumerate(counts):
             make_run(tmp_path / name / f"seed-{seed}", [i < right for i in range(20)], seed=seed, seconds=30)
-    a, b, _ = compare_runs([tmp_path / "a", tmp_path / "b"]).systems
+    a, b, _ = compare([tmp_path / "a", tmp_path / "b"]).systems
     assert a.seeds == 3 and a.metrics["accuracy"].value == pytest.approx(0.6)
     difference = b.differences["accuracy"]
     assert difference.value == pytest.approx(49 / 60 - 0.6) and difference.leaves_out_zero
-    mixed = compare_runs([tmp_path / "a", tmp_path / "b" / "seed-0"])
+    mixed = compare([tmp_path / "a", tmp_path / "b" / "seed-0"])
     one = mixed.systems[1]
     assert "a (3 seeds), b, seed 0;" in mixed.caption and "over rows, or over seeds" in mixed.caption
     assert one.apart == "one run compared with several seeds"
@@ -72,7 +72,7 @@ def test_several_seeds_beside_several(tmp_path: Path) -> None:
 
 def test_an_evaluation_is_a_place_too(two: list[Path]) -> None:
     again = shutil.copytree(two[1], two[1].parent / "elsewhere" / two[1].name)
-    found = compare_runs([two[0] / "evaluation" / "validation", two[1], again], resamples=50)
+    found = compare([two[0] / "evaluation" / "validation", two[1], again], resamples=50)
     assert [one.name for one in found.systems[:3]] == ["small (validation)", "large", "large (2)"]
     assert "accuracy" in found.systems[1].differences
 
@@ -86,19 +86,19 @@ def test_a_run_that_was_not_evaluated_is_evaluated_first(two: list[Path], monkey
             kept.rename(folder)
 
     monkeypatch.setattr(TrainedRun, "evaluate", lambda self, **options: Evaluated())
-    assert compare_runs(two, resamples=50).systems[1].metrics["accuracy"].value == 0.75
+    assert compare(two, resamples=50).systems[1].metrics["accuracy"].value == 0.75
 
 
 def test_what_cannot_be_compared(two: list[Path], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"large and .*small/\.\./large are the same folder; give it once"):
-        compare_runs([*two, two[0] / ".." / two[1].name])
-    with pytest.raises(ConfigError, match="no run to compare"):
-        compare_runs([])
+        compare([*two, two[0] / ".." / two[1].name])
+    with pytest.raises(ConfigError, match="no system to compare"):
+        compare([])
     with pytest.raises(ConfigError, match="holds no run"):
-        compare_runs([tmp_path])
+        compare([tmp_path])
     tags = make_run(tmp_path / "tags", [True], task="tag")
     with pytest.raises(ConfigError, match="small was trained to classify, tags to tag"):
-        compare_runs([two[0], tags])
+        compare([two[0], tags])
     with pytest.raises(ConfigError, match=r"lead-3: no such folder; name folders.*--data FILE"):
         typed_compare(["lead-3"])
 
@@ -113,14 +113,14 @@ def test_on_the_screen_and_as_a_page(two: list[Path], tmp_path: Path, capsys: py
     shown = [row[0] for row in data_of(html)["reports"][0]["tables"][0]["rows"]]
     assert "<b>\x1b" not in html and "<b>\\x1b[31m" in shown and any("<most>" in name for name in shown)
     assert "default-src 'none'" in html and set(re.findall("https?://([^/]*)", unpacked(html))) <= {"www.w3.org"}
-    data = report_data(compare_runs([two[0], evil], resamples=50))
+    data = report_data(compare([two[0], evil], resamples=50))
     (_, first, _), (_, second, difference) = data["tables"][0]["rows"][:2]
     assert first["low"] <= first["value"] <= first["high"] and second["value"] - first["value"] == 0.25
     assert difference["signed"] and difference["text"].startswith("+0.250")
     assert data["tables"][0]["reference"] == 0 and data["tables"][0]["baselines"] == [2]
     typed_compare([str(two[0]), str(evil)], json=True)
     assert json.loads(capsys.readouterr().out)["metric"] == "accuracy"
-    alone = report_data(compare_runs([two[0]], resamples=50))
+    alone = report_data(compare([two[0]], resamples=50))
     assert alone["tables"][0]["rows"][0][1]["low"] is not None, "one alone is drawn too"
 
 

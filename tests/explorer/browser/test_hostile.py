@@ -17,7 +17,7 @@ from glassformer.audio.listening import Sound, SoundExample, SoundMark
 from glassformer.data.report import inspect_rows
 from glassformer.data.report_page import report_html
 from glassformer.data.sequence import InMemoryRows
-from glassformer.evaluation.compare.texts import Row, System, compare
+from glassformer.evaluation.compare.compare import compare
 from glassformer.evaluation.error_analysis.page import ErrorsPage
 from glassformer.explorer.codes_page import codec_example
 from glassformer.explorer.embedding_page import PageMap
@@ -77,9 +77,9 @@ def search_page(folder: Path) -> Path:
 
 def compared_page(folder: Path) -> Path:
     pytest.importorskip("rouge_score", reason="needs rouge-score: pip install 'glassformer[evaluate]'")
-    rows = [Row(i, f"{EVIL} {i}", [EVIL]) for i in range(5)]
-    systems = [System(EVIL, list), System("short", lambda texts: [text[:9] for text in texts])]
-    return write_page(folder / "page.html", report_page(compare(rows, systems, examples=2)))
+    rows = [{"article": f"{EVIL} {i}", "highlights": EVIL} for i in range(5)]
+    systems = {EVIL: list, "short": lambda texts: [text[:9] for text in texts]}
+    return write_page(folder / "page.html", report_page(compare(systems, rows, examples=2)))
 
 
 def data_page(folder: Path) -> Path:

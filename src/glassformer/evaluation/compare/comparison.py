@@ -1,11 +1,4 @@
-"""Comparison of systems: every metric with its interval and paired difference to the first, and the costs.
-
-    trained runs, seeds, evaluations    runs.py     their saved predictions, scored by their task
-    lead-3, a model, any function       texts.py    what they generate for the same rows, by ROUGE, or BLEU and chrF
-
-Both come to sufficient statistics of each row, which are resampled together: what makes a row hard for two systems
-cancels out of their difference (`tasks/metrics/metric.py`).
-"""
+"""The report of a comparison: every metric of each system with its interval and difference to the first, and costs."""
 
 from __future__ import annotations
 
@@ -53,9 +46,9 @@ class ComparedSystem:
 
 @dataclass(frozen=True)
 class ExampleRow:
-    """A row and what each system generated for it, by name."""
+    """A row, its file and line, and what each system generated for it, by name."""
 
-    line: int
+    where: str
     text: str
     references: list[str]
     outputs: dict[str, str]
@@ -70,7 +63,8 @@ class Comparison(Report, kind="comparison"):
     caption: what is compared, on what
     metric, higher: the main one, and whether more of it is better
     methods: metric → how it was computed
-    rows, words: of generated texts: how many, and the words of a reference on average
+    rows, total: how many were predicted, of how many
+    words: of a reference on average, where texts are generated
     interrupted: are these only the rows before Ctrl-C?
     examples: rows with the texts that were generated for them
     """
@@ -84,6 +78,7 @@ class Comparison(Report, kind="comparison"):
     methods: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     rows: int | None = None
+    total: int | None = None
     words: float | None = None
     interrupted: bool = False
     examples: list[ExampleRow] = field(default_factory=list)
@@ -125,7 +120,7 @@ class Comparison(Report, kind="comparison"):
         """What the systems wrote, uncut."""
         return [
             Passages(
-                f"What they wrote, line {example.line}",
+                f"What they wrote, {example.where}",
                 list(example.outputs.items()),
                 references=[("reference", text) for text in example.references],
                 source=example.text,
@@ -195,7 +190,7 @@ def _example_table(example: ExampleRow) -> Table:
     texts = [("text", example.text), *(("reference", text) for text in example.references), *example.outputs.items()]
     rows = [[name, text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} …"] for name, text in texts]
     return Table(
-        ["", "text"], [[name, text or "(nothing)"] for name, text in rows], f"line {example.line}", left=2,
+        ["", "text"], [[name, text or "(nothing)"] for name, text in rows], example.where, left=2,
         longest=MAX_TEXT + 2,
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -26,6 +27,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.runs import TrainedRun, load_trained_model, open_run
 from glassformer.files import read_json_object
 from glassformer.files.schema import parse
+from glassformer.model import Model
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.runs.data import sample_rows
@@ -34,6 +36,7 @@ from glassformer.runs.folder import CONFIG, METRICS, MODEL, run_name
 from glassformer.runs.history import read_run
 from glassformer.tasks.base import Task, task_class
 from glassformer.tasks.metrics.metric import Interval, differences, intervals
+from glassformer.tasks.predictions import Prediction
 
 WARM_UP, TIMED_ROWS = 10, 100
 WEIGHT_FILES = (".safetensors", ".bin")
@@ -86,6 +89,11 @@ class LatencySummary:
         std = times.std(ddof=int(sample and len(times) > 1))
         return cls(mean=float(times.mean()), std=float(std), p50=float(p50), p95=float(p95), runs=len(times))
 
+    @classmethod
+    def measure(cls, calls: Iterable[Callable[[], Any]], warm_up: int) -> LatencySummary:
+        """The latency of calls, the first of which are not counted."""
+        return cls.of(_milliseconds(calls)[warm_up:])
+
     def __str__(self) -> str:
         return f"{self.mean:.1f} ± {self.std:.1f} ms (median {self.p50:.1f}, p95 {self.p95:.1f})"
 
@@ -114,6 +122,13 @@ def read_cost(folder: Path) -> Cost:
     return parse(Cost, {**values, "seconds": seconds, "steps": steps, "precision": precision, "bytes": size or None})
 
 
+def model_cost(model: Model) -> Cost:
+    """The costs of a model that is no run: its parameters, and the bytes of its files."""
+    folder = None if model.folder is None else Path(model.folder)
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder and folder.is_dir() else 0
+    return Cost(parameters=sum(x.numel() for x in model.parameters()), bytes=size or None)
+
+
 def measure_latency(
     task: Task, rows: RowSequence, *, warm_up: int = WARM_UP, timed_rows: int = TIMED_ROWS
 ) -> LatencySummary:
@@ -128,17 +143,25 @@ def measure_latency(
         raise DataError("there is no row to measure latency on")
     if timed_rows < 1 or warm_up < 0:
         raise ConfigError(f"timed_rows is {timed_rows}, warm_up {warm_up}; at least one row is timed")
-    milliseconds = _milliseconds(task, rows, (i % len(rows) for i in range(warm_up + timed_rows)))
-    return LatencySummary.of(milliseconds[warm_up:])
+    return LatencySummary.measure(_calls(task, rows, (i % len(rows) for i in range(warm_up + timed_rows))), warm_up)
 
 
-def _milliseconds(task: Task, rows: RowSequence, order: Iterable[int]) -> list[float]:
-    """The time from a row to its prediction, one row after the other."""
-    times = []
+def _calls(task: Task, rows: RowSequence, order: Iterable[int]) -> Iterator[Callable[[], Any]]:
+    """A prediction of one row each."""
     for index in order:
-        row = rows.select([index])
+        yield partial(_predict, task, rows.select([index]))
+
+
+def _predict(task: Task, rows: RowSequence) -> list[Prediction]:
+    return list(task.predict(rows))
+
+
+def _milliseconds(calls: Iterable[Callable[[], Any]]) -> list[float]:
+    """The time of each call."""
+    times = []
+    for call in calls:
         start = perf_counter()
-        list(task.predict(row))
+        call()
         times.append(1000 * (perf_counter() - start))
     return times
 
@@ -280,7 +303,7 @@ def compare_variants(
             try:
                 prepare(network, precision)
                 timed = (int(order[i % len(sample)]) for i in range(warm_up + runs))
-                milliseconds = _milliseconds(model.task, sample, timed)
+                milliseconds = _milliseconds(_calls(model.task, sample, timed))
                 progress(warm_up + runs)
                 metrics = model.task.metrics(list(model.task.predict(rows, progress)))
                 weights = weight_bytes(network)

@@ -148,6 +148,12 @@ class SeedSummary(Report, kind="seeds", keys=("name", "seeds", "means", "runs"))
         return _mean_of_known(run.cost.cpu_seconds for run in self.runs)
 
     @property
+    def cost(self) -> Cost:
+        """Its costs: the mean times of a training, and what the runs have in common."""
+        seconds, cpu_seconds = (None if mean is None else mean.value for mean in (self.seconds, self.cpu_seconds))
+        return replace(self.runs[0].cost, precision=None, seconds=seconds, cpu_seconds=cpu_seconds)
+
+    @property
     def notes(self) -> list[str]:
         notes = list(dict.fromkeys(note for run in self.runs for note in run.report.notes))
         if len({run.report.data.get("fingerprint") for run in self.runs}) > 1:

@@ -141,6 +141,10 @@ class LabelKind(ABC):
         """
 
     @abstractmethod
+    def value_of(self, label: np.ndarray) -> Any:
+        """A label that was read, as predictions have it."""
+
+    @abstractmethod
     def fits(self, names: Sequence[str]) -> bool:
         """Can a head whose outputs have these names predict every label of this kind?"""
 
@@ -201,6 +205,9 @@ class SingleLabel(LabelKind):
 
     def read(self, value: object) -> np.ndarray:
         return np.array(self.number(value), dtype=np.int64)
+
+    def value_of(self, label: np.ndarray) -> Any:
+        return self.names[int(label)]
 
     def number(self, value: object) -> int:
         """The number of a class."""
@@ -265,6 +272,9 @@ class MultiLabel(SingleLabel):
         holds[[self.number(label) for label in labels_in(value, self.separator)]] = 1.0
         return holds
 
+    def value_of(self, label: np.ndarray) -> list[str]:
+        return [name for name, yes in zip(self.names, (label > 0.5).tolist(), strict=True) if yes]
+
     def probabilities(self, logits: Tensor) -> Tensor:
         return logits.sigmoid()
 
@@ -274,10 +284,7 @@ class MultiLabel(SingleLabel):
     def decode(self, logits: Tensor, label: np.ndarray) -> dict[str, Any]:
         target = torch.from_numpy(np.array(label))
         probabilities = self.probabilities(logits)
-        true, predicted = (
-            [name for name, yes in zip(self.names, holds.tolist(), strict=True) if yes]
-            for holds in (target > 0.5, probabilities > THRESHOLD)
-        )
+        true, predicted = self.value_of(label), self.value_of((probabilities > THRESHOLD).numpy())
         return {
             "label": true,
             "predicted": predicted,
@@ -315,6 +322,9 @@ class RegressionTarget(LabelKind):
             )
         return np.array(number, dtype=np.float32)
 
+    def value_of(self, label: np.ndarray) -> float:
+        return float(label)
+
     def fits(self, names: Sequence[str]) -> bool:
         return len(names) == 1
 
@@ -322,7 +332,7 @@ class RegressionTarget(LabelKind):
         return logits
 
     def decode(self, logits: Tensor, label: np.ndarray) -> dict[str, Any]:
-        predicted, true = float(logits.flatten()[0]), float(label)
+        predicted, true = float(logits.flatten()[0]), self.value_of(label)
         return {"label": true, "predicted": predicted, "loss": (predicted - true) ** 2}
 
     def metric(self, head: Head) -> Metric:

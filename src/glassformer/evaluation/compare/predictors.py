@@ -1,0 +1,326 @@
+"""Predictors: a model, a baseline, a function or a pipeline of another library, each a function of labelled rows.
+
+rows with their labels ──Predictor──> the same rows with what a system predicts, scored as `Scoring` says:
+
+by the task of a model            any task; functions by labels, tags, answers and texts
+by the labels of rows             classification, without a model
+by the references of rows         summaries and translations of anything that writes
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from glassformer.data.sequence import RowSequence
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, nearest
+from glassformer.files import counted, safe_repr
+from glassformer.model import Model
+from glassformer.tasks.base import Task
+from glassformer.tasks.classify.kinds import LabelKind, MultiLabel, RegressionTarget
+from glassformer.tasks.classify.task import ClassificationTask
+from glassformer.tasks.columns import parts_of, placed
+from glassformer.tasks.generate.long import ChunkAndMerge, Summariser
+from glassformer.tasks.generate.prompts import tldr
+from glassformer.tasks.generate.settings import recommended
+from glassformer.tasks.metrics.metric import Bootstrap, BootstrapUnion
+from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.seq2seq.generated import ReferenceTask, Summarise, TextMetrics, Translate
+from glassformer.tasks.span import Answer
+from glassformer.tasks.tag.task import Tag
+
+Predictor = Callable[[Sequence[Prediction]], Sequence[Prediction]]
+"""Gives a prediction for each of some rows, which come as predictions with their label."""
+Fields = dict[str, Any]
+"""Of a prediction: predicted, correct, and details."""
+YES = 0.5
+"""From which score on a label of several holds."""
+
+
+class Scores:
+    """The predictions of one system, kept to be scored by a task."""
+
+    def __init__(self, metrics: Callable[[Sequence[Prediction]], Bootstrap]) -> None:
+        self.metrics = metrics
+        self.added: list[Prediction] = []
+
+    def add(self, prediction: Prediction) -> None:
+        self.added.append(prediction)
+
+    def bootstrap(self, rows: int) -> Bootstrap:
+        """The scores of the first rows, to be resampled; what came after them is forgotten."""
+        del self.added[rows:]
+        return self.metrics(self.added)
+
+    def notes(self) -> list[str]:
+        """How they are scored, where the metrics do not say it one by one."""
+        return []
+
+
+class TextScores(Scores):
+    """The counts of texts: memory does not grow with these."""
+
+    def __init__(self, metrics: TextMetrics) -> None:
+        self.counted = [metric for metric, _ in metrics]
+
+    def add(self, prediction: Prediction) -> None:
+        for metric in self.counted:
+            metric.add(prediction.predicted, prediction.label)
+
+    def bootstrap(self, rows: int) -> Bootstrap:
+        for metric in self.counted:
+            metric.shorten(rows)
+        return BootstrapUnion(*(metric.bootstrap() for metric in self.counted))
+
+    def notes(self) -> list[str]:
+        return [metric.method for metric in self.counted]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """What is right for rows, and how predictions of them are scored.
+
+    task: its name
+    metric: the main one
+    answer: what a function gave for a row → the fields of a prediction
+    fresh: makes the scores of a system
+    texts: whether texts are generated
+    digits: of the metrics that are shown; None = of all that differ
+    """
+
+    task: str
+    metric: str
+    answer: Callable[[Any, Prediction], Fields]
+    fresh: Callable[[], Scores]
+    texts: bool = False
+    digits: dict[str, int] | None = None
+
+
+def score_by_references(
+    task: str, source: str, target: str, metrics: Callable[[], TextMetrics], digits: int, rows: RowSequence
+) -> tuple[Scoring, Iterator[Prediction]]:
+    """Score generated texts by their references; with the rows, which are all read once to find errors early.
+
+    Args:
+        source, target: columns of texts, or of lists: of sentences, of several references
+        digits: of a score
+    """
+
+    def read(row: Mapping[str, Any]) -> tuple[Fields, list[str]]:
+        for name in (source, target):
+            if not all(part.strip() for part in parts_of(row, name)):
+                raise DataError(f"{name!r} is {safe_repr(row[name])}; it must be a text that is not blank")
+        return {"source": " ".join(parts_of(row, source))}, parts_of(row, target)
+
+    for _ in _labelled(rows, read):
+        pass
+    names = [name for _, own in metrics() for name in own]
+    scoring = Scoring(
+        task=task,
+        metric=Summarise.METRIC if Summarise.METRIC in names else Translate.METRIC,
+        answer=_text_answer,
+        fresh=lambda: TextScores(metrics()),
+        texts=True,
+        digits=dict.fromkeys(names, digits),
+    )
+    return scoring, _labelled(rows, read)
+
+
+def score_by_labels(
+    task: str, kind: LabelKind, inputs: Mapping[str, str], label: str, rows: RowSequence
+) -> tuple[Scoring, Iterator[Prediction]]:
+    """Score labels without a model; with the rows.
+
+    Args:
+        inputs: role → column
+        label: the column of labels
+    """
+
+    def read(row: Mapping[str, Any]) -> tuple[Fields, Any]:
+        own = {role: row[name] for role, name in inputs.items() if name in row}
+        return own, kind.value_of(kind.read(row.get(label)))
+
+    fresh = partial(Scores, kind.metrics)
+    return Scoring(task=task, metric=kind.METRIC, answer=_label_answer(kind), fresh=fresh), _labelled(rows, read)
+
+
+def score_by_task(name: str, task: Task) -> Scoring:
+    """Score as the task of a model does; its predictions have the labels of rows."""
+
+    def no_answer(output: Any, row: Prediction) -> Fields:
+        raise UnsupportedError(f"functions are compared by labels, tags, answers and texts; {name} is none of these")
+
+    answer: Callable[[Any, Prediction], Fields] = no_answer
+    if isinstance(task, Tag):
+        answer = _tag_answer(task.kind.scored_names)
+    elif isinstance(task, ClassificationTask):
+        answer = _label_answer(task.kind)
+    elif isinstance(task, (Answer, ReferenceTask)):
+        answer = _text_answer
+    texts, fresh = isinstance(task, ReferenceTask), partial(Scores, task.metrics)
+    return Scoring(task=name, metric=task.METRIC, answer=answer, fresh=fresh, texts=texts)
+
+
+def _labelled(rows: RowSequence, read: Callable[[Mapping[str, Any]], tuple[Fields, Any]]) -> Iterator[Prediction]:
+    """Rows with their labels, by what reads the inputs and the label of one."""
+    for index, row in enumerate(rows):
+        with placed(rows, index):
+            inputs, label = read(row)
+        yield Prediction(index=index, where=rows.where(index), row=inputs, label=label, predicted=None)
+
+
+# ---------------------------------------------------------------------------------------- what functions may give
+
+
+def _text_answer(output: Any, row: Prediction) -> Fields:
+    """A text, also as pipelines of Hugging Face transformers give it: {"summary_text": "…"}."""
+    if isinstance(output, Mapping):
+        output = next((text for key, text in output.items() if key == "answer" or str(key).endswith("_text")), output)
+    if not isinstance(output, str):
+        raise DataError(f"gave {safe_repr(output)}; it must give a text")
+    return {"predicted": output}
+
+
+def _tag_answer(names: Sequence[str]) -> Callable[[Any, Prediction], Fields]:
+    """A tag for each word."""
+
+    def answer(output: Any, row: Prediction) -> Fields:
+        if not isinstance(output, (list, tuple)) or len(output) != len(row.label) or set(output) - set(names):
+            known = ", ".join(names)
+            raise DataError(
+                f"gave {safe_repr(output)}; it must give {counted(len(row.label), 'tag')}, of these: {known}"
+            )
+        return {"predicted": list(output), "correct": list(output) == row.label}
+
+    return answer
+
+
+def _label_answer(kind: LabelKind) -> Callable[[Any, Prediction], Fields]:
+    """A label, also as pipelines give it: {"label": "joy", "score": 0.9}, or a list of such."""
+    names = ", ".join(kind.names[:10]) + " …" * (len(kind.names) > 10)
+    expected = {MultiLabel: f"a list of labels, of these: {names}", RegressionTarget: "a finite number"}
+
+    def answer(output: Any, row: Prediction) -> Fields:
+        several = [output] if isinstance(output, Mapping) else output if isinstance(output, (list, tuple)) else []
+        scores = {x["label"]: x["score"] for x in several if isinstance(x, Mapping) and {"label", "score"} <= x.keys()}
+        for name, score in scores.items():
+            if not isinstance(score, (int, float)) or not math.isfinite(score):
+                raise DataError(f"gave {safe_repr(name)} the score {safe_repr(score)}; it must be a finite number")
+        best = max(scores, key=lambda name: scores[name]) if scores else output
+        if scores and isinstance(kind, (MultiLabel, RegressionTarget)):
+            best = scores[best] if isinstance(kind, RegressionTarget) else [x for x in scores if scores[x] > YES]
+        try:
+            predicted = kind.value_of(kind.read(best))
+        except DataError:
+            near = nearest(best, kind.names) if isinstance(best, str) else ""
+            must = expected.get(type(kind), f"one of: {names}")
+            raise DataError(f"gave {safe_repr(best)}{near}; it must give {must}") from None
+        correct = None if isinstance(kind, RegressionTarget) else predicted == row.label
+        return {"predicted": predicted, "correct": correct, **({"scores": scores} if scores else {})}
+
+    return answer
+
+
+# --------------------------------------------------------------------------------------------------- predictors
+
+
+def function_predictor(name: str, function: Callable[[Any], Any], scoring: Scoring) -> Predictor:
+    """A function that takes a list of inputs and gives a prediction for each.
+
+    An input is a text; where a row has several, a dict by role: {"question": "…", "context": "…"}.
+
+    Raises: DataError: it fails, or gives too few, too many or other predictions; with the rows that it was given.
+    """
+
+    def predict(some: Sequence[Prediction]) -> list[Prediction]:
+        where = " to ".join(dict.fromkeys((some[0].where, some[-1].where)))
+        if not some[0].row:
+            raise UnsupportedError(f"{name} is a function, which reads texts; the rows are none")
+        inputs = [next(iter(x.row.values())) if len(x.row) == 1 else dict(x.row) for x in some]
+        try:
+            outputs = function(inputs)
+            if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes, Mapping)):
+                outputs = list(islice(outputs, len(some) + 1))  # one more than wanted: a generator may never end
+        except Exception as error:
+            if isinstance(error, GlassformerError) and not isinstance(error, DataError):
+                raise
+            kind = "" if isinstance(error, DataError) else f"{type(error).__name__}: "
+            raise DataError(f"{name}, for {where}: {kind}{error}") from error
+        if not isinstance(outputs, list) or len(outputs) != len(some):
+            gave = "more" if isinstance(outputs, list) and len(outputs) > len(some) else safe_repr(outputs)
+            raise DataError(f"{name} gave {gave} for {counted(len(some), 'row')} ({where}); it must give one for each")
+        made = []
+        for x, output in zip(some, outputs, strict=True):
+            try:
+                fields = scoring.answer(output, x)
+            except DataError as error:
+                raise DataError(f"{name}, for {x.where}: {error}") from None
+            made.append(x.by_baseline(fields.pop("predicted"), fields.pop("correct", None), **fields))
+        return made
+
+    return predict
+
+
+def baseline_predictor(name: str, task: Task, train: RowSequence) -> Predictor:
+    """A baseline of a task, such as "bag of words", fitted to training rows. It must be given all rows at once."""
+
+    def predict(some: Sequence[Prediction]) -> Sequence[Prediction]:
+        known = []
+        for baseline in task.baselines(train, some):
+            if baseline.name == name:
+                return baseline.predictions
+            known.append(baseline.name)
+        raise ConfigError(f"there is no baseline {name!r}{nearest(name, known)}; there are: {', '.join(known)}")
+
+    return predict
+
+
+def generator(
+    model: Model,
+    task: str,
+    name: str,
+    *,
+    language: str = "en",
+    prefix: str | None = None,
+    max_new_tokens: int = 60,
+    **options: Any,
+) -> Summariser:
+    """What a model writes, as a function; a document to be summarised that it cannot read at once is merged of chunks.
+
+    An encoder-decoder answers a text. A decoder continues it, so behind a text to be summarised is "TL;DR:".
+
+    Args:
+        task: summarization or translation
+        name: of the model, for messages
+        prefix: what is put before a text; None = what the folder's config.json says for the task
+        max_new_tokens, options: as in `model.generate`
+    Raises: UnsupportedError: a model that does not write, or that cannot do this. ConfigError: no room for a text.
+    """
+    if model.task not in ("translation", "text-generation"):
+        raise UnsupportedError(f"{name} was loaded for {model.task!r}; to be compared it must write texts")
+    continues = model.task == "text-generation"
+    if continues and task != "summarization":
+        raise UnsupportedError(f"{name} continues texts; for {task} give an encoder-decoder")
+    before = recommended(model, task).get("prefix", "") if prefix is None else prefix
+
+    def prompt(text: str) -> str:
+        return before + (tldr(text) if continues else text)
+
+    def write(texts: Sequence[str]) -> list[str]:
+        written = model.generate([prompt(text) for text in texts], max_new_tokens=max_new_tokens, **options)
+        return [text.strip() for text in written]
+
+    limits = [limit for limit in (model.network.max_tokens, model.tokenizer.model_max_length) if limit]
+    if task != "summarization" or not limits:
+        return write
+    framed, text = (model.tokenizer.encode(x, add_special_tokens=False) for x in (prompt("."), "."))
+    room = min(limits) - (len(framed) - len(text)) - (max_new_tokens if continues else 0)
+    if room < 1:
+        raise ConfigError(
+            f"{name} reads {min(limits):,} tokens; with {max_new_tokens} new ones there is no room for a text"
+        )
+    return ChunkAndMerge(write, model.tokenizer, room, language)
