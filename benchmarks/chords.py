@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from glassformer_guitar import GuitarOptions, GuitarRows
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -26,7 +27,6 @@ from sklearn.preprocessing import StandardScaler
 
 import glassformer
 from glassformer import Model
-from glassformer.data.guitar import GuitarOptions, GuitarRows
 
 CODEC = "package:glassformer/checkpoints/guitar_codec"
 PEDALS = dict.fromkeys(("overdrive", "chorus", "tremolo", "delay", "reverb"), 0.12)

@@ -1,7 +1,7 @@
 """Make a small model that the package carries, of a run of an example.
 
     python examples/carry.py runs/tinyshakespeare/seed-0 shakespeare
-    python examples/carry.py runs/guitar-codec guitar_codec
+    python examples/carry.py runs/guitar-player player plugins/glassformer-guitar/src/glassformer_guitar/checkpoints
 
 Weights are rounded to the values of bfloat16 and stored as float32: they load as they are, and half of each is zeros,
 which takes no room in a wheel or in git. How much that changes is printed.
@@ -20,8 +20,8 @@ from glassformer.evaluation.runs import evaluate_model, open_run
 CHECKPOINTS = Path(__file__).parents[1] / "src" / "glassformer" / "checkpoints"
 
 
-def main(folder: str, name: str) -> None:
-    place, trained = CHECKPOINTS / name, Path(folder) / "model"
+def main(folder: str, name: str, checkpoints: str | Path = CHECKPOINTS) -> None:
+    place, trained = Path(checkpoints) / name, Path(folder) / "model"
     model = load(trained)
     with torch.no_grad():
         for weights in model.network.parameters():

@@ -23,10 +23,12 @@ def codec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_page_and_wav_files(command: Command, codec: Path, tmp_path: Path) -> None:
     page, sounds = tmp_path / "page.html", tmp_path / "sounds"
-    done = command("listen", codec, "--task", "reconstruct", "--rows", 1, "--html", page, "--output", sounds)
+    soundfile.write(tmp_path / "mine.wav", np.sin(np.arange(64_000) * 0.1), 16_000)
+    where_to = ("--html", page, "--output", sounds)
+    done = command("listen", codec, "--task", "reconstruct", "--data", tmp_path / "mine.wav", *where_to)
     assert done.returncode == 0, done.stderr
     first, *facts, files, where = done.stdout.splitlines()
-    assert first == "a synthetic guitar: clip 0: original 4.00 s · decoded 4.00 s"
+    assert first == "mine.wav: original 4.00 s · decoded 4.00 s"
     assert [fact.split(":")[0].strip() for fact in facts] == ["mel distance", "SI-SNR", "bit rate"]
     assert files == f"2 wav files in {sounds}" and where.startswith(f"saved in {page}")
     assert 'id="listening"' in page.read_text(encoding="utf-8")
@@ -56,6 +58,8 @@ def test_a_list_of_recordings_in_another_format(command: Command, codec: Path, t
 
 def test_mistakes(command: Command, codec: Path) -> None:
     done = command("listen", codec)
-    assert done.returncode == 2 and "is no run; give the task of the model: --task reconstruct" in done.stderr
+    assert done.returncode == 2 and "is no run; give the task of the model, such as --task reconstruct" in done.stderr
+    done = command("listen", codec, "--task", "reconstruct")
+    assert done.returncode == 2 and "give sounds to listen to: --data FILE.wav" in done.stderr
     done = command("listen", codec, "--task", "reconstruct", "--html", "page.txt")
     assert done.returncode == 2 and ".html" in done.stderr

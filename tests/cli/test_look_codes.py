@@ -46,7 +46,10 @@ def test_mistakes(command: Command, home: Path, tmp_path: Path) -> None:
     assert done.returncode == 2 and "the file of one recording; got 2" in done.stderr
     done = command("look", home / "player", home / "riff.wav", "--codec", home / "player", "--view", "sound")
     assert done.returncode == 2 and "load an audio codec" in done.stderr
-    done = command("look", "package:glassformer/checkpoints/guitar_pedals", home / "riff.wav", "--html", "page.html")
-    assert done.returncode == 2 and "this one names pedals; hear and see it by: glassformer listen" in done.stderr
+    done = command("look", "package:glassformer_guitar/checkpoints/pedals", home / "riff.wav", "--html", "page.html")
+    assert (
+        done.returncode == 2
+        and "this one has no tokenizer; hear and see what it makes of sounds: glassformer listen" in done.stderr
+    )
     done = command("look", home / "codec", tmp_path / "none.wav")
     assert done.returncode == 2 and "none.wav" in done.stderr

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import pytest
 import typer
+from glassformer_guitar.options import RiffOptions
 from typer.testing import CliRunner
 
 from glassformer.cli.app import main
@@ -57,7 +58,6 @@ from glassformer.inspect.options import (
     SimilarityOptions,
     SummaryOptions,
 )
-from glassformer.lessons.options import RiffOptions
 from glassformer.loading import HeadLoading, InferenceLoading, Loading
 from glassformer.ngram.options import NgramOptions, PruneOptions, TuningOptions, WordOptions
 from glassformer.runs.options import RunOptions, SearchOptions, TrainOptions

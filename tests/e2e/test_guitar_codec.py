@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from glassformer_guitar import GuitarOptions, GuitarRows
 
 import glassformer
 from glassformer import Model, load
-from glassformer.data.guitar import GuitarOptions, GuitarRows
 from glassformer.tasks.codec.scores import chroma_correlation, mel_distance
 
 NAME = "package:glassformer/checkpoints/guitar_codec"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from glassformer_guitar.clips import GuitarOptions, GuitarRows
 
-from glassformer.data.guitar.clips import GuitarOptions, GuitarRows
 from glassformer.data.rows import write_rows
 from glassformer.data.store import ExampleStore
 from glassformer.data.versions import write_version

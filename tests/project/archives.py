@@ -16,9 +16,6 @@ NEEDED = (
     "glassformer/checkpoints/induction/model.safetensors",
     "glassformer/checkpoints/agreement/model.safetensors",
     "glassformer/checkpoints/guitar_codec/model.safetensors",
-    "glassformer/checkpoints/guitar_pedals/model.safetensors",
-    "glassformer/checkpoints/guitar_player/model.safetensors",
-    "glassformer/checkpoints/guitar_wet/model.safetensors",
     "glassformer/evaluation/published_scores.yaml",
     "glassformer/hf/config_defaults.yaml",
 )

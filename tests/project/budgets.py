@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "glassformer"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "glassformer"
+SOURCES = (SOURCE, *sorted((ROOT / "plugins").glob("*/src/*")))
+"""The package, and the plug-ins that are made here."""
 MODULE, FUNCTION = 500, 60
 
 
@@ -51,8 +54,9 @@ def offenders() -> dict[str, dict[str, int]]:
                     functions[f"{path}: {name}"] = lines
             visit(child, path, name)
 
-    for file in sorted(SOURCE.rglob("*.py")):
-        path, text = file.relative_to(SOURCE).as_posix(), file.read_text(encoding="utf-8")
+    for file in sorted(file for source in SOURCES for file in source.rglob("*.py")):
+        path = file.relative_to(SOURCE if file.is_relative_to(SOURCE) else ROOT).as_posix()
+        text = file.read_text(encoding="utf-8")
         if (code := lines_of_code(text)) > MODULE:
             modules[path] = code
         visit(ast.parse(text), path, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_an_example_is_read(path: Path) -> None:
     assert f"glassformer {command} examples/{path.name}" in path.read_text()
     for page in ("docs/results.md", "examples/README.md"):
         assert f"| `{path.name}` |" in (ROOT / page).read_text()
-    elsewhere = path.read_text().replace("package:glassformer/", "")  # what is carried along, everybody has
+    elsewhere = re.sub("package:glassformer(_guitar)?/", "", path.read_text())  # what is carried along, everybody has
     assert "shared" not in elsewhere and "package:" not in elsewhere, "a stranger has neither"
     sets = [config.data.fetch] if isinstance(config.data.fetch, str) else config.data.fetch
     assert not sets or f"glassformer data fetch {' '.join(sets)}" in path.read_text()

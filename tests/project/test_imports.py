@@ -45,6 +45,17 @@ def seconds(*arguments: str) -> float:
     return best
 
 
+def test_the_package_knows_none_of_its_plug_ins() -> None:
+    """It finds them by entry points; a name of a package of plugins/ in its code would need that to be installed."""
+    names = [path.name for path in (ROOT / "plugins").glob("*/src/*") if path.is_dir()]
+    assert "glassformer_guitar" in names
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            modules = [node.module] if isinstance(node, ast.ImportFrom) else []
+            modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not {(module or "").partition(".")[0] for module in modules} & set(names), path
+
+
 def test_import_takes_less_than_300_ms() -> None:
     assert seconds("-c", "import glassformer") - seconds("-c", "") <= 0.3
 

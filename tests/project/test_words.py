@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "glassformer"
+from tests.project.budgets import ROOT, SOURCES
 
 # What each stood for has a name that a search engine knows: prediction, match, sample, cached, message, active, argmax,
 # inverse CDF, result, distributed, validation loop, finding, attention layout, confidence, statistics, null object.
@@ -32,6 +32,11 @@ takes, is set by, continues, is duplicated, from scratch, fix, the input."""
 
 FILLING = {word.rstrip("s") for word in "the a an of its this is are and or to in by for with".split()}
 """Words that say nothing which a name does not."""
+
+
+def sources() -> list[Path]:
+    """The modules of the package, and of the plug-ins that are made here."""
+    return sorted(path for source in SOURCES for path in source.rglob("*.py"))
 
 
 def words(name: str) -> set[str]:
@@ -61,8 +66,8 @@ def test_the_reader_of_names_sees_them_all() -> None:
 
 def test_no_retired_word_in_a_name() -> None:
     names: dict[str, list[str]] = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        key = path.relative_to(SOURCE).as_posix()
+    for path in sources():
+        key = path.relative_to(ROOT).as_posix()
         for line, name in identifiers(ast.parse(path.read_text(encoding="utf-8"))):
             if words(name) & RETIRED:
                 names.setdefault(key, []).append(f"line {line}: {name}")
@@ -71,21 +76,21 @@ def test_no_retired_word_in_a_name() -> None:
 
 def test_a_class_name_stands_for_one_thing() -> None:
     places: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in sources():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
-                places[node.name].append(path.relative_to(SOURCE).as_posix())
+                places[node.name].append(path.relative_to(ROOT).as_posix())
     twice = {name: where for name, where in places.items() if len(where) > 1}
     assert not twice, f"one name, several things: {twice}"
 
 
 def test_docstrings_comments_messages_and_docs_are_plain() -> None:
     odd = []
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in sources():
         with path.open("rb") as file:
             for token in tokenize.tokenize(file.readline):
                 if token.type in (tokenize.COMMENT, tokenize.STRING) and (match := ODD.search(token.string)):
-                    odd.append(f"{path.relative_to(SOURCE)}:{token.start[0]}: {match[0]!r}")
+                    odd.append(f"{path.relative_to(ROOT)}:{token.start[0]}: {match[0]!r}")
     root = Path(__file__).parents[2]
     pages = [root / "README.md", root / "CHANGELOG.md", *(root / "docs").glob("*.md"), *(root / "examples").glob("*.*")]
     for path in sorted(pages):
@@ -133,8 +138,8 @@ def test_each_argument_has_a_line_of_its_own() -> None:
         joined_arguments(ast.parse(source.format("\n\n    Args:\n        rows: [R] · x\n        size: of each")))
     )
     joined = [
-        f"{path.relative_to(SOURCE)}:{line}: {text}"
-        for path in sorted(SOURCE.rglob("*.py"))
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for path in sources()
         for line, text in joined_arguments(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert not joined, "below `Args:`, or as fields, one a line: " + "; ".join(joined)
@@ -149,8 +154,8 @@ def repeats_name(name: str, docstring: str) -> bool:
 def test_no_docstring_repeats_a_name() -> None:
     assert repeats_name("read_all_lines", "Read all the lines.") and not repeats_name("read_lines", "Read UTF-8 lines.")
     repeated = [
-        f"{path.relative_to(SOURCE)}:{node.lineno}: {docstring}"
-        for path in sorted(SOURCE.rglob("*.py"))
+        f"{path.relative_to(ROOT)}:{node.lineno}: {docstring}"
+        for path in sources()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and (docstring := ast.get_docstring(node))
         if repeats_name(node.name, docstring)

@@ -29,7 +29,7 @@ def test_one_function_under_two_names() -> None:
         "passage-reading",
     }
     looking = {"image-classification", "image-feature-extraction", "zero-shot-image-classification"}
-    listening = {"audio-classification", "automatic-speech-recognition", "pedals"}
+    listening = {"audio-classification", "automatic-speech-recognition"}
     assert set(PIPELINES) == writing | reading | looking | listening
     with pytest.raises(AttributeError):
         glassformer.tasks.nosuch  # noqa: B018

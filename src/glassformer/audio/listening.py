@@ -27,6 +27,12 @@ from glassformer.reports.report import Record
 RATES_HZ = (8_000, 96_000)
 """Sample rates that every browser plays."""
 FULL_SCALE = 32_767  # the largest sample of 16 bits, that of 1.0
+NOTE_NAMES = "C C# D D# E F F# G G# A A# B".split()
+
+
+def note_name(midi: int) -> str:
+    """`E2` for 40."""
+    return f"{NOTE_NAMES[midi % 12]}{midi // 12 - 1}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Only, command
-from glassformer.cli.screen import heading, notes, print_facts, print_json, progress_of, say, show, terminal
+from glassformer.cli.screen import heading, say, show, terminal
 from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer.options import Serving
 from glassformer.files.schema import given
-from glassformer.lessons.options import RiffOptions
 from glassformer.loading import Loading
 from glassformer.reports.page import check_html_path
 
@@ -36,7 +35,7 @@ GENERATOR = "package:glassformer/checkpoints/shakespeare"
 def demo(
     texts: Annotated[
         list[str] | None,
-        typer.Argument(help="Two texts, preferably with a common word; or the word guitar.", show_default=False),
+        typer.Argument(help="Two texts, preferably with a common word.", show_default=False),
     ] = None,
     model: Annotated[
         str | None,
@@ -45,21 +44,14 @@ def demo(
     *,
     serving: Serving,
     loading: Annotated[Loading, Only(["offline"])],
-    riff: RiffOptions,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs; serve no page.")] = False,
 ) -> None:
     """Tour of a forward pass: tokens, tensor shapes, attention, and how context changes the vector of a word.
 
     Then it serves the attention explorer on this machine, with every head of every layer, until Ctrl-C.
-
-    [cyan]glassformer demo guitar[/] is a tour of sound: a riff is made up, its pedals are named, it becomes codes
-    and sound again, a chord is overdriven, and the riff is played on; a page lets you hear and see it.
     """
     if serving.html is not None:
         check_html_path(serving.html)
-    if texts == ["guitar"]:
-        _play(riff, serving, json=json)
-        return
     if texts and len(texts) != 2:
         raise DataError(f"the demo compares two texts, got {len(texts)}; put each in quotes")
     from glassformer.lessons.tour import tour
@@ -125,30 +117,3 @@ def _explore(made: Tour, serving: Serving) -> None:
             write(look, serving.html, json=False)
         else:
             serve(look, port=serving.port, browser=serving.browser, json=False)
-
-
-def _play(riff: RiffOptions, serving: Serving, *, json: bool) -> None:
-    """Print the tour of sound part by part, and show its page."""
-    from glassformer.cli.listen import show_page
-    from glassformer.lessons.guitar import NEXT, GuitarDemo, GuitarModels, no_bar, page_of
-
-    with notes():
-        played = GuitarDemo(GuitarModels.load(riff.models), riff.seed, riff.seconds, riff.recordings)
-    console, sections = terminal(), []
-    for section in played.sections(no_bar if json else progress_of):
-        sections.append(section)
-        if not json:
-            heading(console, section.title, section.example.about)
-            print_facts(section.example.facts, console)
-    if json:
-        saved = {}
-        if serving.html is not None:
-            saved = {"out": str(serving.html), "bytes": page_of(sections, played).save(serving.html)}
-        made = [section.example.to_dict() for section in sections]
-        print_json({"seed": played.seed, "sections": made, **saved}, indent=None)  # thousands of codes
-        return
-    heading(console, "Hear it", "All of it on one page: switch between sounds while they play.")
-    show_page(page_of(sections, played), serving.html, serving.browser)
-    typer.echo("\nWhat next")
-    for line in (played.command(played.seed + 1), *NEXT):
-        say(f"  {line}")

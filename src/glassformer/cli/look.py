@@ -102,12 +102,11 @@ def _look_at_attention(
     """Serve the explorer until Ctrl-C, or write it as an HTML file."""
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionRuns
-    from glassformer.tasks.pedals.chains import writes_pedals
 
-    if writes_pedals(model):
+    if model.network.READS[0] == "input_features" and not model.has_tokenizer:
         raise UnsupportedError(
-            "look shows models that write text, and this one names pedals; hear and see it by: glassformer listen "
-            "MODEL --task pedals --data FILE"
+            "look shows models that write text, and this one has no tokenizer; hear and see what it makes of sounds: "
+            "glassformer listen MODEL --task TASK --data FILE"
         )
     if page.html is not None:
         start.check_saved()

@@ -27,7 +27,7 @@ TaskName = Annotated[
     str,
     typer.Argument(
         help="Task: classify, tag, answer, features, fill, summarise, translate, translation_en_to_de, generate, "
-        "transcribe, pedals; or its Hugging Face name: text-classification, …"
+        "transcribe; or its Hugging Face name: text-classification, …"
     ),
 ]
 Input = Annotated[
@@ -85,8 +85,6 @@ def predict(
     [cyan]glassformer predict summarise MODEL articles.csv --column text=body --output summaries.jsonl[/]
 
     [cyan]glassformer predict translation_en_to_de MODEL - --beams 4 < english.txt > german.txt[/]
-
-    [cyan]glassformer predict pedals package:glassformer/checkpoints/guitar_pedals riff.wav[/]
     """
     with spinner("starting"):
         from glassformer.tasks import pipeline

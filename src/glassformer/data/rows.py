@@ -3,7 +3,6 @@
     read_rows("train.csv")                                    read_rows(["de.train.conll", "fr.train.conll"])
     read_rows("train.jsonl.gz", columns=("text", "label"))    read_rows("news/*.parquet")
     read_rows("train.{en,de}")   columns source, target       read_rows("calls/")   a folder of sound
-    read_rows("any name", kind="guitar", clips=1000)          clips of a synthetic guitar, made when asked for
     write_rows(Path("part.csv"), rows, columns=("text", "label"))
 
 Every row is validated once; errors name its file and line. Of a file only the offsets of its rows stay in memory.
@@ -16,9 +15,7 @@ import glob
 import json
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -94,8 +91,8 @@ def read_rows(
         source: see `Source`; several are concatenated
         columns: the required ones, without gaps; the others are left out. None = all
         kind: csv, tsv, jsonl, json, parquet, conll, conllu, text or audio, where the name does not say it; a published
-            data set, such as squad or glue/cola (`sets.yaml`); or guitar: recordings in a folder, or clips of them
-            (`GuitarOptions`); of a synthetic guitar where there is no folder of this name
+            data set, such as squad or glue/cola (`sets.yaml`); or a format of a plug-in, such as guitar of
+            glassformer-guitar
         limit: maximum bytes of a row
         options: of the format: `DelimitedText` (csv, tsv), `JsonList` (json), `Sentences` (conll, conllu), `PlainText`
             (text); records: the lists of nested JSON, "data.paragraphs.qas". Of a published data set also part: a
@@ -159,26 +156,6 @@ def _sources_at(path: str | Path, kind: str | None, options: Mapping[str, Any]) 
             yield _audio_source(match, options)
         else:
             yield from _folder_sources(match, kind, options)
-
-
-def _guitar_source(path: Path, options: Mapping[str, Any]) -> RowSource:
-    """Recordings in a folder, or a synthetic guitar of this name."""
-    from glassformer.data.guitar.clips import GuitarSource  # imported late: few rows are sound
-    from glassformer.data.guitar.recordings import GuitarFolder
-
-    if not path.exists():
-        if len(path.parts) > 1:  # a mistyped folder is not to become a synthetic guitar
-            raise DataError(f"{path}: no such folder of recordings; a synthetic guitar has a name that is no path")
-        folders = [entry.name for entry in Path().iterdir() if entry.is_dir()]
-        if near := get_close_matches(path.name, folders, cutoff=0.8):
-            warnings.warn(
-                f"{path}: no such folder, so it is a synthetic guitar of this name; nearest: {safe_repr(near[0])}",
-                stacklevel=2,
-            )
-        return GuitarSource(str(path), options)
-    if not path.is_dir():
-        raise DataError(f"{path}: is not a folder; recordings of a guitar are read from a folder")
-    return GuitarFolder(path, options)
 
 
 def _folder_sources(folder: Path, kind: str | None, options: Mapping[str, Any]) -> Iterator[RowSource]:
@@ -280,7 +257,6 @@ _OWN_FORMATS = {
     "conllu": _line_format("conllu", ".conllu"),
     "text": _line_format("text", ".txt"),
     "audio": DataFormat(open=_audio_source),
-    "guitar": DataFormat(open=_guitar_source, any_path=True),
 }
 EXTENSIONS = {extension: kind for kind, format in _OWN_FORMATS.items() for extension in format.extensions}
 """File extension → format of this package; each may be followed by .gz."""

@@ -1,9 +1,8 @@
-"""What a model of sound listens to: rows of a run, audio files, or a synthetic guitar."""
+"""What a model of sound listens to: rows of a run, or audio files."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from glassformer.data.rows import read_rows
 from glassformer.data.sequence import RowSequence
@@ -33,7 +32,7 @@ def _task_and_rows(run: str, options: ListeningOptions) -> tuple[Task, RowSequen
     if options.task is None:
         if not Path(run, CONFIG).is_file():
             problem = no_run(run, "is no run") if Path(run).exists() else f"{run}: is no run"
-            raise ConfigError(f"{problem}; give the task of the model: task= reconstruct, or pedals")
+            raise ConfigError(f"{problem}; give the task of the model, such as task= reconstruct")
         opened = open_run(run, device=options.device)
         task = opened.task
         return task, _audio_rows(task, options) or opened.read_rows(list(options.data) or None, format=reading)
@@ -41,8 +40,7 @@ def _task_and_rows(run: str, options: ListeningOptions) -> tuple[Task, RowSequen
     task = kind(load_trained_model(run, options.task, options.device or "cpu"))
     if options.data:
         return task, _audio_rows(task, options) or read_rows(list(options.data), **(reading or {}))
-    guitar: dict[str, Any] = {"clips": options.rows, "seconds": 4.0, "part": "test", "seed": options.seed}
-    return task, read_rows("a synthetic guitar", kind="guitar", **guitar)
+    raise ConfigError(f"{run} is no run, so it has no rows of its own; give sounds to listen to: data= FILE.wav")
 
 
 def _audio_rows(task: Task, options: ListeningOptions) -> RowSequence | None:

@@ -83,8 +83,7 @@ class ListeningOptions(Schema):
     data: Annotated[
         Sequence[str],
         Doc(
-            "Audio files, or data files and folders; repeatable. Default: the run's validation split; without a run, a "
-            "synthetic guitar.",
+            "Audio files, or data files and folders; repeatable. Default: the run's validation split.",
             DATA,
         ),
     ] = ()
@@ -92,7 +91,7 @@ class ListeningOptions(Schema):
         Mapping[str, Any] | None, Doc("File format of --data, name=value: kind=guitar. Default: the run's.", DATA)
     ] = None
     seed: Annotated[NonNegativeInt, Doc("Random seed of the rows.", DATA)] = 0
-    task: Annotated[str | None, Doc("Task of a model that is not a run: reconstruct, pedals, …")] = None
+    task: Annotated[str | None, Doc("Task of a model that is not a run: reconstruct, …")] = None
     device: Annotated[str | None, Doc("Device: cpu, cuda, mps or auto. Default: that of training.")] = None
     html: Annotated[Path | None, Doc("Write the page to this HTML file (self-contained) instead of opening it.")] = None
     output: Annotated[Path | None, Doc("Write the sounds as wav files to this folder.")] = None

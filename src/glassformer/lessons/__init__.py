@@ -7,7 +7,6 @@
     agreement         subject-verb agreement in a small decoder: how the number of the subject gets to the verb
     small_decoder     the decoder of these two, and its training
     tour              a forward pass of two texts: tokens, shapes, heads, a word in two contexts (`glassformer demo`)
-    guitar            a tour of sound: codes, pedals, a riff (`glassformer demo guitar`; options.py)
     sizes             claims of lecture notes about model sizes, checked (`glassformer sizes --notes`)
 
 Walkthrough, copying, induction and agreement can be run: `python -m glassformer.lessons.walkthrough`.

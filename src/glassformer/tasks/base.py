@@ -78,6 +78,7 @@ class Task(ABC):
         instance
     WHOLE_BATCH: the loss compares the examples of a batch with one another (contrastive learning), so no token budget
         may cut it: `micro_batch_size` examples, or else all of a step, are one call of the network
+    PIPELINE: the pipeline of a task of a plug-in: `pipeline(NAME)` and `glassformer predict NAME`
     columns: those that this one reads: role → column
     given_options: keyword arguments that it was made with
     initial_model: gives the model that training began with, where it is known: baselines may use its vectors
@@ -94,6 +95,7 @@ class Task(ABC):
     VALIDATION_METRIC: str = "loss"
     EVALUATION: ClassVar[type | None] = EvaluationOptions
     WHOLE_BATCH: ClassVar[bool] = False
+    PIPELINE: ClassVar[type[Any] | None] = None
     READS_TEXT: ClassVar[bool] = True
     columns: Mapping[str, str]
     given_options: Mapping[str, Any]
@@ -316,7 +318,6 @@ TASKS: Registry[type[Task]] = Registry(
         "span-corruption": "glassformer.tasks.seq2seq.denoise:SpanCorruption",
         "transcribe": "glassformer.tasks.transcribe.task:Transcribe",
         "reconstruct": "glassformer.tasks.codec.task:Reconstruct",
-        "pedals": "glassformer.tasks.pedals.task:NamePedals",
         "generate-audio": "glassformer.tasks.audio_codes.generate:GenerateAudio",
         "audio-to-audio": "glassformer.tasks.audio_codes.convert:AudioToAudio",
     },

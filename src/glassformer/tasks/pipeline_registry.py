@@ -14,6 +14,7 @@ from glassformer.hub import resolve
 from glassformer.loading import InferenceLoading
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES, TASK_ALIASES, find_family, text_part
+from glassformer.tasks.base import TASKS
 from glassformer.tasks.classify.pipeline import TextClassification
 from glassformer.tasks.classify.zero_shot import ZeroShotClassification
 from glassformer.tasks.documents import DocumentQuestionAnswering
@@ -34,7 +35,6 @@ from glassformer.tasks.media import (
     ZeroShotImageClassification,
 )
 from glassformer.tasks.passages import PassageReading
-from glassformer.tasks.pedals.pipeline import PedalNames
 from glassformer.tasks.pipelines import FeatureExtraction, Pipeline
 from glassformer.tasks.question_answering import QuestionAnswering
 from glassformer.tasks.tables import TableQuestionAnswering
@@ -61,7 +61,6 @@ PIPELINES: dict[str, type[Pipeline]] = {
     "zero-shot-image-classification": ZeroShotImageClassification,
     "audio-classification": AudioClassification,
     "automatic-speech-recognition": SpeechRecognition,
-    "pedals": PedalNames,
 }
 """Name of a task (Hugging Face's, where it has one) → what does it; a new task is a line here."""
 
@@ -87,7 +86,6 @@ EXAMPLES = {
     "zero-shot-image-classification": "openai/clip-vit-base-patch32",
     "audio-classification": "superb/wav2vec2-base-superb-ks",
     "automatic-speech-recognition": "openai/whisper-tiny",
-    "pedals": "package:glassformer/checkpoints/guitar_pedals",
 }
 
 
@@ -105,7 +103,7 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
             "fill-mask", "text-classification", "token-classification", "question-answering",
             "zero-shot-classification", "feature-extraction", "document-question-answering", "table-question-answering",
             "image-classification", "image-feature-extraction", "zero-shot-image-classification",
-            "passage-reading", "audio-classification", "automatic-speech-recognition", "pedals"; or a verb: "generate",
+            "passage-reading", "audio-classification", "automatic-speech-recognition"; or a verb: "generate",
             "summarise", "translate", "fill", "classify", "tag", "answer", "features".
         model: a folder, a name on the Hub, or a model that was loaded for this task.
         options: of `load` where a name is given (`device`, `dtype`, `revision`, …); the others hold for all calls, such
@@ -118,7 +116,7 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
     if model is None:
         raise DataError(
             f"pipeline({task!r}) was given no model, and fetches none that you did not name; give a folder or a name, "
-            f"such as pipeline({task!r}, {EXAMPLES[name.split('_')[0]]!r})"
+            f"such as pipeline({task!r}, {EXAMPLES.get(name.split('_')[0], 'FOLDER')!r})"
         )
     loading = {key: options.pop(key) for key in LOADING if key in options}
     full = task if split_task(task) else name
@@ -153,6 +151,8 @@ def _kind(task: str) -> tuple[str, type[Pipeline]]:
     """The name of a task without languages, and its class."""
     name = TASK_ALIASES.get(task, task) if isinstance(task, str) else ""
     name = "translation" if split_task(name) else name
+    if name not in PIPELINES and name in TASKS and (of_plug_in := TASKS[name].PIPELINE) is not None:
+        return name, of_plug_in
     if name not in PIPELINES:
         verbs = [verb for verb, its in TASK_ALIASES.items() if its in PIPELINES]
         heads = {head for family in FAMILIES.values() for head in family.tasks}
@@ -185,7 +185,7 @@ def _loaded(kind: type[Pipeline], name: str, model: str | Path, loading: dict[st
         return loaded
     raise WeightsError(
         f"{folder}: holds no head for {name!r}, so its predictions would be random ({name_list(new)}); name a "
-        f"checkpoint that was trained for this task, such as {EXAMPLES[name]}"
+        f"checkpoint that was trained for this task, such as {EXAMPLES.get(name, 'that of its plug-in')}"
     )
 
 

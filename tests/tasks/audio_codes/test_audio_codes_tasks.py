@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from glassformer_guitar import GuitarRows
 from torch import Tensor
 from torch.nn import functional as F
 
 import glassformer
 from glassformer.cli.train_screen import next_commands
-from glassformer.data.guitar import GuitarRows
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.evaluation.evaluate import evaluate

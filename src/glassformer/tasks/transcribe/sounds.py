@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.audio.listening import SoundMark
+from glassformer.audio.listening import SoundMark, note_name
 from glassformer.audio.read import AudioInput, Samples, read_audio
-from glassformer.data.guitar.playing import note_name
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.tasks.base import Dataset
