@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from glassformer.engine.codec import EncodedAudio, decode_audio, encode_audio
-from glassformer.pretrained import PretrainedModel
+from glassformer.models import Network
 
 if TYPE_CHECKING:
     from glassformer.audio.read import AudioInput
@@ -24,8 +24,11 @@ CODEC = "package:glassformer/checkpoints/guitar_codec"
 """The codec that this package carries."""
 
 
-class AudioCoder(PretrainedModel):
-    """A model's methods for sound as codes."""
+class AudioCoder:
+    """What a network does with sound as codes; `Model` has these methods too."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
 
     def encode_audio(
         self,
@@ -43,7 +46,7 @@ class AudioCoder(PretrainedModel):
         return decode_audio(self.network, codes, scales)
 
     def continue_codes(
-        self, codes: Tensor | EncodedAudio, frames: int, *, progress: Progress | None = None, **options: object
+        self, /, codes: Tensor | EncodedAudio, frames: int, *, progress: Progress | None = None, **options: object
     ) -> Tensor:
         """Go on from a recording by a language model over codes: `generation.audio_codes.continue_codes`."""
         from glassformer.generation.audio_codes import continue_codes
@@ -51,7 +54,7 @@ class AudioCoder(PretrainedModel):
         return continue_codes(self.network, _of(codes), frames, progress=progress, prepare=True, **options)
 
     def convert_codes(
-        self, codes: Tensor | EncodedAudio, *, progress: Progress | None = None, **options: object
+        self, /, codes: Tensor | EncodedAudio, *, progress: Progress | None = None, **options: object
     ) -> Tensor:
         """Convert a recording by a model of pairs of recordings: `generation.audio_codes.convert_codes`."""
         from glassformer.generation.audio_codes import convert_codes

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import torch
 from torch import Tensor
@@ -31,7 +31,8 @@ from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.load_options import shard_bytes
-from glassformer.sentence_embeddings import SentenceEncoder
+from glassformer.pretrained import PretrainedModel
+from glassformer.sentence_embeddings import SentenceEmbedder
 from glassformer.text.chat import Chat
 
 if TYPE_CHECKING:
@@ -43,8 +44,65 @@ if TYPE_CHECKING:
     from glassformer.speech.results import Transcription
 
 
-class Model(SentenceEncoder, AudioCoder):
-    """A network with its tokenizer and config, as `load` makes it: call it, encode, generate, inspect, save."""
+P = ParamSpec("P")
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+def delegate(part: str, method: Callable[Concatenate[Part, P], Result]) -> Callable[Concatenate[Model, P], Result]:
+    """A method of a part of the model, as one of the model: with the same arguments and documentation."""
+
+    @wraps(method)
+    def call(model: Model, /, *args: P.args, **options: P.kwargs) -> Result:
+        return method(getattr(model, part), *args, **options)
+
+    return call
+
+
+class Model(PretrainedModel):
+    """A network with its tokenizer and config, as `load` makes it: call it, encode, generate, inspect, save.
+
+    embedder: sentence embeddings, similarities and rankings
+    codec: sound as codes
+    """
+
+    @property
+    def embedder(self) -> SentenceEmbedder:
+        return SentenceEmbedder(self)
+
+    @property
+    def codec(self) -> AudioCoder:
+        return AudioCoder(self.network)
+
+    encode = delegate("embedder", SentenceEmbedder.encode)
+    encode_query = delegate("embedder", SentenceEmbedder.encode_query)
+    encode_document = delegate("embedder", SentenceEmbedder.encode_document)
+    similarity = delegate("embedder", SentenceEmbedder.similarity)
+    similarity_pairwise = delegate("embedder", SentenceEmbedder.similarity_pairwise)
+    explain_similarity = delegate("embedder", SentenceEmbedder.explain_similarity)
+    score = delegate("embedder", SentenceEmbedder.score)
+    rank = delegate("embedder", SentenceEmbedder.rank)
+    get_sentence_embedding_dimension = delegate("embedder", SentenceEmbedder.get_sentence_embedding_dimension)
+    get_embedding_dimension = get_sentence_embedding_dimension
+
+    encode_audio = delegate("codec", AudioCoder.encode_audio)
+    decode_audio = delegate("codec", AudioCoder.decode_audio)
+    continue_codes = delegate("codec", AudioCoder.continue_codes)
+    convert_codes = delegate("codec", AudioCoder.convert_codes)
+
+    @property
+    def similarity_fn_name(self) -> str:
+        """How the folder compares vectors: "cosine" unless it says otherwise."""
+        return self.embedder.similarity_fn_name
+
+    @property
+    def max_seq_length(self) -> int | None:
+        """Tokens of a text at most, special ones included; what is longer is cut. None = no limit."""
+        return self.embedder.max_seq_length
+
+    @max_seq_length.setter
+    def max_seq_length(self, limit: int | None) -> None:
+        self.embedder.max_seq_length = limit
 
     def forward(
         self,
@@ -95,7 +153,7 @@ class Model(SentenceEncoder, AudioCoder):
             flow = replace(flow, recompute=recompute and call.cache is None and call.tape is None)
             warn_if_marker_missing(self.network, self.task, self._tokenizer, input_ids, flow)
             output: Output = self.network(batch, flow)
-        self._check_nan(output)
+        self.check_nan(output)
         if labels is not None:
             output = replace(output, loss=self._loss(output, labels))
         return call.finish(output)

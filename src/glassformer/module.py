@@ -209,7 +209,7 @@ class NetworkModule(nn.Module):
         features.pooler_output = features  # type: ignore[attr-defined] # newer releases of the reference return an object
         return features
 
-    def _check_nan(self, output: Output | Tensor) -> None:
+    def check_nan(self, output: Output | Tensor) -> None:
         """Warn of NaN, once; names the parameters with NaN, if there are any."""
         fields = {"": output} if isinstance(output, Tensor) else output.present()
         first = next((x for name, x in fields.items() if name != "loss" and isinstance(x, Tensor)), None)

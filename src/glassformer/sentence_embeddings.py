@@ -1,4 +1,4 @@
-"""Sentence embeddings of a model, with the names of sentence-transformers: encode, similarity, and rankings of pairs.
+"""Sentence embeddings, with the names of sentence-transformers: encode, similarity, and rankings of pairs.
 
     model.encode(["one text", "another"])                     vectors, one a text, as the model's folder pools them
     model.encode_query("who wrote Emma?")                     with the folder's prompt for queries
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from glassformer.engine.prepare import PRECISIONS
 from glassformer.engine.scores import ACTIVATIONS
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import check_count, is_int, safe_repr
-from glassformer.pretrained import PretrainedModel
+from glassformer.loaded_model import LoadedModel
 
 if TYPE_CHECKING:
     from glassformer.inspect.similarity import SimilarityMap
@@ -41,11 +41,25 @@ PAIR_TOKENS = 4_096
 """Tokens of a batch of pairs, padding included."""
 
 
-class SentenceEncoder(PretrainedModel):
-    """What a model does with whole texts: vectors of them, how near these are, and scores of pairs."""
+class EmbeddingModel(LoadedModel, Protocol):
+    """What the embedder calls of a model."""
+
+    def __call__(self, *args: Any, **inputs: Any) -> Any: ...
+    def check_nan(self, output: Any) -> None: ...
+
+
+class SentenceEmbedder:
+    """What a model does with whole texts: vectors of them, how near these are, and scores of pairs.
+
+    `Model` has these methods too: `model.encode(…)` is `model.embedder.encode(…)`.
+    """
+
+    def __init__(self, model: EmbeddingModel) -> None:
+        self.model = model
 
     def encode(
         self,
+        /,
         texts: str | Iterable[str],
         *,
         prompt_name: str | None = None,
@@ -84,7 +98,7 @@ class SentenceEncoder(PretrainedModel):
         _refuse(pool, device, output_value, batch_size)
         for name in options:
             if name not in ENGINE_OPTIONS:
-                known = [*signature(type(self).encode).parameters, *ENGINE_OPTIONS]
+                known = [*signature(SentenceEmbedder.encode).parameters, *ENGINE_OPTIONS]
                 raise UnknownOptionError(f"encode(…) takes no {safe_repr(name)}{nearest(name, known)}")
         _check_precisions(compute, precision)
         settings = self._pooling_of_call(truncate_dim, normalize=normalize_embeddings)
@@ -96,48 +110,49 @@ class SentenceEncoder(PretrainedModel):
         vectors: Any = self._embed(listed, settings, compute, named)
         vectors = vectors if precision == "float32" else quantized(vectors, precision)
         if convert_to_tensor:
-            vectors = torch.from_numpy(vectors).to(self.device)
+            vectors = torch.from_numpy(vectors).to(self.model.device)
         elif not convert_to_numpy:
             vectors = list(torch.from_numpy(vectors))
         return vectors[0] if isinstance(texts, str) else vectors
 
     def _pooling_of_call(self, truncate_dim: int | None, *, normalize: bool) -> PoolingSettings:
-        settings = self.pooling
+        settings = self.model.pooling
         if not isinstance(settings, PoolingSettings):
-            settings = read_pooling_settings(settings, self.network.POOLING)  # says what is wrong with the folder
+            settings = read_pooling_settings(settings, self.model.network.POOLING)  # says what is wrong with the folder
         size = settings.truncate_dim if truncate_dim is None else truncate_dim
         if size is not None:
             check_count("truncate_dim", size)
-        whole = replace(settings, truncate_dim=None).dimension(self.network.width)
+        whole = replace(settings, truncate_dim=None).dimension(self.model.network.width)
         if truncate_dim is not None and truncate_dim > whole:
             warnings.warn(
-                f"truncate_dim is {truncate_dim}; the vectors have {whole} dimensions, which are all kept", stacklevel=3
+                f"truncate_dim is {truncate_dim}; the vectors have {whole} dimensions, which are all kept", stacklevel=4
             )
         return replace(settings, truncate_dim=size, normalise_last=normalize)
 
     def _embed(
         self, texts: Iterable[str], settings: PoolingSettings, compute: str | None, options: Mapping[str, Any]
     ) -> np.ndarray:
-        vectors = encode_texts(self.network, self.tokenizer, texts, settings, precision=compute, **options)
-        self._check_nan(torch.from_numpy(vectors))
+        vectors = encode_texts(self.model.network, self.model.tokenizer, texts, settings, precision=compute, **options)
+        self.model.check_nan(torch.from_numpy(vectors))
         return vectors
 
     def _token_embeddings(
         self, texts: Iterable[str], settings: PoolingSettings, prompt: str | None, prompt_name: str | None
     ) -> list[Tensor]:
-        states = token_states(self.network, self.tokenizer, texts, settings, settings.prompt(prompt, prompt_name))
-        return [torch.from_numpy(x).to(self.device) for x in states]
+        asked = settings.prompt(prompt, prompt_name)
+        states = token_states(self.model.network, self.model.tokenizer, texts, settings, asked)
+        return [torch.from_numpy(x).to(self.model.device) for x in states]
 
-    def encode_query(self, texts: str | Iterable[str], **options: Any) -> Any:
+    def encode_query(self, /, texts: str | Iterable[str], **options: Any) -> Any:
         """`encode` with the folder's prompt for queries, if it has one."""
         return self.encode(texts, **self._with_prompt(("query",), options))
 
-    def encode_document(self, texts: str | Iterable[str], **options: Any) -> Any:
+    def encode_document(self, /, texts: str | Iterable[str], **options: Any) -> Any:
         """`encode` with the folder's prompt for documents, if it has one."""
         return self.encode(texts, **self._with_prompt(PROMPTS_OF_DOCUMENTS, options))
 
     def _with_prompt(self, names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
-        prompts = self.pooling.prompts if isinstance(self.pooling, PoolingSettings) else {}
+        prompts = self.model.pooling.prompts if isinstance(self.model.pooling, PoolingSettings) else {}
         name = next((name for name in names if name in prompts), None)
         given = options.get("prompt") is not None or options.get("prompt_name") is not None
         # Not the default prompt: a folder that has one for questions alone embeds documents as they are.
@@ -146,7 +161,7 @@ class SentenceEncoder(PretrainedModel):
     @property
     def similarity_fn_name(self) -> str:
         """How the folder compares vectors: "cosine" unless it says otherwise."""
-        return self.pooling.similarity if isinstance(self.pooling, PoolingSettings) else "cosine"
+        return self.model.pooling.similarity if isinstance(self.model.pooling, PoolingSettings) else "cosine"
 
     def similarity(self, a: Any, b: Any) -> Tensor:
         """How near vectors are, each of `a` to each of `b`, greater is nearer. [n, D], [m, D] → [n, m]
@@ -182,32 +197,32 @@ class SentenceEncoder(PretrainedModel):
         """
         from glassformer.inspect.similarity import explain_similarity
 
-        check_one_stack(self.network, "explain_similarity")
+        check_one_stack(self.model.network, "explain_similarity")
         settings = self._pooling_of_call(None, normalize=False)
-        asked = settings.prompt(prompt, prompt_name)
-        return explain_similarity(self.network, self.tokenizer, (a, b), settings, prompt=asked, measure=measure)
+        network, tokenizer, asked = self.model.network, self.model.tokenizer, settings.prompt(prompt, prompt_name)
+        return explain_similarity(network, tokenizer, (a, b), settings, prompt=asked, measure=measure)
 
     def get_sentence_embedding_dimension(self) -> int:
         """D of the vectors that `encode` gives."""
-        return self._pooling_of_call(None, normalize=False).dimension(self.network.width)
+        return self._pooling_of_call(None, normalize=False).dimension(self.model.network.width)
 
     get_embedding_dimension = get_sentence_embedding_dimension
 
     @property
     def max_seq_length(self) -> int | None:
         """Tokens of a text at most, special ones included; what is longer is cut. None = no limit."""
-        limits = (self._pooling_of_call(None, normalize=False).max_tokens, self.network.max_tokens)
+        limits = (self._pooling_of_call(None, normalize=False).max_tokens, self.model.network.max_tokens)
         return min((limit for limit in limits if limit is not None), default=None)
 
     @max_seq_length.setter
     def max_seq_length(self, limit: int | None) -> None:
         """Raises: ConfigError: no whole number from 1 up, or more than the network has positions for."""
-        most = self.network.max_tokens
+        most = self.model.network.max_tokens
         if limit is not None and not is_int(limit, 1):
             raise ConfigError(f"max_seq_length is {safe_repr(limit)}; it must be a whole number from 1 up, or None")
         if limit is not None and most is not None and limit > most:
             raise ConfigError(f"max_seq_length is {limit}; the model reads {most} tokens; give at most that many")
-        self.pooling = replace(self._pooling_of_call(None, normalize=False), max_tokens=limit, stored=True)
+        self.model.pooling = replace(self._pooling_of_call(None, normalize=False), max_tokens=limit, stored=True)
 
     # ------------------------------------------------------------------------------------------- cross-encoders
 
@@ -220,9 +235,9 @@ class SentenceEncoder(PretrainedModel):
         Returns: float32. [N] of a single label, else [N, labels]; a number for one pair of strings.
         Raises: UnsupportedError: the model has no such head. DataError: something that is no pair.
         """
-        if self.task != "text-classification":
+        if self.model.task != "text-classification":
             raise UnsupportedError(
-                f"pairs are scored by a model for text-classification; this one was loaded for {self.task!r}"
+                f"pairs are scored by a model for text-classification; this one was loaded for {self.model.task!r}"
             )
         given = column_as_list(pairs)
         if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
@@ -241,21 +256,23 @@ class SentenceEncoder(PretrainedModel):
     def _pair_logits(self, pairs: list[tuple[str, str]]) -> Tensor:
         """The head's logits for each pair. [N, labels]"""
         if not pairs:
-            return torch.zeros(0, max(1, len(self.config.get("id2label") or ())))
-        limit = min(x for x in (self.network.max_tokens, self.tokenizer.model_max_length, 2**20) if x is not None)
+            return torch.zeros(0, max(1, len(self.model.config.get("id2label") or ())))
+        network, tokenizer = self.model.network, self.model.tokenizer
+        limit = min(x for x in (network.max_tokens, tokenizer.model_max_length, 2**20) if x is not None)
         lengths = [sum(map(len, pair)) for pair in pairs]  # of characters: near enough to sort by
         rows: dict[int, Tensor] = {}
         for batch in plan_batches(lengths, 4 * PAIR_TOKENS):
             left, right = ([pairs[i][side] for i in batch] for side in (0, 1))
-            inputs = self.tokenizer(left, right, padding=True, truncation=True, max_length=limit, return_tensors="pt")
-            read = {name: x.to(self.device) for name, x in inputs.items()}
+            inputs = tokenizer(left, right, padding=True, truncation=True, max_length=limit, return_tensors="pt")
+            read = {name: x.to(self.model.device) for name, x in inputs.items()}
             with torch.inference_mode():
-                logits = self(**read).logits
+                logits = self.model(**read).logits
             rows.update(zip(batch, logits.float().cpu(), strict=True))
         return torch.stack([rows[i] for i in range(len(pairs))])
 
     def rank(
         self,
+        /,
         query: str,
         documents: Iterable[str],
         *,
@@ -276,7 +293,7 @@ class SentenceEncoder(PretrainedModel):
         if top_k is not None:
             check_count("top_k", top_k)
         documents = check_texts(documents)
-        if self.task == "text-classification":
+        if self.model.task == "text-classification":
             if options:
                 raise ConfigError(f"{min(options)} is for models that compare vectors; this one reads pairs of texts")
             scores = self.score([(query, document) for document in documents])
@@ -328,7 +345,7 @@ def quantized(vectors: np.ndarray, precision: str) -> np.ndarray:
     if len(vectors) < 100:
         warnings.warn(
             f"the range of each dimension is that of {len(vectors)} vectors; quantize 100 or more together",
-            stacklevel=3,
+            stacklevel=4,
         )
     low = vectors.min(axis=0, keepdims=True) if len(vectors) else np.zeros((1, vectors.shape[1]))
     step = np.maximum((vectors.max(axis=0, keepdims=True) if len(vectors) else low) - low, 1e-12) / 255

@@ -171,7 +171,7 @@ def explain_similarity(
     prompt: str = "",
     measure: str | None = None,
 ) -> SimilarityMap:
-    """Distribute the similarity of two texts over pairs of their tokens; see `SentenceEncoder.explain_similarity`."""
+    """Distribute the similarity of two texts over pairs of their tokens; see `SentenceEmbedder.explain_similarity`."""
     measure = _check_measure(measure, settings)
     if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
         raise DataError(f"the texts are {safe_repr(texts)}; give two texts")
