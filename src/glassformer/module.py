@@ -6,8 +6,8 @@ Whatever takes an `nn.Module` takes a model: optimizers, hooks, `copy.deepcopy`,
     model.network.blocks[0].attn.out.weight      ──>      "blocks.0.attn.out.weight"
 
 in `named_parameters`, `named_modules`, `state_dict`, `get_parameter` and `torch.func.functional_call`, here and where
-the model is part of a larger module. Besides them, `model.bert`, `model.classifier` and the like lead to the same
-parameters by the paths of the reference library (`models.reference_modules`).
+the model is part of a larger module. Paths of the reference library, `model.bert.encoder`, are those of models that
+`glassformer.hf` makes.
 """
 
 from __future__ import annotations
@@ -21,20 +21,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.call import PartCalls
 from glassformer.core.flow import Output
 from glassformer.edge import read_call
 from glassformer.engine.prepare import unprepare
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.models import Family, Network
 from glassformer.models.model_config import ModelConfig
-from glassformer.models.reference_modules import (
-    Entry,
-    Overlay,
-    ReferenceModule,
-    reference_entries,
-    reference_module,
-)
 from glassformer.models.resize import resize_vocabulary, vocabulary_key
 from glassformer.weights.load import name_list, nan_parameters
 from glassformer.weights.names import WeightNames
@@ -76,11 +68,7 @@ class NetworkModule(nn.Module):
         if network is None or name == "network" or name.startswith("_"):
             return super().__getattr__(name)
         ours = network._modules.get(name)
-        built = "own_head" in self.__dict__
-        at = reference_module(network, self._reference_entries(), name, PartCalls(self)) if built else None
-        if ours is not None:
-            return Overlay(ours, at) if isinstance(at, ReferenceModule) else ours
-        return super().__getattr__(name) if at is None else at
+        return super().__getattr__(name) if ours is None else ours
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuses modules that no call would reach. Raises: UnsupportedError: another module than the network."""
@@ -99,9 +87,6 @@ class NetworkModule(nn.Module):
 
     def _weight_names(self) -> WeightNames:
         return self.family.names(self.spec, self.task)
-
-    def _reference_entries(self) -> dict[str, Entry]:
-        return reference_entries(self.network, self._weight_names(), prefixed=not self._bare)
 
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
@@ -250,20 +235,6 @@ class NetworkModule(nn.Module):
     def is_gradient_checkpointing(self) -> bool:
         """Whether calls in training mode recompute activations."""
         return self.recompute
-
-    @property
-    def base_model(self) -> ReferenceModule:
-        """The body: everything but the head, such as to freeze it; where files keep a pooler in it, that too."""
-        entries = self._reference_entries()
-        prefix = f"{self.base_model_prefix}."
-        body = {name: entry for name, entry in entries.items() if name.startswith(prefix)}
-        rest = {name: entry for name, entry in entries.items() if self._bare or not entry[0].startswith("head.")}
-        return ReferenceModule(self.network, body or rest, prefix[:-1] if body else "", PartCalls(self))
-
-    def get_decoder(self) -> Any:
-        """The decoder of an encoder-decoder, or the body of another model: a view, such as to freeze it."""
-        body = self.base_model
-        return body.decoder if "decoder_input_ids" in self.network.READS else body
 
     @property
     def base_model_prefix(self) -> str:

@@ -22,11 +22,18 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _IncompatibleKeys
 from torch.utils import _pytree as pytree
 
-from glassformer.call import PartCalls
 from glassformer.core.flow import Output
 from glassformer.errors import WeightsError
+from glassformer.hf.paths.calls import PartCalls
+from glassformer.hf.paths.modules import (
+    Entry,
+    Overlay,
+    ReferenceModule,
+    module_tree,
+    reference_entries,
+    reference_module,
+)
 from glassformer.model import Model
-from glassformer.models.reference_tree import module_tree
 from glassformer.weights.load import export_parameters, listed_kinds
 from glassformer.weights.names import Slice, Tied
 
@@ -70,7 +77,19 @@ class ReferenceModel(Model):
         return loss.group() if loss else None
 
     def __getattr__(self, name: str) -> Any:
-        """Raises: AttributeError: there is none; what to write instead, where that is known."""
+        """Also the modules of the reference library's model, by their paths.
+
+        Raises: AttributeError: there is none; what to write instead, where that is known.
+        """
+        network = self.__dict__.get("_modules", {}).get("network")  # none yet while a copy is being made
+        known = network is None or name == "network" or isinstance(getattr(type(self), name, None), property)
+        if not known and not name.startswith("_") and "own_head" in self.__dict__:
+            at = reference_module(network, self._reference_entries(), name, PartCalls(self))
+            ours = network._modules.get(name)
+            if ours is not None:
+                return Overlay(ours, at) if isinstance(at, ReferenceModule) else ours
+            if at is not None:
+                return at
         try:
             return super().__getattr__(name)
         except AttributeError as problem:
@@ -118,6 +137,23 @@ class ReferenceModel(Model):
         return super().forward(*unnamed, **inputs)
 
     forward.__signature__ = signature(Model.forward)  # type: ignore[attr-defined] # exporters read it
+
+    @property
+    def base_model(self) -> ReferenceModule:
+        """The body: everything but the head, such as to freeze it; where files keep a pooler in it, that too."""
+        entries = self._reference_entries()
+        prefix = f"{self.base_model_prefix}."
+        body = {name: entry for name, entry in entries.items() if name.startswith(prefix)}
+        rest = {name: entry for name, entry in entries.items() if self._bare or not entry[0].startswith("head.")}
+        return ReferenceModule(self.network, body or rest, prefix[:-1] if body else "", PartCalls(self))
+
+    def get_decoder(self) -> Any:
+        """The decoder of an encoder-decoder, or the body of another model: a view, such as to freeze it."""
+        body = self.base_model
+        return body.decoder if "decoder_input_ids" in self.network.READS else body
+
+    def _reference_entries(self) -> dict[str, Entry]:
+        return reference_entries(self.network, self._weight_names(), prefixed=not self._bare)
 
     def freeze_base_model(self) -> None:
         """Freeze the body, so that the head alone is trained."""

@@ -119,7 +119,7 @@ class ImageFeatureExtraction(MediaPipeline):
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
         with torch.inference_mode():
-            output = self.model.base_model(**self.read(batch))
+            output = self.model(**self.read(batch))
         states = output.pooler_output if options.get("pool") else output.last_hidden_state
         if states is None:
             raise ConfigError(

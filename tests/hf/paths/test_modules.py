@@ -13,8 +13,9 @@ from torch import nn
 
 import glassformer
 from glassformer import Model, UnsupportedError
+from glassformer.hf.auto import as_reference
+from glassformer.hf.paths.modules import ReferenceModule
 from glassformer.models import FAMILIES
-from glassformer.models.reference_modules import ReferenceModule
 
 
 def both(name: str, tmp_path: Path) -> tuple[Model, Any]:
@@ -22,7 +23,7 @@ def both(name: str, tmp_path: Path) -> tuple[Model, Any]:
     family = next(family for family in FAMILIES.values() if name in family.architectures)
     theirs = kind(kind.config_class.from_dict(dict(family.tiny)))
     theirs.save_pretrained(tmp_path)
-    return glassformer.load(tmp_path), theirs
+    return as_reference(glassformer.load(tmp_path)), theirs
 
 
 @pytest.mark.parametrize(
@@ -60,14 +61,14 @@ def test_parts_are_frozen_and_trained(tmp_path: Path) -> None:
     assert len(layers) == len(list(layers)) == len(theirs.bert.encoder.layer) and len(layers[:1]) == 1
     for parameter in ours.bert.parameters():
         parameter.requires_grad = False
-    trained = {name for name, parameter in ours.named_parameters() if parameter.requires_grad}
+    trained = {name for name, parameter in ours.network.named_parameters() if parameter.requires_grad}
     assert trained == {"head.classifier.weight", "head.classifier.bias"}
     ours.bert.encoder.layer[-1].requires_grad_(True)
     assert ours.num_parameters(only_trainable=True) == sum(
         p.numel() for part in (theirs.classifier, theirs.bert.encoder.layer[-1]) for p in part.parameters()
     )
     body = {name for name, _ in ours.base_model.named_parameters()}
-    assert body == {name for name, _ in ours.named_parameters() if not name.startswith("head.classifier")}
+    assert body == {name for name, _ in ours.network.named_parameters() if not name.startswith("head.classifier")}
     assert set(ours.bert.encoder.state_dict()) == set(theirs.bert.encoder.state_dict())
 
 

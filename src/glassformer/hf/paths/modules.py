@@ -11,17 +11,17 @@ The family's table of weight names is read backwards, so that each family has it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _IncompatibleKeys
 
-from glassformer.core.flow import Flow, Output
 from glassformer.errors import UnsupportedError, WeightsError
-from glassformer.models import reference_hooks
+from glassformer.hf.paths import hooks
+from glassformer.hf.paths.calls import PartCalls
 from glassformer.weights.load import name_list
 from glassformer.weights.names import Fused, Rule, Same, Slice, Tied, TiedUnlessStored, WeightNames
 
@@ -29,29 +29,6 @@ AS_IT_IS = (Same, Tied, TiedUnlessStored)
 """Rules of parameters that files hold as they are."""
 Entry = tuple[str, Rule, int]
 """Our parameter, its rule, and the number of a tensor among those that the rule makes of it."""
-
-
-class Parts(Protocol):
-    """What a model does with its parts."""
-
-    @property
-    def family(self) -> str:
-        """The model type."""
-
-    def __call__(self, path: str, parameters: Collection[str], *args: Any, **inputs: Any) -> Any:
-        """The output of a part at a path, with the parameters of ours in it."""
-
-    def tensors(self) -> Mapping[str, Sequence[str]]:
-        """Our parameters → the names of their tensors there."""
-
-    def body_output(self, parameters: Collection[str], output: Output, flow: Flow) -> Output:
-        """The output of the body, of the network's."""
-
-    def keep_layers(self, parameters: Collection[str], chosen: list[int]) -> bool:
-        """Keep these layers of the stack with these parameters; False: there is no such stack."""
-
-    def unprepare(self) -> None:
-        """Put the linear layers back that hooks are on."""
 
 
 def reference_entries(network: nn.Module, names: WeightNames, *, prefixed: bool) -> dict[str, Entry]:
@@ -63,7 +40,7 @@ def reference_entries(network: nn.Module, names: WeightNames, *, prefixed: bool)
     return entries
 
 
-def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str, parts: Parts) -> Any:
+def reference_module(network: nn.Module, entries: Mapping[str, Entry], path: str, parts: PartCalls) -> Any:
     """What is at a path of the reference library's model: a module, a tensor, or None.
 
     Args:
@@ -99,9 +76,9 @@ def _holds_linear(network: nn.Module, parameter: str) -> bool:
 
 
 HOOKS: Mapping[str, Callable[..., Any]] = {
-    "register_forward_hook": reference_hooks.add_forward_hook,
-    "register_forward_pre_hook": reference_hooks.add_forward_pre_hook,
-    "register_full_backward_hook": reference_hooks.add_full_backward_hook,
+    "register_forward_hook": hooks.add_forward_hook,
+    "register_forward_pre_hook": hooks.add_forward_pre_hook,
+    "register_full_backward_hook": hooks.add_full_backward_hook,
 }
 
 
@@ -115,7 +92,7 @@ class ReferenceModule(nn.Module):
         parts: the model's
     """
 
-    def __init__(self, network: nn.Module, entries: Mapping[str, Entry], path: str, parts: Parts) -> None:
+    def __init__(self, network: nn.Module, entries: Mapping[str, Entry], path: str, parts: PartCalls) -> None:
         nn.Module.__init__(self)  # a linear layer has a weight of its own
         # Besides the attributes of a module, which would take the network for its child.
         self.__dict__.update(_network=network, _entries=entries, _path=path, _parts=parts)
@@ -136,11 +113,11 @@ class ReferenceModule(nn.Module):
             raise AttributeError(f"{self._path} has no {name!r}; it has: {', '.join(self._children())}")
         return at
 
-    def _register(self, name: str, hook: Callable[..., Any], **options: Any) -> reference_hooks.Handles:
+    def _register(self, name: str, hook: Callable[..., Any], **options: Any) -> hooks.Handles:
         """Raises: UnsupportedError: a part that no modules of ours compute whole."""
-        passed = reference_hooks.passed_modules(self._network, self._entries, self._path, self._parts)
+        passed = hooks.passed_modules(self._network, self._entries, self._path, self._parts)
         self._parts.unprepare()
-        handles: reference_hooks.Handles | None = None
+        handles: hooks.Handles | None = None
         if passed is not None:
             handles = HOOKS[name](self, passed, hook, **options)
         if handles is None:
@@ -347,3 +324,26 @@ class Overlay(nn.Module):
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
         return self._theirs(*args, **inputs)
+
+
+def module_tree(network: nn.Module, entries: Mapping[str, Entry], parts: PartCalls) -> Iterator[tuple[str, nn.Module]]:
+    """The modules of the reference library's model by their paths, in its order; then ours that hold no tensor."""
+    paths = (path for name in entries for path in _parents(name))
+    seen: set[int] = set()
+    for path in dict.fromkeys(paths):
+        part = reference_module(network, entries, path, parts)
+        if isinstance(part, nn.Module):
+            seen.add(id(part))
+            yield path, part
+    fused = {id(network.get_submodule(ours.rpartition(".")[0])) for ours, rule, _ in entries.values()
+             if isinstance(rule, Fused)}  # fmt: skip
+    for path, module in network.named_modules():
+        leaf = not any(True for _ in module.children()) and not isinstance(module, nn.Identity)
+        if leaf and path and id(module) not in seen | fused:
+            yield path.removeprefix("head."), module
+
+
+def _parents(name: str) -> list[str]:
+    """`a.b.weight` → `a`, `a.b`"""
+    steps = name.split(".")
+    return [".".join(steps[:i]) for i in range(1, len(steps))]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import glassformer
 from glassformer import Model, UnsupportedError
+from glassformer.hf.auto import as_reference
 from glassformer.models import FAMILIES
 
 IDS = torch.tensor([[5, 6, 7, 8]])
@@ -23,7 +24,7 @@ def both(name: str, folder: Path) -> tuple[Model, Any]:
     torch.manual_seed(0)
     theirs = kind(kind.config_class.from_dict(dict(family.tiny))).eval()
     theirs.save_pretrained(folder)
-    return glassformer.load(folder), theirs
+    return as_reference(glassformer.load(folder)), theirs
 
 
 def part(model: Any, path: str) -> Any:

@@ -10,19 +10,26 @@ pooler      x ──> [B, D]           Pooler
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.call import encoder_of
 from glassformer.core.blocks import Block, ParallelBlock, run_block
 from glassformer.core.embeddings import Embedding
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.flow import Flow, Output
 from glassformer.core.heads import Pooler
 from glassformer.core.stack import Stack
-from glassformer.models.reference_hooks import LAYERS_IN_TUPLES
+from glassformer.edge import TOKEN_INPUTS, keep_of
+from glassformer.engine.prepare import unprepare
+from glassformer.errors import UnsupportedError
+from glassformer.hf.paths.hooks import LAYERS_IN_TUPLES
+from glassformer.models import ConfigReader, Network
+from glassformer.models._seq2seq import EncoderDecoder
+from glassformer.models.resize import layer_key
 
 CALLED = (Stack, Block, ParallelBlock, FeedForward, GatedFeedForward, Embedding, Pooler)
 MASKS = ("attention_mask", "hidden_states_mask")
@@ -93,3 +100,73 @@ def with_layers(network: Any, at: str, chosen: list[int]) -> None:
     stem, _, name = at.rpartition(".")
     setattr(network.get_submodule(stem), name, made)
     network.name_nodes()
+
+
+@dataclass(frozen=True)
+class PartCalls:
+    """What a model does with its parts, by their paths in the reference library's model."""
+
+    model: Any
+
+    @property
+    def family(self) -> str:
+        return str(self.model.family.model_type)
+
+    def __call__(self, path: str, parameters: Collection[str], *args: Any, **inputs: Any) -> Any:
+        """The output of a part that is called by itself: of the body, or of the encoder.
+
+        Args:
+            parameters: those of ours that it holds
+            inputs: as of the model
+        Raises: UnsupportedError: another part.
+        """
+        network: Network = self.model.network
+        if isinstance(network, EncoderDecoder) and path.rpartition(".")[2] == "encoder":
+            return encoder_of(network, self.family)(*args, **inputs)
+        body = {name for name, _ in network.named_parameters() if not name.startswith("head.")}
+        if not body <= {*parameters}:
+            if (alone := call_part(network, self.family, path, parameters, *args, **inputs)) is not None:
+                return alone
+            raise UnsupportedError(
+                f"{path} is a view of its parameters; call the model: model(…, output_hidden_states=True), or "
+                "model(…, tape=Tape('blocks.*.out')) for any activation"
+            )
+        inputs = {**dict(zip(TOKEN_INPUTS, args, strict=False)), **inputs}
+        as_tuple = inputs.pop("return_dict", None) is False
+        output: Output = self.model(**inputs)
+        states = output.last_hidden_state
+        keep = None if states is None else keep_of("attention_mask", inputs.get("attention_mask"), states, None)
+        output = self.body_output(parameters, output, Flow(keep=keep))
+        return output.to_tuple() if as_tuple else output
+
+    def tensors(self) -> dict[str, list[str]]:
+        """Our parameters → the names of their tensors there."""
+        names = self.model._weight_names()
+        prefixed = not self.model._bare and names.prefixed
+        every = (name for name, _ in self.model.network.named_parameters(remove_duplicate=False))
+        return {ours: list(names.find(ours, prefixed=prefixed)[1]) for ours in every}
+
+    def body_output(self, parameters: Collection[str], output: Output, flow: Flow) -> Output:
+        """The output of the body, of the network's: without what the head made, pooled where files have a pooler."""
+        head, states = self.model.network.head, output.last_hidden_state
+        if head is None or states is None:
+            return output
+        poolers = (node for at, node in head.named_nodes() if f"head.{at}.dense.weight" in parameters)
+        pooled = next((node.pooled(states, flow) for node in poolers if isinstance(node, Pooler)), None)
+        fields: dict[str, Any] = {**dict.fromkeys(head.FIELDS), "pooler_output": pooled}
+        return replace(output, **fields)
+
+    def keep_layers(self, parameters: Collection[str], chosen: list[int]) -> bool:
+        """Keep these layers of the stack with these parameters; False: there is no such stack."""
+        network, family, config = self.model.network, self.model.family, self.model.config
+        at = layer_list(network, parameters)
+        if at is None:
+            return False
+        config[layer_key(family, config, at)] = len(chosen)
+        with_layers(network, at, chosen)
+        self.model.spec = family.spec(ConfigReader(config))
+        return True
+
+    def unprepare(self) -> None:
+        """Put the linear layers back that hooks are on; those stay as they are when the model is prepared again."""
+        unprepare(self.model.network)
