@@ -20,33 +20,11 @@ from torch import Tensor
 
 from glassformer.core.cache import FunctionalCache, KeyValueCache
 from glassformer.core.flow import Output, Tape
-from glassformer.edge import ModelInputs, read_call
+from glassformer.edge import read_call
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.models import Network
+from glassformer.models import Family, Network
 from glassformer.models._seq2seq import EncoderDecoder
-
-
-class CallInputs(ModelInputs, total=False):
-    """What a model's call takes besides its first arguments: inputs of the network, and options of the call.
-
-    past_key_values: as `cache`
-    use_cache: begin a cache, which the output holds; None = as the config says
-    output_hidden_states, output_attentions: fill these fields; None = as the config says
-    return_dict: False = the output as a tuple
-    start_positions, end_positions, next_sentence_label, sentence_order_label: labels of heads that take several
-    """
-
-    past_key_values: KeyValueCache | None
-    use_cache: bool | None
-    output_hidden_states: bool | None
-    output_attentions: bool | None
-    return_dict: bool | None
-    start_positions: Tensor | None
-    end_positions: Tensor | None
-    next_sentence_label: Tensor | None
-    sentence_order_label: Tensor | None
-
 
 NAMED_LABELS = ("start_positions", "end_positions", "next_sentence_label", "sentence_order_label")
 
@@ -242,3 +220,30 @@ def encoder_of(network: Network, family: str) -> Callable[..., Output]:
         return output.to_tuple() if call.as_tuple else output
 
     return encode
+
+
+def shared_features(network: Any, family: str, task: str, side: int, inputs: dict[str, Any]) -> Tensor:
+    """Embeddings in the space that texts and images share (CLIP), of the network's first or second input. [rows, E]
+
+    Raises: UnsupportedError: the model has no such space. DataError: other inputs than this side reads.
+    """
+    if task != "zero-shot-image-classification":
+        raise UnsupportedError(f"a {family!r} model has no space that texts and images share")
+    batch, flow = read_call(network, family, inputs, cache=None, tape=None)
+    features: Tensor | None = network.head.project(*network.pooled(batch, flow))[side]
+    if features is None:
+        raise DataError(f"give {network.READS[side]}=…; got {', '.join(inputs) or 'nothing'}")
+    features.pooler_output = features  # type: ignore[attr-defined] # newer releases of the reference return an object
+    return features
+
+
+def head_loss(
+    network: Network, family: Family, task: str, output: Output, labels: Tensor | dict[str, Tensor]
+) -> Tensor:
+    """The loss of the head. Raises: ConfigError: there is none."""
+    if network.head is None:
+        raise ConfigError(
+            "labels need a head, and this model was loaded without one; load it with "
+            f"task={' or '.join(repr(other) for other in family.tasks if other != task)}"
+        )
+    return network.head.loss(output, labels)

@@ -149,6 +149,27 @@ class ModelInputs(TypedDict, total=False):
     visual_attention_mask: Tensor | None
 
 
+class CallInputs(ModelInputs, total=False):
+    """What a model's call takes besides its first arguments: inputs of the network, and options of the call.
+
+    past_key_values: as `cache`
+    use_cache: begin a cache, which the output holds; None = as the config says
+    output_hidden_states, output_attentions: fill these fields; None = as the config says
+    return_dict: False = the output as a tuple
+    start_positions, end_positions, next_sentence_label, sentence_order_label: labels of heads that take several
+    """
+
+    past_key_values: KeyValueCache | None
+    use_cache: bool | None
+    output_hidden_states: bool | None
+    output_attentions: bool | None
+    return_dict: bool | None
+    start_positions: Tensor | None
+    end_positions: Tensor | None
+    next_sentence_label: Tensor | None
+    sentence_order_label: Tensor | None
+
+
 def read_call(
     network: Network,
     family: str,

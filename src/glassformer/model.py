@@ -6,42 +6,87 @@
     model.generate("Once upon a time")              text
     model(input_ids=ids, tape=Tape("attn.probs"))   with any activation of the forward pass
 
-Every method delegates to a package below.
+Whatever takes an `nn.Module` takes a model: optimizers, hooks, `copy.deepcopy`, `pickle`, `torch.save`, workers of a
+`DataLoader`, `DistributedDataParallel`, accelerate. A parameter is called what it is called in the network:
+
+    model.network.blocks[0].attn.out.weight      ──>      "blocks.0.attn.out.weight"
+
+in `named_parameters`, `named_modules`, `state_dict`, `get_parameter` and `torch.func.functional_call`, here and where
+the model is part of a larger module. Paths of Hugging Face transformers, `model.bert.encoder`, are those of models that
+`glassformer.hf` makes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.audio_coding import CODEC, AudioCoder
-from glassformer.call import CallInputs, CallOptions, complete_inputs, decoder_inputs, encoder_of, take_labels
-from glassformer.compression.adapters import check_not_adapted
+from glassformer.call import (
+    CallOptions,
+    complete_inputs,
+    decoder_inputs,
+    encoder_of,
+    head_loss,
+    shared_features,
+    take_labels,
+)
+from glassformer.compression.adapter_names import BaseConfig
+from glassformer.compression.adapter_set import AdapterSet
+from glassformer.compression.adapters import DEFAULT, Adapters, check_not_adapted
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output, Tape
-from glassformer.edge import read_call, warn_if_marker_missing
+from glassformer.core.heads import Head
+from glassformer.edge import CallInputs, read_call, warn_if_marker_missing
+from glassformer.engine.pooling import PoolingSettings
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
-from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
+from glassformer.errors import (
+    MissingPartError,
+    UnknownOptionError,
+    UnsupportedError,
+    nearest,
+)
 from glassformer.files import safe_repr
 from glassformer.load_options import shard_bytes
-from glassformer.pretrained import PretrainedModel
+from glassformer.models import Family, Network
+from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
+from glassformer.models.resize import replace_embeddings, resize_vocabulary, vocabulary_key
+from glassformer.pretrained import ModelParts, names_of, new_parts, read_pooling, read_pretrained, save
 from glassformer.sentence_embeddings import SentenceEmbedder
 from glassformer.text.chat import Chat
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.weights.load import LoadReport, load_weights, name_list, nan_parameters
+from glassformer.weights.read import open_checkpoint
 
 if TYPE_CHECKING:
+    from glassformer.audio import AudioProcessor
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionFactory
     from glassformer.inspect.attribution.attribution import Attribution
     from glassformer.inspect.generation_trace import GenerationTrace
     from glassformer.inspect.session import Session
     from glassformer.speech.results import Transcription
+    from glassformer.vision import ImageProcessor
+
+    Processor = ImageProcessor | AudioProcessor
+
+INNER = "network."
+ANSWERING_TASKS = ("translation", "automatic-speech-recognition")
+
+if hasattr(os, "register_at_fork"):
+    # The threads of torch's pool are not in a forked child, which would wait for them forever: there it computes alone,
+    # as the workers of a DataLoader do.
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 P = ParamSpec("P")
@@ -59,12 +104,81 @@ def delegate(part: str, method: Callable[Concatenate[Part, P], Result]) -> Calla
     return call
 
 
-class Model(PretrainedModel):
+class Model(nn.Module):
     """A network with its tokenizer and config, as `load` makes it: call it, encode, generate, inspect, save.
 
+    network: the PyTorch module, its only child
+    family, spec, config, task, own_head: what the network was made from; own_head: whether the head is a custom one
+    tokenizer, processor: texts to ids, and images or audio to tensors; MissingPartError where the folder has none
+    adapters: low-rank adapters by name
     embedder: sentence embeddings, similarities and rankings
-    codec: sound as codes
+    codec: audio as codes
+    generation_config: the content of this file
+    pooling: the folder's settings for sentence embeddings
+    report: what became of every tensor of the checkpoint
+    folder: where the model was loaded from; None = nowhere
+    GENERATION_CONFIG: options of generation where neither a call nor the folder names them
     """
+
+    network: Network
+    GENERATION_CONFIG: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(
+        self,
+        network: Network,
+        family: Family,
+        spec: Any,
+        config: Mapping[str, Any],
+        task: str,
+        own_head: bool = False,
+        *,
+        tokenizer: Tokenizer | None = None,
+        processor: Processor | None = None,
+        generation_config: Mapping[str, Any] | None = None,
+        pooling: PoolingSettings | Path | None = None,
+        report: LoadReport | None = None,
+        folder: Path | None = None,
+        carried: dict[str, Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.training = network.training
+        self.family, self.spec, self.task, self.own_head = family, spec, task, own_head
+        self.config = ModelConfig(config)
+        self._tokenizer, self._processor = tokenizer, processor
+        self.generation_config = StoredGenerationConfig(generation_config or {})
+        self.pooling = read_pooling(folder, network) if pooling is None else pooling
+        self.report = report or LoadReport()
+        self.folder = folder
+        self.carried = carried or {}
+        self.recompute = self._nan_seen = False
+        self.register_state_dict_post_hook(_drop_prefix)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_add_prefix)  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def of(cls, parts: ModelParts) -> Self:
+        """A model of these parts."""
+        return cls(**vars(parts))
+
+    @classmethod
+    def from_pretrained(cls, name_or_folder: str | Path, **options: Any) -> Self:
+        """Load a model folder in the Hugging Face layout, or a model of the Hub by name: as `load`."""
+        return cls.of(read_pretrained(name_or_folder, **options))
+
+    @classmethod
+    def from_config(
+        cls,
+        config: Mapping[str, Any],
+        *,
+        task: str | None = None,
+        head: Callable[[int], Head] | None = None,
+        tokenizer: Tokenizer | None = None,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """A new model with random weights, in training mode; on the device "meta" it has shapes and no weights."""
+        return cls.of(new_parts(config, task=task, head=head, tokenizer=tokenizer, device=device))
+
+    # ------------------------------------------------------------------------------------------------------- its parts
 
     @property
     def embedder(self) -> SentenceEmbedder:
@@ -74,35 +188,179 @@ class Model(PretrainedModel):
     def codec(self) -> AudioCoder:
         return AudioCoder(self.network)
 
-    encode = delegate("embedder", SentenceEmbedder.encode)
-    encode_query = delegate("embedder", SentenceEmbedder.encode_query)
-    encode_document = delegate("embedder", SentenceEmbedder.encode_document)
-    similarity = delegate("embedder", SentenceEmbedder.similarity)
-    similarity_pairwise = delegate("embedder", SentenceEmbedder.similarity_pairwise)
-    explain_similarity = delegate("embedder", SentenceEmbedder.explain_similarity)
-    score = delegate("embedder", SentenceEmbedder.score)
-    rank = delegate("embedder", SentenceEmbedder.rank)
-    get_sentence_embedding_dimension = delegate("embedder", SentenceEmbedder.get_sentence_embedding_dimension)
-    get_embedding_dimension = get_sentence_embedding_dimension
-
-    encode_audio = delegate("codec", AudioCoder.encode_audio)
-    decode_audio = delegate("codec", AudioCoder.decode_audio)
-    continue_codes = delegate("codec", AudioCoder.continue_codes)
-    convert_codes = delegate("codec", AudioCoder.convert_codes)
+    @property
+    def adapters(self) -> AdapterSet:
+        """The low-rank adapters (LoRA) by name, in the order in which they came."""
+        return AdapterSet(self.network, BaseConfig(self.family, self.spec, self.task, self.own_head, self.folder))
 
     @property
-    def similarity_fn_name(self) -> str:
-        """How the folder compares vectors: "cosine" unless it says otherwise."""
-        return self.embedder.similarity_fn_name
+    def tokenizer(self) -> Tokenizer:
+        """Texts to ids. Raises: MissingPartError: the folder holds none."""
+        if self._tokenizer is None:
+            raise MissingPartError(
+                "this model has no tokenizer: its folder holds neither tokenizer.json nor vocabulary files; copy those "
+                "of the same model next to its weights (vocab.json with merges.txt; for OpenAI's Whisper gpt2.tiktoken "
+                "or multilingual.tiktoken, which the package openai-whisper carries)"
+            )
+        return self._tokenizer
+
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: Tokenizer | None) -> None:
+        self._tokenizer = tokenizer
 
     @property
-    def max_seq_length(self) -> int | None:
-        """Tokens of a text at most, special ones included; what is longer is cut. None = no limit."""
-        return self.embedder.max_seq_length
+    def has_tokenizer(self) -> bool:
+        return self._tokenizer is not None
 
-    @max_seq_length.setter
-    def max_seq_length(self, limit: int | None) -> None:
-        self.embedder.max_seq_length = limit
+    @property
+    def processor(self) -> Processor:
+        """Images or audio to tensors. Raises: MissingPartError: the folder holds none, or the model reads text."""
+        if self._processor is None:
+            modality = self.family.modality
+            raise MissingPartError(
+                f"a {self.family.model_type!r} model reads text only"
+                if modality is None
+                else f"this model cannot read a {modality}: its folder holds no preprocessor_config.json"
+            )
+        return self._processor
+
+    @processor.setter
+    def processor(self, processor: Processor | None) -> None:
+        self._processor = processor
+
+    @property
+    def has_processor(self) -> bool:
+        return self._processor is not None
+
+    @property
+    def vocabulary(self) -> int:
+        """Vocabulary size; 0 where the network reads and writes no text."""
+        return self.network.vocabulary
+
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether it generates an answer to what it reads, instead of continuing it."""
+        return self.task in ANSWERING_TASKS and "decoder_input_ids" in self.network.READS
+
+    @property
+    def writes(self) -> bool:
+        """Whether it generates text: continues a prompt, or answers it."""
+        codes = self.network.sizes.codebooks > 0
+        return not codes and (
+            self.is_encoder_decoder or (self.task == "text-generation" and self.family.modality is None)
+        )
+
+    # -------------------------------------------------------------------------------------------------------- a module
+
+    def __getattr__(self, name: str) -> Any:
+        """Also the network's children, so that names of parameters are paths of attributes."""
+        if isinstance(own := getattr(type(self), name, None), property):  # it has raised an AttributeError: say why
+            return own.fget(self)  # type: ignore[misc] # each has one
+        modules = self.__dict__.get("_modules", {})  # not there yet while a copy is being made
+        network = modules.get("network")
+        if network is None or name == "network" or name.startswith("_"):
+            return super().__getattr__(name)
+        if (ours := network._modules.get(name)) is not None:
+            return ours
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}; modules are those of model.network; paths of "
+            "Hugging Face transformers, such as model.bert.encoder, are there where glassformer.hf has made the model"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses modules that no call would reach. Raises: UnsupportedError: another module than the network."""
+        if isinstance(value, (nn.Module, nn.Parameter)) and name != "network":
+            raise UnsupportedError(
+                f"model.{name} = … would change nothing that the model computes; another head is load(…, head=…) or "
+                "num_labels=…, with a model of glassformer.hf also nn.Linear(width, labels) as its last layer; another "
+                "part is model.network.… = …"
+            )
+        super().__setattr__(name, value)
+
+    def named_modules(
+        self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Module]]:
+        """This module, and those of the network with the names that they have there; parameters are named after them.
+
+        Two modules are called "": this one and the network.
+        """
+        memo = set() if memo is None else memo
+        if self not in memo:
+            memo.update({self} if remove_duplicate else ())
+            yield prefix, self
+            yield from self.network.named_modules(memo, prefix, remove_duplicate)
+
+    @property
+    def base_model_prefix(self) -> str:
+        """What the names of the body's tensors begin with in files of a model with a head."""
+        return names_of(self).prefix
+
+    @property
+    def main_input_name(self) -> str:
+        """The input that the network reads first."""
+        return self.network.READS[0]
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels the head has."""
+        return int(self.config.num_labels)
+
+    def get_output_embeddings(self) -> nn.Module | None:
+        """The layer of a language-model head that scores every token; None: another head, or none."""
+        return getattr(self.network.head, "decoder", None)
+
+    def get_memory_footprint(self, return_buffers: bool = True) -> int:
+        """Bytes of all parameters, and of buffers."""
+        tensors = {id(x): x for x in (*self.parameters(), *(self.buffers() if return_buffers else ()))}
+        return sum(x.numel() * x.element_size() for x in tensors.values())
+
+    def tie_weights(self) -> None:
+        """Nothing to do: tied weights are one parameter from the start, and stay one."""
+
+    def can_generate(self) -> bool:
+        """Whether `generate` is there for this model's head."""
+        return self.task in ("text-generation", "translation", "automatic-speech-recognition")
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        return next(self.network.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the weights."""
+        return next(self.network.parameters()).dtype
+
+    def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
+        """The number of parameters; one that is used twice counts once."""
+        embedded = {id(self.network.embedding.tokens.weight)} if exclude_embeddings else set()
+        return sum(
+            x.numel() for x in self.parameters() if id(x) not in embedded and (x.requires_grad or not only_trainable)
+        )
+
+    @property
+    def name_or_path(self) -> str:
+        """The folder that the model was loaded from; "" = none."""
+        folder = getattr(self, "folder", None)
+        return "" if folder is None else str(folder)
+
+    @property
+    def dummy_inputs(self) -> dict[str, Tensor]:
+        """Any inputs of the right shape, of a model of text."""
+        ids = torch.tensor([[7, 6, 0, 0, 1], [1, 2, 3, 0, 0], [0, 0, 0, 4, 5]], device=self.device)
+        return {"input_ids": ids % self.get_input_embeddings().num_embeddings}
+
+    def init_weights(self) -> None:
+        """Nothing to do: what no file has given is initialised when a model is made, and the rest stays."""
+
+    def __repr__(self) -> str:
+        count = sum(parameter.numel() for parameter in self.parameters())
+        return (
+            f"Model({self.family.model_type}, {self.task}, {count / 1e6:.1f}M parameters, "
+            f"{str(self.dtype).removeprefix('torch.')} on {self.device})"
+        )
+
+    # -------------------------------------------------------------------------------------------------------- its call
 
     def forward(
         self,
@@ -155,19 +413,56 @@ class Model(PretrainedModel):
             output: Output = self.network(batch, flow)
         self.check_nan(output)
         if labels is not None:
-            output = replace(output, loss=self._loss(output, labels))
+            output = replace(output, loss=head_loss(self.network, self.family, self.task, output, labels))
         return call.finish(output)
 
     if TYPE_CHECKING:
         __call__ = forward  # `nn.Module` calls it, and the hooks around it
 
-    def _loss(self, output: Output, labels: Tensor | dict[str, Tensor]) -> Tensor:
-        if self.network.head is None:
-            raise ConfigError(
-                "labels need a head, and this model was loaded without one; load it with "
-                f"task={' or '.join(repr(task) for task in self.family.tasks if task != self.task)}"
+    def check_nan(self, output: Output | Tensor) -> None:
+        """Warn of NaN, once; names the parameters with NaN, if there are any."""
+        fields = {"": output} if isinstance(output, Tensor) else output.present()
+        first = next((x for name, x in fields.items() if name != "loss" and isinstance(x, Tensor)), None)
+        if self._nan_seen or first is None or first.is_meta or not first.numel():
+            return
+        recorded = torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        if recorded:  # the number would become a constant
+            return
+        self._nan_seen = bool(first.max().isnan())
+        if self._nan_seen and (broken := nan_parameters(self.network)):
+            warnings.warn(
+                f"the output holds NaN, because {len(broken)} parameters of the model do: {name_list(broken)}; "
+                "the checkpoint is damaged, or its training diverged",
+                stacklevel=3,
             )
-        return self.network.head.loss(output, labels)
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """The labels of an encoder-decoder shifted right: what its decoder reads in training. [B, T]"""
+        if not self.is_encoder_decoder:
+            raise UnsupportedError(f"a {self.family.model_type!r} model has no decoder that reads labels")
+        return decoder_inputs(self.network, labels, self.config)
+
+    def get_encoder(self) -> Callable[..., Output]:
+        """The encoder of an encoder-decoder, called by itself: model.get_encoder()(ids).last_hidden_state [B, S, D]"""
+        return encoder_of(self.network, self.family.model_type)
+
+    def taps(self) -> list[str]:
+        """The names of all activations that a Tape can record."""
+        return self.network.taps()
+
+    def _shift_right(self, labels: Tensor) -> Tensor:
+        shifted: Tensor = self.prepare_decoder_input_ids_from_labels(labels)
+        return shifted
+
+    def get_text_features(self, **inputs: Any) -> Tensor:
+        """Embeddings of texts in the space that they share with images, of any length (CLIP). [texts, E]"""
+        return shared_features(self.network, self.family.model_type, self.task, 0, inputs)
+
+    def get_image_features(self, **inputs: Any) -> Tensor:
+        """Embeddings of images in the space that they share with texts, of any length (CLIP). [images, E]"""
+        return shared_features(self.network, self.family.model_type, self.task, 1, inputs)
+
+    # ----------------------------------------------------------------------------------------- text generation, speech
 
     def generate(
         self,
@@ -247,6 +542,48 @@ class Model(PretrainedModel):
 
         return transcribe(self, sound, TranscriptionOptions.read(options), sample_rate_hz)
 
+    def compute_transition_scores(
+        self, sequences: Tensor, scores: Sequence[Tensor], beam_indices: Any = None, normalize_logits: bool = False
+    ) -> Tensor:
+        """The score of each generated token, of what `generate(…, return_dict_in_generate=True)` gave. [R, new]"""
+        from glassformer.generation.output import transition_scores
+
+        return transition_scores(sequences, scores, beam_indices, normalize_logits)
+
+    # ------------------------------------------------------------------------- sentence embeddings, and audio as codes
+
+    encode = delegate("embedder", SentenceEmbedder.encode)
+    encode_query = delegate("embedder", SentenceEmbedder.encode_query)
+    encode_document = delegate("embedder", SentenceEmbedder.encode_document)
+    similarity = delegate("embedder", SentenceEmbedder.similarity)
+    similarity_pairwise = delegate("embedder", SentenceEmbedder.similarity_pairwise)
+    explain_similarity = delegate("embedder", SentenceEmbedder.explain_similarity)
+    score = delegate("embedder", SentenceEmbedder.score)
+    rank = delegate("embedder", SentenceEmbedder.rank)
+    get_sentence_embedding_dimension = delegate("embedder", SentenceEmbedder.get_sentence_embedding_dimension)
+    get_embedding_dimension = get_sentence_embedding_dimension
+
+    encode_audio = delegate("codec", AudioCoder.encode_audio)
+    decode_audio = delegate("codec", AudioCoder.decode_audio)
+    continue_codes = delegate("codec", AudioCoder.continue_codes)
+    convert_codes = delegate("codec", AudioCoder.convert_codes)
+
+    @property
+    def similarity_fn_name(self) -> str:
+        """How the folder compares vectors: "cosine" unless it says otherwise."""
+        return self.embedder.similarity_fn_name
+
+    @property
+    def max_seq_length(self) -> int | None:
+        """Tokens of a text at most, special ones included; what is longer is cut. None = no limit."""
+        return self.embedder.max_seq_length
+
+    @max_seq_length.setter
+    def max_seq_length(self, limit: int | None) -> None:
+        self.embedder.max_seq_length = limit
+
+    # ------------------------------------------------------------------------------------------------------ inspection
+
     def inspect(
         self,
         *texts: str,
@@ -310,16 +647,9 @@ class Model(PretrainedModel):
             truncation: cut one that is too long
         Raises: DataError: the prompt is empty or too long. UnsupportedError: the model was loaded for another task.
         """
-        from glassformer.generation.generate import make_generator, resolve_options
-        from glassformer.inspect.generation_trace import GenerationTrace
-        from glassformer.inspect.inputs import open_prompt
+        from glassformer.inspect.generation_trace import trace_generation
 
-        if not isinstance(prompt, str):
-            raise DataError(f"the prompt is {safe_repr(prompt)}; give one text")
-        generator = make_generator(self, resolve_options(self, {}))
-        if not self.writes:
-            raise UnsupportedError(f"a {self.family.model_type!r} model generates no text that could be traced")
-        return GenerationTrace(generator, open_prompt(self, prompt, truncation=truncation), self.tokenizer.target)
+        return trace_generation(self, prompt, truncation=truncation)
 
     def look(
         self, texts: str | Sequence[str], *, truncation: bool = False, corpus: str | Path | None = None, **options: Any
@@ -375,6 +705,103 @@ class Model(PretrainedModel):
         factory = SessionFactory(facts, inspect, trace, transcriber(self), compare, count_tokens=count)
         return searched_corpus(factory, self, corpus)
 
+    # ------------------------------------------------------------------------------- training, and the table of tokens
+
+    def gradient_checkpointing_enable(self, *_: Any, **__: Any) -> None:
+        """Activation checkpointing in training mode: calls store each block's input, and compute the rest again."""
+        self.recompute = True
+
+    def gradient_checkpointing_disable(self) -> None:
+        """Store all activations, as calls do by default."""
+        self.recompute = False
+
+    @property
+    def is_gradient_checkpointing(self) -> bool:
+        """Whether calls in training mode recompute activations."""
+        return self.recompute
+
+    def enable_input_require_grads(self) -> None:
+        """Token embeddings require gradients, so that adapters behind frozen ones get theirs."""
+        self.disable_input_require_grads()
+        embed = self.get_input_embeddings()
+        object.__setattr__(
+            self, "_input_grads", embed.register_forward_hook(lambda *call: call[-1].requires_grad_(True))
+        )
+
+    def disable_input_require_grads(self) -> None:
+        if (handle := self.__dict__.pop("_input_grads", None)) is not None:
+            handle.remove()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The table of token embeddings.
+
+        Raises: UnsupportedError: the model reads no text.
+        """
+        return self.network.embedding.tokens
+
+    def set_input_embeddings(self, table: nn.Embedding) -> None:
+        """Put other token embeddings in the place of the model's; a layer that is tied to them follows.
+
+        Raises: DataError: another shape.
+        """
+        replace_embeddings(self.network, table)
+
+    def resize_token_embeddings(
+        self, size: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """Resize the vocabulary, such as to a tokenizer with added tokens; other parameters stay the same objects.
+
+        Args:
+            size: the number of rows; None = as it is
+            pad_to_multiple_of: rows are added until it divides them ·
+            mean_resizing: no effect: new rows are the mean of the others
+        Returns: the table of token embeddings.
+        Raises: ConfigError: no count of rows, or there are adapters.
+            UnsupportedError: the family has no one vocabulary.
+        """
+        check_not_adapted(self.network)
+        unprepare(self.network)
+        before = self.network.vocabulary
+        rows = before if size is None else size
+        rows = -(-rows // pad_to_multiple_of) * pad_to_multiple_of if pad_to_multiple_of else rows
+        if rows != before:
+            key = vocabulary_key(self.family, self.config)
+            self.network, self.spec = resize_vocabulary(self.network, self.family, self.config, self.task, rows)
+            self.config[key] = rows
+        return self.get_input_embeddings()
+
+    # --------------------------------------------------------------------------------------- adapters, by PEFT's names
+
+    @property
+    def active_adapters(self) -> list[str]:
+        """The names of the adapters that take part in what the model computes."""
+        return self.adapters.active
+
+    def load_adapter(self, folder: str | Path, adapter_name: str = DEFAULT, **options: bool) -> Adapters:
+        """Load adapters from a folder that PEFT or `save_adapter` has written, or from the Hub: `AdapterSet.load`."""
+        adapters = self.adapters.load(folder, adapter_name, **options)
+        self.report.new = [name for name in self.report.new if name not in adapters.full_parameters]
+        return adapters
+
+    add_adapter = delegate("adapters", AdapterSet.add)
+    save_adapter = delegate("adapters", AdapterSet.save)
+    set_adapter = delegate("adapters", AdapterSet.activate)
+    disable_adapter = delegate("adapters", AdapterSet.disabled)
+    delete_adapter = delegate("adapters", AdapterSet.delete)
+    add_weighted_adapter = delegate("adapters", AdapterSet.combine)
+
+    def merge_and_unload(self) -> Self:
+        """Merge the active adapters into the weights, for good, and remove the others. Returns: the model itself."""
+        self.adapters.merge_and_remove()
+        return self
+
+    def unload(self) -> Self:
+        """Remove all adapters: the base model as it was. Returns: the model itself."""
+        self.adapters.remove()
+        return self
+
+    # --------------------------------------------------------------------------------------------- inference and files
+
     def prepare(self, precision: str = "fp32") -> Self:
         """Pack the weights for fast inference, in a precision: "fp32", "fp16", "bf16" or "int8" (quantization)."""
         prepare(self.network, precision)
@@ -385,28 +812,6 @@ class Model(PretrainedModel):
         unprepare(self.network)
         return self
 
-    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
-        """The labels of an encoder-decoder shifted right: what its decoder reads in training. [B, T]"""
-        if not self.is_encoder_decoder:
-            raise UnsupportedError(f"a {self.family.model_type!r} model has no decoder that reads labels")
-        return decoder_inputs(self.network, labels, self.config)
-
-    def get_encoder(self) -> Callable[..., Output]:
-        """The encoder of an encoder-decoder, called by itself: model.get_encoder()(ids).last_hidden_state [B, S, D]"""
-        return encoder_of(self.network, self.family.model_type)
-
-    def taps(self) -> list[str]:
-        """The names of all activations that a Tape can record."""
-        return self.network.taps()
-
-    def compute_transition_scores(
-        self, sequences: Tensor, scores: Sequence[Tensor], beam_indices: Any = None, normalize_logits: bool = False
-    ) -> Tensor:
-        """The score of each generated token, of what `generate(…, return_dict_in_generate=True)` gave. [R, new]"""
-        from glassformer.generation.output import transition_scores
-
-        return transition_scores(sequences, scores, beam_indices, normalize_logits)
-
     def save_pretrained(self, folder: str | Path, *, max_shard_bytes: int = 5_000_000_000, **reference: Any) -> None:
         """Save config, weights and tokenizer in the Hugging Face layout, which transformers loads.
 
@@ -415,15 +820,47 @@ class Model(PretrainedModel):
         Raises: WeightsError: the files cannot be written. ConfigError: the model has adapters that are not merged.
         """
         check_not_adapted(self.network)
-        super().save_pretrained(folder, max_shard_bytes=shard_bytes(reference, max_shard_bytes))
+        save(self, folder, max_shard_bytes=shard_bytes(reference, max_shard_bytes))
 
-    def __repr__(self) -> str:
-        count = sum(parameter.numel() for parameter in self.parameters())
-        return (
-            f"Model({self.family.model_type}, {self.task}, {count / 1e6:.1f}M parameters, "
-            f"{str(self.dtype).removeprefix('torch.')} on {self.device})"
-        )
+    def push_to_hub(self, name: str, **options: Any) -> str:
+        """Upload the model to the Hub; options of `hub.push.push_folder`. Returns: the address of the commit."""
+        from glassformer.hub.push import push_folder
+
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return push_folder(Path(folder), name, **options)
+
+    def take_weights(self, folder: str | Path) -> None:
+        """Load the weights of another save of the same model, such as the best checkpoint of a training run.
+
+        Raises: WeightsError: its tensors do not fit.
+        """
+        with open_checkpoint(Path(folder), allow_pickle=False) as checkpoint:
+            load_weights(self.network, checkpoint, names_of(self), dtype=self.dtype, device=self.device)
 
 
-load = Model.from_pretrained
+def _drop_prefix(module: nn.Module, state: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:
+    """After `state_dict`: the network's names."""
+    inner = prefix + INNER
+    for name in [name for name in state if name.startswith(inner)]:
+        state[prefix + name.removeprefix(inner)] = state.pop(name)
+
+
+def _add_prefix(module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    """Before `load_state_dict`: where they are below this module."""
+    inner = prefix + INNER
+    for name in [name for name in state if name.startswith(prefix) and not name.startswith(inner)]:
+        state[inner + name.removeprefix(prefix)] = state.pop(name)
+
+
+def _load(read: Callable[P, ModelParts]) -> Callable[P, Model]:
+    @wraps(read)
+    def load(*args: P.args, **options: P.kwargs) -> Model:
+        return Model.of(read(*args, **options))
+
+    load.__name__ = load.__qualname__ = "load"
+    return load
+
+
+load = _load(read_pretrained)
 """Load a model folder in the Hugging Face layout, or a model of the Hub by name."""

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -41,20 +41,13 @@ PAIR_TOKENS = 4_096
 """Tokens of a batch of pairs, padding included."""
 
 
-class EmbeddingModel(LoadedModel, Protocol):
-    """What the embedder calls of a model."""
-
-    def __call__(self, *args: Any, **inputs: Any) -> Any: ...
-    def check_nan(self, output: Any) -> None: ...
-
-
 class SentenceEmbedder:
     """What a model does with whole texts: vectors of them, how near these are, and scores of pairs.
 
     `Model` has these methods too: `model.encode(…)` is `model.embedder.encode(…)`.
     """
 
-    def __init__(self, model: EmbeddingModel) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         self.model = model
 
     def encode(

@@ -13,7 +13,7 @@ from glassformer.reports.amounts import amount, byte_amount, flops_amount
 if TYPE_CHECKING:
     from glassformer.inspect import ModelSummary
     from glassformer.inspect.outline import Outline
-    from glassformer.loaded_model import LoadedModel
+    from glassformer.pretrained import ModelParts
     from glassformer.text import Tokenizer
     from glassformer.weights.report import LoadReport
 
@@ -75,7 +75,7 @@ def _tokenizer_words(tokenizer: Tokenizer | None) -> str:
     return " · ".join(word for word in words if word)
 
 
-def _report_words(model: LoadedModel) -> str:
+def _report_words(model: ModelParts) -> str:
     report = model.report
     words = [f"{len(report.loaded)} tensors from the checkpoint"]
     if report.new:

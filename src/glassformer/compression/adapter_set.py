@@ -4,10 +4,11 @@
     adapters.load("adapters/french", "french")          the first are active at once
     adapters.load("adapters/polite", "polite")          others are not
     adapters.activate(["french", "polite"])             from now on, both added up
-    adapters.combine(["french", "polite"], [1.0, 0.5], "both", Combination("cat"))
+    adapters.combine(["french", "polite"], [1.0, 0.5], "both", "cat")
     adapters["both"].spec
 
-`Model` has a method for each, by PEFT's name. A set is a view of what the network holds, and holds nothing itself.
+`Model` has a method for each by PEFT's name, hence the names of their arguments. A set is a view of what the network
+holds, and holds nothing itself.
 """
 
 from __future__ import annotations
@@ -65,13 +66,13 @@ class AdapterSet(Mapping[str, Adapters]):
         return [name for name, adapters in self.items() if adapters.active]
 
     def load(
-        self, folder: str | Path, name: str = DEFAULT, *, allow_pickle: bool = False, offline: bool = False
+        self, folder: str | Path, adapter_name: str = DEFAULT, *, allow_pickle: bool = False, offline: bool = False
     ) -> Adapters:
         """Load adapters from a folder that PEFT or `save` has written, or from the Hub by name.
 
         The first are active at once, as in PEFT; others after `activate`.
         Args:
-            name: of these adapters here
+            adapter_name: of these adapters here
             offline: never open a network connection
             allow_pickle: also read `adapter_model.bin`, in a sandboxed child process
         Raises: DataError: there is no such folder. ConfigError: the model has adapters of this name.
@@ -80,36 +81,36 @@ class AdapterSet(Mapping[str, Adapters]):
         options = LoadOptions.read({}, dtype=None, device=None, offline=offline, overrides=None)
         folder = options.locate(folder, None, allow_pickle=allow_pickle)
         self._unprepare()
-        return load_adapters(self.network, self.base, folder, name, allow_pickle=allow_pickle)
+        return load_adapters(self.network, self.base, folder, adapter_name, allow_pickle=allow_pickle)
 
-    def add(self, name: str = DEFAULT, spec: AdapterSpec | None = None) -> Adapters:
+    def add(self, adapter_name: str = DEFAULT, spec: AdapterSpec | None = None) -> Adapters:
         """Add new adapters, to be trained; at first they change nothing.
 
         Raises: ConfigError: the model has adapters of this name, or a pattern matches nothing.
         """
         self._unprepare()
-        return adapt(self.network, spec, name)
+        return adapt(self.network, spec, adapter_name)
 
-    def save(self, folder: str | Path, name: str | None = None) -> None:
+    def save(self, folder: str | Path, adapter_name: str | None = None) -> None:
         """Save adapters alone to a folder, which PEFT loads.
 
         Args:
-            name: None = those that the model has, if they are the only ones
+            adapter_name: None = those that the model has, if they are the only ones
         Raises: ConfigError: no such adapters, or several and no name.
         """
-        if name is None and len(self) != 1:
+        if adapter_name is None and len(self) != 1:
             raise ConfigError(f"the model has the adapters {names_of(self)}; name those to save")
-        adapters = named_adapters(self.network, next(iter(self)) if name is None else name)
+        adapters = named_adapters(self.network, next(iter(self)) if adapter_name is None else adapter_name)
         save_adapters(adapters, self.network, self.base, folder)
 
-    def activate(self, names: str | Sequence[str]) -> None:
+    def activate(self, adapter_name: str | Sequence[str]) -> None:
         """Activate the adapters of this name, or of these, whose updates add up; all others are inactive.
 
         Raises: ConfigError: an unknown name, or two that have trained the same module in full.
         """
-        names = [names] if isinstance(names, str) else names
+        names = [adapter_name] if isinstance(adapter_name, str) else adapter_name
         if not isinstance(names, (list, tuple)):
-            raise ConfigError(f"the adapter is {names!r}; give a name, or a list of names")
+            raise ConfigError(f"the adapter is {adapter_name!r}; give a name, or a list of names")
         self._switch_prepared()
         set_active(self.network, names)
 
@@ -123,31 +124,44 @@ class AdapterSet(Mapping[str, Adapters]):
             finally:  # what was called within has prepared the network
                 self._switch_prepared()
 
-    def delete(self, name: str) -> None:
+    def delete(self, adapter_name: str) -> None:
         """Remove adapters from the network; others stay as they are, active or not.
 
         Raises: ConfigError: an unknown name.
         """
-        adapters = named_adapters(self.network, name)
+        adapters = named_adapters(self.network, adapter_name)
         self._unprepare()
         was_active = adapters.active
         adapters.remove()
         if was_active and self and not self.active:
             warnings.warn(
-                f"the adapters {name!r} were the active ones: the model computes what its base model does, "
+                f"the adapters {adapter_name!r} were the active ones: the model computes what its base model does, "
                 f"until set_adapter(…) chooses among {names_of(self)}",
                 stacklevel=3,
             )
 
-    def combine(self, adapters: Sequence[str], weights: Sequence[float], name: str, how: Combination) -> None:
+    def combine(
+        self,
+        adapters: Sequence[str],
+        weights: Sequence[float],
+        adapter_name: str,
+        combination_type: str = "svd",
+        svd_rank: int | None = None,
+        density: float | None = None,
+        majority_sign_method: str = "total",
+    ) -> None:
         """Add the weighted combination of adapters as one of its own, inactive: see `weighted_adapters`.
 
         Args:
             adapters, weights: names, and what each is multiplied with; below 0 takes away what it has learnt
+            combination_type: "cat" (exact), "svd" (of rank `svd_rank`, None = the largest), "linear" (rough), or one
+                that prunes to a share `density` of the numbers, such as "ties" and "dare_linear_svd"
+            majority_sign_method: of "ties": weigh signs by the numbers, "total", or each once, "frequency"
         Raises: ConfigError: unknown names, other weights, unequal ranks. UnsupportedError: another type.
         """
         self._unprepare()
-        add_weighted(self.network, adapters, weights, name, how)
+        how = Combination(combination_type, svd_rank, density, majority_sign_method)
+        add_weighted(self.network, adapters, weights, adapter_name, how)
 
     def merge_and_remove(self) -> None:
         """Merge the active adapters into the weights, for good, and remove the others."""

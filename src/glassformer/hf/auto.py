@@ -19,6 +19,7 @@ from glassformer.hf.reference_tokenizer import plain_tokenizer
 from glassformer.load_options import FINDING
 from glassformer.model import Model, load
 from glassformer.models import find_family, text_part
+from glassformer.pretrained import names_of
 
 AUTO_TASKS: Mapping[str, tuple[str, ...]] = {
     "ForPreTraining": ("pre-training", "sentence-order-pre-training", "replaced-token-detection"),
@@ -186,6 +187,6 @@ def as_reference(model: Model, loaded_as: type | None = None) -> Model:
 
 def _loading_info(model: Model) -> dict[str, Any]:
     """What became of the tensors, by their names in files: `output_loading_info=True`."""
-    names = model._weight_names()
+    names = names_of(model)
     new = {name for ours in model.report.new for name in names.find(ours, prefixed=names.prefixed)[1]}
     return {"missing_keys": new, "unexpected_keys": {*model.report.unused}, "mismatched_keys": set(), "error_msgs": []}

@@ -34,6 +34,7 @@ from glassformer.hf.paths.modules import (
     reference_module,
 )
 from glassformer.model import Model
+from glassformer.pretrained import is_bare, names_of
 from glassformer.weights.load import export_parameters, listed_kinds
 from glassformer.weights.names import Slice, Tied
 
@@ -144,7 +145,7 @@ class ReferenceModel(Model):
         entries = self._reference_entries()
         prefix = f"{self.base_model_prefix}."
         body = {name: entry for name, entry in entries.items() if name.startswith(prefix)}
-        rest = {name: entry for name, entry in entries.items() if self._bare or not entry[0].startswith("head.")}
+        rest = {name: entry for name, entry in entries.items() if is_bare(self) or not entry[0].startswith("head.")}
         return ReferenceModule(self.network, body or rest, prefix[:-1] if body else "", PartCalls(self))
 
     def get_decoder(self) -> Any:
@@ -153,7 +154,7 @@ class ReferenceModel(Model):
         return body.decoder if "decoder_input_ids" in self.network.READS else body
 
     def _reference_entries(self) -> dict[str, Entry]:
-        return reference_entries(self.network, self._weight_names(), prefixed=not self._bare)
+        return reference_entries(self.network, names_of(self), prefixed=not is_bare(self))
 
     def freeze_base_model(self) -> None:
         """Freeze the body, so that the head alone is trained."""
@@ -169,8 +170,8 @@ class ReferenceModel(Model):
 
     def tensor_names(self) -> dict[str, tuple[Any, list[str]]]:
         """Our parameters → the rule and the names of their tensors there; tied ones by each of their names."""
-        names = self._weight_names()
-        prefixed = not self._bare and names.prefixed
+        names = names_of(self)
+        prefixed = not is_bare(self) and names.prefixed
         every = (name for name, _ in self.network.named_parameters(remove_duplicate=False))
         return {ours: names.find(ours, prefixed=prefixed) for ours in every}
 
@@ -233,7 +234,7 @@ class ReferenceModel(Model):
         larger = args or options.get("prefix") or options.get("destination") is not None
         if larger or options.get("keep_vars") or own.keys() != parameters.keys():  # exporters want the parameters
             return own
-        names = self._weight_names()
+        names = names_of(self)
         stored = {id(parameters[ours]) for ours, (rule, _) in self.tensor_names().items() if not isinstance(rule, Tied)}
         tied = {  # of those that are; a file may have untied them
             ours: theirs
@@ -241,7 +242,7 @@ class ReferenceModel(Model):
             if isinstance(rule, Tied) and id(parameters[ours]) in stored
         }
         state = export_parameters(
-            {ours: x for ours, x in parameters.items() if ours not in tied}, names, prefixed=not self._bare
+            {ours: x for ours, x in parameters.items() if ours not in tied}, names, prefixed=not is_bare(self)
         )
         same = {
             id(parameters[ours]): next(iter(self.tensor_names()[ours][1])) for ours in parameters if ours not in tied
@@ -262,7 +263,7 @@ class ReferenceModel(Model):
             return super().load_state_dict(state_dict, strict=strict, assign=assign)
         parameters = dict(self.network.named_parameters())
         missing = [name for ours in parameters for name in tensors[ours][1] if name not in state_dict]
-        surplus = [name for name in state_dict if name not in known and not self._weight_names().is_ignored(name)]
+        surplus = [name for name in state_dict if name not in known and not names_of(self).is_ignored(name)]
         if strict and (missing or surplus):
             listed = listed_kinds({"missing": missing, "surplus": surplus})
             raise WeightsError(f"the state dict does not fit the model: {listed}; strict=False takes what fits")

@@ -25,16 +25,18 @@ from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import is_int, safe_repr
 from glassformer.generation.detokenizer import decode_continuation
 from glassformer.generation.filter_chain import sampling_filters
+from glassformer.generation.generate import make_generator, resolve_options
 from glassformer.generation.generator import Generator
 from glassformer.generation.options import GenerationOptions
 from glassformer.generation.rows import GenerationInputs
 from glassformer.generation.stopping_criteria import StopReason
-from glassformer.inspect.inputs import SessionInput
+from glassformer.inspect.inputs import SessionInput, open_prompt
 from glassformer.inspect.interruption import before_each_block
 from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.token_tree import Leaf, TokenDistribution, TokenNode, TokenTree, best_first
 from glassformer.inspect.tokens import Token, special_token
 from glassformer.inspect.trace_recorder import LogitsProbe, OnStep, StopTrace, TraceRecorder
+from glassformer.loaded_model import LoadedModel
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.text.tokenizer import Tokenizer
@@ -303,3 +305,13 @@ class GenerationTrace(Report, kind="generation-trace", keys=("prompt", "nodes"))
 
 def _as_token(node: TokenNode) -> Token:
     return Token(node.text.strip() or node.piece, node.piece, node.token, None if node.special else 0, node.special)
+
+
+def trace_generation(model: LoadedModel, prompt: str, *, truncation: bool = False) -> GenerationTrace:
+    """The trace of text generation from a prompt; `Model.writing` documents it."""
+    if not isinstance(prompt, str):
+        raise DataError(f"the prompt is {safe_repr(prompt)}; give one text")
+    generator = make_generator(model, resolve_options(model, {}))
+    if not model.writes:
+        raise UnsupportedError(f"a {model.family.model_type!r} model generates no text that could be traced")
+    return GenerationTrace(generator, open_prompt(model, prompt, truncation=truncation), model.tokenizer.target)

@@ -16,10 +16,9 @@ from glassformer.files import read_json_object
 from glassformer.files.schema import given
 from glassformer.inspect.summary import ModelSummary
 from glassformer.load_options import dtype_of, opened
-from glassformer.loaded_model import LoadedModel
 from glassformer.loading import HeadLoading
 from glassformer.models.presets import PRESETS
-from glassformer.pretrained import PretrainedModel
+from glassformer.pretrained import ModelParts, new_parts, read_pretrained
 from glassformer.text import Tokenizer
 from glassformer.weights.load import stored_spelling
 
@@ -33,16 +32,13 @@ class Outline:
     source: of its sizes; None = a checkpoint
     """
 
-    model: LoadedModel
+    model: ModelParts
     source: str | None
 
     @property
     def tokenizer(self) -> Tokenizer | None:
         """The tokenizer of its folder, where that has one."""
-        try:
-            return self.model.tokenizer
-        except DataError:
-            return None
+        return self.model.tokenizer
 
     def checkpoint_names(self, *, allow_pickle: bool = False) -> Callable[[str], list[str]]:
         """A function from a parameter's name to its names in the checkpoint, or else in the reference library."""
@@ -96,7 +92,7 @@ def outline(name: str, loading: HeadLoading | None = None) -> Outline:
     if not exists and loading.revision is None and name in PRESETS:  # a revision means a model on the Hub
         return Outline(_without_weights(PRESETS[name].config, None, loading), PRESETS[name].source)
     try:
-        return Outline(PretrainedModel.from_pretrained(name, **{**given(loading), "device": "meta"}), None)
+        return Outline(read_pretrained(name, **{**given(loading), "device": "meta"}), None)
     except DataError as error:
         hint = "" if exists else nearest(name, PRESETS).replace("nearest", "sizes are known of")
         raise DataError(f"{error}{hint}") from error
@@ -111,12 +107,13 @@ def _config_alone(path: Path) -> Path | None:
     return path / "config.json"
 
 
-def _without_weights(config: Mapping[str, Any], folder: Path | None, loading: HeadLoading) -> LoadedModel:
+def _without_weights(config: Mapping[str, Any], folder: Path | None, loading: HeadLoading) -> ModelParts:
     """A model from a config alone, on the meta device: shapes without weights."""
     tokenizer = None if folder is None else Tokenizer.find(folder)
-    model = PretrainedModel.from_config(config, task=loading.task, tokenizer=tokenizer, device="meta")
+    model = new_parts(config, task=loading.task, tokenizer=tokenizer, device="meta")
     model.folder = folder
-    return model.to(dtype_of(loading.dtype or config.get("dtype") or config.get("torch_dtype") or "float32"))
+    model.network.to(dtype_of(loading.dtype or config.get("dtype") or config.get("torch_dtype") or "float32"))
+    return model
 
 
 def _tokenizer_facts(tokenizer: Tokenizer) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import UnsupportedError
+from glassformer.errors import DataError, UnsupportedError
 from glassformer.files.schema import at_least, check
 from glassformer.models._config import MAX_ROWS, ConfigReader
 from glassformer.models._family import Family
@@ -84,3 +84,22 @@ def _rows(before: nn.Parameter, shape: torch.Size) -> nn.Parameter:
             else before[: shape[0]]
         )
         return nn.Parameter(rows.clone(), requires_grad=before.requires_grad)
+
+
+def replace_embeddings(network: Network, table: nn.Embedding) -> None:
+    """Put other token embeddings in the place of a network's; a layer that is tied to them follows.
+
+    Raises: DataError: another shape.
+    """
+    before = network.embedding.tokens.weight
+    weight = getattr(table, "weight", None)
+    if not isinstance(weight, nn.Parameter) or weight.shape != before.shape:
+        got = list(weight.shape) if isinstance(weight, Tensor) else type(table).__name__
+        raise DataError(
+            f"the table of embeddings is {got}; it must be nn.Embedding{tuple(before.shape)}; "
+            "resize_token_embeddings(rows) gives the model another number of rows"
+        )
+    for module in network.modules():
+        for name, parameter in list(module._parameters.items()):
+            if parameter is before:
+                setattr(module, name, weight)

@@ -30,6 +30,7 @@ from glassformer.hf.paths.hooks import LAYERS_IN_TUPLES
 from glassformer.models import ConfigReader, Network
 from glassformer.models._seq2seq import EncoderDecoder
 from glassformer.models.resize import layer_key
+from glassformer.pretrained import is_bare, names_of
 
 CALLED = (Stack, Block, ParallelBlock, FeedForward, GatedFeedForward, Embedding, Pooler)
 MASKS = ("attention_mask", "hidden_states_mask")
@@ -141,8 +142,8 @@ class PartCalls:
 
     def tensors(self) -> dict[str, list[str]]:
         """Our parameters → the names of their tensors there."""
-        names = self.model._weight_names()
-        prefixed = not self.model._bare and names.prefixed
+        names = names_of(self.model)
+        prefixed = not is_bare(self.model) and names.prefixed
         every = (name for name, _ in self.model.network.named_parameters(remove_duplicate=False))
         return {ours: list(names.find(ours, prefixed=prefixed)[1]) for ours in every}
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, Sampler
 
-from glassformer.call import NAMED_LABELS, CallInputs
-from glassformer.edge import TOKEN_INPUTS, ModelInputs
+from glassformer.call import NAMED_LABELS
+from glassformer.edge import TOKEN_INPUTS, CallInputs, ModelInputs
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.hf.collators import LABELS, refuse_text_labels
