@@ -30,7 +30,7 @@ QUESTIONS = [
 ]
 SQUAD = {"version": "v2.0", "data": [{"title": "Music", "paragraphs": [PARAGRAPH]}]}
 SUBJQA = {"domain": "books", "id": "7", "title": "B0", "question": "Is it?", "context": CONTEXT, "answers": ANSWER}
-SUBJQA_ROW = {"title": "B0", "question": "Is it?", "context": CONTEXT, "answers": ANSWER, "id": "7"}
+SUBJQA_ROW = {"title": "B0", "question": "Is it?", "context": CONTEXT, "answers": ANSWER, "id": "7", "type": "Is"}
 REVIEWS = (
     "item_id,domain,q_review_id,question,review,human_ans_spans,human_ans_indices\n"
     f'B0,books,7,Is it?,{CONTEXT},great,"(3, 8)"\nB0,books,7,Is it?,{CONTEXT},ANSWERNOTFOUND,"(9, 23)"\n'

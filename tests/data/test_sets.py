@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from glassformer.data import sets
+from glassformer.data.files import inspect_files
 from glassformer.data.lines import data_extension
+from glassformer.data.options import InspectionOptions, ReadingOptions
 from glassformer.data.rows import read_rows
 from glassformer.data.sets import DataSet, data_sets, find_data_set
 from glassformer.data.streams import stream_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.tasks.base import task_class
+from glassformer.tasks.transcribe.clean import clean_table
+from glassformer.tasks.transcribe.clean_options import CleanOptions
 from tests.data.set_files import CONTEXT, ISSUE, MINIATURES, REVIEWS, SQUAD, Miniature, written
 from tests.project.data_set_page import PAGE, page
 
@@ -183,6 +188,28 @@ def test_modules_alone_are_read_of_python_files(tmp_path: Path) -> None:
     assert [row["path"] for row in read(tmp_path, "codeparrot", files, "file-0.json.gz", part="modules")] == [
         "a/init.py"
     ]
+
+
+def test_most_questions_about_electronics_ask_how(shared: Path) -> None:
+    path = shared / "data" / "subjqa_electronics" / "train.csv.gz"
+    if not path.exists():
+        pytest.skip(f"needs {path}")
+    report = inspect_files([path], InspectionOptions(columns={"label": "type"}), ReadingOptions(kind="subjqa"))
+    kinds = dict([*report.files[0].classes.items()][:8])
+    assert kinds.keys() == {"How", "What", "Is", "Does", "Do", "Where", "Why", "Was"} and kinds["How"] == 1_409
+
+
+def test_transcripts_of_doubtful_quality_are_reported(shared: Path, tmp_path: Path) -> None:
+    clips = shared / "data" / "speech" / "ljspeech"
+    if not clips.is_dir():
+        pytest.skip(f"needs {clips}")
+    texts = ("Printing, in the only sense.", "IN BEING COMPARATIVELY MODERN.", "")
+    rows = "".join(f"0a\tLJ001-000{number}.flac\t{text}\n" for number, text in enumerate(texts, 1))
+    shutil.copytree(clips, tmp_path / "clips")
+    written(tmp_path / "validated.tsv", "client_id\tpath\tsentence\n" + rows)
+    reading = ReadingOptions(kind="common_voice", part="validated")
+    report = clean_table(str(tmp_path), CleanOptions(language="uk"), reading=reading)
+    assert report.rows == 3 and report.reasons["not written in 'uk'"] >= 1 and report.reasons["capitals alone"] == 1
 
 
 # ------------------------------------------------------------------------------------------------ prompts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import yaml
 
 import glassformer
 from glassformer.errors import ConfigError, DataError
+from glassformer.evaluation.options import EvaluationRequest
+from glassformer.evaluation.request import evaluate_by_options
 from glassformer.runs.config import PRESETS, config_yaml, parse_config
 from glassformer.runs.data import read_splits
 from glassformer.runs.folder import read_config
@@ -21,6 +24,7 @@ from glassformer.tasks.base import TASKS, task_class
 from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.tag.task import Tag
 from glassformer.training.run import make_trainer
+from tests.data.set_files import written
 from tests.e2e.tiny_models import word_tokenizer
 
 WORDS = "time flies like an arrow fruit a banana".split()
@@ -135,6 +139,33 @@ def test_words_from_scratch(values: dict[str, Any], tmp_path: Path) -> None:
     result = make_trainer(parse_config(changed)).train()
     assert result.metrics["block_perplexity"] > 1
     assert glassformer.load(tmp_path / "run" / "model").config["model_type"] == "gpt2"
+
+
+def test_a_published_data_set_is_trained_on_by_its_folder(values: dict[str, Any], tmp_path: Path) -> None:
+    for part, count in (("train", 16), ("dev", 4)):
+        rows = "".join(f"0\tB{i}\tb\t7\t{i % 2}\ttime {WORDS[i % 8]}\tlike\n" for i in range(count))
+        head = "index\tgenre\tyear\tid\tis_duplicate\tquestion1\tquestion2\n"
+        written(tmp_path / "QQP" / f"{part}.tsv", head + rows)
+    changed = {**values, "data": {"train": str(tmp_path / "QQP"), "validation": str(tmp_path / "QQP")}}
+    changed["data"] |= {"format": {"kind": "glue/qqp", "part": "train"}, "validation_format": {"part": "dev"}}
+    trainer = make_trainer(parse_config(changed))
+    assert len(trainer.train_examples) == 16 and trainer.validation_examples is not None
+    assert len(trainer.validation_examples) == 4
+    trainer.train()
+    assert {*glassformer.load(tmp_path / "run" / "model").config["id2label"].values()} == {"duplicate", "not_duplicate"}
+
+
+def test_columns_of_a_published_data_set_need_not_be_ignored(values: dict[str, Any], tmp_path: Path) -> None:
+    files = [{"path": f"{i}.py", "license": "mit", "content": "time flies like an arrow"} for i in range(8)]
+    written(tmp_path / "file-0.json.gz", [*files, {**files[0], "path": "a/__init__.py"}])
+    changed = {**values, "task": "generate", "scratch": dict(GPT2), "task_options": {"block": 8}}
+    changed["data"] = {"train": str(tmp_path / "file-0.json.gz"), "format": {"kind": "codeparrot", "part": "modules"}}
+    make_trainer(parse_config(changed)).train()
+    options = EvaluationRequest(data=[changed["data"]["train"]], format=changed["data"]["format"], baselines=False)
+    evaluation, _ = evaluate_by_options(str(tmp_path / "run"), options)
+    assert evaluation.report.data["rows"] == 8
+    options = replace(options, task="generate")
+    assert evaluate_by_options(str(tmp_path / "run" / "model"), options)[0].report.data["rows"] == 8
 
 
 def test_a_head_that_has_the_labels_is_kept(values: dict[str, Any], tmp_path: Path) -> None:

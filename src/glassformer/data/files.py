@@ -51,7 +51,7 @@ def inspect_files(
     options, reading = options or InspectionOptions(), reading or ReadingOptions()
     refuse_repeated(files, DataError)
     # File names alone identify the files in a report, unless two have the same name.
-    short = len({file.name for file in files}) == len(files)
+    short = len({file.name for file in files} - {""}) == len(files)
     rows = {file.name if short else str(file): read_rows(file, **reading.keywords()) for file in files}
     _warn_of_sizes(rows, reading)
     columns = {**usual_columns(list(rows.values())), **options.columns}

@@ -276,10 +276,15 @@ def format_of_extension(extension: str) -> str | None:
     return next((kind for kind, format in FORMATS.items() if extension in format.extensions), None)
 
 
+def is_data_set(kind: object) -> bool:
+    """Whether a published data set is called so; all its columns are known, so none is there by mistake."""
+    return isinstance(kind, str) and kind not in FORMATS and kind in data_sets()
+
+
 def detect_format(path: Path, kind: str | None = None) -> str:
     """The format of a file. Raises: ConfigError: an unknown kind. DataError: an unknown extension, no such file."""
     if kind is not None:
-        if kind not in FORMATS and not (isinstance(kind, str) and kind in data_sets()):
+        if kind not in FORMATS and not is_data_set(kind):
             inner = [name for name in data_sets() if name.startswith(f"{kind}/")]
             near = f"; there are: {', '.join(inner)}" if inner else nearest(kind, [*FORMATS, *data_sets()])
             raise ConfigError(

@@ -317,14 +317,15 @@ class SetReader:
         if words and not isinstance(value, types):
             raise DataError(f"has {safe_repr(value)} as {column!r}; it must be {words}")
         if role in data_set.patterns:
-            value = [self._matched(role, column, text) for text in value]
+            texts = [self._matched(role, column, text) for text in labels_of(value)]
+            value = texts if isinstance(value, list) else texts[0]
         if role in data_set.numbers:
             return _number(column, value)
         return self._labels(role, value) if role in data_set.labels else value
 
     def _matched(self, role: str, column: str, text: str) -> str:
         pattern = self.data_set.patterns[role]
-        if (match := re.fullmatch(pattern, text)) is None:
+        if (match := re.fullmatch(pattern, str(text), re.DOTALL)) is None:
             raise DataError(f"has {safe_repr(text)} as {column!r}; it must match {pattern}")
         return match[1]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from glassformer.data.options import ReadingOptions
-from glassformer.data.rows import read_rows
+from glassformer.data.rows import is_data_set, read_rows
 from glassformer.data.sequence import RowSequence
 from glassformer.errors import ConfigError
 from glassformer.evaluation.compare.seeds import SeedSummary, summarise_seeds
@@ -72,7 +72,7 @@ def evaluated_rows(
         reading: how the files of `data` are read; None, or no option = as those of the run
     Raises: DataError: there is no such split or column. ConfigError: no run; `reading` without files.
     """
-    ignored = [*options.ignore, *([] if by is None else [by])]
+    ignored = [*_ignored(options, reading.kind if reading else None), *([] if by is None else [by])]
     opened = open_run(run, columns=dict(options.columns), ignore=ignored)
     if reading is not None and (format := reading.keywords()):
         if not options.data:
@@ -91,7 +91,8 @@ def _of_run(folder: str, options: EvaluationRequest, bar: Bar) -> tuple[Evaluati
         raise ConfigError(
             f"{folder}: is a model, not a run; give its task and the test data: --task classify --data FILE"
         )
-    run = open_run(folder, columns=dict(options.columns), ignore=list(options.ignore), device=options.device)
+    kind = (options.format or {}).get("kind")
+    run = open_run(folder, columns=dict(options.columns), ignore=_ignored(options, kind), device=options.device)
     check_evaluates(run.config.task)
     data = list(options.data)
     all_rows = run.read_rows(data or None, format=options.format)
@@ -122,7 +123,7 @@ def _of_model(model: str, task: str, options: EvaluationRequest, bar: Bar) -> Ev
             rows,
             train=training_rows,
             columns=options.columns,
-            ignore=options.ignore,
+            ignore=_ignored(options, reading.get("kind")),
             options=options.part("task_options"),
             evaluation=options.part("evaluation"),
             device=options.device or "cpu",
@@ -130,6 +131,11 @@ def _of_model(model: str, task: str, options: EvaluationRequest, bar: Bar) -> Ev
             by=options.by,
             progress=advance,
         )
+
+
+def _ignored(options: EvaluationRequest | RowOptions, kind: object) -> list[str]:
+    """The columns to ignore; of a published data set all that the task does not read."""
+    return [*options.ignore, *(["*"] if is_data_set(kind) else [])]
 
 
 def _sample(rows: RowSequence, options: EvaluationRequest) -> RowSequence:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from glassformer.compression.adapters import AdapterSpec
-from glassformer.data.rows import RowSequence, files_of, read_rows
+from glassformer.data.rows import RowSequence, files_of, is_data_set, read_rows
 from glassformer.data.views import RelabelledRows
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
@@ -200,8 +200,9 @@ class DataConfig(Schema):
 
     @property
     def unread(self) -> list[str]:
-        """Columns that no task reads: those to ignore, and the one of groups."""
-        return [*self.ignore, *([] if self.groups is None else [self.groups])]
+        """Columns that no task reads: those to ignore, the one of groups; of a published data set, all others."""
+        others = ["*"] if is_data_set(self.format.get("kind")) else []
+        return [*self.ignore, *others, *([] if self.groups is None else [self.groups])]
 
     def read(self, files: str | list[str], format: Mapping[str, Any] | None = None) -> RowSequence:
         """Read the rows of files in the folder; `format`: options that override those of `format`."""
