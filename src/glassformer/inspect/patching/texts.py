@@ -7,20 +7,24 @@ patch_texts(model, text, request=PatchTextsRequest(components=["blocks.3.attn.z[
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from glassformer.files.schema import field_types
 from glassformer.inspect.options import PatchSettings, PatchTextsRequest
 from glassformer.inspect.patching.effects import PatchOptions, PatchResult
 from glassformer.inspect.patching.patches import Progress
 from glassformer.inspect.patching.sweep import PatchSweep
+from glassformer.inspect.session import Session
 
-if TYPE_CHECKING:
-    from glassformer.model import Model
+
+class Inspectable(Protocol):
+    """A model that opens sessions on texts."""
+
+    def inspect(self, *texts: str, truncation: bool = False) -> Session: ...
 
 
 def patch_texts(
-    model: Model,
+    model: Inspectable,
     clean: str,
     corrupt: str | None = None,
     request: PatchTextsRequest | None = None,
