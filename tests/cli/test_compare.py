@@ -14,6 +14,7 @@ from glassformer.cli.compare import compare
 from glassformer.tasks.seq2seq.baselines import Lead
 from tests.cli.conftest import Command
 from tests.e2e.tiny_models import make_folder
+from tests.evaluation.made import make_run
 
 pytest.importorskip("rouge_score", reason="needs rouge-score: pip install 'glassformer[evaluate]'")
 
@@ -117,6 +118,12 @@ def test_errors_come_before_any_work(rows: Path, options: dict[str, Any], messag
 def test_options_of_texts_need_test_data() -> None:
     with pytest.raises(GlassformerError, match=r"^--column and --limit: of systems that .* is missing: --data FILE$"):
         compare(["runs/a"], columns=["source=a"], limit=3)
+
+
+def test_options_of_predictions_need_something_that_predicts(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", [True, False])
+    with pytest.raises(GlassformerError, match=r"^--batch and --examples: of systems that .* is missing: --data FILE$"):
+        compare([str(tmp_path / "a")], batch=3, examples=1)
 
 
 def test_a_mistake_is_one_line(rows: Path, command: Command) -> None:

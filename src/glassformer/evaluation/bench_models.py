@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from glassformer.data.options import ReadingOptions
-from glassformer.data.rows import read_rows
+from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.splits import column_values
-from glassformer.engine.prepare import PRECISIONS
+from glassformer.engine.prepare import PRECISIONS, prepare, unprepare
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.bench import EncodingBench, compare_precisions, sample_texts
 from glassformer.evaluation.bench_generation import GENERATING_TASKS, GenerationBench, compare_steps, passages_of
 from glassformer.evaluation.bench_options import BenchOptions
+from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison
 from glassformer.evaluation.compare.costs import (
     WARM_UP,
-    ModelCosts,
-    compare_variants,
-    load_compared_model,
-    shared_rows,
+    WEIGHT_FILES,
+    Cost,
+    LatencySummary,
+    single_rows,
+    weight_bytes,
 )
+from glassformer.evaluation.runs import TrainedRun, load_trained_model, open_run
 from glassformer.files import safe_repr
 from glassformer.model import Model, load
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.amounts import amount
 from glassformer.runs.data import sample_rows
-from glassformer.runs.folder import CONFIG
+from glassformer.runs.folder import CONFIG, run_name
+from glassformer.tasks.base import Task, task_class, task_name
+from glassformer.tasks.metrics.metric import Bootstrap, differences, greater_is_better, intervals
 
 
 def bench(
     models: Sequence[str], options: BenchOptions, bar: Bar = no_bar, *, reading: ReadingOptions | None = None
-) -> ModelCosts | list[EncodingBench | GenerationBench]:
+) -> Comparison | list[EncodingBench | GenerationBench]:
     """Measure models in each precision: as encoders or generators; with a task, or where one is a run, in their task.
 
         bench(["runs/small", "runs/large"], BenchOptions(precision=["fp32", "int8"]))
@@ -59,18 +66,88 @@ def _precisions(options: BenchOptions) -> list[str]:
     return list(PRECISIONS if options.precision is None else options.precision)
 
 
-def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, format: Mapping[str, Any]) -> ModelCosts:
-    """Latency at batch size 1, size and metric: one row per model and precision."""
-    precisions = _precisions(options)
-    contenders = [load_compared_model(model, task=options.task, columns=options.columns or None) for model in models]
-    files = list(options.data)
-    all_rows = read_rows(files, **format) if format else shared_rows(contenders, files)
-    rows = sample_rows(all_rows, options.limit, options.seed)
-    with bar("measuring, rows", len(models) * len(precisions) * (WARM_UP + options.runs + len(rows))) as advance:
-        variants = compare_variants(
-            contenders, rows, precisions, runs=options.runs, seed=options.seed, progress=advance
-        )
-        return ModelCosts(timed=options.runs, variants=list(variants))
+def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, format: Mapping[str, Any]) -> Comparison:
+    """Latency of single rows, size and metrics of each model in each precision; all get the same rows in one order."""
+    precisions, opened = _precisions(options), [_opened(model, options) for model in models]
+    first = opened[0]
+    if other := next((one for one in opened if one[1].METRIC != first[1].METRIC), None):
+        by = [f"{name} by {task.METRIC}" for name, task, _ in (first, other)]
+        raise ConfigError(f"these models have different main metrics: {', '.join(by)}")
+    run = next((run for *_, run in opened if run is not None), None)
+    if options.data:
+        of_run = {} if run is None else run.config.data.format
+        rows = read_rows(list(options.data), **(format or of_run))
+    elif run is None or run.splits[1] is None:
+        raise ConfigError("there are no rows; give --data")
+    else:
+        rows = run.splits[1]
+    rows = sample_rows(rows, options.limit, options.seed)
+    systems: list[ComparedSystem] = []
+    measured: list[Bootstrap] = []
+    with bar("measuring, rows", len(opened) * len(precisions) * (WARM_UP + options.runs + len(rows))) as advance:
+        for name, task, _ in opened:
+            for precision in precisions:
+                cost, latency, metrics = _measured(task, precision, rows, options, advance)
+                apart = differences(metrics, measured[0]) if measured else {}
+                measured.append(metrics)
+                systems.append(
+                    ComparedSystem(
+                        name=f"{name}, {precision}",
+                        metrics=intervals(metrics),
+                        differences=apart,
+                        rows=len(rows),
+                        cost=cost,
+                        latency=latency,
+                    )
+                )
+    return Comparison(
+        task=options.task or (run.config.task if run else ""),
+        systems=systems,
+        shown={first[1].METRIC: 3},
+        caption=f"{len(rows):,} rows, {options.runs} of them timed one by one",
+        metric=first[1].METRIC,
+        higher=greater_is_better(first[1].METRIC),
+        methods=dict(measured[0].methods),
+        notes=["MB: size of the files; RAM: bytes of the weights in this precision"],
+    )
+
+
+def _opened(source: str, options: BenchOptions) -> tuple[str, Task, TrainedRun | None]:
+    """A run folder, or a model with a head for the task; with its name.
+
+    Raises: ConfigError: a model without a task, a run of another. WeightsError: a model without the head.
+    """
+    if (Path(source) / CONFIG).is_file():
+        run = open_run(source)
+        if options.task is not None and task_name(options.task) != run.config.task:
+            raise ConfigError(f"{source}: is a run of {run.config.task!r}, not of {options.task!r}; leave --task out")
+        return run_name(run.folder), run.task_for_evaluation(), run
+    if options.task is None:
+        raise ConfigError(f"{source}: is no run folder; name the task of the model: --task classify")
+    kind: Any = task_class(options.task)
+    model = load_trained_model(source, options.task)
+    return Path(source).name, kind(model, columns=options.columns or None).for_evaluation(), None
+
+
+def _measured(
+    task: Task, precision: str, rows: RowSequence, options: BenchOptions, advance: Callable[[int], None]
+) -> tuple[Cost, LatencySummary, Bootstrap]:
+    """The sizes, the latency and the scores of a model in a precision; its network is unprepared again afterwards."""
+    sample = sample_rows(rows, options.runs + WARM_UP, options.seed)
+    # In random order, as rows come in use: a file may be sorted, such as by length.
+    order = np.random.default_rng(options.seed).permutation(len(sample))
+    numbers = (int(order[i % len(sample)]) for i in range(WARM_UP + options.runs))
+    network, folder = task.model.network, task.model.folder
+    try:
+        prepare(network, precision)
+        latency = LatencySummary.measure(single_rows(task, sample, numbers), WARM_UP, sample=True)
+        advance(WARM_UP + options.runs)
+        metrics, weights = task.metrics(list(task.predict(rows, advance))), weight_bytes(network)
+    finally:
+        unprepare(network)
+    files = Path(folder).glob("*") if folder else ()
+    size = sum(file.stat().st_size for file in files if file.suffix in WEIGHT_FILES)
+    return Cost(bytes=size, weights=weights, precision=precision), latency, metrics
 
 
 def _about(model: Model) -> str:

@@ -11,14 +11,12 @@ import pytest
 
 from glassformer.cli.app import main
 from glassformer.engine.prepare import prepare, prepared_precision
-from glassformer.evaluation.compare.costs import (
-    LatencySummary,
-    ModelCosts,
-    compare_variants,
-    load_compared_model,
-    shared_rows,
-    weight_bytes,
-)
+from glassformer.evaluation.bench_models import bench
+from glassformer.evaluation.bench_options import BenchOptions
+from glassformer.evaluation.compare.comparison import Comparison
+from glassformer.evaluation.compare.costs import LatencySummary, weight_bytes
+from glassformer.evaluation.runs import open_run
+from glassformer.tasks.classify.task import Classify
 
 
 def typed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[Any, str, str]:
@@ -41,40 +39,47 @@ def test_latency_is_what_numpy_says() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
-def test_a_row_for_each_model_and_precision(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine, other = (
-        load_compared_model(str(run)),
-        load_compared_model(str(run / "model"), task="classify", columns={"label": "mood"}),
-    )
-    rows = shared_rows([mine, other], None)
+def test_a_system_for_each_model_and_precision(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    predict = type(mine.task).predict
+    predict = Classify.predict
 
     def counted(task: Any, some: Any, progress: Any = None) -> Any:
-        if task is mine.task:
-            asked.append(len(some))
+        asked.append(len(some))
         return predict(task, some, progress)
 
-    monkeypatch.setattr(type(mine.task), "predict", counted)
-    found = list(compare_variants([mine, other], rows, ["fp32", "bf16"], runs=5, warm_up=2))
-    assert asked == [*[1] * 7, 12, *[1] * 7, 12]
-    assert [(each.model, each.precision) for each in found] == [
-        ("run", "fp32"), ("run", "bf16"), ("model", "fp32"), ("model", "bf16")
-    ]  # fmt: skip
-    first, _, same, _ = found
-    assert first.difference is None and first.value == same.value and first.latency.runs == 5
-    assert same.difference is not None and same.difference.value == 0
-    assert first.disk == (run / "model" / "model.safetensors").stat().st_size and first.weights < first.disk
-    assert prepared_precision(mine.task.model.network) is None
-    costs = ModelCosts(timed=5, variants=found)
-    (table,) = costs.tables()
-    assert len(table.rows) == 4 and all(len(row) == len(table.headings) for row in table.rows)
+    monkeypatch.setattr(Classify, "predict", counted)
+    options = BenchOptions(precision=["fp32", "bf16"], runs=5, task="classify", columns={"label": "mood"})
+    costs = bench([str(run), str(run / "model")], options)
+    assert isinstance(costs, Comparison) and asked == [*[1] * 15, 12] * 4
+    first, second, same, last = costs.systems
+    assert [one.name for one in costs.systems] == ["run, fp32", "run, bf16", "model, fp32", "model, bf16"]
+    assert first.differences == {} and first.metrics == same.metrics
+    assert first.latency is not None and first.latency.runs == 5
+    assert same.differences["f1_weighted"].value == 0 and second.metrics == last.metrics
+    assert first.cost.bytes == (run / "model" / "model.safetensors").stat().st_size
+    assert first.cost.weights is not None and first.cost.weights < first.cost.bytes and first.cost.precision == "fp32"
+    table = costs.cost_table()
+    assert {"MB", "RAM, MB", "ms alone", "median, p95"} <= set(table.headings) and len(table.rows) == 4
+    assert all(len(row) == len(table.headings) for row in table.rows)
     written = json.loads(json.dumps(costs.to_dict(), allow_nan=False))
-    assert (written["kind"], written["variants"][0]["difference"]) == ("model-costs", None)
+    assert written["kind"] == "comparison" and written["systems"][0]["differences"] == {}
+
+
+@pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
+def test_networks_are_unprepared_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import glassformer.evaluation.bench_models as module
+
+    networks: list[Any] = []
+    prepare_network = module.prepare
+    monkeypatch.setattr(
+        module, "prepare", lambda network, name: (networks.append(network), prepare_network(network, name))
+    )
+    bench([str(run)], BenchOptions(precision=["bf16"], runs=1))
+    assert len(networks) == 1 and prepared_precision(networks[0]) is None
 
 
 def test_narrow_weights_are_counted_where_they_are_packed(run: Path) -> None:
-    network = load_compared_model(str(run)).task.model.network
+    network = open_run(run).model.network
     whole = sum(x.numel() for x in network.parameters()) * 4
     assert weight_bytes(network) == whole
     prepare(network, "fp16")
@@ -85,8 +90,9 @@ def test_narrow_weights_are_counted_where_they_are_packed(run: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
 def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = typed(capsys, run, "--precision", "fp32", "--runs", 3, "--limit", 9, "--json")
-    (row,) = json.loads(out)["variants"]
-    assert code == 0 and row["rows"] == 9 and row["latency"]["runs"] == 3 and 0 <= row["value"]["value"] <= 1
+    (row,) = json.loads(out)["systems"]
+    assert code == 0 and row["rows"] == 9 and row["latency"]["runs"] == 3
+    assert 0 <= row["metrics"]["f1_weighted"]["value"] <= 1
     data = ("--data", run.parent / "rows.csv", "--column", "label=mood")
     code, out, err = typed(capsys, run / "model", "--task", "classify", *data, "--precision", "fp32", "--runs", 2)
     assert code == 0 and "30 rows, 2 of them timed" in out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,33 @@ def test_a_run_that_is_open_is_a_system(run: Path) -> None:
     opened = open_run(run)
     assert isinstance(opened, TrainedRun)
     assert compare([opened]).systems[0].metrics == compare([run]).systems[0].metrics
+
+
+def test_a_function_may_be_first_and_a_system_alone(run: Path, tmp_path: Path) -> None:
+    found = compare([by_word, run], resamples=50)
+    assert found.systems[1].differences["accuracy"].value <= 0 and len(found.systems) == 2
+    assert compare(str(run)).systems[0].name == "run" and compare(by_word, ROWS, task="classify").rows == 12
+    elsewhere = shutil.copytree(run / "evaluation" / "validation", tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="no run is among the systems, whose rows the others could predict"):
+        compare([elsewhere, by_word])
+
+
+def test_rows_of_a_generator_are_read_once(run: Path) -> None:
+    rows = ({"text": row["text"], "mood": row["label"]} for row in ROWS)
+    found = compare([run, by_word], rows, resamples=50)
+    assert found.rows == 12 and found.systems[1].metrics["accuracy"].value == 1
+
+
+def test_a_pipeline_of_transformers(run: Path) -> None:
+    """The same weights in the reference library: the same predictions."""
+    transformers = pytest.importorskip("transformers", reason="needs transformers: pip install transformers")
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(run / "model")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(run / "model")
+    theirs = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer)
+    found = compare({"run": run, "theirs": theirs}, resamples=50)
+    assert found.systems[1].differences["accuracy"].value == 0
+    ours, others = ({name: x.value for name, x in one.metrics.items()} for one in found.systems[:2])
+    assert ours == others
 
 
 def test_a_model_without_a_run(run: Path) -> None:

@@ -158,11 +158,17 @@ def compare(
         not fit, or a system that fails on one. MissingExtraError: without the packages of the metrics.
     """
     asked = parse(CompareOptions, options)
-    if data is None and (of_data := given(asked).keys() - {"batch", "examples", "latency", "html"}):
-        named = " and ".join(f"{name}=" for name in sorted(of_data))
-        raise ConfigError(f"{named}: of systems that predict test data, which is missing: data= FILE")
+    if isinstance(systems, (str, Path)) or not isinstance(systems, Iterable):
+        systems = [systems]
+    named = list(systems.items()) if isinstance(systems, Mapping) else [(None, source) for source in systems]
+    saved = (
+        {"latency", "html"} if all(_is_run(source) for _, source in named) else {"latency", "html", "batch", "examples"}
+    )
+    if data is None and (of_data := given(asked).keys() - saved):
+        options_of_data = " and ".join(f"{name}=" for name in sorted(of_data))
+        raise ConfigError(f"{options_of_data}: of systems that predict test data, which is missing: data= FILE")
     with bar("evaluating", None) as advance:
-        opened = _open(systems, asked, data is not None, advance)
+        opened = _open(named, asked, data is not None, advance)
     first, work = opened[0], None
     tasks = {one.name: one.run.config.task for one in opened if one.run is not None}
     tasks |= {one.name: one.saved.first.task for one in opened if one.saved is not None}
@@ -181,10 +187,9 @@ def compare(
 
 
 def _open(
-    systems: Sequence[Any] | Mapping[str, Any], asked: CompareOptions, live: bool, advance: Callable[[int], None]
+    named: Sequence[tuple[str | None, Any]], asked: CompareOptions, live: bool, advance: Callable[[int], None]
 ) -> list[System]:
     """The systems by names that differ; of runs their saved reports, unless they predict other data (`live`)."""
-    named = list(systems.items()) if isinstance(systems, Mapping) else [(None, source) for source in systems]
     if not named:
         raise ConfigError("no system to compare; name at least one")
     paths = [source for _, source in named if isinstance(source, (str, Path))]
@@ -200,7 +205,7 @@ def _open(
         one = System(_name_of(source), source)
         if _is_run(source):
             one = _run_to_predict(source, asked) if live else _saved_run(source, advance)
-        opened.append(one if name is None else replace(one, name=name))
+        opened.append(one if name is None else replace(one, name=str(name)))
     names = [one.name for one in opened]
     taken = dict.fromkeys(names, 0)
     for one in opened:  # models of one name are called by their paths, and runs are numbered
@@ -240,19 +245,17 @@ def _run_to_predict(source: Any, asked: CompareOptions) -> System:
 def _saved_run(source: Any, advance: Callable[[int], None]) -> System:
     """A run with its report, evaluated now where it was not; the runs of several seeds; or an evaluation."""
     path = source.folder if isinstance(source, TrainedRun) else Path(source)
-    name, run = run_name(path), None
-    if len(folders := seed_folders(path)) > 1:
-        return System(name, source, open_run(folders[0]), summarise_seeds(path, advance))
-    path = folders[0] if folders else path
-    evaluation, run_folder = path, path.absolute().parent.parent
-    if not (path / REPORT).is_file():
-        run = open_run(path)
-        evaluation = run.ensure_evaluated(advance)
-    elif path.absolute().parent.name == EVALUATION and (run_folder / CONFIG).is_file():
-        run, name = open_run(run_folder), f"{run_name(run_folder)} ({name})"
-    cost = Cost() if run is None else read_cost(run.folder)
-    seed = SeedRun(report=EvaluationReport.load(evaluation / REPORT), cost=cost)
-    return System(name, source, run, SeedSummary(name=name, runs=[seed]), evaluation)
+    name, folders = run_name(path), seed_folders(path)
+    if not folders and (path / REPORT).is_file():
+        evaluation, folder = path, path.absolute().parent.parent
+        in_run = path.absolute().parent.name == EVALUATION and (folder / CONFIG).is_file()
+        run = open_run(folder) if in_run else None
+        name = f"{run_name(folder)} ({name})" if in_run else name
+        seed = SeedRun(report=EvaluationReport.load(path / REPORT), cost=read_cost(folder) if in_run else Cost())
+        return System(name, source, run, SeedSummary(name=name, runs=[seed]), evaluation)
+    first = open_run(folders[0] if folders else path)
+    single = first.evaluation_folder() if len(folders) < 2 else None
+    return System(name, source, first, summarise_seeds(path, advance), single)
 
 
 # ------------------------------------------------------------------------------------------ predictions in lockstep
@@ -288,8 +291,9 @@ class _Lockstep:
         self.sample: list[Prediction] = []
         if self.labeller is not None:
             self.scoring = self._by_run(self.labeller, data)
+        elif data is None:
+            raise ConfigError("no run is among the systems, whose rows the others could predict; give data= FILE")
         else:
-            assert data is not None  # `_open`
             texts = task_name(asked.task) in TEXT_TASKS
             self.scoring = self._by_references(data, generation) if texts else self._by_task(data)
         for one in self.live:
@@ -306,8 +310,8 @@ class _Lockstep:
             raise ConfigError(f"{first.name} is a run of {name!r}, not of {self.asked.task!r}; leave task= out")
         report = EvaluationReport.load(folder / REPORT) if (folder / REPORT).is_file() else None
         if data is not None:
-            paths = [data] if isinstance(data, (str, Path)) else list(data)
-            are_paths = all(isinstance(path, (str, Path)) for path in paths)
+            paths = [data] if isinstance(data, (str, Path)) else data if isinstance(data, (list, tuple)) else []
+            are_paths = paths and all(isinstance(path, (str, Path)) for path in paths)
             self._take(run.read_rows(list(map(str, paths))) if are_paths else read_rows(data))
         else:
             assert report is not None  # `_open`

@@ -158,7 +158,8 @@ class Comparison(Report, kind="comparison"):
     def cost_table(self) -> Table:
         """The costs of each system; columns without a value are left out.
 
-        minutes: of training · MB: on disk · ms a row: in batches · ms alone: latency of one row at a time
+        minutes: of training · MB: on disk · RAM: of the weights
+        ms a row: in batches · ms alone: latency of one row at a time
         words, seconds: of a generated text, on average
         """
         columns: dict[str, Callable[[ComparedSystem], str]] = {
@@ -171,6 +172,7 @@ class Comparison(Report, kind="comparison"):
             "steps": lambda one: _formatted(one.cost.steps, ",d"),
             "parameters": lambda one: _formatted(one.cost.parameters, ",d"),
             "MB": lambda one: "" if one.cost.bytes is None else f"{one.cost.bytes / 1e6:,.1f}",
+            "RAM, MB": lambda one: "" if one.cost.weights is None else f"{one.cost.weights / 1e6:,.1f}",
             "ms a row": lambda one: (
                 "" if one.words is not None else _formatted(one.seconds_per_row and 1000 * one.seconds_per_row, ".3g")
             ),
