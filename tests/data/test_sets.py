@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from glassformer.data import sets
-from glassformer.data.files import inspect_files
+from glassformer.data.files import inspect_files, split_file
 from glassformer.data.lines import data_extension
-from glassformer.data.options import InspectionOptions, ReadingOptions
+from glassformer.data.options import InspectionOptions, ReadingOptions, SplitOptions
 from glassformer.data.rows import read_rows
 from glassformer.data.sets import DataSet, data_sets, find_data_set
 from glassformer.data.streams import stream_rows
@@ -183,6 +184,17 @@ def test_issues_are_labelled_or_not(tmp_path: Path, ending: str) -> None:
         read_rows(path, part="labelled", **options)
 
 
+def test_labelled_issues_are_split_in_halves_and_quarters(tmp_path: Path) -> None:
+    labels = list(data_sets()["github_issues"].labels["label"])
+    issues = [{**ISSUE, "title": str(i), "labels": [{"name": labels[i % 9]}] if i < 440 else []} for i in range(900)]
+    path = written(tmp_path / "github-issues-transformers.jsonl", issues)
+    options = SplitOptions(output=tmp_path / "parts", columns={"label": "label"}, fractions=(0.5, 0.25, 0.25))
+    files = split_file(path, options, ReadingOptions(kind="github_issues", part="labelled")).files
+    assert list(files.values()) == [220, 110, 110]
+    counts = [Counter(row["label"][0] for row in read_rows(file)) for file in files]
+    assert all(max(each.values()) - min(each.values()) <= 1 for each in counts) and len(counts[0]) == 9
+
+
 def test_modules_alone_are_read_of_python_files(tmp_path: Path) -> None:
     files = [{"path": path, "content": "x", "license": "mit"} for path in ("__init__.py", "a/__init__.py", "a/init.py")]
     assert [row["path"] for row in read(tmp_path, "codeparrot", files, "file-0.json.gz", part="modules")] == [
@@ -274,6 +286,7 @@ def test_texts_are_cut_to_a_number_of_characters(tmp_path: Path) -> None:
             "line 2 has '2' as 'label'; .* one of: negative, positive; or its n",
         ),
         ("sst2", "a.tsv", "sentence\tlabel\na joy\n", "line 2 has 1 fields"),
+        ("imdb", "train", '{"text": "a"}', "its name does not say what imdb is in it; let it end in .csv, .tsv"),
         ("emotion", "train.txt", "text,label\nso glad,joy\n", "line 1 has 1 fields, names has 2"),
         ("glue/cola", "a.tsv", "gj04\t1\tTime flies.\n", "line 1 has 3 fields"),
         (

@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "glassformer"
 
 EXCEPTIONS = frozenset(
     """
-    data.json_records:RecordRows cli.study:OnScreen cli.train:Opening core.codebooks:CodebookEmbeddingSpec
+    cli.study:OnScreen cli.train:Opening core.codebooks:CodebookEmbeddingSpec
     core.linearised:FixedScaleLayerNorm core.linearised:FixedScaleRMSNorm evaluation.run_page:RunPage
     hf.auto:FamilyModel hf.configs:GenerationConfig hf.multiple_choice:MultipleChoice
     hf.reference_model:ReferenceModel hf.trainer.due:Checkpointing hf.trainer.seq2seq:Seq2SeqTrainer

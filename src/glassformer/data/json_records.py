@@ -50,7 +50,8 @@ class RecordFile(RowSource):
         rows = list(self._below(self._document(), self._records.split("."), ""))
         if not rows:
             raise DataError(f"{self.name}: holds no row: its lists {self._records} are empty")
-        return RecordRows(rows, columns=columns, name=self.name)
+        places = [f"record {row['id'] if isinstance(row.get('id'), str) else index}" for index, row in enumerate(rows)]
+        return InMemoryRows(rows, columns=columns, name=self.name, places=places)
 
     def _document(self) -> Any:
         try:
@@ -87,11 +88,3 @@ class RecordFile(RowSource):
         for number, item in enumerate(items):
             for row in self._below(item, names[1:], f"{place}{'.' * bool(place)}{names[0]}[{number}]"):
                 yield {**around, **row}
-
-
-class RecordRows(InMemoryRows):
-    """Records of a file of nested JSON."""
-
-    def where(self, index: int) -> str:
-        row = self._rows[index]
-        return f"{self.name}: record {row['id'] if isinstance(row.get('id'), str) else index}"

@@ -37,7 +37,7 @@ from glassformer.data.sequence import (
     ScannedRow,
     as_row,
 )
-from glassformer.data.sets import SetOptions, SetSource, data_sets, find_data_set
+from glassformer.data.sets import data_sets, find_data_set, read_as
 from glassformer.data.tables import TSV_OPTIONS, DelimitedText
 from glassformer.data.views import ColumnSubset, ConcatenatedRows
 from glassformer.errors import ConfigError, DataError, nearest
@@ -166,8 +166,7 @@ def _folder_sources(folder: Path, kind: str | None, options: Mapping[str, Any]) 
         )
         kinds = {detect_format(path, kind) for path in files}
     else:
-        data_set = find_data_set(kind)
-        files = data_set.files_in(folder, SetOptions.of(data_set, options).parts, EXTENSIONS)
+        files = find_data_set(kind).files_in(folder, options, EXTENSIONS)
         kinds = {data_extension(path) for path in files}
     if len(kinds) != 1:
         what = f"files of several kinds: {', '.join(sorted(kinds))}" if kinds else "neither sound nor rows"
@@ -178,9 +177,12 @@ def _folder_sources(folder: Path, kind: str | None, options: Mapping[str, Any]) 
 def _file_source(path: Path, kind: str | None, options: Mapping[str, Any], *, in_folder: bool = False) -> RowSource:
     kind = detect_format(path, kind)
     if kind not in FORMATS:
-        given = SetOptions.of(find_data_set(kind), options)
-        reader, own_kind, others = given.of_file(path, in_folder=in_folder)
-        return SetSource(reader, _file_source(path, own_kind, others))
+        reader, own_kind, others = find_data_set(kind).reader(path, options, in_folder=in_folder)
+        if own_kind is None and path.exists() and format_of_extension(data_extension(path)) is None:
+            raise DataError(
+                f"{path}: its name does not say what {kind} is in it; let it end in {', '.join(EXTENSIONS)}"
+            )
+        return read_as(reader, _file_source(path, own_kind, others))
     return FORMATS[kind].open(path, options)
 
 

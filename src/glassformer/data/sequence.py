@@ -238,16 +238,25 @@ class RowSequence(Sequence[Row], Display):
 
 
 class InMemoryRows(RowSequence):
-    """Rows of a list of dicts. Raises: DataError: no row, an invalid one, or one that is no mapping."""
+    """Rows of a list of dicts. Raises: DataError: no row, an invalid one, or one that is no mapping.
+
+    Args:
+        places: of each row, for messages; None = "row 0", …
+    """
 
     def __init__(
-        self, rows: Iterable[Mapping[str, Any]], *, columns: ColumnNames = None, name: str = "the list"
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        *,
+        columns: ColumnNames = None,
+        name: str = "the list",
+        places: Sequence[str] | None = None,
     ) -> None:
         schema, digest = RowSchema(columns), hashlib.sha256()
-        self.name = name
+        self.name, self._places = name, places
         self._rows: list[Row] = []
         for number, row in enumerate(rows):
-            where = f"{name}: row {number}"
+            where = self.where(number)
             self._rows.append(schema.validate(as_row(row, where), where))
             digest.update(json.dumps(self._rows[-1], default=_json_default).encode("utf-8", "surrogatepass"))
         if not self._rows:
@@ -256,6 +265,9 @@ class InMemoryRows(RowSequence):
 
     def row(self, index: int) -> Row:
         return dict(self._rows[index])
+
+    def where(self, index: int) -> str:
+        return super().where(index) if self._places is None else f"{self.name}: {self._places[index]}"
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -168,24 +168,66 @@ class DataSet(Record, keys=SET_KEYS):
         words = frozenset().union(*map(split_words, names))
         return max((split for split in self.rows if split_words(split) <= words), key=len, default=None)
 
-    def splits(self, part: str) -> list[str]:
+    def splits(self, part: str, unknown: list[str] | None = None) -> list[str]:
         """The splits that a part means: `dev` is validation, and all of the languages where each has its own.
 
+        Args:
+            unknown: what to return where there is none; None = an error
         Raises: ConfigError: there is none.
         """
         words = split_words(part)
         matches = [split for split in self.rows if words == split_words(split)]
-        if matches := matches or [split for split in self.rows if words and words <= split_words(split)]:
-            return matches
+        matches = matches or [split for split in self.rows if words and words <= split_words(split)]
+        if matches or unknown is not None:
+            return matches or unknown or []
         known = [*self.rows, *self.parts]
         has = f"it has: {', '.join(known)}" if known else "it has none: leave part= out"
         raise ConfigError(f"part is {safe_repr(part)}, which {self.name} does not have{nearest(part, known)}; {has}")
 
-    def files_in(self, folder: Path, parts: Sequence[str], extensions: Iterable[str]) -> list[Path]:
+    def chosen_parts(self, options: Mapping[str, Any]) -> tuple[list[str], str | None]:
+        """The splits of the option `part`, and the one of `parts`, whose rows are read alone.
+
+        Raises: ConfigError: it names none, or two of `parts`.
+        """
+        part = options.get("part", ())
+        names = [part] if isinstance(part, str) else list(part) if isinstance(part, (list, tuple)) else [part]
+        if not all(isinstance(name, str) and name for name in names):
+            raise ConfigError(f"part is {safe_repr(part)}; give the name of a split of {self.name}, or several")
+        if len(filters := [name for name in names if name in self.parts]) > 1:
+            raise ConfigError(f"part names {' and '.join(filters)}; {self.name} is read by one of them")
+        return [name for name in names if name not in filters], next(iter(filters), None)
+
+    def reader(
+        self, path: Path, options: Mapping[str, Any], *, in_folder: bool
+    ) -> tuple[SetReader, str | None, dict[str, Any]]:
+        """What reads a file, its format where its name does not say it, and the options of the format.
+
+        Raises: ConfigError: a split of a file that is one itself, an unknown one, or another bad option. DataError: a
+            file of several splits, and none is named.
+        """
+        (splits, part), layout = self.chosen_parts(options), self.layout(path)
+        others = {**layout.options, **{name: value for name, value in options.items() if name != "part"}}
+        own = {name: others.pop(name) for name in ("prompt", "characters") if name in others}
+        if layout.keys and not splits:
+            raise DataError(f"{path}: holds {', '.join(self.rows)}; say which to read: part= {next(iter(self.rows))}")
+        if layout.keys:
+            known = {split: self.splits(split, unknown=[split]) for split in splits}
+            others["part"] = tuple(key for keys in known.values() for key in keys)
+        elif splits and not in_folder:
+            self.splits(splits[0])  # there is one
+            raise ConfigError(f"part is for folders, and {path} is a file: name its folder, or leave part= out")
+        # What decides about no row is left out: fingerprints of rows and positions of streams are of the rest.
+        bare: dict[str, Any] = dict.fromkeys(("about", "note", "licence", "published"), "")
+        bare |= {"rows": {}, "files": {}, "formats": {}}
+        bare |= {name: {**getattr(self, name), **getattr(layout, name)} for name in ("columns", "labels", "patterns")}
+        return SetReader(data_set=replace(self, **bare), part=part, **own), others.pop("kind", None), others
+
+    def files_in(self, folder: Path, options: Mapping[str, Any], extensions: Iterable[str]) -> list[Path]:
         """The files of some splits in a folder, in the order of their names.
 
         Raises: DataError: there is none; or no split is named, and the folder has several. ConfigError: no such split.
         """
+        parts, _ = self.chosen_parts(options)
         candidates = [
             path
             for path in sorted(folder.iterdir())
@@ -434,66 +476,6 @@ def _number(column: str, value: Any) -> float:
 # ------------------------------------------------------------------------------------------------ sources of rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetOptions:
-    """How a data set is read: its own options, and those of the format of its files."""
-
-    data_set: DataSet
-    parts: list[str]
-    own: dict[str, Any]
-    others: dict[str, Any]
-
-    @classmethod
-    def of(cls, data_set: DataSet, options: Mapping[str, Any]) -> SetOptions:
-        """The options of `read_rows`. Raises: ConfigError: a part that is no name."""
-        others = dict(options)
-        part = others.pop("part", ())
-        parts = [part] if isinstance(part, str) else list(part) if isinstance(part, (list, tuple)) else [part]
-        if not all(isinstance(name, str) and name for name in parts):
-            raise ConfigError(f"part is {safe_repr(part)}; give the name of a split of {data_set.name}, or several")
-        own: dict[str, Any] = {name: others.pop(name) for name in ("prompt", "characters") if name in others}
-        if chosen := [name for name in parts if name in data_set.parts]:
-            own["part"] = chosen[0]
-        if len(chosen) > 1:
-            raise ConfigError(f"part names {' and '.join(chosen)}; {data_set.name} is read by one of them")
-        return cls(data_set=data_set, parts=[x for x in parts if x not in chosen], own=own, others=others)
-
-    def of_file(self, path: Path, *, in_folder: bool) -> tuple[SetReader, str | None, dict[str, Any]]:
-        """How a file is read, its format where its name does not say it, and the options of the format.
-
-        Raises: ConfigError: a split of a file that is one itself, or an unknown one.
-        """
-        data_set, layout = self.data_set, self.data_set.layout(path)
-        options = {**layout.options, **self.others}
-        if layout.keys and not self.parts:
-            raise DataError(
-                f"{path}: holds {', '.join(data_set.rows)}; say which to read: part= {next(iter(data_set.rows))}"
-            )
-        if layout.keys:
-            options["part"] = tuple(key for part in self.parts for key in self._keys(part))
-        elif self.parts and not in_folder:
-            for part in self.parts:
-                data_set.splits(part)  # there is one
-            raise ConfigError(f"part is for folders, and {path} is a file: name its folder, or leave part= out")
-        changed: dict[str, Any] = {
-            each.name: {**getattr(data_set, each.name), **getattr(layout, each.name)}
-            for each in fields(Layout)
-            if each.name in ("columns", "labels", "patterns")
-        }
-        # What decides about no row is left out: fingerprints of rows and positions of streams are of the rest.
-        bare: dict[str, Any] = dict.fromkeys(("about", "note", "licence", "published"), "")
-        bare |= {"rows": {}, "files": {}, "formats": {}}
-        reader = SetReader(data_set=replace(data_set, **changed, **bare), **self.own)
-        return reader, options.pop("kind", None), options
-
-    def _keys(self, part: str) -> list[str]:
-        """The lists of one JSON object that a part means; one that is not published may be in the file."""
-        try:
-            return self.data_set.splits(part)
-        except ConfigError:
-            return [part]
-
-
 @dataclass(frozen=True)
 class SetFormat(Format):
     """A text file of a published data set, in a format of its own."""
@@ -545,29 +527,29 @@ class SetRows(RowView):
 
 
 class SetSource(RowSource):
-    """A file of a published data set, as a source of rows with the columns of its task."""
+    """A file of a published data set that is no text file, as a source of rows with the columns of its task."""
 
     def __init__(self, reader: SetReader, source: RowSource) -> None:
         self.name, self._reader, self._source = source.name, reader, source
-        if isinstance(source, LineFile):
-            self._source = LineFile(source.path, SetFormat(reader, source.format))
 
     def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
-        if isinstance(self._source, LineFile):
-            return self._source.indexed(columns, limit)
         return SetRows(self._source.indexed(None, limit), self._reader, columns)
 
     def scan(self, position: Any, columns: ColumnNames, limit: int) -> Iterator[ScannedRow]:
-        if isinstance(self._source, LineFile):
-            yield from self._source.scan(position, None, limit)
-            return
         for item in self._source.scan(position, None, limit):
             row = placed(self._reader, item.row, item.where)
             if row is not None:
                 yield item._replace(row=row)
 
     def stamp(self) -> list[Any]:
-        return self._source.stamp()
+        return [*self._source.stamp(), repr(self._reader)]
+
+
+def read_as(reader: SetReader, source: RowSource) -> RowSource:
+    """A source of the rows of a task, from one of the rows of a file."""
+    if isinstance(source, LineFile):
+        return LineFile(source.path, SetFormat(reader, source.format))
+    return SetSource(reader, source)
 
 
 def placed(reader: SetReader, row: Mapping[str, Any], where: str, line: int | None = None) -> Row | None:
