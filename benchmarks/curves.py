@@ -86,7 +86,7 @@ def sort_rows(folder: Path) -> float:
     from glassformer.evaluation.error_analysis.page import ErrorsPage
     from glassformer.evaluation.evaluate import EvaluationReport
     from glassformer.tasks.metrics.metric import Interval
-    from glassformer.tasks.predictions import Prediction
+    from glassformer.tasks.types import Prediction
 
     records = [
         Prediction(

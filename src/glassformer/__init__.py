@@ -24,6 +24,7 @@ from glassformer.errors import (
     UnsupportedError,
     WeightsError,
 )
+from glassformer.version import __version__
 
 if TYPE_CHECKING:
     from glassformer.core import Flow, Tape
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from glassformer.model import Model, load
     from glassformer.tasks.pipeline_registry import pipeline
     from glassformer.text.train import train_tokenizer
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ConfigError",

@@ -22,6 +22,7 @@ from glassformer.errors import ConfigError, PlugInError, nearest
 from glassformer.files import safe_repr
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
+from glassformer.version import __version__
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
@@ -78,8 +79,6 @@ class PlugIn:
 def _other_version(distribution: Distribution) -> tuple[str, str] | None:
     """The version of this library that a package requires and the one that this is, where they differ."""
     from packaging.requirements import InvalidRequirement, Requirement
-
-    from glassformer import __version__
 
     for line in distribution.requires or ():
         try:

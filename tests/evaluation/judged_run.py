@@ -11,7 +11,8 @@ from glassformer.data.rows import read_rows
 from glassformer.evaluation.evaluate import EvaluationReport, SystemResult
 from glassformer.runs.config import config_yaml, parse_config
 from glassformer.tasks.metrics.metric import Interval
-from glassformer.tasks.predictions import Prediction, write_predictions
+from glassformer.tasks.predictions import write_predictions
+from glassformer.tasks.types import Prediction
 
 NAMES = ["anger", "joy", "love"]
 EVIL = "</script><img src=x onerror=alert(1)>&\"'"

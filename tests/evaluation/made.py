@@ -11,7 +11,8 @@ import yaml
 
 from glassformer.evaluation.evaluate import EvaluationReport, SystemResult
 from glassformer.tasks.metrics.metric import Bootstrap, Interval, intervals
-from glassformer.tasks.predictions import Prediction, write_predictions
+from glassformer.tasks.predictions import write_predictions
+from glassformer.tasks.types import Prediction
 
 
 class Right(Bootstrap):

@@ -24,9 +24,9 @@ from glassformer.evaluation.evaluate import (
     evaluate,
 )
 from glassformer.evaluation.remarks import distinct_metrics, equal_metrics
-from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.metrics.metric import BootstrapMeans, Interval, PerClassReport
-from glassformer.tasks.predictions import Prediction, read_predictions
+from glassformer.tasks.predictions import read_predictions
+from glassformer.tasks.types import Baseline, Dataset, Prediction
 from tests.tasks.words import Listed
 from tests.training.tiny import BERT, Texts, model_of
 

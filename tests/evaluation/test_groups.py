@@ -17,8 +17,8 @@ from glassformer.evaluation.error_analysis.page import ErrorsPage
 from glassformer.evaluation.evaluate import EvaluationReport
 from glassformer.evaluation.groups import MAX_SHOWN, MIN_ROWS, MetricsByGroup, group_names, metrics_by_group
 from glassformer.tasks.metrics.metric import BootstrapSums
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.scores import scores_of
+from glassformer.tasks.types import Prediction
 from tests.evaluation.judged_run import EVIL, classified, report
 from tests.evaluation.made import AccuracyTask
 

@@ -23,7 +23,7 @@ from glassformer.ngram.arpa import write_arpa
 from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.ngram.store import save_ngram
 from glassformer.reports.page import write_page
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import Prediction
 
 Write = Callable[[Path], object]
 LIMIT = 3_000

@@ -56,6 +56,61 @@ def test_the_package_knows_none_of_its_plug_ins() -> None:
             assert not {(module or "").partition(".")[0] for module in modules} & set(names), path
 
 
+IN_CIRCLES = frozenset("evaluation explorer generation hf hub inspect studies training".split())
+"""Packages that have modules which import each other; this may only shrink."""
+
+
+def test_circles_of_imports_stay_within_a_package() -> None:
+    """Of all imports: those in functions and for annotations alone lead a reader in a circle too."""
+    names = {path: path.relative_to(SOURCE.parent).with_suffix("").parts for path in SOURCE.rglob("*.py")}
+    modules = {".".join(parts).removesuffix(".__init__"): path for path, parts in names.items()}
+    graph = {name: imported_modules(path, modules) - {name} for name, path in modules.items()}
+    circles = [circle for circle in strongly_connected(graph) if len(circle) > 1]
+    assert circles, "there is none: IN_CIRCLES should be empty"
+    for circle in circles:
+        packages = {name.split(".")[1] for name in circle if "." in name}
+        assert len(packages) == 1 and packages <= IN_CIRCLES, f"these import each other: {sorted(circle)}"
+
+
+def imported_modules(path: Path, modules: dict[str, Path]) -> set[str]:
+    """The modules of the package that a file imports anywhere."""
+    imported = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            parts = {f"{node.module}.{alias.name}" for alias in node.names}
+            imported |= {part if part in modules else node.module for part in parts}
+    return imported & modules.keys()
+
+
+def strongly_connected(graph: dict[str, set[str]]) -> list[set[str]]:
+    """The sets of modules of which each reaches each other. Source: Tarjan (1972)."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[set[str]] = []
+
+    def visit(name: str) -> None:
+        number[name] = low[name] = len(number)
+        stack.append(name)
+        for other in graph[name]:
+            if other not in number:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], number[other])
+        if low[name] == number[name]:
+            group = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            groups.append(set(group))
+
+    for name in graph:
+        if name not in number:
+            visit(name)
+    return groups
+
+
 def test_import_takes_less_than_300_ms() -> None:
     assert seconds("-c", "import glassformer") - seconds("-c", "") <= 0.3
 

@@ -14,10 +14,10 @@ from torch.nn.functional import cross_entropy, normalize
 from glassformer.core.flow import Flow, Output
 from glassformer.core.heads import Head, Labels, mean_token
 from glassformer.model import Model
-from glassformer.tasks.base import Dataset, Examples, Task
+from glassformer.tasks.base import Task
 from glassformer.tasks.columns import check_columns, columns_of, placed, store_examples, text_of
 from glassformer.tasks.metrics.metric import Metric
-from glassformer.tasks.microbatch import Example
+from glassformer.tasks.types import Dataset, Example, Examples
 
 
 class PairHead(Head):

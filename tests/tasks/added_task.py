@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.tasks.base import Dataset
 from glassformer.tasks.classify.task import ClassificationTask
 from glassformer.tasks.columns import placed
+from glassformer.tasks.types import Dataset
 
 
 class Pitch(ClassificationTask):

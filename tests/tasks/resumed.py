@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.base import Dataset, Task
+from glassformer.tasks.base import Task
+from glassformer.tasks.types import Dataset
 from glassformer.training.callbacks import Callback
 from glassformer.training.trainer import Trainer
 

@@ -19,8 +19,8 @@ from glassformer.data.store import ExampleStore
 from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.base import Examples
 from glassformer.tasks.microbatch import collate_inputs, micro_batches
+from glassformer.tasks.types import Examples
 from glassformer.text.train import train_tokenizer
 from glassformer.training.callbacks import Callback
 from glassformer.training.distributed import Distributed

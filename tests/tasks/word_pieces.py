@@ -13,8 +13,7 @@ from tokenizers import models, pre_tokenizers, processors
 from glassformer.model import Model
 from glassformer.models import FAMILIES
 from glassformer.tasks.base import Task
-from glassformer.tasks.microbatch import MicroBatch
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import MicroBatch, Prediction
 from glassformer.text.settings import TokenizerSettings
 from glassformer.text.tokenizer import Tokenizer
 from tests.e2e.tiny_models import SMALL

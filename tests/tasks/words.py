@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.model import Model
 from glassformer.models import FAMILIES
 from glassformer.tasks.base import Task
-from glassformer.tasks.microbatch import Example, MicroBatch
+from glassformer.tasks.types import Example, MicroBatch
 from glassformer.text.settings import TokenizerSettings
 from glassformer.text.tokenizer import Tokenizer
 

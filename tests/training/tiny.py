@@ -15,9 +15,10 @@ from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.base import Dataset, Examples, Task
+from glassformer.tasks.base import Task
 from glassformer.tasks.metrics.metric import Metric
-from glassformer.tasks.microbatch import Example, MicroBatch, text_labels
+from glassformer.tasks.microbatch import text_labels
+from glassformer.tasks.types import Dataset, Example, Examples, MicroBatch
 from glassformer.training.state import seed_all
 from glassformer.training.trainer import Trainer
 

@@ -19,9 +19,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from glassformer import GlassformerError, __version__, progress
+from glassformer import GlassformerError, progress
 from glassformer.plugins import Registry
 from glassformer.reports.page import made_by
+from glassformer.version import __version__
 
 COMMANDS: Registry[Any] = Registry(
     "commands",

@@ -26,7 +26,7 @@ from glassformer.reports.page import shown_label
 from glassformer.reports.report import Report, plain
 from glassformer.reports.table import Table
 from glassformer.runs.folder import describe_environment
-from glassformer.tasks.base import Baseline, Dataset, Progress, Task
+from glassformer.tasks.base import Progress, Task
 from glassformer.tasks.metrics.metric import (
     RESAMPLES,
     Bootstrap,
@@ -36,7 +36,8 @@ from glassformer.tasks.metrics.metric import (
     greater_is_better,
     intervals,
 )
-from glassformer.tasks.predictions import Prediction, write_predictions
+from glassformer.tasks.predictions import write_predictions
+from glassformer.tasks.types import Baseline, Dataset, Prediction
 
 REPORT, PREDICTIONS = "report.json", "examples.jsonl"
 CLASS_COLUMNS = ("precision", "recall", "f1", "support")

@@ -25,9 +25,9 @@ from glassformer.errors import DataError
 from glassformer.files import counted, safe_repr
 from glassformer.progress import with_bar
 from glassformer.reports.table import Table
-from glassformer.tasks.base import Dataset, Task
+from glassformer.tasks.base import Task
 from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences, greater_is_better, intervals
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import Dataset, Prediction
 
 MIN_ROWS = 10
 """Rows of a group that may stand out: of fewer, resamples are too much similar for an interval."""

@@ -22,7 +22,8 @@ from glassformer.reports.page import report_files, report_part, scroll_region
 from glassformer.runs.curves import RunSettings, TrainingCurves, subtitle
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.runs.verdict import verdict
-from glassformer.tasks.predictions import Prediction, sort_by_loss
+from glassformer.tasks.predictions import sort_by_loss
+from glassformer.tasks.types import Prediction
 
 STATIC = Path(__file__).parent / "error_analysis" / "static"
 MAX_LINKED_ROWS, MAX_TEXT = 5, 160

@@ -33,7 +33,8 @@ from glassformer.runs.folder import CONFIG, MODEL, no_run, run_config, run_name,
 from glassformer.tasks.base import Task, check_evaluates, task_class
 from glassformer.tasks.classify.task import label_names
 from glassformer.tasks.columns import columns_of
-from glassformer.tasks.predictions import Prediction, read_predictions
+from glassformer.tasks.predictions import read_predictions
+from glassformer.tasks.types import Prediction
 
 EVALUATION, VALIDATION, TRAIN = "evaluation", "validation", "train"
 

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer import __version__
 from glassformer.audio.features import MAX_HZ, LogMel
 from glassformer.audio.listening import AttentionOverTime, Sound, SoundExample
 from glassformer.errors import DataError
 from glassformer.explorer import binary_frames
 from glassformer.explorer.standalone_page import CAP_BYTES, NotebookPage, frame_block, json_block, page_around
 from glassformer.reports.page import write_page_parts
+from glassformer.version import __version__
 
 RANGE = 8.0
 """log10 of the range of a spectrogram: 80 dB below the loudest cell of an example."""

@@ -14,9 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer import __version__
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files import nearest_path, read_bytes, safe_repr
+from glassformer.version import __version__
 
 if TYPE_CHECKING:
     import torch

@@ -59,9 +59,10 @@ from glassformer.studies.training import (
     planned_training,
     trainings_to_do,
 )
-from glassformer.tasks.predictions import Prediction, read_predictions
+from glassformer.tasks.predictions import read_predictions
 from glassformer.tasks.transcribe.task import Transcribe
 from glassformer.tasks.transcribe.tuning import best_fusion, tune_fusion, weight_pairs
+from glassformer.tasks.types import Prediction
 
 NGRAM, MADE_OF, PARTS = "words.ngram", "made_of.json", "parts.jsonl"
 BEAMS = 5

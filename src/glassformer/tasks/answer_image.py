@@ -17,14 +17,12 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.classify.kinds import LabelKind, SingleLabel
 from glassformer.tasks.classify.task import ClassificationTask, label_names, labels_of
 from glassformer.tasks.columns import limit_of, placed, tokenised_texts
-from glassformer.tasks.microbatch import Example, MicroBatch
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.regions import RegionReader, with_regions
 from glassformer.tasks.row_files import RowFiles
+from glassformer.tasks.types import Dataset, Example, MicroBatch
 
 
 class AnswerImage(ClassificationTask):
@@ -41,6 +39,7 @@ class AnswerImage(ClassificationTask):
     """
 
     HEAD = "visual-question-answering"
+    BASELINES = "glassformer.tasks.classify.baselines:class_baselines"  # what the question alone gives away
     COLUMNS: ClassVar[Mapping[str, str]] = {
         "text": "question",
         "features": "features",
@@ -96,12 +95,6 @@ class AnswerImage(ClassificationTask):
 
     def split_packed(self, output: Output, batch: MicroBatch) -> Output:
         return replace(output, logits=output.question_answering_score)
-
-    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
-        """Those of texts: what the question alone gives away."""
-        from glassformer.tasks.classify.baselines import class_baselines
-
-        return class_baselines(self, train, predictions)
 
 
 def _named(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -32,27 +33,12 @@ from glassformer.model import Model
 from glassformer.models import TASK_ALIASES
 from glassformer.plugins import Registry
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
-from glassformer.tasks.microbatch import Example, MicroBatch, collate_inputs, run_examples
-from glassformer.tasks.predictions import Prediction, is_readable
-from glassformer.tasks.protocols import Dataset as Dataset
-from glassformer.tasks.protocols import Examples as Examples
+from glassformer.tasks.microbatch import collate_inputs, run_examples
+from glassformer.tasks.predictions import is_readable
+from glassformer.tasks.types import Baseline, Dataset, Example, Examples, MicroBatch, Prediction
 
 Progress = Callable[[int], None]
 """Called with how many more rows are done."""
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """The predictions of something simple for the same rows.
-
-    name: such as "most frequent"
-    about: how it predicts, in half a sentence
-    predictions: as the model's, in order
-    """
-
-    name: str
-    about: str
-    predictions: Sequence[Prediction]
 
 
 @dataclass(frozen=True)
@@ -79,6 +65,8 @@ class Task(ABC):
     WHOLE_BATCH: the loss compares the examples of a batch with one another (contrastive learning), so no token budget
         may cut it: `micro_batch_size` examples, or else all of a step, are one call of the network
     PIPELINE: the pipeline of a task of a plug-in: `pipeline(NAME)` and `glassformer predict NAME`
+    BASELINES: "module:function" of its baselines, imported when they are asked for; it takes the task, and what
+        `baselines` does
     columns: those that this one reads: role → column
     given_options: keyword arguments that it was made with
     initial_model: gives the model that training began with, where it is known: baselines may use its vectors
@@ -96,6 +84,7 @@ class Task(ABC):
     EVALUATION: ClassVar[type | None] = EvaluationOptions
     WHOLE_BATCH: ClassVar[bool] = False
     PIPELINE: ClassVar[type[Any] | None] = None
+    BASELINES: ClassVar[str] = ""
     READS_TEXT: ClassVar[bool] = True
     columns: Mapping[str, str]
     given_options: Mapping[str, Any]
@@ -274,7 +263,9 @@ class Task(ABC):
 
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         """What simple means predict for the same rows, having seen the training rows, if there are any."""
-        yield from ()
+        if self.BASELINES:
+            module, _, function = self.BASELINES.partition(":")
+            yield from getattr(import_module(module), function)(self, train, predictions)
 
     def listen(self, rows: Dataset) -> Iterator[SoundExample]:
         """Sounds of each row next to what the model makes of them, such as original and decoded, for a page.

@@ -20,9 +20,9 @@ from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import check_count, safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.progress import progress_bar
-from glassformer.tasks.base import Dataset, Examples, Task
-from glassformer.tasks.microbatch import Example
+from glassformer.tasks.base import Task
 from glassformer.tasks.row_files import RowFiles
+from glassformer.tasks.types import Dataset, Example, Examples
 
 ROWS_PER_CALL = 1_024
 """Rows that go to the tokenizer together."""

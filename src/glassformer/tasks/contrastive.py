@@ -25,12 +25,12 @@ from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.models.clip.network import Clip
 from glassformer.models.clip.towers import LEGACY_END_ID
-from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.columns import limit_of, placed, text_of, tokenised_texts
 from glassformer.tasks.images import ImageTask, patch_count
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapMeans, Metric
-from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.microbatch import run_examples
+from glassformer.tasks.types import Baseline, Dataset, Example, MicroBatch, Prediction
 
 TOP_KS = (1, 5, 10)
 """The ranks at which recall is published, as in CLIP's paper."""

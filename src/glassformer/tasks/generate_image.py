@@ -20,13 +20,13 @@ from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.loaded_model import LoadedModel
 from glassformer.models.imagegpt import NextColourHead
-from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.causal.evaluation import token_losses
 from glassformer.tasks.columns import placed, training_sample
 from glassformer.tasks.images import ImageTask
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums, Metric, PerplexityMetric, perplexity
-from glassformer.tasks.microbatch import Example
-from glassformer.tasks.predictions import Prediction, is_readable
+from glassformer.tasks.predictions import is_readable
+from glassformer.tasks.types import Baseline, Dataset, Example, Examples, Prediction
 
 
 class GenerateImage(ImageTask):

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import RowTask
 from glassformer.tasks.row_files import RowFiles
+from glassformer.tasks.types import Dataset
 
 PATCH_PIXELS = 16 * 16
 """Pixels of an image that count as one token of a micro-batch."""

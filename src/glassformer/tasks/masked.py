@@ -26,15 +26,14 @@ from glassformer.data.noise import sample_count
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.causal.baselines import Ngrams
 from glassformer.tasks.causal.evaluation import loss_sums, token_losses
 from glassformer.tasks.columns import check_columns, text_of
 from glassformer.tasks.metrics.metric import BootstrapSums, perplexity
-from glassformer.tasks.microbatch import Example
 from glassformer.tasks.pipelines import Pipeline
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.results import Filling, Results
+from glassformer.tasks.types import Baseline, Dataset, Example, Prediction
 from glassformer.tasks.windows import (
     Frame,
     LanguageTask,

@@ -13,77 +13,28 @@ in a report.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Output
-from glassformer.core.heads import Labels
 from glassformer.core.masks import Packing
 from glassformer.data.order import example_generator
 from glassformer.engine.batching import plan_batches, run_planned
 from glassformer.errors import ConfigError
 from glassformer.models import eval_mode
-
-if TYPE_CHECKING:
-    from glassformer.tasks.base import Examples, Task
-
-Example = Mapping[str, Any]
-"""One example: arrays by the names of a `Batch`, with its labels; see `Task`."""
+from glassformer.tasks.types import Example, Examples, MicroBatch, RunnableTask
 
 WINDOW = 1_024
 """Examples that are sorted among themselves, so that memory does not grow with the data."""
 TOKENS = 4_096
 """Tokens of a micro-batch; it changes the time it takes, and no score."""
-
-
-@dataclass(frozen=True, slots=True)
-class MicroBatch:
-    """One call of the network: its inputs and labels.
-
-    indices: which examples of the data these are, for messages
-    tokens: how many are not padding
-    """
-
-    batch: Batch
-    flow: Flow
-    labels: Labels
-    indices: tuple[int, ...] = ()
-    tokens: int = 0
-
-    def to(self, device: torch.device) -> MicroBatch:
-        """The same on a device."""
-        if device.type == "cpu":
-            return self
-        batch = {
-            f.name: x.to(device, non_blocking=True)
-            for f in fields(self.batch)
-            if (x := getattr(self.batch, f.name)) is not None
-        }
-        keep, positions = (
-            None if x is None else x.to(device, non_blocking=True) for x in (self.flow.keep, self.flow.positions)
-        )
-        return replace(
-            self,
-            batch=Batch(**batch),
-            flow=replace(self.flow, keep=keep, positions=positions),
-            labels=_moved(self.labels, device),
-        )
-
-
-def _moved(labels: Any, device: torch.device) -> Any:
-    """Labels on a device: a tensor, or those of several losses by name, some of which are pairs or dicts themselves."""
-    if isinstance(labels, dict):
-        return {name: _moved(x, device) for name, x in labels.items()}
-    if isinstance(labels, tuple):
-        return tuple(_moved(x, device) for x in labels)
-    return labels.to(device, non_blocking=True)
 
 
 def joined(arrays: Sequence[Any], dtype: torch.dtype = torch.int64) -> Tensor:
@@ -176,7 +127,7 @@ def _types(examples: Sequence[Example]) -> list[Any] | None:
 
 
 def run_batches(
-    task: Task,
+    task: RunnableTask,
     examples: Examples | Sequence[Example],
     indices: Sequence[int] | None = None,
     *,
@@ -230,7 +181,7 @@ def run_batches(
 
 
 def run_examples(
-    task: Task,
+    task: RunnableTask,
     examples: Examples | Sequence[Example],
     *,
     read: Callable[[Output, MicroBatch], list[Any]] | None = None,
@@ -259,7 +210,7 @@ def run_examples(
 
 
 def micro_batches(
-    task: Task, examples: Sequence[Example], indices: Sequence[int], tokens: int, size: int | None = None
+    task: RunnableTask, examples: Sequence[Example], indices: Sequence[int], tokens: int, size: int | None = None
 ) -> list[MicroBatch]:
     """Examples collated in micro-batches of at most this many tokens and examples, those of like length together.
 
@@ -289,6 +240,6 @@ def plan_whole(lengths: Sequence[int], tokens: int, size: int | None) -> list[li
     return groups
 
 
-def dummy_batch(task: Task, examples: Examples) -> MicroBatch:
+def dummy_batch(task: RunnableTask, examples: Examples) -> MicroBatch:
     """The first example alone, as it might be shown, for a process that has none and must call its network too."""
     return task.collate([task.augment(examples[0], example_generator(0, 0, 0))])

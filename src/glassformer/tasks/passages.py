@@ -21,9 +21,10 @@ from glassformer.errors import DataError
 from glassformer.files import check_count, safe_repr
 from glassformer.models import eval_mode
 from glassformer.tasks.columns import limit_of, tell_cut
-from glassformer.tasks.microbatch import TOKENS, MicroBatch, collate_inputs
+from glassformer.tasks.microbatch import TOKENS, collate_inputs
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import Results, SpanAnswer
+from glassformer.tasks.types import MicroBatch
 
 TOP_K, LONGEST, PER_PASSAGE = 16, 64, 4
 """Answers in all, tokens of the longest one, and answers of a passage, where a call says nothing."""

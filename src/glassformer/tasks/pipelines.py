@@ -32,8 +32,9 @@ from glassformer.models import eval_mode
 from glassformer.progress import with_bar
 from glassformer.tasks.base import Task
 from glassformer.tasks.columns import limit_of, tell_cut
-from glassformer.tasks.microbatch import Example, run_examples
+from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.results import Results
+from glassformer.tasks.types import Example
 
 LONG = 20
 """A list of this many texts has a progress bar, where there is a terminal to show it in."""

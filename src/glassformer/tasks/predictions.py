@@ -8,44 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from glassformer.data.json_rows import parse_json
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import open_regular_file, safe_repr
 from glassformer.files.atomic import atomic_file
 from glassformer.files.schema import parse
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """A row, its label, and what was predicted.
-
-    index: of the row among those evaluated
-    where: its file and line
-    row: its inputs, by role: {"text": …}, {"tokens": […]}, {"source": …}
-    label, predicted: as the task has them: a class, a list of labels, a number; a tag for each word; a text
-    correct: whether both agree, where that can be said
-    loss: of this row alone, in nats
-    details: what else the task knows: `scores` of the most likely classes, `losses` of each word, …
-    """
-
-    index: int
-    where: str
-    row: dict[str, Any]
-    label: Any
-    predicted: Any
-    correct: bool | None = None
-    loss: float | None = None
-    details: dict[str, Any] = field(default_factory=dict)
-
-    def by_baseline(
-        self, predicted: Any, correct: bool | None, loss: float | None = None, **details: Any
-    ) -> Prediction:
-        """A baseline's prediction for the same row."""
-        return replace(self, predicted=predicted, correct=correct, loss=loss, details=details)
+from glassformer.tasks.types import Prediction
 
 
 def total_loss(prediction: Prediction) -> float | None:

@@ -21,11 +21,10 @@ from torch import Tensor
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Dataset, Examples
 from glassformer.tasks.masked import Masking
 from glassformer.tasks.metrics.classes import ClassificationMetric
 from glassformer.tasks.metrics.metric import Metric
-from glassformer.tasks.microbatch import Example
+from glassformer.tasks.types import Dataset, Example, Examples
 from glassformer.tasks.windows import (
     LanguageTask,
     joined_window,

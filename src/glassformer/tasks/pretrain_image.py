@@ -24,13 +24,13 @@ from glassformer.core.heads import Head, not_none
 from glassformer.data.noise import sample_count
 from glassformer.errors import ConfigError, DataError
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Dataset, Examples
 from glassformer.tasks.columns import RowTask, limit_of, placed, tokenised_texts
 from glassformer.tasks.masked import MASKED, REPLACED, Masking
 from glassformer.tasks.metrics.metric import Metric
-from glassformer.tasks.microbatch import Example, MicroBatch, padded
+from glassformer.tasks.microbatch import padded
 from glassformer.tasks.regions import RegionReader, with_regions
 from glassformer.tasks.row_files import RowFiles
+from glassformer.tasks.types import Dataset, Example, Examples, MicroBatch
 from glassformer.tasks.windows import token_labels
 
 DOES_NOT_FIT, FITS = 0, 1

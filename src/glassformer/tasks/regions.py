@@ -23,9 +23,9 @@ from glassformer.files import read_bytes, safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.models.lxmert.network import Lxmert
 from glassformer.models.lxmert.regions import ROUNDING, RegionEmbedding
-from glassformer.tasks.base import Dataset
-from glassformer.tasks.microbatch import Example, padded, padding_keep
+from glassformer.tasks.microbatch import padded, padding_keep
 from glassformer.tasks.row_files import RowFiles
+from glassformer.tasks.types import Dataset, Example
 
 
 class RegionReader:

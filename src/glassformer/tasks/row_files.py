@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.audio_folder import path_within
-from glassformer.tasks.base import Dataset
+from glassformer.tasks.types import Dataset
 
 
 class RowFiles:

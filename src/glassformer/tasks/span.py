@@ -23,19 +23,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer import __version__
 from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Output
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Baseline, Dataset, Examples, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.columns import RowTask, limit_of, listed, reads_segments, row_chunks, text_of
 from glassformer.tasks.metrics.answers import LONGEST, SpanMetric, best_spans, exact_match, word_f1
 from glassformer.tasks.metrics.metric import BootstrapMeans, Metric
-from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.microbatch import run_examples
+from glassformer.tasks.types import Baseline, Dataset, Example, Examples, MicroBatch, Prediction
 from glassformer.text.sentences import split_sentences
+from glassformer.version import __version__
 
 if TYPE_CHECKING:
     from glassformer.text.encoding import Encoding

@@ -27,14 +27,14 @@ from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import is_int, safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.models.tapas.cells import CellSelection, CellSelectionOutput, CellSelectionWithAggregation
-from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.columns import RowTask, check_columns, columns_of, limit_of, listed, placed, tell_cut, text_of
 from glassformer.tasks.metrics.classes import precision_recall_f1, ratio
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums, Metric
-from glassformer.tasks.microbatch import Example, MicroBatch, padded, run_examples
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.microbatch import padded, run_examples
 from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.tables import THRESHOLD, operator_names, table_answer
+from glassformer.tasks.types import Baseline, Dataset, Example, MicroBatch, Prediction
 from glassformer.text.tables.encode import COLUMN, ROW, SEGMENT, TableTokenizer, answer_cells, cell_probabilities
 from glassformer.text.tables.table import TextTable
 

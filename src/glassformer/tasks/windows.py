@@ -18,10 +18,10 @@ from glassformer.core.flow import Flow
 from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import ConfigError, DataError
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import RowTask, limit_of, placed, row_chunks, text_of
 from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
-from glassformer.tasks.microbatch import Example, joined, padded
+from glassformer.tasks.microbatch import joined, padded
+from glassformer.tasks.types import Dataset, Example
 from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.sentences import sentence_spans
 from glassformer.text.tokenizer import Tokenizer

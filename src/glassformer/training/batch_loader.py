@@ -18,8 +18,9 @@ import numpy as np
 
 from glassformer.data.order import ShuffledOrder, example_generator
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.base import Examples, Task
-from glassformer.tasks.microbatch import MicroBatch, micro_batches
+from glassformer.tasks.base import Task
+from glassformer.tasks.microbatch import micro_batches
+from glassformer.tasks.types import Examples, MicroBatch
 
 EPOCHS = 3
 """Default of fine-tuning, as in BERT's paper (2 to 4)."""

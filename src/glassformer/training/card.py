@@ -25,7 +25,7 @@ from glassformer.runs.folder import CARD, METRICS, describe_environment, run_nam
 from glassformer.tasks.metrics.metric import Interval
 
 if TYPE_CHECKING:
-    from glassformer.tasks.base import Examples
+    from glassformer.tasks.types import Examples
     from glassformer.training.trainer import Trainer
 
 

@@ -29,7 +29,7 @@ from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.models import Network
-from glassformer.tasks.microbatch import MicroBatch
+from glassformer.tasks.types import MicroBatch
 from glassformer.training.callbacks import TrainingStopped
 
 

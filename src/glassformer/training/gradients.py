@@ -29,8 +29,9 @@ from glassformer.engine.malloc import keep_freed_memory
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models import Network
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.base import Examples, Task
-from glassformer.tasks.microbatch import WINDOW, MicroBatch, dummy_batch, run_batches
+from glassformer.tasks.base import Task
+from glassformer.tasks.microbatch import WINDOW, dummy_batch, run_batches
+from glassformer.tasks.types import Examples, MicroBatch
 from glassformer.training.batch_loader import BatchLoader
 from glassformer.training.distributed import Distributed, TrainingModule
 from glassformer.training.run_folder import TrainingState

@@ -13,7 +13,8 @@ from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.base import Examples, Task
+from glassformer.tasks.base import Task
+from glassformer.tasks.types import Examples
 
 if TYPE_CHECKING:
     from glassformer.compression.adapters import Adapters

@@ -28,7 +28,8 @@ from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
 from glassformer.runs.folder import MODEL
-from glassformer.tasks.base import Examples, Task
+from glassformer.tasks.base import Task
+from glassformer.tasks.types import Examples
 from glassformer.training.batch_loader import BatchLoader, BatchSampler
 from glassformer.training.callbacks import Callback, GracefulShutdown, StepReport, TrainingStopped
 from glassformer.training.distributed import init_distributed

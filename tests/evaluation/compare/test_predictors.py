@@ -197,7 +197,7 @@ def test_pairs_of_texts_are_dicts() -> None:
 
 def test_tags_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     from glassformer.evaluation.compare.predictors import _tag_answer, _text_answer
-    from glassformer.tasks.predictions import Prediction
+    from glassformer.tasks.types import Prediction
 
     row = Prediction(index=0, where="a: line 1", row={"tokens": ["Ada", "ran"]}, label=["B-PER", "O"], predicted=None)
     tags = _tag_answer(["O", "B-PER"])

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from glassformer.evaluation.error_analysis.errors import ErrorGroup, analyse_errors
-from glassformer.tasks.predictions import Prediction, total_loss
+from glassformer.tasks.predictions import total_loss
+from glassformer.tasks.types import Prediction
 from tests.evaluation.judged_run import EVIL, classified, tagged
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from glassformer.errors import DataError
 from glassformer.evaluation.error_analysis.page import MAX_ROWS, ErrorsPage
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import Prediction
 from tests.evaluation.judged_run import EVIL, NAMES, classified, report, tagged
 from tests.reports.packed import unpacked
 

@@ -35,7 +35,8 @@ from glassformer.evaluation.error_analysis.review import (
 )
 from glassformer.evaluation.runs import EvaluatedSplit, open_run
 from glassformer.runs.config import parse_config
-from glassformer.tasks.predictions import Prediction, write_predictions
+from glassformer.tasks.predictions import write_predictions
+from glassformer.tasks.types import Prediction
 from tests.evaluation.judged_run import NAMES, classified, report, tagged, write_run
 
 Line = dict[str, str]

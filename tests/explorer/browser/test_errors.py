@@ -18,7 +18,7 @@ from glassformer.evaluation.run_page import RunPage
 from glassformer.evaluation.runs import EvaluatedSplit, TrainedRun
 from glassformer.model import Model
 from glassformer.runs.config import parse_config
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import Prediction
 from tests.evaluation.judged_run import EVIL, classified, report, tagged
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits

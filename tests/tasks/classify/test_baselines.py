@@ -23,12 +23,11 @@ from glassformer.core.flow import Batch, Flow
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import ConfigError, DataError, MissingExtraError, UnsupportedError
 from glassformer.tasks import columns as learning
-from glassformer.tasks.base import Baseline
 from glassformer.tasks.classify.baselines import FeatureClassifier, class_baselines, vectors
 from glassformer.tasks.classify.task import labels_of
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.tag.baselines import tag_baselines
 from glassformer.tasks.tag.task import tags_of
+from glassformer.tasks.types import Baseline, Prediction
 from tests.tasks.bodies import tiny_body
 
 WORDS = "time flies like an arrow fruit a banana".split()
@@ -268,7 +267,7 @@ def test_what_a_classifier_refuses(body: Model) -> None:
 
 def test_multi_label_baselines_of_one_label():
     from glassformer.tasks.classify.baselines import MultiLabelBaselines
-    from glassformer.tasks.predictions import Prediction
+    from glassformer.tasks.types import Prediction
 
     row = Prediction(index=0, where="x: line 1", row={"text": "a"}, label=["toxic"], predicted=[])
     baselines = MultiLabelBaselines(["toxic"], np.array([[0.0], [0.0], [1.0], [1.0]]), [row])

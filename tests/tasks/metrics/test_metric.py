@@ -41,7 +41,7 @@ from glassformer.tasks.metrics.metric import (
     intervals,
 )
 from glassformer.tasks.metrics.regression import RegressionMetric, RegressionScores
-from glassformer.tasks.microbatch import MicroBatch
+from glassformer.tasks.types import MicroBatch
 
 Make = Callable[[], Metric]
 

@@ -8,8 +8,8 @@ import pytest
 
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import DataError
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.tag.task import Tag, tags_of
+from glassformer.tasks.types import Prediction
 from tests.tasks.word_pieces import check_scores, tiny_model
 
 ENTITIES = [("jeff deans works at time .", "B-PER I-PER O O B-ORG O"), ("an arrow", "O O"), ("time", "B-ORG")]

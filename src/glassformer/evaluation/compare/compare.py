@@ -68,10 +68,11 @@ from glassformer.tasks.metrics.metric import (
     greater_is_better,
     intervals,
 )
-from glassformer.tasks.predictions import Prediction, read_predictions
+from glassformer.tasks.predictions import read_predictions
 from glassformer.tasks.seq2seq.baselines import Lead
 from glassformer.tasks.seq2seq.generated import summary_metrics, translation_metrics
 from glassformer.tasks.tag.task import Tag
+from glassformer.tasks.types import Prediction
 
 DIGITS = 3
 LONGEST = 100_000_000  # bytes of a row: whole books are summarised too

@@ -28,10 +28,10 @@ from glassformer.tasks.generate.long import ChunkAndMerge, Summariser
 from glassformer.tasks.generate.prompts import tldr
 from glassformer.tasks.generate.settings import recommended
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapUnion
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.seq2seq.generated import ReferenceTask, Summarise, TextMetrics, Translate
 from glassformer.tasks.span import Answer
 from glassformer.tasks.tag.task import Tag
+from glassformer.tasks.types import Prediction
 
 Predictor = Callable[[Sequence[Prediction]], Sequence[Prediction]]
 """Gives a prediction for each of some rows, which come as predictions with their label."""

@@ -23,7 +23,7 @@ from glassformer.reports.amounts import percent
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.tasks.metrics.classes import confusion_matrix as count_pairs
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import Prediction
 
 Normalise = Literal["true", "predicted"] | None
 

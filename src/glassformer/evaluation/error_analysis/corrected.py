@@ -25,7 +25,7 @@ from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.runs.folder import CONFIG
 from glassformer.tasks.base import task_class
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import Prediction
 
 LABEL_SEPARATOR = "|"
 """Between several labels of a row, where nothing else says how they are separated."""

@@ -18,7 +18,8 @@ from typing import Any, Literal
 
 from glassformer.reports.report import Record, Report
 from glassformer.reports.table import Table
-from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
+from glassformer.tasks.predictions import sort_by_loss, total_loss
+from glassformer.tasks.types import Prediction
 
 LabelKind = Literal["classes", "labels", "number", "tags", "texts"]
 

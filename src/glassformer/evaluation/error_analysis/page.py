@@ -36,7 +36,8 @@ from glassformer.reports.page import json_script, page, scroll_region, shown_pat
 from glassformer.reports.table import html_table
 from glassformer.runs.curves import STATIC as PAGE
 from glassformer.tasks.metrics.metric import Interval
-from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
+from glassformer.tasks.predictions import sort_by_loss, total_loss
+from glassformer.tasks.types import Prediction
 
 STATIC = Path(__file__).parent / "static"
 MAX_ROWS = 5_000

@@ -34,7 +34,8 @@ from glassformer.evaluation.error_analysis.errors import (
 )
 from glassformer.files import error_reason, open_regular_file, safe_repr
 from glassformer.files.atomic import new_file
-from glassformer.tasks.predictions import Prediction, sort_by_loss, total_loss
+from glassformer.tasks.predictions import sort_by_loss, total_loss
+from glassformer.tasks.types import Prediction
 
 DEFAULT_ROWS = 100
 """What a person reviews in about an hour."""

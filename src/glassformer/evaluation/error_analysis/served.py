@@ -27,7 +27,8 @@ from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage
 from glassformer.model import Model
 from glassformer.reports.page import command_line
-from glassformer.tasks.predictions import Prediction, sort_by_loss
+from glassformer.tasks.predictions import sort_by_loss
+from glassformer.tasks.types import Prediction
 
 MAX_LAYER_BYTES = 2_000_000
 """Maximum bytes of exact layers in the explorer page of a row."""

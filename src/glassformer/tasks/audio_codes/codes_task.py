@@ -21,12 +21,11 @@ from glassformer.loaded_model import LoadedModel
 from glassformer.model import load
 from glassformer.models._codec import AudioCodec
 from glassformer.models._seq2seq import shift_right
-from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import RowTask
 from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
-from glassformer.tasks.microbatch import Example, MicroBatch
 from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.transcribe.sounds import RowSounds
+from glassformer.tasks.types import Dataset, Example, MicroBatch
 
 
 class CodesTask(RowTask):

@@ -24,13 +24,12 @@ from glassformer.generation.audio_codes import convert_codes
 from glassformer.loaded_model import LoadedModel
 from glassformer.model import load
 from glassformer.tasks.audio_codes.codes_task import CodesTask
-from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.codec.scores import METHODS, chroma_correlation, mel_distance
 from glassformer.tasks.columns import placed
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapMeans
-from glassformer.tasks.microbatch import Example
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.sounds import note_marks, sound_title
+from glassformer.tasks.types import Baseline, Dataset, Example, Prediction
 
 INITIAL_STD = 0.3
 """Of the embeddings of codes in the beginning: the sum of a few is about as large as the sinusoids of positions."""

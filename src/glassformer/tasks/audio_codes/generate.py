@@ -20,12 +20,11 @@ from glassformer.generation.audio_codes import continue_codes
 from glassformer.models import eval_mode
 from glassformer.tasks.audio_codes.bigrams import CodeNgrams
 from glassformer.tasks.audio_codes.codes_task import CodesTask
-from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.columns import placed, training_sample
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums
-from glassformer.tasks.microbatch import Example
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.transcribe.sounds import note_marks, sound_title
+from glassformer.tasks.types import Baseline, Dataset, Example, Prediction
 
 
 class GenerateAudio(CodesTask):

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.causal.evaluation import score_prediction
 from glassformer.tasks.columns import text_of
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import Baseline, Dataset, Prediction
 
 if TYPE_CHECKING:
     from glassformer.tasks.causal.evaluation import LanguageModelTask

@@ -32,11 +32,11 @@ from glassformer.core.heads import not_none
 from glassformer.core.language_heads import TokenPrediction
 from glassformer.core.losses import CHUNK_LOGITS, IGNORE_INDEX
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.tasks.base import Baseline, Dataset, EvaluationOptions, Examples, Progress, Task
+from glassformer.tasks.base import EvaluationOptions, Progress, Task
 from glassformer.tasks.columns import check_columns, text_of
 from glassformer.tasks.metrics.metric import BootstrapSums, perplexity
-from glassformer.tasks.microbatch import TOKENS, Example, MicroBatch, run_examples
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.microbatch import TOKENS, run_examples
+from glassformer.tasks.types import Dataset, Example, Examples, MicroBatch, Prediction
 from glassformer.tasks.windows import LanguageTask, encode_texts, ids_without_special_tokens
 from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.windows import TextWindow, windows
@@ -164,6 +164,7 @@ class LanguageModelTask(LanguageTask):
 
     SCORED_ROLE: ClassVar[str] = "text"
     METRIC = "bits_per_character"
+    BASELINES = "glassformer.tasks.causal.baselines:language_baselines"
     EVALUATION = CausalEvaluation
     block: int
     isolated: bool
@@ -285,11 +286,6 @@ class LanguageModelTask(LanguageTask):
             f"all losses / ln 2 / characters (Unicode code points); a token before which nothing is is one of "
             f"{self.vocabulary:,}, and that a text ends is counted too"
         )
-
-    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
-        from glassformer.tasks.causal.baselines import language_baselines
-
-        yield from language_baselines(self, train, predictions)
 
     def training_ids(self, rows: Dataset) -> Iterator[list[int]]:
         """The token ids that n-gram baselines are counted on, text by text."""

@@ -20,12 +20,11 @@ from glassformer.core.losses import IGNORE_INDEX
 from glassformer.data.packing import document_starts, pack
 from glassformer.errors import DataError
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Dataset, Examples, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.causal.evaluation import LanguageModelTask, score_prediction, token_losses
 from glassformer.tasks.columns import tell_cut, text_of
 from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
-from glassformer.tasks.microbatch import Example, MicroBatch
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import Dataset, Example, Examples, MicroBatch, Prediction
 from glassformer.tasks.windows import (
     encode_texts,
     max_example_tokens,

@@ -27,11 +27,10 @@ import numpy as np
 
 from glassformer.errors import DataError, GlassformerError, MissingExtraError
 from glassformer.model import Model
-from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.columns import check_columns, parse_rows, text_of, training_sample
 from glassformer.tasks.metrics.scikit_learn import by_sklearn
 from glassformer.tasks.metrics.scikit_learn import sklearn as sklearn_module
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import Baseline, Dataset, Prediction
 
 if TYPE_CHECKING:
     from glassformer.tasks.classify.task import ClassificationTask
@@ -135,6 +134,13 @@ def sides_of(texts: Sequence[Text]) -> list[list[str]]:
 def scaled(estimator: Any) -> Any:
     """An estimator of features that are brought to mean 0 and variance 1 first."""
     return sklearn("pipeline").make_pipeline(sklearn("preprocessing").StandardScaler(), estimator)
+
+
+def baselines_of_task(
+    task: ClassificationTask, train: Dataset | None, predictions: Sequence[Prediction]
+) -> Iterator[Baseline]:
+    """The baselines of `class_baselines`, with vectors of the model that training began with."""
+    return class_baselines(task, train, predictions, task.initial_model)
 
 
 def class_baselines(

@@ -22,15 +22,14 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.models.wav2vec2.network import SpeechEncoder
-from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.classify.kinds import LabelKind, SingleLabel, name_of, number_of
 from glassformer.tasks.classify.media import ClassifyAudio
 from glassformer.tasks.classify.task import count_names, label_kind_of
 from glassformer.tasks.columns import check_columns, listed, placed, tell_cut
 from glassformer.tasks.metrics.classes import ClassificationScores
 from glassformer.tasks.metrics.metric import Bootstrap
-from glassformer.tasks.microbatch import Example, MicroBatch, padded
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.microbatch import padded
+from glassformer.tasks.types import Baseline, Dataset, Example, MicroBatch, Prediction
 
 OUTSIDE = "none"
 """The class of frames that are in no segment."""

@@ -32,7 +32,7 @@ from glassformer.tasks.metrics.classes import (
 )
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.metrics.regression import RegressionMetric, RegressionScores
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import Prediction
 
 PROBLEMS = {
     "single": "single_label_classification",

@@ -14,13 +14,12 @@ from typing import Any, ClassVar
 
 from glassformer.errors import ConfigError
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Dataset
 from glassformer.tasks.classify.task import ClassificationTask
 from glassformer.tasks.columns import placed, tell_cut
 from glassformer.tasks.images import RowImages, patch_count
-from glassformer.tasks.microbatch import Example
 from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.transcribe.sounds import RowSounds
+from glassformer.tasks.types import Dataset, Example
 
 FRAME_SAMPLES = 320
 """Samples of a sound that count as one token of a micro-batch."""

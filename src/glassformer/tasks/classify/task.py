@@ -28,7 +28,6 @@ from glassformer.data.findings import spelling_message, spelling_variants
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Baseline, Dataset, Examples
 from glassformer.tasks.classify.kinds import (
     PROBLEMS,
     LabelKind,
@@ -52,8 +51,8 @@ from glassformer.tasks.columns import (
     text_of,
 )
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
-from glassformer.tasks.microbatch import Example, text_labels
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.microbatch import text_labels
+from glassformer.tasks.types import Dataset, Example, Examples, Prediction
 
 
 def labels_of(
@@ -254,6 +253,7 @@ class Classify(ClassificationTask):
     """
 
     HEAD = "text-classification"
+    BASELINES = "glassformer.tasks.classify.baselines:baselines_of_task"
     COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text", "text_pair": "text_pair", "label": "label"}
 
     def __init__(
@@ -322,8 +322,3 @@ class Classify(ClassificationTask):
                 "does not put it there; give its tokenizer.json a post-processor that does",
                 stacklevel=2,
             )
-
-    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
-        from glassformer.tasks.classify.baselines import class_baselines
-
-        return class_baselines(self, train, predictions, self.initial_model)

@@ -19,7 +19,7 @@ from glassformer.audio.features import LogMel
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.tasks.metrics.metric import BootstrapSums, Metric
-from glassformer.tasks.microbatch import MicroBatch
+from glassformer.tasks.types import MicroBatch
 
 SMALLEST = 1e-8  # energy that is added to both, so that silence has a score
 RANGE_DB = 80.0

@@ -21,7 +21,7 @@ from glassformer.errors import UnsupportedError
 from glassformer.files.schema import at_least, check
 from glassformer.loaded_model import LoadedModel
 from glassformer.models._codec_losses import CodecLoss
-from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.codec.scores import (
     CodecMetric,
     bootstrap_of,
@@ -32,10 +32,9 @@ from glassformer.tasks.codec.scores import (
 )
 from glassformer.tasks.columns import RowTask, placed
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
-from glassformer.tasks.microbatch import Example
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.transcribe.sounds import RowSounds, note_marks, sound_title, to_float, to_int16
+from glassformer.tasks.types import Baseline, Dataset, Example, Prediction
 
 
 class Reconstruct(RowTask):

@@ -25,7 +25,7 @@ from glassformer.tasks.metrics.metric import Bootstrap, Metric, PerClassReport, 
 from glassformer.tasks.metrics.scikit_learn import average_methods, by_sklearn, reference, sklearn, sklearn_averages
 
 if TYPE_CHECKING:
-    from glassformer.tasks.microbatch import MicroBatch
+    from glassformer.tasks.types import MicroBatch
 
 F1_AVERAGES = ("f1_macro", "f1_weighted", "f1_micro")
 

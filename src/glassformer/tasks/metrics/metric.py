@@ -34,7 +34,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.reports.table import IntervalCell
 
 if TYPE_CHECKING:
-    from glassformer.tasks.microbatch import MicroBatch
+    from glassformer.tasks.types import MicroBatch
 
 LOWER_IS_BETTER = re.compile(r"(.*_)?(loss|perplexity|dead|bits|error|errors|wer|cer|mse|rmse|mae|distance)(_.*)?")
 """Names of metrics of which less is better, `eval_loss` and `bits_per_token` too; of all others more is."""

@@ -24,7 +24,7 @@ from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.metrics.scikit_learn import by_sklearn, method, reference, sklearn
 
 if TYPE_CHECKING:
-    from glassformer.tasks.microbatch import MicroBatch
+    from glassformer.tasks.types import MicroBatch
 
 ROUNDING = 1e-13
 """What is left of equal squares is rounding: sums of doubles are right to about 1e-15 of themselves."""

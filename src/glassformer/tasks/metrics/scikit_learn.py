@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from glassformer import __version__
 from glassformer.errors import MissingExtraError, import_optional
+from glassformer.version import __version__
 
 AVERAGES = ("weighted", "macro", "micro")
 

@@ -27,10 +27,9 @@ from glassformer.data.noise import (
 )
 from glassformer.errors import ConfigError, nearest
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import tell_cut
-from glassformer.tasks.microbatch import Example
 from glassformer.tasks.seq2seq.task import Sides, TwoSided
+from glassformer.tasks.types import Dataset, Example
 from glassformer.tasks.windows import (
     encode_texts,
     ids_without_special_tokens,

@@ -20,16 +20,16 @@ from glassformer.files import check_count
 from glassformer.generation.generate import generate, generation_defaults
 from glassformer.loaded_model import LoadedModel
 from glassformer.models.model_config import StoredGenerationConfig
-from glassformer.tasks.base import Baseline, Dataset, EvaluationOptions, Progress
+from glassformer.tasks.base import EvaluationOptions, Progress
 from glassformer.tasks.causal.evaluation import loss_sums, token_losses
 from glassformer.tasks.columns import check_columns, parts_of
 from glassformer.tasks.metrics.bleu import BleuMetric, ChrfMetric
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums, BootstrapUnion, perplexity
 from glassformer.tasks.metrics.rouge import KINDS, RougeMetric
 from glassformer.tasks.metrics.text_metric import TextMetric
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.seq2seq.baselines import Lead, Lexicon, nearest_targets
 from glassformer.tasks.seq2seq.task import SequenceToSequence, source_of, target_of
+from glassformer.tasks.types import Baseline, Dataset, Prediction
 
 TextMetrics = list[tuple[TextMetric, tuple[str, ...]]]
 """Text metrics, and those of the scores of each that are reported."""

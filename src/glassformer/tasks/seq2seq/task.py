@@ -23,9 +23,9 @@ from glassformer.errors import DataError
 from glassformer.generation.generate import generation_defaults
 from glassformer.loaded_model import LoadedModel
 from glassformer.models._seq2seq import shift_right
-from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import parts_of, tell_cut
-from glassformer.tasks.microbatch import Example, MicroBatch, padded, padded_texts
+from glassformer.tasks.microbatch import padded, padded_texts
+from glassformer.tasks.types import Dataset, Example, MicroBatch
 from glassformer.tasks.windows import (
     Frame,
     LanguageTask,

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.classify.baselines import nats, sklearn
 from glassformer.tasks.columns import check_columns, parse_rows, training_sample
 from glassformer.tasks.metrics.scikit_learn import by_sklearn
-from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.tag.task import Tag, Tags, words_and_tags
+from glassformer.tasks.types import Baseline, Dataset, Prediction
 
 CELLS = 2**24
 """The most weights that are learnt, of all tags together; features are hashed to as many numbers as that allows."""

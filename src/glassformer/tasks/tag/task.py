@@ -31,7 +31,7 @@ from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.classify.kinds import SingleLabel, name_of, sorted_names
 from glassformer.tasks.classify.task import ClassificationTask, count_names, label_names
 from glassformer.tasks.columns import (
@@ -46,8 +46,8 @@ from glassformer.tasks.columns import (
 from glassformer.tasks.metrics.classes import ClassificationMetric, ClassificationScores
 from glassformer.tasks.metrics.entities import EntityMetric, EntityScores, marks_entities
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
-from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.microbatch import run_examples
+from glassformer.tasks.types import Dataset, Example, MicroBatch, Prediction
 from glassformer.tasks.windows import token_labels
 
 OUTSIDE = "O"
@@ -197,6 +197,7 @@ class Tag(ClassificationTask):
     """
 
     HEAD = "token-classification"
+    BASELINES = "glassformer.tasks.tag.baselines:tag_baselines"
     COLUMNS: ClassVar[Mapping[str, str]] = COLUMNS
     TARGETS = ("tags",)
     kind: Tags
@@ -319,11 +320,6 @@ class Tag(ClassificationTask):
             return []
         counted = f"{OUTSIDE!r}" if self.kind.marks_entities else "the tag that was predicted most often"
         return [f"{unseen:,} of {len(losses):,} words were cut off, or have no token; each counts as {counted}"]
-
-    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
-        from glassformer.tasks.tag.baselines import tag_baselines
-
-        return tag_baselines(self, train, predictions)
 
 
 def first_tokens(owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -21,8 +21,8 @@ from typing import Any
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
 from glassformer.speech.results import Segment
-from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import listed, placed, text_of
+from glassformer.tasks.types import Dataset
 
 SEGMENTS = "segments"
 """The role of a column of segments, which is read where times are taught."""

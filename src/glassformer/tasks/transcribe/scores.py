@@ -16,8 +16,7 @@ from glassformer.speech.options import TranscriptionOptions
 from glassformer.tasks.base import EvaluationOptions
 from glassformer.tasks.metrics.metric import BootstrapSums, Metric
 from glassformer.tasks.metrics.speech import error_counts, error_rates
-from glassformer.tasks.microbatch import MicroBatch
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.types import MicroBatch, Prediction
 
 
 @dataclass(frozen=True)

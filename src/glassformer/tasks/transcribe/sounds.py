@@ -17,9 +17,9 @@ from glassformer.audio.listening import SoundMark, note_name
 from glassformer.audio.read import AudioInput, Samples, read_audio
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
-from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import listed
 from glassformer.tasks.row_files import RowFiles
+from glassformer.tasks.types import Dataset
 
 FULL_SCALE = 32_768
 """Of 16-bit samples, as examples hold them."""

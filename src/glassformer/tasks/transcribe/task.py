@@ -28,13 +28,12 @@ from glassformer.files.schema import parse
 from glassformer.loaded_model import LoadedModel
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.transcribe import transcribe
-from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.columns import RowTask, check_columns, head_of, placed, text_of
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.metrics.normalisers import letters_of, normaliser_of
 from glassformer.tasks.metrics.speech import error_counts
-from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.transcribe.augmentation import Augmentation
 from glassformer.tasks.transcribe.language import LanguageFilter, TextLanguageFilter, language_filter
@@ -43,6 +42,7 @@ from glassformer.tasks.transcribe.quality import DroppedRow, QualityFilters, Qua
 from glassformer.tasks.transcribe.recognisers import Recogniser, recogniser_of
 from glassformer.tasks.transcribe.scores import SpeechBatch, TranscriptionEvaluation, TranscriptMetric, scores_of
 from glassformer.tasks.transcribe.sounds import RowSounds, to_float, to_int16
+from glassformer.tasks.types import Baseline, Dataset, Example, MicroBatch, Prediction
 
 ROWS_AT_ONCE = 128
 """Recordings that are held at once where rows are predicted."""

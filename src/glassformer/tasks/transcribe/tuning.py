@@ -20,11 +20,11 @@ from glassformer.model import load
 from glassformer.ngram.options import ALPHAS, BETAS, TuningOptions
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
-from glassformer.tasks.base import Dataset, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.metrics.speech import word_errors
-from glassformer.tasks.microbatch import MicroBatch
 from glassformer.tasks.transcribe.task import Transcribe
+from glassformer.tasks.types import Dataset, MicroBatch
 
 
 @dataclass(frozen=True)

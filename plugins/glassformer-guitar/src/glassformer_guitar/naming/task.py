@@ -24,13 +24,13 @@ from glassformer.files import safe_repr
 from glassformer.files.schema import parse
 from glassformer.loaded_model import LoadedModel
 from glassformer.models._seq2seq import shift_right
-from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.base import Progress
 from glassformer.tasks.columns import RowTask, placed
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
-from glassformer.tasks.microbatch import Example, MicroBatch, padded
-from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.microbatch import padded
 from glassformer.tasks.transcribe.augmentation import Augmentation
 from glassformer.tasks.transcribe.sounds import RowSounds, note_marks, sound_title
+from glassformer.tasks.types import Baseline, Dataset, Example, MicroBatch, Prediction
 from glassformer_guitar.naming.baselines import mel_means, predict_pedals
 from glassformer_guitar.naming.cepstrum import BANDS
 from glassformer_guitar.naming.chains import (
