@@ -56,6 +56,11 @@ def test_a_long_page_is_read_in_windows(ask: DocumentQuestionAnswering) -> None:
     )
 
 
+def test_a_question_is_cut_after_the_tokens_it_may_have(ask: DocumentQuestionAnswering) -> None:
+    cut = ask(question="a banana time time time", word_boxes=PAGE, max_question_len=2)
+    assert cut == ask(question="a banana", word_boxes=PAGE) != ask(question="a banana time time time", word_boxes=PAGE)
+
+
 @pytest.mark.parametrize(
     ("given", "error", "words"),
     [
@@ -65,6 +70,7 @@ def test_a_long_page_is_read_in_windows(ask: DocumentQuestionAnswering) -> None:
         ({"question": " ", "word_boxes": PAGE}, DataError, "'question': 'Who"),
         ({"question": "time", "word_boxes": [("a", [5, 5, 5000, 6])]}, DataError, "thousandths of the page"),
         ({"question": "time", "word_boxes": PAGE, "max_answer_len": 0}, ConfigError, "from 1 up"),
+        ({"question": "time", "word_boxes": PAGE, "max_question_len": 0}, ConfigError, "from 1 up"),
     ],
 )
 def test_what_is_refused(ask: DocumentQuestionAnswering, given: dict[str, Any], error: Any, words: str) -> None:

@@ -75,6 +75,21 @@ def test_windows_find_what_the_whole_context_holds(answering: Pipeline) -> None:
     assert answers == sorted(answers, key=lambda a: -a.score)
 
 
+def test_a_question_is_cut_after_the_tokens_it_may_have(answering: Pipeline) -> None:
+    row = {"question": "fruit flies like a banana", "context": CONTEXT}
+    cut, short = answering(row, max_question_len=2), answering({**row, "question": "fruit flies"})
+    assert cut == short != answering(row)
+    assert answering(row, max_question_len=5) == answering(row)
+    there = glassformer.hf.pipeline("question-answering", answering.model, max_question_len=2)
+    assert there(**row)["score"] == pytest.approx(short.score)
+    with pytest.raises(ConfigError, match="max_question_len is 0"):
+        answering(row, max_question_len=0)
+    long = {**row, "question": "time flies like an arrow " * 50}
+    with pytest.raises(DataError, match="shorten it"):
+        answering(long)
+    assert answering(long, max_question_len=3) == answering({**row, "question": "time flies like"})
+
+
 def test_no_answer_is_one_where_it_is_asked_for(answering: Pipeline) -> None:
     row: dict[str, Any] = {"question": QUESTION, "context": CONTEXT}
     several = answering(row, handle_impossible_answer=True, top_k=200)

@@ -20,7 +20,7 @@ from glassformer.model import Model
 from glassformer.models import eval_mode
 from glassformer.tasks.columns import limit_of
 from glassformer.tasks.pipelines import Pipeline
-from glassformer.tasks.question_answering import Span, check_windows, ends_of, merged, token_spans
+from glassformer.tasks.question_answering import OF_WINDOWS, Span, check_windows, ends_of, merged, shortened, token_spans
 from glassformer.tasks.results import PageAnswer, Results
 from glassformer.tasks.span import check_question
 
@@ -40,6 +40,7 @@ class DocumentQuestionAnswering(Pipeline):
 
     top_k: how many answers (default 1) · max_answer_len: tokens of the longest one (default 15)
     doc_stride: tokens that neighbouring windows share · max_seq_len: tokens of a window
+    max_question_len: tokens of a question, after which it is cut (default: none is cut)
     handle_impossible_answer: also "no answer", an empty text, where that is likelier
 
     An input is {"question": …, "word_boxes": …}; several are a list of them. A box is left, top, right, bottom, in
@@ -49,7 +50,7 @@ class DocumentQuestionAnswering(Pipeline):
     HEAD = "question-answering"
     WHY = "it does not read words with their places on a page; LayoutLM does"
     ROLES: ClassVar[Mapping[str, str]] = {"question": "text", "word_boxes": "json"}
-    OWN = ("top_k", "max_answer_len", "doc_stride", "max_seq_len", "handle_impossible_answer")
+    OWN = (*OF_WINDOWS, "top_k", "handle_impossible_answer")
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:
         if "bbox" not in model.network.READS:
@@ -108,11 +109,12 @@ class DocumentQuestionAnswering(Pipeline):
         assert window is not None  # the family has a table of positions
         stride, tokenizer = options.get("doc_stride") or min(window // 2, SHARED), self.model.tokenizer
         special = len(tokenizer("", "")["input_ids"])
-        tokens = len(tokenizer(page["question"], add_special_tokens=False)["input_ids"])
+        question = shortened(tokenizer, page["question"], options.get("max_question_len"))
+        tokens = len(tokenizer(question, add_special_tokens=False)["input_ids"])
         most = window - special - stride - 1
-        check_question(safe_repr(page["question"]), tokens, most, window=window, stride=stride)
+        check_question(safe_repr(question), tokens, most, window=window, stride=stride)
         encoding = tokenizer(
-            page["question"].split(),
+            question.split(),
             [word for word, _ in page["word_boxes"]],
             is_split_into_words=True,
             return_token_type_ids=True,

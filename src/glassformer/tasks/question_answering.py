@@ -26,9 +26,13 @@ from glassformer.tasks.span import Answer, Question
 
 if TYPE_CHECKING:
     from glassformer.text.engine import EncodedRow
+    from glassformer.text.tokenizer import Tokenizer
 
 LONGEST = 15
 """Tokens of the longest answer."""
+
+OF_WINDOWS = ("max_answer_len", "doc_stride", "max_seq_len", "max_question_len")
+"""Options of how a question and a long context are read."""
 
 Span = tuple[float, int, int]
 """Probability, start and end of an answer."""
@@ -41,6 +45,7 @@ class QuestionAnswering(Pipeline):
 
     top_k: how many answers (default 1) · max_answer_len: tokens of the longest one (default 15)
     doc_stride: tokens that neighbouring windows share · max_seq_len: tokens of a window
+    max_question_len: tokens of a question, after which it is cut (default: none is cut)
     handle_impossible_answer: also "no answer", an empty text, where that is likelier; a report of `glassformer
         evaluate` counts it always
     align_to_words: answers begin and end with whole words, unless False
@@ -55,7 +60,7 @@ class QuestionAnswering(Pipeline):
     WHY = "it has no head that finds answers; an encoder such as BERT has one, once it is trained for that"
     BATCH = 64
     ROLES: ClassVar[Mapping[str, str]] = {"question": "text", "context": "text"}
-    OWN = ("top_k", "max_answer_len", "doc_stride", "max_seq_len", "handle_impossible_answer", "align_to_words")
+    OWN = (*OF_WINDOWS, "top_k", "handle_impossible_answer", "align_to_words")
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:
         if "bbox" in model.network.READS:
@@ -98,8 +103,9 @@ class QuestionAnswering(Pipeline):
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
         task = Answer(self.model, max_tokens=options.get("max_seq_len"), stride=options.get("doc_stride"))
-        encoding = task.windows([row["question"] for row in batch], [row["context"] for row in batch])
-        questions = [Question(row["question"], row["context"], []) for row in batch]
+        asked = [shortened(self.model.tokenizer, row["question"], options.get("max_question_len")) for row in batch]
+        encoding = task.windows(asked, [row["context"] for row in batch])
+        questions = [Question(question, row["context"], []) for question, row in zip(asked, batch, strict=True)]
         owned = zip(encoding.rows, encoding.overflow_to_sample, strict=True)
         examples = [task.example(window, questions[owner]) for window, owner in owned]
         outputs = run_examples(task, examples, tokens=task.evaluation.tokens, labelled=False)
@@ -164,9 +170,17 @@ def merged(spans: Iterable[Span], combine: Callable[[float, float], float] = add
 
 
 def check_windows(options: Mapping[str, Any]) -> None:
-    """Raises: ConfigError: a length of answers or windows that is no whole number from 1 up."""
-    for name in ("max_answer_len", "doc_stride", "max_seq_len"):
+    """Raises: ConfigError: a length of answers, questions or windows that is no whole number from 1 up."""
+    for name in OF_WINDOWS:
         check_count(name, options.get(name, 1))
+
+
+def shortened(tokenizer: Tokenizer, question: str, most: int | None) -> str:
+    """A question up to the end of its token number `most`; None = all of it."""
+    if most is None:
+        return question
+    offsets = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    return question if len(offsets) <= most else question[: offsets[most - 1][1]]
 
 
 def ends_of(start: Tensor, end: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:

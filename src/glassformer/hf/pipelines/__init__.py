@@ -375,7 +375,7 @@ def _renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             f"a {name} pipeline gives texts; for ids leave return_tensors out, and write "
             "model.generate(**tokenizer(text, return_tensors='pt'))"
         )
-    unused = {"return_tensors", "max_question_len"}
+    unused = {"return_tensors"}
     if name in ("question-answering", *ONE_RESULT, "text-generation"):
         unused.add("truncation")
     if name == "token-classification":
