@@ -22,7 +22,7 @@ import torch
 
 from glassformer import foreign
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
-from glassformer.files import check_links, is_int, safe_repr
+from glassformer.files import as_path, check_links, is_int, safe_repr
 from glassformer.hub import resolve
 from glassformer.hub.find import is_adapter_folder
 from glassformer.models import FAMILIES
@@ -201,10 +201,10 @@ def opened(location: str | Path, *, allow_pickle: bool) -> Iterator[tuple[Path, 
     Raises: ConfigError: it holds no config.json.
     """
     if foreign.is_foreign(location):
-        with foreign.opened(Path(location)) as unpacked:
+        with foreign.opened(as_path(location, "location")) as unpacked:
             yield unpacked
         return
-    folder = _with_config(Path(location))
+    folder = _with_config(as_path(location, "location"))
     check_links(folder, ConfigError)
     yield folder, partial(open_checkpoint, folder, allow_pickle=allow_pickle)
 

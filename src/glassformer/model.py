@@ -56,7 +56,7 @@ from glassformer.errors import (
     UnsupportedError,
     nearest,
 )
-from glassformer.files import safe_repr
+from glassformer.files import as_path, safe_repr
 from glassformer.load_options import shard_bytes
 from glassformer.models import Family, Network
 from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
@@ -835,7 +835,7 @@ class Model(nn.Module):
 
         Raises: WeightsError: its tensors do not fit.
         """
-        with open_checkpoint(Path(folder), allow_pickle=False) as checkpoint:
+        with open_checkpoint(as_path(folder, "folder"), allow_pickle=False) as checkpoint:
             load_weights(self.network, checkpoint, names_of(self), dtype=self.dtype, device=self.device)
 
 

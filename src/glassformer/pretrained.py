@@ -26,7 +26,7 @@ from glassformer.core.init import zero_padding
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
 from glassformer.engine.prepare import prepare
 from glassformer.errors import ConfigError, GlassformerError, WeightsError
-from glassformer.files import read_json_object
+from glassformer.files import as_path, read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.hub.find import is_adapter_folder
 from glassformer.load_options import LoadOptions, device_of, opened
@@ -291,7 +291,7 @@ def save(model: LoadedModel, folder: str | Path, *, max_shard_bytes: int = 5_000
     Raises: WeightsError: the files cannot be written. ConfigError: the model has adapters that are not merged.
     """
     check_not_adapted(model.network)
-    folder = Path(folder)
+    folder = as_path(folder, "folder")
     if folder.exists() and not folder.is_dir():
         raise WeightsError(f"{folder}: is a file; give a folder to write the model to")
     names, prefixed = names_of(model), not is_bare(model)

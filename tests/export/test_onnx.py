@@ -126,7 +126,7 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
         export_onnx(made("big_bird", "feature-extraction"), tmp_path)
     with pytest.raises(DataError, match="must be a tensor"):
         export_onnx(model.float(), tmp_path, input_ids=[[1, 2]])  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="give a path"):
+    with pytest.raises(DataError, match="must be a path"):
         export_onnx(model, None)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 

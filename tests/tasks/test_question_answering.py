@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import glassformer
-from glassformer import ConfigError, DataError, UnsupportedError
+from glassformer import ConfigError, DataError, UnsupportedError, hf
 from glassformer.models import FAMILIES
 from glassformer.tasks.pipelines import Pipeline
 from tests.core.small import perturbed
@@ -80,7 +80,7 @@ def test_a_question_is_cut_after_the_tokens_it_may_have(answering: Pipeline) -> 
     cut, short = answering(row, max_question_len=2), answering({**row, "question": "fruit flies"})
     assert cut == short != answering(row)
     assert answering(row, max_question_len=5) == answering(row)
-    there = glassformer.hf.pipeline("question-answering", answering.model, max_question_len=2)
+    there = hf.pipeline("question-answering", answering.model, max_question_len=2)
     assert there(**row)["score"] == pytest.approx(short.score)
     with pytest.raises(ConfigError, match="max_question_len is 0"):
         answering(row, max_question_len=0)

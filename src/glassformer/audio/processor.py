@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.audio.features import LogMel, Waveform
 from glassformer.audio.read import RATES_HZ, AudioInput, read_audio
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.files import read_json_object, safe_repr
+from glassformer.files import as_path, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.schema import Allowed, at_least, check
 
@@ -68,7 +68,7 @@ class AudioProcessor:
     @classmethod
     def find(cls, folder: Path | str) -> AudioProcessor | None:
         """The processor of a model folder; None where the folder has none."""
-        folder = Path(folder)
+        folder = as_path(folder, "folder")
         nested = folder / PROCESSOR_FILE
         if nested.is_file() and (config := read_json_object(nested, ConfigError)).get(NESTED_KEY) is not None:
             return cls.from_config(config)
@@ -84,7 +84,7 @@ class AudioProcessor:
 
         Raises: DataError: the folder cannot be written.
         """
-        write_json(Path(folder) / self._file, self._document, DataError)
+        write_json(as_path(folder, "folder") / self._file, self._document, DataError)
 
     @property
     def sample_rate_hz(self) -> int:

@@ -24,7 +24,7 @@ from glassformer.compression.adapter_names import BaseConfig, CheckpointLayers, 
 from glassformer.compression.adapters import DEFAULT, Adapters, AdapterSpec, active_within, adapt
 from glassformer.compression.target_modules import INSIDE
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
-from glassformer.files import check_link, parse_json_object, safe_repr
+from glassformer.files import as_path, check_link, parse_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
 from glassformer.models import Network
 from glassformer.weights.load import untie
@@ -46,7 +46,7 @@ def save_adapters(adapters: Adapters, network: Network, base: BaseConfig, folder
     """
     if adapters.network is not network:
         raise ConfigError("these adapters belong to another model")
-    folder, layers = Path(folder), CheckpointLayers(network, base)
+    folder, layers = as_path(folder, "folder"), CheckpointLayers(network, base)
     held: dict[str, LayerAdapter] = {}
     for layer in dict.fromkeys(layers.by_target[name].layer for name in adapters.by_target):
         members = {name: adapters.by_target[name] for name in layers.members(layer) if name in adapters.by_target}
@@ -107,7 +107,7 @@ def load_adapters(
         ConfigError: the model has adapters of this name, or is prepared.
     Source: Meng et al. 2024, "PiSSA", section 3; Büyükakyüz 2024, "OLoRA", section 3; Kalajdzievski 2023, rsLoRA.
     """
-    folder = Path(folder)
+    folder = as_path(folder, "folder")
     for file in (CONFIG, WEIGHTS, PICKLED):
         check_link(folder, folder / file)
     config, layers = AdapterConfig.read(folder), CheckpointLayers(network, base)

@@ -344,6 +344,8 @@ def match(pattern: str, names: Iterable[str]) -> list[str]:
     Within a part, `*`, `?` and `[0-3]` mean what they do in a shell.
     Raises: ConfigError: no name matches.
     """
+    if not isinstance(pattern, str):
+        raise ConfigError(f"a pattern is {pattern!r:.60}; it must be text, such as 'blocks.*.out'")
     names = list(names)
     matches = [name for name in names if pattern_matches(pattern, name)]
     if not matches:

@@ -21,7 +21,7 @@ from glassformer.data.lines import LineReader, data_extension, line_feeds, open_
 from glassformer.data.rows import EXTENSIONS, read_rows
 from glassformer.data.sequence import check_column
 from glassformer.errors import DataError
-from glassformer.files import read_bytes
+from glassformer.files import as_path, read_bytes
 
 STDIN = "standard input"
 # Bytes of one text. Rows for training are bounded elsewhere; a text that is typed has no other bound.
@@ -53,7 +53,7 @@ def read_texts(
         if format:
             raise DataError("options of a file format are for files; standard input has a text per line")
         return _lines_of(None, columns)
-    file = Path(file)
+    file = as_path(file, "file")
     # A file of JSON lines may also hold texts, a line each.
     table = format or EXTENSIONS.get(data_extension(file)) in TABLES
     return _rows_of(file, columns, format or {}) if table else _lines_of(file, columns)
@@ -88,7 +88,7 @@ def read_text(file: Path | str | None) -> str:
 
     Raises: DataError: not UTF-8, or a file that cannot be read.
     """
-    content = sys.stdin.buffer.read() if file is None else read_bytes(Path(file), DataError)
+    content = sys.stdin.buffer.read() if file is None else read_bytes(as_path(file, "file"), DataError)
     try:
         return content.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
@@ -113,7 +113,7 @@ def read_whole_rows(
         columns: that it must have; None = any
         format: keywords of `read_rows`
     """
-    return [dict(row) for row in read_rows(Path(file), columns=columns, limit=NO_LIMIT, **(format or {}))]
+    return [dict(row) for row in read_rows(as_path(file, "file"), columns=columns, limit=NO_LIMIT, **(format or {}))]
 
 
 def text_lines(stream: BinaryIO, name: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ from glassformer.data.rows import RowSequence
 from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.groups import MetricsByGroup, group_names, metrics_by_group
 from glassformer.evaluation.remarks import beaten_by, distinct_metrics, equal_metrics
-from glassformer.files import readable_path, safe_repr
+from glassformer.files import as_path, readable_path, safe_repr
 from glassformer.files.atomic import disk_errors
 from glassformer.progress import with_bar
 from glassformer.reports.page import shown_label
@@ -59,10 +59,11 @@ class Evaluation:
 
         The report comes last: where it is there, the evaluation counts as done.
         """
-        with disk_errors(Path(folder) / PREDICTIONS, DataError):
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            write_predictions(Path(folder) / PREDICTIONS, self.predictions)
-        self.report.save(Path(folder) / REPORT)
+        folder = as_path(folder, "folder")
+        with disk_errors(folder / PREDICTIONS, DataError):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_predictions(folder / PREDICTIONS, self.predictions)
+        self.report.save(folder / REPORT)
 
 
 def evaluate(

@@ -25,7 +25,7 @@ from glassformer.errors import ConfigError, DataError, WeightsError, nearest
 from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, Evaluation, EvaluationReport, evaluate, file_names
 from glassformer.evaluation.groups import group_columns
 from glassformer.evaluation.remarks import loss_remarks
-from glassformer.files import file_sha256, read_json_object, safe_repr
+from glassformer.files import as_path, file_sha256, read_json_object, safe_repr
 from glassformer.model import Model, load
 from glassformer.runs.config import RunConfig, parse_task_options
 from glassformer.runs.data import check_unused_columns, read_splits, read_usable
@@ -213,7 +213,7 @@ def open_run(
         device: None = that of the training
     Raises: ConfigError: the folder holds no run.
     """
-    path = Path(folder)
+    path = as_path(folder, "folder")
     if not (path / CONFIG).is_file():
         problem = no_run(folder, "holds no run")
         raise ConfigError(f"{problem}; a run folder is what `glassformer train` writes, with its {CONFIG}")
@@ -356,7 +356,7 @@ def evaluate_model(
         own.for_evaluation(**(evaluation or {})),
         rows,
         train=train,
-        name=Path(model).name,
+        name=as_path(model, "model").name,
         files=file_names(rows),
         baselines=baselines,
         by=by,

@@ -27,7 +27,7 @@ from torch.utils import _pytree
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError, import_optional
 from glassformer.export.programs import export_encoder, export_program, export_step
-from glassformer.files import safe_repr
+from glassformer.files import as_path, safe_repr
 from glassformer.files.atomic import disk_errors, write_json
 from glassformer.loaded_model import LoadedModel
 
@@ -72,9 +72,7 @@ def export_folder(model: LoadedModel, folder: str | Path, format: str, **example
     suffix, packages, save = FORMATS[format]
     for package in packages:  # before the work
         import_optional(package, package, "onnx", "exporting to ONNX")
-    if not isinstance(folder, (str, Path)) or not str(folder):
-        raise DataError(f"the output folder is {safe_repr(folder)}; give a path")
-    folder, paths = Path(folder), []
+    folder, paths = as_path(folder, "folder"), []
     for name, program in _programs(model, example):
         with disk_errors(folder, DataError), _quiet():
             folder.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeGuard
 
-from glassformer.errors import ConfigError, GlassformerError, WeightsError
+from glassformer.errors import ConfigError, DataError, GlassformerError, WeightsError
 
 MAX_FILE_BYTES = 64 << 20
 """Of files that are read as a whole: configs, indices, vocabularies. None in use comes near it."""
@@ -50,6 +50,20 @@ def safe_repr(text: object) -> str:
 def readable_path(path: str | Path) -> str:
     """A path as text that every file can hold: a byte of it that is no UTF-8 as `\\xff`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def as_path(value: object, what: str = "path") -> Path:
+    """The path that a caller gave, as text or as a `Path`. Raises: DataError: something else, or no name of a file.
+
+    Args:
+        what: the argument, for the message
+    """
+    name = os.fspath(value) if isinstance(value, (str, os.PathLike)) else value
+    if not isinstance(name, str) or not name:
+        raise DataError(f"{what} is {safe_repr(value)}; it must be a path, as text or as a pathlib.Path")
+    if "\0" in name:
+        raise DataError(f"{name!r}: a path cannot hold a NUL character")
+    return Path(name)
 
 
 def counted(number: int, noun: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, WeightsError
-from glassformer.files import error_reason
+from glassformer.files import as_path, error_reason
 
 
 def write_json(path: Path, value: Any, error: type[GlassformerError] = WeightsError) -> None:
@@ -153,7 +153,7 @@ def check_output(path: str | Path, what: str, *suffixes: str) -> Path:
     """
     if "\0" in str(path):
         raise DataError(f"{str(path)!r}: cannot be the name of a file: it holds a NUL character")
-    target = Path(path).expanduser()
+    target = as_path(path).expanduser()
     if suffixes and target.suffix.lower() not in suffixes:
         raise DataError(f"{what} is to be saved as {str(path)!r}; its name must end in {' or '.join(suffixes)}")
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, nearest
-from glassformer.files import read_bytes, read_json_object, safe_repr
+from glassformer.files import as_path, read_bytes, read_json_object, safe_repr
 from glassformer.files.yaml_text import MAX_BYTES, parse_yaml
 from glassformer.hf.trainer.arguments import INSTEAD, OLD_NAMES, UNUSED, TrainingArguments
 
@@ -97,11 +97,11 @@ class HfArgumentParser(argparse.ArgumentParser):
 
     def parse_json_file(self, json_file: str | Path, allow_extra_keys: bool = False) -> tuple[Any, ...]:
         """The same of a JSON file."""
-        return self.parse_dict(read_json_object(Path(json_file), ConfigError), allow_extra_keys)
+        return self.parse_dict(read_json_object(as_path(json_file, "json_file"), ConfigError), allow_extra_keys)
 
     def parse_yaml_file(self, yaml_file: str | Path, allow_extra_keys: bool = False) -> tuple[Any, ...]:
         """The same of a YAML file."""
-        path = Path(yaml_file)
+        path = as_path(yaml_file, "yaml_file")
         values = parse_yaml(read_bytes(path, ConfigError, MAX_BYTES), str(path))
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: must hold names and values; got {safe_repr(values)}")

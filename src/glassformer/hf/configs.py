@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import yaml
 
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import read_json_object, safe_repr
+from glassformer.files import as_path, read_json_object, safe_repr
 from glassformer.generation.options import GenerationOptions
 from glassformer.load_options import LoadOptions
 from glassformer.models import FAMILIES, text_part
@@ -81,7 +81,7 @@ class AutoConfig:
     @classmethod
     def from_json_file(cls, path: str | Path) -> ModelConfig:
         """The config of a JSON file. Raises: ConfigError: it is no JSON object."""
-        return cls.from_dict(read_json_object(Path(path), ConfigError))
+        return cls.from_dict(read_json_object(as_path(path), ConfigError))
 
     @classmethod
     def for_model(cls, model_type: str, **keys: Any) -> ModelConfig:
@@ -164,7 +164,7 @@ class GenerationConfig(StoredGenerationConfig):
 
         Raises: DataError, ConfigError: no such folder, or it has no such file.
         """
-        folder, name = Path(name_or_folder), config_file_name or "generation_config.json"
+        folder, name = as_path(name_or_folder, "name_or_folder"), config_file_name or "generation_config.json"
         if Path(name).name != name:
             raise ConfigError(f"config_file_name is {safe_repr(name)}; it must be the name of a file, without a folder")
         if not (folder / name).is_file():

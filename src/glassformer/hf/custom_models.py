@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import read_json_object
+from glassformer.files import as_path, read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.hf.configs import AutoConfig, options_of
 from glassformer.hf.reference_model import ReferenceModel
@@ -156,9 +156,9 @@ class CustomModel(nn.Module, metaclass=AnyModel):
         """Write config and weights into a folder, which `from_pretrained` of the same class reads."""
         state = keywords.pop("state_dict", None) or self.state_dict()
         tensors = {name: tensor.contiguous() for name, tensor in state.items()}
-        write_checkpoint(Path(folder), tensors, max_shard_bytes=shard_bytes(keywords, 5_000_000_000))
+        write_checkpoint(as_path(folder, "folder"), tensors, max_shard_bytes=shard_bytes(keywords, 5_000_000_000))
         keys = dict(self.config.to_dict()) if isinstance(self.config, ModelConfig) else dict(self.config)
-        write_json(Path(folder) / "config.json", {**keys, "architectures": [type(self).__name__]})
+        write_json(as_path(folder, "folder") / "config.json", {**keys, "architectures": [type(self).__name__]})
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload config and weights to the Hub. Returns: the address of the commit."""
@@ -282,7 +282,7 @@ class PretrainedConfig(ModelConfig, metaclass=_AnyConfig):
     @classmethod
     def from_json_file(cls, path: str | Path) -> Self:
         """The config of a JSON file. Raises: ConfigError: it is no JSON object."""
-        return cls.from_dict(read_json_object(Path(path), ConfigError))
+        return cls.from_dict(read_json_object(as_path(path), ConfigError))
 
     @classmethod
     def register_for_auto_class(cls, *_: Any) -> None:

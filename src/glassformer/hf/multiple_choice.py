@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from glassformer.core.flow import Output
 from glassformer.errors import DataError, UnsupportedError
+from glassformer.files import as_path
 from glassformer.files.atomic import write_json
 from glassformer.hf.auto import FamilyModel
 from glassformer.models import FAMILIES, find_family
@@ -87,7 +88,7 @@ class MultipleChoice(FamilyModel):
         """As of every model, under the name of its class."""
         super().save_pretrained(folder, **keywords)
         keys = {key: value for key, value in self.config.items() if key not in ONE_LABEL}
-        write_json(Path(folder) / "config.json", {**keys, "architectures": [type(self).__name__]})
+        write_json(as_path(folder, "folder") / "config.json", {**keys, "architectures": [type(self).__name__]})
 
 
 def _named(model: Any) -> Any:

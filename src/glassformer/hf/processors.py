@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 from glassformer.audio import AudioProcessor
 from glassformer.audio.features import LogMel, Waveform
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import read_json_object
+from glassformer.files import as_path, read_json_object
 from glassformer.hf.configs import options_of
 from glassformer.hf.reference_tokenizer import ReferenceTokenizer, as_reference_tokenizer
 from glassformer.hub.push import push_folder
@@ -116,7 +116,7 @@ class ImageReader:
         return _printed(self, "image_processor_type", STEPS)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        as_path(folder, "folder").mkdir(parents=True, exist_ok=True)
         self.inner.save(folder)
 
     def push_to_hub(self, name: str, **options: Any) -> str:
@@ -253,7 +253,7 @@ class SoundReader:
         return _printed(self, "feature_extractor_type", (*SOUND_STEPS, "sampling_rate"))
 
     def save_pretrained(self, folder: str | Path) -> None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        as_path(folder, "folder").mkdir(parents=True, exist_ok=True)
         self.inner.save(folder)
 
     def push_to_hub(self, name: str, **options: Any) -> str:

@@ -18,7 +18,7 @@ import tokenizers
 from tokenizers import AddedToken, normalizers
 
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, warn_caller
-from glassformer.files import read_json_object, safe_repr
+from glassformer.files import as_path, read_json_object, safe_repr
 from glassformer.hf.configs import options_of
 from glassformer.hub.push import push_folder
 from glassformer.load_options import FINDING
@@ -354,9 +354,10 @@ class ReferenceTokenizer:
             if value and name in ("filename_prefix", "push_to_hub"):
                 instead = "rename the files" if name == "filename_prefix" else "tokenizer.push_to_hub(NAME) afterwards"
                 raise UnsupportedError(f"save_pretrained(…) of a tokenizer takes no {name}: {instead}")
+        folder = as_path(folder, "folder")
         self.inner.save(folder, template_files=options.get("save_jinja_files"))
         names = ("tokenizer_config.json", TEMPLATE_FILE, "tokenizer.json")
-        return tuple(str(path) for name in names if (path := Path(folder, name)).is_file())
+        return tuple(str(path) for name in names if (path := folder / name).is_file())
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload the tokenizer to the Hub; options of `hub.push.push_folder`. Returns: the address of the commit."""
@@ -434,7 +435,7 @@ SETTERS = {"do_lower_case": _set_lower_case, "add_prefix_space": _set_prefix_spa
 
 def _tokenizer_folder(name_or_folder: str | Path, revision: str | None, finding: Mapping[str, Any]) -> Path:
     """A folder with a tokenizer, which needs no config.json."""
-    if isinstance(name_or_folder, (str, Path)) and not finding.get("subfolder"):
+    if isinstance(name_or_folder, (str, Path)) and name_or_folder and not finding.get("subfolder"):
         folder = Path(name_or_folder)
         if folder.is_dir():
             return folder

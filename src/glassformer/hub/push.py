@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import DataError
-from glassformer.files import check_link, safe_repr
+from glassformer.files import as_path, check_link, safe_repr
 from glassformer.hub.find import CONFIG, connections_off, resolve
 
 LOG_IN = "log in with a token that may write: hf auth login"
@@ -57,7 +57,7 @@ def files_to_push(folder: str | Path) -> dict[str, int]:
         folder: on this machine
     Raises: DataError: no such folder, no model with weights in safetensors, or a link that leads out of it.
     """
-    if not Path(folder).is_dir():
+    if not as_path(folder, "folder").is_dir():
         raise DataError(f"{folder}: no such folder; give the folder of a model, or of a run")
     folder = resolve(folder)
     paths = sorted(path for path in folder.rglob("*") if path.is_file())

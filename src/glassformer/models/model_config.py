@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.files import as_path, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.models import FAMILIES
 from glassformer.models._config import ConfigReader
@@ -178,7 +178,7 @@ class StoredGenerationConfig(dict[str, Any]):
 
 
 def _write_into(folder: str | Path, name: str, content: dict[str, Any]) -> None:
-    folder = Path(folder)
+    folder = as_path(folder, "folder")
     if Path(name).name != name:
         raise ConfigError(f"config_file_name is {safe_repr(name)}; it must be the name of a file, without a folder")
     if folder.exists() and not folder.is_dir():

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from glassformer.errors import DataError, WeightsError
+from glassformer.files import as_path
 from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.ngram.arpa import MAX_ORDER, read_arpa, write_arpa
 from glassformer.ngram.counts import SPECIAL, WORD_BITS, check_word
@@ -48,7 +49,7 @@ class NgramFile(Report, kind="ngram-model"):
 
 def save_ngram(model: NgramModel, path: str | Path) -> NgramFile:
     """Write a model: as ARPA text where the name ends in `.arpa`, else in the compact form. Raises: DataError."""
-    path = Path(path)
+    path = as_path(path)
     if path.name.endswith(ARPA_SUFFIXES):
         write_arpa(model, path)
     else:
@@ -70,7 +71,7 @@ def load_ngram(path: str | Path) -> NgramModel:
 
     Raises: DataError, WeightsError: no such file, or one that is damaged; what is wrong with it.
     """
-    path = Path(path)
+    path = as_path(path)
     if path.name.endswith(ARPA_SUFFIXES):
         return read_arpa(path)
     try:

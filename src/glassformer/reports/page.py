@@ -22,7 +22,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from glassformer.errors import DataError
-from glassformer.files import readable_path
+from glassformer.files import as_path, readable_path
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
 from glassformer.reports.charts import Axis, Chart, Marks, Passages, Series, SeriesLine, TradeOff
 from glassformer.reports.report import Display
@@ -107,9 +107,9 @@ def packed(attributes: str, text: str) -> str:
 
 def write_page(path: str | Path, html: str) -> Path:
     """Write a page atomically. Returns: its path. Raises: DataError: it cannot be written."""
-    with disk_errors(path, DataError, "the page"), atomic_file(Path(path)) as stream:
+    with disk_errors(path, DataError, "the page"), atomic_file(as_path(path)) as stream:
         stream.write(html.encode("utf-8", "replace"))
-    return Path(path)
+    return as_path(path)
 
 
 def write_page_parts(path: str | Path, parts: Iterable[str]) -> int:

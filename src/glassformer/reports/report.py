@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import is_int, read_json_object, safe_repr
+from glassformer.files import as_path, is_int, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.json_values import nan_from_null, null_for_nan
 from glassformer.reports.charts import Chart, Passages
@@ -141,13 +141,13 @@ class Report(Record, Display):
 
     def save(self, path: str | Path) -> None:
         """Write the report as JSON, atomically. Raises: DataError: the disk refuses."""
-        write_json(Path(path), self.to_dict(), DataError)
+        write_json(as_path(path), self.to_dict(), DataError)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a saved report. Raises: DataError: no such file, or not the JSON of such a report."""
         try:
-            return cls.from_dict(read_json_object(Path(path), DataError))
+            return cls.from_dict(read_json_object(as_path(path), DataError))
         except ConfigError as error:
             raise DataError(f"{path}: {error}") from error
 

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from glassformer.errors import DataError
-from glassformer.files import append_handle, drop_cut_line, error_reason, open_regular_file
+from glassformer.files import append_handle, as_path, drop_cut_line, error_reason, open_regular_file
 from glassformer.files.json_values import json_value
 
 NONFINITE = ("nan", "inf", "-inf")
@@ -54,7 +54,7 @@ class EventLog:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = as_path(path)
         try:
             self._file = open(append_handle(self.path), "a+b", buffering=0)  # noqa: SIM115  closed by `close`
         except OSError as problem:
@@ -114,7 +114,7 @@ def read_event_log(path: str | Path) -> Iterator[dict[str, Any]]:
     Returns: records with `event` and `time`; "nan", "inf", "-inf" are numbers again, except in the options of `begin`.
     Raises: DataError: no such file, or an invalid line, by its number.
     """
-    path = Path(path)
+    path = as_path(path)
     stream, _ = open_regular_file(path, DataError)
     with stream:
         for _, record in read_lines(stream, 0, 0, path):

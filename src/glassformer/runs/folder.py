@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError, DataError, GlassformerError
-from glassformer.files import nearest_path, read_bytes, safe_repr
+from glassformer.files import as_path, nearest_path, read_bytes, safe_repr
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ DATA_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".conll", ".co
 
 def seed_folder(folder: str | Path, seed: int) -> Path:
     """The folder of one seed, in the folder of several."""
-    return Path(folder) / f"seed-{seed}"
+    return as_path(folder, "folder") / f"seed-{seed}"
 
 
 def seed_of(folder: Path) -> int | None:
@@ -42,7 +42,7 @@ def seed_folders(folder: str | Path) -> list[Path]:
     """The run folders of several seeds in a folder, in the order of the seeds; an empty list where there are none."""
     folders = {
         seed: path
-        for path in Path(folder).glob("seed-*")
+        for path in as_path(folder, "folder").glob("seed-*")
         if (seed := seed_of(path)) is not None and (path / CONFIG).is_file()
     }
     return [folders[seed] for seed in sorted(folders)]
@@ -50,7 +50,7 @@ def seed_folders(folder: str | Path) -> list[Path]:
 
 def run_name(folder: str | Path) -> str:
     """The display name of a run: `mood` in runs/mood, `mood, seed 1` in runs/mood/seed-1."""
-    path = Path(folder).absolute()
+    path = as_path(folder, "folder").absolute()
     seed = seed_of(path)
     return path.name if seed is None else f"{path.parent.name}, seed {seed}"
 
@@ -85,7 +85,7 @@ def _processor_name() -> str:
 
 def no_run(folder: str | Path, problem: str) -> str:
     """The message for a folder that is no run: what is wrong, with the runs in it; or no such folder, the nearest."""
-    path = Path(folder)
+    path = as_path(folder, "folder")
     if not path.exists():
         return f"{folder}: no such folder{nearest_path(path)}"
     inside = sorted(str(config.parent) for config in path.glob(f"*/{CONFIG}"))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import DataError
+from glassformer.files import as_path
 from glassformer.runs.digest import CURVES, STEPS, Blocks, read_digest
 from glassformer.runs.event_log import event_log_path
 from glassformer.runs.folder import no_run, stored_config
@@ -138,7 +139,8 @@ def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
         name: of the run, else that of the folder
     Raises: DataError: there is no log, or it is damaged.
     """
-    path = Path(folder) if Path(folder).is_file() else event_log_path(Path(folder))
+    path = as_path(folder, "folder")
+    path = path if path.is_file() else event_log_path(path)
     if not path.is_file():
         problem = no_run(folder, f"holds no run: {path.name} is missing")
         raise DataError(f"{problem}; give the folder that a training wrote")

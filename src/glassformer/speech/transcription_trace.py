@@ -27,6 +27,7 @@ from glassformer.core.flow import Batch
 from glassformer.errors import DataError
 from glassformer.explorer.binary_frames import encode
 from glassformer.explorer.describe import model_facts, without_places
+from glassformer.files import as_path
 from glassformer.inspect.inputs import SessionInput, media_input
 from glassformer.inspect.interruption import before_each_block
 from glassformer.inspect.outputs import OutputNames
@@ -78,7 +79,7 @@ class TranscriptionTrace:
             options: with word times.
         Raises: as `open_recording`.
         """
-        self.model, self.sound, self.options = model, Path(sound), options
+        self.model, self.sound, self.options = model, as_path(sound, "sound"), options
         self.recording = open_recording(model, self.sound, options)
         if isinstance(self.recording, Recording):
             self.recording.on_alignment = self._keep

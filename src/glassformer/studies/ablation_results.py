@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.files import as_path
 from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Report, plain
 from glassformer.reports.table import Table
@@ -323,5 +324,6 @@ class AblationResults(Report, kind="ablation", keys=ABLATION_KEYS):
 
     def write(self, folder: str | Path) -> None:
         """Write `study.json` and `study.html` into a folder."""
-        self.save(Path(folder) / "study.json")
-        write_page(Path(folder) / "study.html", report_page(self))
+        folder = as_path(folder, "folder")
+        self.save(folder / "study.json")
+        write_page(folder / "study.html", report_page(self))

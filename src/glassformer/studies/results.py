@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.evaluation.compare.seeds import mean_of
+from glassformer.files import as_path
 from glassformer.reports.page import write_page
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
@@ -221,8 +222,9 @@ class StudyResults(Report, kind="study", keys=STUDY_KEYS):
         """Write `study.json` and `study.html` into a folder."""
         from glassformer.studies.page import study_page
 
-        self.save(Path(folder) / "study.json")
-        write_page(Path(folder) / "study.html", study_page(self))
+        folder = as_path(folder, "folder")
+        self.save(folder / "study.json")
+        write_page(folder / "study.html", study_page(self))
 
 
 def _chance(one: Interval, other: Interval) -> str:

@@ -20,7 +20,15 @@ from glassformer.model import Model
 from glassformer.models import eval_mode
 from glassformer.tasks.columns import limit_of
 from glassformer.tasks.pipelines import Pipeline
-from glassformer.tasks.question_answering import OF_WINDOWS, Span, check_windows, ends_of, merged, shortened, token_spans
+from glassformer.tasks.question_answering import (
+    OF_WINDOWS,
+    Span,
+    check_windows,
+    ends_of,
+    merged,
+    shortened,
+    token_spans,
+)
 from glassformer.tasks.results import PageAnswer, Results
 from glassformer.tasks.span import check_question
 

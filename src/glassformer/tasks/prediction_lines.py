@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import DataError
-from glassformer.files import error_reason
+from glassformer.files import as_path, error_reason
 from glassformer.tasks.pipeline_options import PredictionFileOptions
 
 
@@ -30,7 +30,7 @@ class PredictionLines:
     """
 
     def __init__(self, path: str | Path, texts: Sequence[Any], options: PredictionFileOptions) -> None:
-        self.path, self.texts = Path(path), list(texts)
+        self.path, self.texts = as_path(path), list(texts)
         self.missing = self.texts[self._count_done(options) :]
 
     def _count_done(self, options: PredictionFileOptions) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, final
 import tokenizers
 
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import is_int
+from glassformer.files import as_path, is_int
 from glassformer.files.atomic import write_text
 from glassformer.text.batches import (
     PairRow,
@@ -106,7 +106,7 @@ class Tokenizer:
             DataError: no tokenizer there, or a damaged file; the message names the file.
             UnsupportedError: a kind of tokenizer that these files alone do not suffice for.
         """
-        folder = Path(folder)
+        folder = as_path(folder, "folder")
         settings = read_settings(folder, model_type)
         templates = ChatTemplates.read(folder, settings.config)
         target = build_target_engine(folder, settings) if settings.separate_target else None
@@ -611,7 +611,7 @@ class Tokenizer:
             template_files: chat templates in files of their own (True) or in the config (False); None: as they were.
         Raises: DataError: the folder cannot be written.
         """
-        folder = Path(folder)
+        folder = as_path(folder, "folder")
         templates = self.chat
         if template_files is not None:
             templates = replace(templates, in_files=template_files)

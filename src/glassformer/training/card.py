@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import DataError
+from glassformer.files import as_path
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
 from glassformer.files.json_values import json_value
 from glassformer.reports.table import markdown_table, markdown_text
@@ -61,9 +62,10 @@ def write_card(
     known = facts(trainer)
     if comparison is not None:
         known["comparison"] = json_value(comparison)
+    folder = as_path(folder, "folder")
     with disk_errors(folder, DataError, "the model card"):
-        write_json(Path(folder) / METRICS, known)
-        with atomic_file(Path(folder) / CARD) as stream:
+        write_json(folder / METRICS, known)
+        with atomic_file(folder / CARD) as stream:
             stream.write(card(known, notes or CardNotes()).encode("utf-8", "replace"))
     return known
 

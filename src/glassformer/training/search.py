@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, import_optional, nearest
-from glassformer.files import disk_reason, error_reason, is_number, safe_repr
+from glassformer.files import as_path, disk_reason, error_reason, is_number, safe_repr
 from glassformer.files.atomic import disk_errors
 from glassformer.files.json_values import json_value
 from glassformer.runs.event_log import EventLog
@@ -81,7 +81,7 @@ def search(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         about = {"space": dict(space), "metric": metric, "direction": direction, "seed": seed}
-        study = _open_study(optuna, Path(storage), about)
+        study = _open_study(optuna, as_path(storage, "storage"), about)
         while (done := len(_finished_trials(study))) < trials:
             # A seed for each trial, so that its suggestion does not depend on where the search was interrupted.
             trial_seed = int(np.random.SeedSequence([seed, done]).generate_state(1)[0])

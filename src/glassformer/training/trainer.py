@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError
-from glassformer.files import safe_repr
+from glassformer.files import as_path, safe_repr
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
 from glassformer.runs.folder import MODEL
@@ -110,7 +110,7 @@ class Trainer:
         self.optimizer = make_optimiser(self.network, given.optimizer, **rates)
         shape: dict[str, Any] = {"warmup": given.warmup, "floor": given.floor, "width": self.network.width}
         self.schedule = Schedule(given.schedule, self.steps, **shape)
-        self.folder = None if folder is None else Path(folder)
+        self.folder = None if folder is None else as_path(folder, "folder")
         self.run_folder = RunFolder(self.folder, self.options, self.distributed)
         self.state, self.metric = TrainingState(), given.metric or task.VALIDATION_METRIC
         tokens = self.gradients.micro_batch_tokens(self.state)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import DataError
-from glassformer.files import is_number
+from glassformer.files import as_path, is_number
 from glassformer.reports.page import scroll_region
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
@@ -108,10 +108,11 @@ class SearchResult(Report, kind="search", keys=("metric", "direction", "best", "
             "trials.html": trials_page(self),
             **({} if best is None else {"best.yaml": yaml.safe_dump(best.settings, sort_keys=False)}),
         }
+        folder = as_path(folder, "folder")
         with disk_errors(folder, DataError, "the trials"):
-            Path(folder).mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             for name, text in files.items():
-                with atomic_file(Path(folder) / name) as stream:
+                with atomic_file(folder / name) as stream:
                     stream.write(text.encode("utf-8", "replace"))
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import read_json_object
+from glassformer.files import as_path, read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.vision.images import ImageInput, as_image_list, check_pixels, open_rgb
 from glassformer.vision.settings import read_settings
@@ -54,7 +54,7 @@ class ImageProcessor:
 
         Raises: DataError: a damaged file. ConfigError, UnsupportedError: as `read_settings`.
         """
-        folder = Path(folder)
+        folder = as_path(folder, "folder")
         config = read_json_object(folder / "processor_config.json", DataError, strict=False, optional=True).get(
             "image_processor"
         )
@@ -72,7 +72,7 @@ class ImageProcessor:
 
         Raises: DataError: the folder cannot be written.
         """
-        write_json(Path(folder) / "preprocessor_config.json", self.config, DataError)
+        write_json(as_path(folder, "folder") / "preprocessor_config.json", self.config, DataError)
 
     def __call__(self, images: ImageInput | Sequence[ImageInput]) -> dict[str, Tensor]:
         """Preprocess images into the input tensors of the model.

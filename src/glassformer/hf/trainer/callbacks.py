@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import read_json_object
+from glassformer.files import as_path, read_json_object
 from glassformer.files.atomic import write_json
 
 
@@ -35,12 +35,12 @@ class TrainerState:
 
     def save_to_json(self, json_path: str | Path) -> None:
         """Write the state to a file; a log that is NaN or infinite is null there, since JSON has neither."""
-        write_json(Path(json_path), _finite(asdict(self)))
+        write_json(as_path(json_path, "json_path"), _finite(asdict(self)))
 
     @classmethod
     def load_from_json(cls, json_path: str | Path) -> TrainerState:
         """Read what `save_to_json`, or the reference library, wrote."""
-        values = read_json_object(Path(json_path), DataError)
+        values = read_json_object(as_path(json_path, "json_path"), DataError)
         return cls(**{name: values[name] for name in cls.__dataclass_fields__ if name in values})
 
 

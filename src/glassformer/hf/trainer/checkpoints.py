@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from glassformer.errors import DataError, WeightsError
+from glassformer.files import as_path
 from glassformer.files.atomic import atomic_file, disk_errors, flush_folder, remove_folder, removed_on_failure
 from glassformer.hf.custom_models import CustomModel
 from glassformer.hf.trainer.callbacks import TrainerState
@@ -150,7 +151,7 @@ def load_checkpoint(
 
 def saved_checkpoints(output_dir: str | Path) -> list[Path]:
     """The checkpoints in a folder, from the first step to the last."""
-    folder, name = Path(output_dir), re.compile(rf"{PREFIX}(\d+)")
+    folder, name = as_path(output_dir, "output_dir"), re.compile(rf"{PREFIX}(\d+)")
     by_step = {int(match[1]): path for path in folder.glob(f"{PREFIX}*") if (match := name.fullmatch(path.name))}
     return [by_step[step] for step in sorted(by_step)]
 

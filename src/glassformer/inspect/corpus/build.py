@@ -24,7 +24,7 @@ from glassformer.engine.batching import plan_batches
 from glassformer.engine.encoder import BATCH_TOKENS, check_one_stack
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
-from glassformer.files import is_int, readable_path, safe_repr
+from glassformer.files import as_path, is_int, readable_path, safe_repr
 from glassformer.files.schema import check
 from glassformer.inspect.corpus.files import (
     CONTINUES,
@@ -105,7 +105,7 @@ def index_corpus(
     settings = IndexSettings(
         fingerprint=model.network.fingerprint(dtypes=False),
         model=model.family.model_type,
-        source=readable_path(Path(source).name),
+        source=readable_path(as_path(source, "source").name),
         rows=len(rows),
         rows_fingerprint=rows.fingerprint,
         layers=passes.layers,
@@ -117,7 +117,7 @@ def index_corpus(
         neuron_width=passes.neuron_width,
         max_tokens=size,
     )
-    writer = IndexWriter(Path(folder), settings)
+    writer = IndexWriter(as_path(folder, "folder"), settings)
     if not writer.progress.complete:  # a complete one may be where nothing can be written, not even a lock
         prepare_plain(model.network)
         with writer:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import DataError
-from glassformer.files import is_int, safe_repr
+from glassformer.files import as_path, is_int, safe_repr
 from glassformer.inspect.corpus.files import (
     CONTINUES,
     SPECIAL,
@@ -93,7 +93,7 @@ class CorpusIndex:
     """
 
     def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
-        self.folder = Path(folder)
+        self.folder = as_path(folder, "folder")
         self.settings, self.progress = read_metadata(self.folder)
         if not self.progress.complete:
             raise DataError(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import DataError, import_optional
-from glassformer.files import is_int
+from glassformer.files import as_path, is_int
 from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, nearest_rows
 from glassformer.inspect.embeddings.options import ProjectionOptions
@@ -180,7 +180,7 @@ class EmbeddingMap(Report, kind="embedding-map", keys=("word", "levels", "rows",
         Returns: the files.
         Raises: DataError: they cannot be written.
         """
-        target = Path(folder)
+        target = as_path(folder, "folder")
         level = self.level(level)
         chosen = self.states[level] if vectors is None else vectors
         with disk_errors(target, DataError, "the folder"):
