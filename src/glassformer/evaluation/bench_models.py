@@ -25,14 +25,14 @@ from glassformer.evaluation.compare.costs import (
     single_rows,
     weight_bytes,
 )
-from glassformer.evaluation.runs import TrainedRun, load_trained_model, open_run
+from glassformer.evaluation.runs import TrainedRun, open_run, trained_task
 from glassformer.files import safe_repr
 from glassformer.model import Model, load
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.amounts import amount
 from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import CONFIG, run_name
-from glassformer.tasks.base import Task, task_class, task_name
+from glassformer.tasks.base import Task, task_name
 from glassformer.tasks.metrics.metric import Bootstrap, differences, greater_is_better, intervals
 
 
@@ -90,16 +90,8 @@ def _in_their_task(models: Sequence[str], options: BenchOptions, bar: Bar, forma
                 cost, latency, metrics = _measured(task, precision, rows, options, advance)
                 apart = differences(metrics, measured[0]) if measured else {}
                 measured.append(metrics)
-                systems.append(
-                    ComparedSystem(
-                        name=f"{name}, {precision}",
-                        metrics=intervals(metrics),
-                        differences=apart,
-                        rows=len(rows),
-                        cost=cost,
-                        latency=latency,
-                    )
-                )
+                scored: dict[str, Any] = {"metrics": intervals(metrics), "differences": apart, "rows": len(rows)}
+                systems.append(ComparedSystem(name=f"{name}, {precision}", cost=cost, latency=latency, **scored))
     return Comparison(
         task=options.task or (run.config.task if run else ""),
         systems=systems,
@@ -124,9 +116,7 @@ def _opened(source: str, options: BenchOptions) -> tuple[str, Task, TrainedRun |
         return run_name(run.folder), run.task_for_evaluation(), run
     if options.task is None:
         raise ConfigError(f"{source}: is no run folder; name the task of the model: --task classify")
-    kind: Any = task_class(options.task)
-    model = load_trained_model(source, options.task)
-    return Path(source).name, kind(model, columns=options.columns or None).for_evaluation(), None
+    return Path(source).name, trained_task(source, options.task, options.columns).for_evaluation(), None
 
 
 def _measured(

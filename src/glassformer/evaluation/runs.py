@@ -347,9 +347,7 @@ def evaluate_model(
     Raises: as `TrainedRun.evaluate`.
     """
     check_evaluates(task)
-    kind = task_class(task)
-    given = parse_task_options(kind, options or {})
-    own = kind(load_trained_model(model, task, device), columns=columns or None, **given)  # type: ignore[call-arg]
+    own = trained_task(model, task, columns, options, device=device)
     check_unused_columns(rows, own.columns, [*group_columns(rows, by), *ignore])
     return evaluate(
         task,
@@ -362,6 +360,28 @@ def evaluate_model(
         by=by,
         progress=progress,
     )
+
+
+def trained_task(
+    model: str | Path | Model,
+    task: str,
+    columns: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    **loading: Any,
+) -> Task:
+    """The task of a model without a run, which is loaded if it is named.
+
+    Args:
+        columns: role → column
+        options: of the task
+        loading: options of `load`
+    Raises: WeightsError: it has no head for the task. ConfigError: an option of the task that there is not.
+    """
+    kind: Any = task_class(task)
+    given = parse_task_options(kind, options or {})
+    loaded = model if isinstance(model, Model) else load_trained_model(model, task, **loading)
+    own: Task = kind(loaded, columns=columns or None, **given)
+    return own
 
 
 def load_trained_model(model: str | Path, task: str, device: str = "cpu", **loading: Any) -> Model:

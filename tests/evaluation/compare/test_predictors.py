@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -318,6 +319,20 @@ def test_ctrl_c_keeps_the_labels_that_all_have_predicted() -> None:
     found = compare({"rule": by_word, "slow": slow}, ROWS, task="classify", batch=5)
     assert found.interrupted and (found.rows, found.total) == (10, 12) and "before Ctrl-C" in found.caption
     assert found.systems[0].rows == 10
+
+
+def test_memory_does_not_grow_with_texts_that_are_classified(tmp_path: Path) -> None:
+    def peak(count: int) -> int:
+        path = tmp_path / f"{count}.csv"
+        path.write_text("text,label\n" + "".join(f"{'x' * 100_000} {i},{'ab'[i % 2]}\n" for i in range(count)))
+        tracemalloc.start()
+        compare(always_a, path, task="classify", batch=4)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(8)
+    assert peak(200) - peak(20) < 5_000_000  # 180 more texts have 18 million characters
 
 
 def test_progress_counts_each_system() -> None:

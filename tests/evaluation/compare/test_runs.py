@@ -70,6 +70,14 @@ def test_several_seeds_beside_several(tmp_path: Path) -> None:
     assert one.apart == "one run compared with several seeds"
 
 
+def test_a_folder_of_one_seed_is_a_run(tmp_path: Path) -> None:
+    make_run(tmp_path / "a" / "seed-0", [True, False] * 5)
+    other = make_run(tmp_path / "b", [True] * 10)
+    found = compare([tmp_path / "a", other], resamples=50)
+    assert found.systems[1].differences["accuracy"].value == 0.5 and found.systems[0].name == "a"
+    assert not (tmp_path / "a" / "seeds.json").exists(), "the summary of a comparison is not saved"
+
+
 def test_an_evaluation_is_a_place_too(two: list[Path]) -> None:
     again = shutil.copytree(two[1], two[1].parent / "elsewhere" / two[1].name)
     found = compare([two[0] / "evaluation" / "validation", two[1], again], resamples=50)

@@ -51,7 +51,7 @@ from glassformer.evaluation.compare.predictors import (
 from glassformer.evaluation.compare.seeds import SeedRun, SeedSummary, difference_of, summarise_seeds
 from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, EvaluationReport
 from glassformer.evaluation.remarks import distinct_metrics, equal_metrics
-from glassformer.evaluation.runs import EVALUATION, EvaluatedSplit, TrainedRun, load_trained_model, open_run
+from glassformer.evaluation.runs import EVALUATION, EvaluatedSplit, TrainedRun, open_run, trained_task
 from glassformer.files import counted, refuse_repeated, safe_repr
 from glassformer.files.schema import given, parse
 from glassformer.model import Model, load
@@ -60,14 +60,7 @@ from glassformer.runs.folder import CONFIG, describe_environment, no_run, run_na
 from glassformer.tasks.base import Task, task_class, task_name
 from glassformer.tasks.classify.task import ClassificationTask
 from glassformer.tasks.columns import check_columns, columns_of
-from glassformer.tasks.metrics.metric import (
-    RESAMPLES,
-    Bootstrap,
-    Interval,
-    differences,
-    greater_is_better,
-    intervals,
-)
+from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences, greater_is_better, intervals
 from glassformer.tasks.predictions import read_predictions
 from glassformer.tasks.seq2seq.baselines import Lead
 from glassformer.tasks.seq2seq.generated import summary_metrics, translation_metrics
@@ -162,10 +155,8 @@ def compare(
     if isinstance(systems, (str, Path)) or not isinstance(systems, Iterable):
         systems = [systems]
     named = list(systems.items()) if isinstance(systems, Mapping) else [(None, source) for source in systems]
-    saved = (
-        {"latency", "html"} if all(_is_run(source) for _, source in named) else {"latency", "html", "batch", "examples"}
-    )
-    if data is None and (of_data := given(asked).keys() - saved):
+    of_rows = () if all(_is_run(source) for _, source in named) else ("batch", "examples")
+    if data is None and (of_data := given(asked).keys() - {"latency", "html", *of_rows}):
         options_of_data = " and ".join(f"{name}=" for name in sorted(of_data))
         raise ConfigError(f"{options_of_data}: of systems that predict test data, which is missing: data= FILE")
     with bar("evaluating", None) as advance:
@@ -226,6 +217,12 @@ def _is_run(source: Any) -> bool:
     return (Path(source) / CONFIG).is_file() or (Path(source) / REPORT).is_file() or bool(seed_folders(source))
 
 
+def _model_of(source: Any) -> str | Path | Model | None:
+    """A model, or the name of one; None = it is lead-N, a function or nothing of these."""
+    named = isinstance(source, (str, Path)) and not LEAD.fullmatch(str(source))
+    return source if named or isinstance(source, Model) else None
+
+
 def _name_of(source: Any) -> str:
     if isinstance(source, (str, Path)):
         return Path(source).name or str(source)
@@ -254,9 +251,10 @@ def _saved_run(source: Any, advance: Callable[[int], None]) -> System:
         name = f"{run_name(folder)} ({name})" if in_run else name
         seed = SeedRun(report=EvaluationReport.load(path / REPORT), cost=read_cost(folder) if in_run else Cost())
         return System(name, source, run, SeedSummary(name=name, runs=[seed]), evaluation)
-    first = open_run(folders[0] if folders else path)
-    single = first.evaluation_folder() if len(folders) < 2 else None
-    return System(name, source, first, summarise_seeds(path, advance), single)
+    if len(folders) > 1:
+        return System(name, source, open_run(folders[0]), summarise_seeds(path, advance))
+    run = open_run(folders[0] if folders else path)
+    return System(name, source, run, summarise_seeds(run.folder, advance), run.evaluation_folder())
 
 
 # ------------------------------------------------------------------------------------------ predictions in lockstep
@@ -362,9 +360,11 @@ class _Lockstep:
             metrics, digits = partial(summary_metrics, stemming=self.asked.stemming, language=language), DIGITS
         scoring, self.labelled = score_by_references(task, columns["source"], columns["target"], metrics, digits, rows)
         for one in self.live:
-            if (model := self._model(one, partial(load, **self.loading))) is not None:
+            if (source := _model_of(one.source)) is not None:
+                model = source if isinstance(source, Model) else load(source, **self.loading)
                 options = {"language": language, "prefix": self.asked.prefix, **generation}
                 one.function = function_predictor(one.name, generator(model, task, one.name, **options), scoring)
+                one.cost = model_cost(model)
         return scoring
 
     def _take(self, rows: RowSequence) -> RowSequence:
@@ -377,21 +377,12 @@ class _Lockstep:
         self, name: str, columns: Mapping[str, str], options: Mapping[str, Any], baselines: Sequence[System]
     ) -> None:
         """The task of each system that is a run or a model."""
-        kind: Any = task_class(name)
         for one in self.live:
             if one.run is not None:
                 one.task = one.run.task_for_evaluation()
-            elif one not in baselines:
-                model = self._model(one, lambda source: load_trained_model(source, name, **self.loading))
-                if model is not None:
-                    one.task = kind(model, columns=columns or None, **options).for_evaluation()
-
-    def _model(self, one: System, load_model: Callable[[Any], Model]) -> Model | None:
-        """The model of a system, loaded if it is named; None = it is a function."""
-        named = isinstance(one.source, (str, Path)) and not LEAD.fullmatch(str(one.source))
-        model = load_model(one.source) if named else one.source if isinstance(one.source, Model) else None
-        one.cost = one.cost if model is None else model_cost(model)
-        return model
+            elif one not in baselines and (model := _model_of(one.source)) is not None:
+                task = trained_task(model, name, columns, options, **self.loading)
+                one.task, one.cost = task.for_evaluation(), model_cost(task.model)
 
     def _function(self, one: System) -> Callable[[Any], Any]:
         """The function that a system is: lead-N, one of the caller's own, or the `predict` of an object."""
@@ -569,7 +560,11 @@ def _report(opened: Sequence[System], systems: list[ComparedSystem], work: _Lock
     if digits is None:
         digits = dict.fromkeys(distinct_metrics(metrics, first.metric), DIGITS)
         notes += equal_metrics(metrics, first.metric)
-    comparison = Comparison(
+    predicted: dict[str, Any] = {}
+    if work is not None:
+        predicted = {"rows": work.count, "total": len(work.rows()), "words": work.words_a_row()}
+        predicted |= {"interrupted": work.interrupted, "examples": work.examples[: work.count]}
+    return Comparison(
         task=first.task,
         systems=systems,
         caption=_caption(first, systems, work),
@@ -578,16 +573,7 @@ def _report(opened: Sequence[System], systems: list[ComparedSystem], work: _Lock
         higher=first.higher,
         methods={name: how for one in reversed(opened) for name, how in one.seeds.first.methods.items()},
         notes=[*notes, *_notes(opened)],
-    )
-    if work is None:
-        return comparison
-    return replace(
-        comparison,
-        rows=work.count,
-        total=len(work.rows()),
-        words=work.words_a_row(),
-        interrupted=work.interrupted,
-        examples=work.examples[: work.count],
+        **predicted,
     )
 
 

@@ -16,7 +16,7 @@ from glassformer.engine.packed_linear import PackedLinear
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_json_object
 from glassformer.files.schema import parse
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.runs.event_log import event_log_path
 from glassformer.runs.folder import METRICS, MODEL
 from glassformer.runs.history import read_run
@@ -113,11 +113,11 @@ def read_cost(folder: Path) -> Cost:
     return parse(Cost, {**values, "seconds": seconds, "steps": steps, "precision": precision, "bytes": size or None})
 
 
-def model_cost(model: Model) -> Cost:
+def model_cost(model: LoadedModel) -> Cost:
     """The costs of a model that is no run: its parameters, and the bytes of its files."""
-    folder = None if model.folder is None else Path(model.folder)
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder and folder.is_dir() else 0
-    return Cost(parameters=sum(x.numel() for x in model.parameters()), bytes=size or None)
+    files = () if model.folder is None else model.folder.rglob("*")
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    return Cost(parameters=sum(x.numel() for x in model.network.parameters()), bytes=size or None)
 
 
 def measure_latency(

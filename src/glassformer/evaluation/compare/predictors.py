@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -42,14 +42,14 @@ YES = 0.5
 
 
 class Scores:
-    """The predictions of one system, kept to be scored by a task."""
+    """The predictions of one system, kept without the inputs of their rows to be scored."""
 
     def __init__(self, metrics: Callable[[Sequence[Prediction]], Bootstrap]) -> None:
         self.metrics = metrics
         self.added: list[Prediction] = []
 
     def add(self, prediction: Prediction) -> None:
-        self.added.append(prediction)
+        self.added.append(replace(prediction, row={}))
 
     def bootstrap(self, rows: int) -> Bootstrap:
         """The scores of the first rows, to be resampled; what came after them is forgotten."""
