@@ -17,6 +17,8 @@ from glassformer.data.rows import read_rows
 from glassformer.data.sets import DataSet, data_sets, find_data_set
 from glassformer.data.streams import stream_rows
 from glassformer.errors import ConfigError, DataError
+from glassformer.runs.config import parse_config
+from glassformer.runs.data import read_splits
 from glassformer.tasks.base import task_class
 from glassformer.tasks.transcribe.clean import clean_table
 from glassformer.tasks.transcribe.clean_options import CleanOptions
@@ -145,6 +147,22 @@ def test_a_folder_is_read_by_its_splits(tmp_path: Path) -> None:
     for part in (3, [""], [None]):
         with pytest.raises(ConfigError, match=r"part is .*; give the name of a split of glue/mnli"):
             texts(part)
+
+
+def test_languages_are_read_in_their_proportions(tmp_path: Path) -> None:
+    sample = data_sets()["panx"].sample
+    for language, count in sample.items():
+        rows = [{"tokens": [language, str(i)], "ner_tags": [0, i % 7]} for i in range(count // 10)]
+        written(tmp_path / f"PAN-X.{language}" / "train-00000-of-00001.parquet", rows)
+        written(tmp_path / f"PAN-X.{language}" / "validation-00000-of-00001.parquet", rows[:5])
+    data = {"train": [str(tmp_path / f"PAN-X.{language}") for language in sample]}
+    data |= {"format": {"kind": "panx", "part": "train"}, "limit": [count // 20 for count in sample.values()]}
+    config = parse_config({"task": "tag", "model": "m", "output": "o", "data": data})
+    train, _ = read_splits(config, task_class("tag"))
+    counts = Counter(row["tokens"][0] for row in train)
+    assert counts == {"de": 629, "fr": 229, "it": 84, "en": 59} and len(train) == 1_001
+    validation = read_rows(data["train"], kind="panx", part="dev")
+    assert len(validation) == 20 and validation.file(0) != validation.file(19)
 
 
 def test_folders_without_rows_or_of_several_formats_are_refused(tmp_path: Path) -> None:
@@ -335,14 +353,24 @@ def test_texts_are_cut_to_a_number_of_characters(tmp_path: Path) -> None:
             '{"data": [{"title": "t", "paragraphs": [{"con',
             "is not valid JSON: .*ends too early: get it",
         ),
-        ("clinc150", "data.json", '{"val": [["hi", "greet', "line 1 is not valid JSON"),
+        (
+            "clinc150",
+            "data.json",
+            '{"val": [["hi", "greet',
+            "line 1 is not valid JSON: Unterminated .*; the file ends too early: get it again",
+        ),
         (
             "github_issues",
             "a.jsonl",
             [{"title": "a", "body": "b", "labels": ["bug"]}],
             "has no column 'name'|must be an obj",
         ),
-        ("imdb", "a.jsonl", '{"text": "a", "label": 1}\n{"text": "b", "la', "line 2 is not valid JSON"),
+        (
+            "imdb",
+            "a.jsonl",
+            '{"text": "a", "label": 1}\n{"text": "b", "la',
+            "line 2 is not valid JSON: Unterminated .*; the file ends too early: get it again",
+        ),
     ],
 )
 def test_other_files_and_damaged_ones_are_refused(

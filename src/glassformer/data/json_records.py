@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.json_rows import parse_json
+from glassformer.data.json_rows import cut_off, parse_json
 from glassformer.data.lines import READ_ERRORS, open_decompressed
 from glassformer.data.sequence import ColumnNames, InMemoryRows, Row, RowSequence, RowSource
 from glassformer.errors import ConfigError, DataError
@@ -67,9 +67,7 @@ class RecordFile(RowSource):
         try:
             return parse_json(text)
         except (ValueError, RecursionError) as problem:
-            ends = getattr(problem, "pos", 0) >= len(text.rstrip()) or "Unterminated" in str(problem)
-            hint = "; the file ends too early: get it again" if ends else ""
-            raise DataError(f"{self.name}: is not valid JSON: {problem}{hint}") from problem
+            raise DataError(f"{self.name}: is not valid JSON: {problem}{cut_off(problem, text)}") from problem
 
     def _below(self, holder: Any, names: Sequence[str], place: str) -> Iterator[Row]:
         """The records below an object, with its fields."""

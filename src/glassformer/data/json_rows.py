@@ -33,6 +33,14 @@ def parse_json(text: str) -> Any:
     return value
 
 
+def cut_off(problem: Exception, text: str) -> str:
+    """What to do where the last text of a file is no JSON because it ends too early; empty where it does not."""
+    ends = isinstance(problem, json.JSONDecodeError) and (
+        problem.pos >= len(text.rstrip()) or problem.msg.startswith("Unterminated")
+    )
+    return "; the file ends too early: get it again" if ends else ""
+
+
 def json_values(lines: LineReader) -> Iterator[Any]:
     """Parse each line that is not blank; `lines.row_line` is its number."""
     lines.begin_row()
@@ -46,7 +54,8 @@ def _line_value(text: str, lines: LineReader) -> Any:
     try:
         return parse_json(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{lines.name}: line {lines.row_line} is not valid JSON: {error}") from error
+        hint = "" if text.endswith("\n") else cut_off(error, text)
+        raise DataError(f"{lines.name}: line {lines.row_line} is not valid JSON: {error}{hint}") from error
 
 
 @dataclass(frozen=True)
@@ -200,7 +209,7 @@ class JsonList(Format):
             start, lines.row_start, lines.row_line = reader.offset, reader.offset, reader.lines_read + 1
             if sign != opening:
                 goes_on = f"the list continues with {safe_repr(sign)}"
-                problem = goes_on if sign else "the file ends before the list does"
+                problem = goes_on if sign else "the file ends before the list does, so get it again"
                 hint = "; where rows are lists, name their columns: names=" if sign == "[" else ""
                 lines.fail(f"is not a list of rows: {problem}; {expected} is needed here{hint}")
             row = reader.read_value()
@@ -251,7 +260,7 @@ class _JsonReader:
     def expect(self, sign: str) -> None:
         """Consume the next character, which must be this one."""
         if not self.accept(sign):
-            following = safe_repr(self.peek()) if self.peek() else "the end of the file"
+            following = safe_repr(self.peek()) if self.peek() else "the end of the file; get it again"
             self.fail(f"{sign} is missing before {following}")
 
     def expect_end(self, of: str) -> None:
@@ -286,7 +295,7 @@ class _JsonReader:
                 if len(self._text) - self._at > self._lines.limit:
                     self._lines.fail_too_long(f" ({error.msg} at the end)")
                 if not self._read_more():
-                    self.fail(error.msg, self._text.count("\n", self._at, error.pos))
+                    self.fail(f"{error.msg}{cut_off(error, self._text)}", self._text.count("\n", self._at, error.pos))
             except (ValueError, RecursionError) as error:
                 self.fail(str(error))
         if end - self._at > self._lines.limit:

@@ -52,7 +52,6 @@ ROLE_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "answers": ((list, dict), "a list or an object"),
 }
 SPLIT_WORDS = {"dev": "validation", "val": "validation", "valid": "validation"}
-_SPAN = re.compile(r"(\w+)\[(\w+)\]")
 
 Labels = dict[str, list[str] | dict[str, str]]
 
@@ -349,8 +348,8 @@ class SetReader:
         try:
             if "{" in column:
                 value: Any = _filled(column, columns).strip()
-            elif span := _SPAN.fullmatch(column):
-                value = _answer(span[1], span[2], columns, data_set.no_answer)
+            elif span := _span(column):
+                value = _answer(*span, columns, data_set.no_answer)
             else:
                 value = _value(column, columns)
         except MissingColumnError as problem:
@@ -412,11 +411,17 @@ class SetReader:
         raise DataError(f"has {safe_repr(value)} as {self.data_set.columns[role]!r}; it must be one of: {allowed}")
 
 
-def _needed(column: str) -> list[str]:
+@cache  # asked for each row
+def _span(column: str) -> tuple[str, str] | None:
+    """The columns a and b of `a[b]`; None = a column is no such one."""
+    match = re.fullmatch(r"(\w+)\[(\w+)\]", column)
+    return None if match is None else (match[1], match[2])
+
+
+@cache
+def _needed(column: str) -> tuple[str, ...]:
     """The columns of a file that a column of the table is made of."""
-    if span := _SPAN.fullmatch(column):
-        return list(span.groups())
-    return re.findall(r"\{(.+?)\}", column) or [column.partition(".")[0]]
+    return _span(column) or tuple(re.findall(r"\{(.+?)\}", column)) or (column.partition(".")[0],)
 
 
 def _is_there(column: str, columns: Mapping[str, Any]) -> bool:
