@@ -15,7 +15,8 @@ from glassformer.data.sets import data_sets
 from glassformer.runs.config import RunConfig, as_list, parse_config
 from glassformer.runs.folder import read_config
 from glassformer.runs.several import RUNS, split_runs
-from glassformer.studies.ablation import study_of
+from glassformer.studies.study import parse_study
+from glassformer.studies.training import TrainingEvaluator
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
@@ -26,7 +27,11 @@ def config_of(found: dict[str, Any], folder: str | None = None) -> RunConfig:
     if RUNS in found:
         first, *_ = [parse_config(own) for own in split_runs(found).values()]
         return first
-    return study_of(found, folder=folder).base if "study" in found else parse_config(found)
+    if "study" not in found:
+        return parse_config(found)
+    evaluator = parse_study(found, folder=folder).evaluator
+    assert isinstance(evaluator, TrainingEvaluator)
+    return evaluator.base
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -39,7 +39,7 @@ def split_runs(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if not isinstance(own, Mapping):
             raise ConfigError(f"runs.{name} is {safe_repr(own)}; it must be names and values, such as task: classify")
         output = str(Path(str(folder)) / name)
-        config = _resolved({"output": output, **_merged(shared, own)}, models, f"runs.{name}")
+        config = _resolved({"output": output, **merged_values(shared, own)}, models, f"runs.{name}")
         model = str(Path(str(config["output"])) / MODEL)
         if same := [other for other in models if models[other] == model]:
             raise ConfigError(
@@ -57,12 +57,12 @@ def refuse_runs(values: Mapping[str, Any], what: str) -> None:
         )
 
 
-def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merged_values(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Shared values, and those of one run in their place; of mappings, key by key."""
     merged = {**shared, **own}
     for name, value in own.items():
         if isinstance(value, Mapping) and isinstance(shared.get(name), Mapping):
-            merged[name] = _merged(shared[name], value)
+            merged[name] = merged_values(shared[name], value)
     return merged
 
 

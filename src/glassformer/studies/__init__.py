@@ -1,9 +1,7 @@
-"""Data studies: one model trained on several sets, and evaluated on several others, to plot learning curves.
+"""Studies of factors: data sizes, methods, settings or seeds against quality and cost, with paired differences.
 
-plan.py      the sets to train and to evaluate on        study.py   what is trained; trains and evaluates it
-results.py   a table, learning curves and crossings      page.py    the same as HTML
-ablation.py  a speech recogniser, pretrained or fine-tuned, without or with a language model: ablation_plan.py,
-             ablation_results.py, overlap.py
-training.py  trainings of both: resumed, never repeated
+study.py     factors, cells, and what evaluates them: a function, or trainings          report.py, summary.py
+training.py  cells that are trainings: resumed, never repeated                      plan.py      their sets and settings
+fusion.py    a language model as a factor of a speech recogniser: overlap.py
 trained.py   runs that are evaluated at their end, and those of several seeds
 """

@@ -1,10 +1,12 @@
-"""Study plan: the training sets, their numbers of rows, and the test sets.
+"""Study plan of trainings: the training sets, their numbers of rows, settings, a language model, and the test sets.
 
 train                                            trainings
 de:    {files: de.conll, rows: 5000}             de
 fr:    {files: fr.conll, rows: [250, 1000]}      fr-250  fr-1000         a list: it grows
 de+fr: {of: [de, fr]}                            de+fr                   both, fr with all its rows
 de→fr: {of: [fr], rows: [250], begin: de}        de→fr-250               from the model of de
+
+factors: {training.learning_rate: [1e-4, 1e-3], method: {full: {}, lora: {adapter: {rank: 8}}}}     each with each
 """
 
 from __future__ import annotations
@@ -12,12 +14,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Annotated, Any
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
-from glassformer.studies.results import CurveOptions
+from glassformer.files.schema import NonNegative, Schema, at_least
+from glassformer.runs.config import RunConfig
+from glassformer.studies.cells import Level
+from glassformer.studies.report import ReportOptions
 
+PRETRAINED, FINE_TUNED, TRAINED = "pretrained", "fine-tuned", "trained"
+SEARCH, SEARCHES = "language model", ("without LM", "with LM")
+EVALUATED_ON = "evaluated on"
+FromOne = Annotated[int, at_least(1)]
 SET_NAME = re.compile(r"\w[\w+.→-]*")  # of a set, and of its folder
 
 
@@ -44,43 +53,74 @@ class TrainingSet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyPlan:
-    """The options under `study`.
+class FusionOptions(Schema):
+    """The n-gram model of words, and how its weight is found.
 
-    train: the training sets, by name, in this order
-    test_sets: the files of the test sets, by name
-    limit: a random sample of this many rows of each test set, the same for all runs
-    at_least_steps: minimum steps of a run: few rows take more epochs
-    baselines: baselines are trained on each set too, and have curves next to the model
-    curve: which learning curve to plot; None = the first set that grows, on the first test set
+    order: of the n-grams
+    min_count: words that are rarer become unknown
+    alphas, betas: the weights to choose from, besides none
+    tune_rows: a sample of this many validation recordings
     """
 
-    train: dict[str, TrainingSet]
-    test_sets: dict[str, str | list[str]]
-    limit: int | None = None
-    at_least_steps: int | None = None
-    baselines: bool = False
-    curve: CurveOptions | None = None
+    order: FromOne = 3
+    min_count: int = 1
+    alphas: list[NonNegative] = field(default_factory=lambda: [0.2, 0.5, 1.0])
+    betas: list[float] = field(default_factory=lambda: [0.0])
+    tune_rows: FromOne = 100
 
-    def __post_init__(self) -> None:
-        if not self.train or not self.test_sets:
-            raise ConfigError("study names at least one set under `train`, and one under `test_sets`")
+    def validate(self) -> None:
+        if not self.alphas or not self.betas:
+            raise ConfigError("study.language_model: alphas and betas are lists of at least one weight")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyPlan(Schema):
+    """The options under `study` of trainings.
+
+    train: the training sets, by name, in this order; none = that of the configuration
+    test_sets: the files of the test sets, by name
+    limit: a random sample of this many rows of each test set, the same for all
+    at_least_steps: minimum steps of a training: few rows take more epochs
+    baselines: baselines are trained on each set too, and have curves next to the model
+    factors: a key of the configuration → its values; or name → names of levels → keys and values of each
+    pretrained: evaluate the model before training, too; None = with a language model
+    language_model: of a speech recogniser: evaluate with it and without; see `FusionOptions`
+    speaker: the column of the speaker, if there is one: no speaker may be in two splits
+    latency: measure the latency of one row, too
+    report: what the report shows
+    """
+
+    train: dict[str, TrainingSet] = field(default_factory=dict)
+    test_sets: dict[str, str | list[str]]
+    limit: FromOne | None = None
+    at_least_steps: FromOne | None = None
+    baselines: bool = False
+    factors: dict[str, list[str | int | float | bool] | dict[str, dict[str, Any]]] = field(default_factory=dict)
+    pretrained: bool | None = None
+    language_model: FusionOptions | None = None
+    speaker: str | None = None
+    latency: bool = False
+    report: ReportOptions = field(default_factory=ReportOptions)
+
+    def validate(self) -> None:
+        if not self.test_sets:
+            raise ConfigError("study names no test set; give at least one under `test_sets`: {test: test.csv}")
+        if not (self.train or self.factors or self.language_model or self.pretrained):
+            raise ConfigError("study names at least one set under `train`, or `factors`, or a `language_model`")
         for name in (*self.train, *self.test_sets):
             if not SET_NAME.fullmatch(name):
                 raise ConfigError(
                     f"study: {safe_repr(name)} is no name for a set; take letters, digits, and + - . _ within"
                 )
-        for name in ("limit", "at_least_steps"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"study.{name} is {value}; it must be a whole number from 1 up")
+        if PRETRAINED in self.train:
+            raise ConfigError(f"study.train.{PRETRAINED}: is the name of the model before training; rename the set")
+        if empty := [name for name, levels in self.factors.items() if not levels]:
+            raise ConfigError(f"study.factors.{empty[0]} has no level; give at least one")
         for i, name in enumerate(self.train):
             self._check(name, list(self.train)[:i])
         names = [self.run_name(name, size) for name in self.train for size in self.sizes(name)]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ConfigError(f"study.train: two trainings would be called {twice}; rename a set")
-        if self.curve is not None:
-            self._check_curve(self.curve)
 
     def _check(self, name: str, before: Sequence[str]) -> None:
         """Raises: ConfigError: an invalid training set; `before`: the sets that are before it."""
@@ -112,19 +152,6 @@ class StudyPlan:
             raise ConfigError(f"{path}: {' and '.join(growing)} both grow; only one set of several may")
         if chosen.of and chosen.sizes and not growing:
             raise ConfigError(f"{path}.rows: none of {', '.join(chosen.of)} grows; name the rows there, as a list")
-
-    def _check_curve(self, curve: CurveOptions) -> None:
-        growing = [name for name in self.train if self.growing_set(name) == name]
-        for path, name, known in (
-            ("over", curve.over, growing),
-            ("test_set", curve.test_set, list(self.test_sets)),
-            ("zero_shot", curve.zero_shot, [name for name in self.train if self.growing_set(name) is None]),
-        ):
-            if name is not None and name not in known:
-                raise ConfigError(
-                    f"study.curve.{path} is {safe_repr(name)}{nearest(name, known)}; allowed: "
-                    f"{', '.join(known) or 'none'}"
-                )
 
     def growing_set(self, name: str) -> str | None:
         """The set that grows in a set: itself, or one that it is made of; None = nothing does."""
@@ -159,15 +186,46 @@ class StudyPlan:
             limits += [limit if isinstance(limit, int) else None] * len(its_files)
         return files, limits
 
-    def test_files(self, name: str) -> list[str]:
-        """The names of the files of a test set."""
-        files = self.test_sets[name]
-        return [Path(file).name for file in ([files] if isinstance(files, str) else files)]
+    # ---------------------------------------------------------------------------------------------- factors
 
     @property
-    def shown_curve(self) -> CurveOptions | None:
-        """The learning curve to plot; None = no set grows."""
-        if self.curve is not None:
-            return self.curve
-        growing = next((name for name in self.train if self.growing_set(name)), None)
-        return None if growing is None else CurveOptions(over=growing, test_set=next(iter(self.test_sets)))
+    def trained_on(self) -> str:
+        """The factor of the training set, or of whether there is a training."""
+        return "trained on" if self.train else "model"
+
+    @property
+    def grown(self) -> str:
+        """The factor of the number of rows of sets that grow."""
+        growing = dict.fromkeys(filter(None, map(self.growing_set, self.train)))
+        return f"rows of {' or '.join(growing)}"
+
+    def factors_of(self, base: RunConfig) -> dict[str, list[Level]]:
+        """All factors and their levels; of those with one level the training and the test sets alone."""
+        trained = list(self.train) or [TRAINED if base.model is None else FINE_TUNED]
+        sizes = sorted({size for name in self.train for size in self.sizes(name) if size is not None})
+        factors: dict[str, list[Level]] = {self.trained_on: [*[PRETRAINED] * self.with_pretrained(base), *trained]}
+        factors |= {self.grown: [*sizes]} if sizes else {}
+        factors |= {name: list(levels) for name, levels in self.factors.items()}
+        factors |= {SEARCH: [*SEARCHES]} if self.language_model else {}
+        return {**factors, EVALUATED_ON: [*self.test_sets]}
+
+    def with_pretrained(self, base: RunConfig) -> bool:
+        """Whether the model before training is evaluated."""
+        asked = self.language_model is not None if self.pretrained is None else self.pretrained
+        if asked and base.model is None and self.pretrained:
+            raise ConfigError("study.pretrained: there is no model before the training of one from scratch")
+        return asked and base.model is not None
+
+    def run_levels(self) -> list[tuple[str | None, int | None]]:
+        """Each training set with each of its sizes; (None, None) = the training data of the configuration."""
+        return [(name, size) for name in self.train for size in self.sizes(name)] or [(None, None)]
+
+    def keys_of(self, factor: str, level: Level) -> dict[str, Any]:
+        """The keys of the configuration that a level sets."""
+        levels = self.factors[factor]
+        if isinstance(levels, dict):
+            return dict(levels[str(level)])
+        keys: Any = level
+        for name in reversed(factor.split(".")):
+            keys = {name: keys}
+        return dict(keys)

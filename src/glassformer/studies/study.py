@@ -1,155 +1,324 @@
-"""Data studies: one model trained on several sets, and evaluated on several others.
+"""Studies of factors: each combination of levels is evaluated once, and compared with the others on the same rows.
 
-    train:   de    fr-250  fr-500 … fr-2000    de+fr        a run each, for each seed
-    test_sets:  de    en      fr     it                        test sets, the same for all of them
-                        ↓
-    a table, trained on × evaluated on; a learning curve over the rows of fr; study.json, study.html
+    factors   method: [prompt, knn]   labels: [8, 16, 32]   seed: 0, 1
+        ↓     their product
+    cells     {method: prompt, labels: 8}, seed 0   …       evaluate(cell) → scores of the rows, and costs
+        ↓     each is kept in its folder, and never evaluated again
+    report    a table, paired differences with intervals, curves over labels, quality by cost    (report.py)
 
-runs/transfer/study.json                 runs/transfer/fr-250/seed-0/        a run folder, without its checkpoints
-                study.html                   finished.json                   what it depends on: it is not trained again
-                                             evaluation/fr/report.json       its metrics on fr
+    def score(cell):
+        right = classify(cell["method"], cell["labels"], cell.seed)          # an array: is each test row right?
+        return scored({"accuracy": right}, {"seconds": 12.0})
 
-The configuration of a study is that of `glassformer train`, without `data.train`, and with a `StudyPlan` under `study`.
+    Study({"method": ["prompt", "knn"], "labels": [8, 16, 32]}, score, "runs/methods", seeds=[0, 1]).run()
+
+runs/methods/study.json                    runs/methods/knn-16-labels/seed-0/cell.json      a cell
+             study.html
+
+A file names the function: `evaluate: "few_labels.py:score"`. Without one the cells are trainings (training.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from glassformer.data.sequence import RowSequence
-from glassformer.data.views import ConcatenatedRows
-from glassformer.errors import ConfigError, DataError
-from glassformer.evaluation.evaluate import REPORT, EvaluationReport, evaluate
-from glassformer.evaluation.runs import TrainedRun, open_run
-from glassformer.files import safe_repr
-from glassformer.files.schema import parse
-from glassformer.runs.config import RunConfig
-from glassformer.runs.data import drop_leaked_rows, read_usable, sample_rows
-from glassformer.runs.folder import MODEL, seed_folder
-from glassformer.studies.plan import StudyPlan
-from glassformer.studies.results import StudyResults, TrainedModel
-from glassformer.studies.training import (
-    FINISHED,
-    PlannedStudy,
-    PlannedTraining,
-    StudyProgress,
-    StudyRun,
-    StudyTraining,
-    base_config,
-    lock_folder,
-    planned_training,
-    trainings_to_do,
-)
-from glassformer.tasks.base import task_class
-from glassformer.training.run import head_overrides
-from glassformer.training.trainer import Trainer
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files import as_path, counted, read_json_object, safe_repr
+from glassformer.files.atomic import write_json
+from glassformer.files.json_values import nan_from_null
+from glassformer.files.lock import FolderLock
+from glassformer.files.schema import check, parse
+from glassformer.reports.report import plain
+from glassformer.runs.folder import seed_folder
+from glassformer.studies.cells import Cell, CellResult, Level, changed, folder_name, label_of, scored
+from glassformer.studies.report import PlannedCell, PlannedStudy, ReportOptions, StudyReport
+from glassformer.studies.summary import Factors, study_report
+from glassformer.tasks.metrics.metric import Bootstrap
+from glassformer.training.callbacks import Callback
+
+CELL = "cell.json"
 
 
-@dataclass(frozen=True)
-class Study:
-    """A data study.
+class StudyProgress:
+    """Callbacks of a running study; each does nothing until a subclass overrides it."""
 
-    base: configuration of all runs, its `output` the folder of the study
-    plan: the sets
+    def start(self, what: str) -> None:
+        """Before all of it: what will be done, in a sentence."""
+
+    def training(self, number: int, count: int, what: str) -> None:
+        """Before each training: its number, of how many."""
+
+    def evaluating(self, what: str) -> None:
+        """Before each evaluation: of which cell."""
+
+    def rows(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        """Around work on this many rows; the function it gives is called with how many more are done."""
+        return nullcontext(lambda done: None)
+
+    def callbacks(self) -> list[Callback]:
+        """Callbacks for the trainer of the next training."""
+        return []
+
+
+class Evaluator(ABC):
+    """What the cells of a study are, and how one is evaluated.
+
+    REPEATS: whether a cell is evaluated again where its result is of other settings; else they are refused
+    factors: name → levels, the first being what the others are compared with
     """
 
-    base: RunConfig
-    plan: StudyPlan
+    REPEATS: ClassVar[bool] = False
+    factors: Factors
 
-    def runs(self, seeds: Sequence[int] | None = None) -> list[StudyRun]:
-        """All runs, seed by seed.
+    @abstractmethod
+    def cells(self, seeds: Sequence[int] | None) -> list[Cell]:
+        """The cells in the order in which they are evaluated; seeds: None = those of the configuration."""
+
+    @abstractmethod
+    def planned(self, seeds: Sequence[int] | None) -> PlannedStudy:
+        """What would be done, which may read all data, and evaluates nothing."""
+
+    @abstractmethod
+    def check(self, cells: Sequence[Cell]) -> str:
+        """Errors before hours of work, and what will be done in a sentence. Raises: ConfigError, DataError."""
+
+    @abstractmethod
+    def made_of(self, cell: Cell) -> dict[str, Any]:
+        """All that the result of a cell depends on."""
+
+    @abstractmethod
+    def evaluate(self, cell: Cell, progress: StudyProgress) -> CellResult:
+        """Evaluate a cell."""
+
+    def completed(self, report: StudyReport, cells: Sequence[Cell]) -> StudyReport:
+        """The report with what this evaluator knows in addition."""
+        return report
+
+
+class FunctionEvaluator(Evaluator):
+    """Cells that a function evaluates: the product of all levels, for each seed.
+
+    Args:
+        function: called with a `Cell`; gives what `scored` gives, or its metrics alone
+        name: of the function, in a file
+        options: of the study, which the function finds in the cell
+    Raises: ConfigError: no factor, one without levels, or with a level twice.
+    """
+
+    def __init__(
+        self,
+        factors: Factors,
+        function: Callable[[Cell], Any],
+        output: Path,
+        *,
+        name: str = "",
+        seeds: Sequence[int] = (0,),
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not factors:
+            raise ConfigError("study.factors names no factor; give at least one, such as labels: [8, 16, 32]")
+        for factor, levels in factors.items():
+            check(list[str | int | float | bool], list(levels), f"study.factors.{factor}")
+            if len(levels) != len(set(levels)) or not levels:
+                raise ConfigError(f"study.factors.{factor} is {safe_repr(levels)}; it must be levels, each once")
+        self.factors, self.function, self.output, self.seeds = factors, function, output, seeds
+        self.name = name or getattr(function, "__qualname__", type(function).__name__)
+        self.options = options or {}
+
+    def cells(self, seeds: Sequence[int] | None) -> list[Cell]:
+        cells = []
+        for seed in seeds or self.seeds:
+            for levels in product(*self.factors.values()):
+                named = dict(zip(self.factors, levels, strict=True))
+                cells.append(Cell(named, seed, seed_folder(self.output / folder_name(named), seed), self.options))
+        return cells
+
+    def planned(self, seeds: Sequence[int] | None) -> PlannedStudy:
+        cells = self.cells(seeds)
+        return PlannedStudy([PlannedCell(label_of(x.levels), x.seed, (x.folder / CELL).is_file()) for x in cells])
+
+    def check(self, cells: Sequence[Cell]) -> str:
+        done = sum((cell.folder / CELL).is_file() for cell in cells)
+        return f"{counted(len(cells), 'cell')} of {self.name}" + (f" ({done} finished before)" if done else "")
+
+    def made_of(self, cell: Cell) -> dict[str, Any]:
+        return {"evaluate": self.name, "options": plain(self.options), "levels": dict(cell.levels), "seed": cell.seed}
+
+    def evaluate(self, cell: Cell, progress: StudyProgress) -> CellResult:
+        progress.evaluating(str(cell))
+        cell.folder.mkdir(parents=True, exist_ok=True)
+        answer = self.function(cell)
+        result = scored(answer) if isinstance(answer, Bootstrap | Mapping) else answer
+        if not isinstance(result, CellResult) or not result.scores:
+            raise ConfigError(
+                f"{self.name} gave {safe_repr(answer)} for {cell}; it must give metrics, such as {{'accuracy': …}}, a "
+                "number for each row or one; with costs: scored({'accuracy': …}, {'seconds': …})"
+            )
+        return result
+
+
+class Study:
+    """Factors, what evaluates their cells, and a folder for the results.
+
+    Args:
+        factors: name → levels; of the others each is compared with the first
+        evaluate: called with a `Cell`, see `FunctionEvaluator`; or an `Evaluator`, which has the factors
+        output: folder of the results
+        seeds: each cell is evaluated with each of them
+        options: what the report shows
+        settings: for the function, the same for all cells
+        name: of the function, in a file
+    """
+
+    def __init__(
+        self,
+        factors: Factors,
+        evaluate: Callable[[Cell], Any] | Evaluator,
+        output: str | Path,
+        *,
+        seeds: Sequence[int] = (0,),
+        options: ReportOptions | None = None,
+        settings: Mapping[str, Any] | None = None,
+        name: str = "",
+    ) -> None:
+        self.output, self.options = as_path(output, "output"), options or ReportOptions()
+        if not isinstance(evaluate, Evaluator):
+            evaluate = FunctionEvaluator(factors, evaluate, self.output, name=name, seeds=seeds, options=settings)
+        self.evaluator = evaluate
+        self.options.check(evaluate.factors)
+
+    def plan(self, seeds: Sequence[int] | None = None) -> PlannedStudy:
+        """What would be done; evaluates nothing."""
+        return self.evaluator.planned(seeds)
+
+    def run(self, seeds: Sequence[int] | None = None, progress: StudyProgress | None = None) -> StudyReport:
+        """Evaluate the cells that are missing; the report is written after each.
 
         Args:
-            seeds: None = that of the configuration
+            seeds: None = those of the study
+        Raises: ConfigError: the folder holds results of other settings. DataError: rows or results that cannot be
+            read. TrainingStopped: by Ctrl-C; what was trained is kept.
         """
-        # In the order of the plan, so that a set's model is there before the runs that begin with it.
-        return [
-            StudyRun(self.plan.run_name(name, size), name, size, seed, self._run_config(name, size, seed))
-            for seed in seeds or [self.base.training.seed]
-            for name in self.plan.train
-            for size in self.plan.sizes(name)
-        ]
+        progress, evaluator = progress or StudyProgress(), self.evaluator
+        if self.output.exists() and not self.output.is_dir():
+            raise ConfigError(f"{self.output}: is a file; give a folder for the study")
+        self.output.mkdir(parents=True, exist_ok=True)
+        with FolderLock(self.output / "lock"):  # two studies in one folder would evaluate the same cells
+            cells, done = evaluator.cells(seeds), dict[str, tuple[Cell, CellResult]]()
+            if len({cell.folder for cell in cells}) < len(cells):
+                raise ConfigError(
+                    "two cells of the study would have one folder; rename levels that differ in signs alone"
+                )
+            progress.start(evaluator.check(cells))
+            saved = [self._saved(cell) for cell in cells]
+            for cell, result in zip(cells, saved, strict=True):
+                known = self._evaluated(cell, progress) if result is None else result
+                done[str(cell.folder.relative_to(self.output))] = cell, known
+                if result is None or len(done) == len(cells):
+                    report = study_report(evaluator.factors, done, len(cells), self.options)
+                    report = evaluator.completed(report, cells[: len(done)])
+                    report.write(self.output)
+        return report
 
-    def _run_config(self, name: str, size: int | None, seed: int) -> RunConfig:
-        files, limit = self.plan.files_and_limits(name, size)
-        config = replace(
-            self.base,
-            output=str(self._run_folder(self.plan.run_name(name, size), seed)),
-            data=replace(self.base.data, train=files, limit=limit),
-            training=replace(self.base.training, seed=seed),
-            overrides=self.overrides,
-        )
-        if (begin := self.plan.train[name].begin) is None:
-            return config
-        return replace(config, model=str(self._run_folder(begin, seed) / MODEL), scratch=None, tokenizer=None)
+    def _saved(self, cell: Cell) -> CellResult | None:
+        """The result of a cell that was evaluated before; None = it was not, or is to be evaluated again."""
+        path = cell.folder / CELL
+        if not path.is_file():
+            return None
+        saved = dict(read_json_object(path, DataError))
+        if what := changed(saved.pop("made_of", None), self.evaluator.made_of(cell)):
+            if self.evaluator.REPEATS:
+                return None
+            raise ConfigError(
+                f"{cell.folder}: was evaluated otherwise: {what}; choose another output, or remove that folder to "
+                "evaluate it again"
+            )
+        try:
+            result = parse(CellResult, nan_from_null(saved))
+        except ConfigError as error:
+            raise DataError(f"{path}: {error}; remove it to evaluate the cell again") from error
+        return self._with_metrics(cell, result)
 
-    def _run_folder(self, name: str, seed: int) -> Path:
-        return seed_folder(Path(self.base.output, name), seed)
+    def _evaluated(self, cell: Cell, progress: StudyProgress) -> CellResult:
+        result = self._with_metrics(cell, self.evaluator.evaluate(cell, progress))
+        write_json(cell.folder / CELL, {**plain(result), "made_of": self.evaluator.made_of(cell)}, DataError)
+        return result
 
-    @cached_property
-    def training_rows(self) -> RowSequence:
-        """The rows of all training sets. Raises: DataError: a set samples more rows than there are."""
-        parts = []
-        for name, training_set in self.plan.train.items():
-            if training_set.files:
-                parts.append(read_usable(self.base.data, task_class(self.base.task), training_set.files))
-                if (size := max(training_set.sizes, default=0)) > (available := len(parts[-1])):
-                    raise DataError(
-                        f"study.train.{name}: {size:,} rows cannot be sampled from {available:,}; use fewer"
-                    )
-        return parts[0] if len(parts) == 1 else ConcatenatedRows(parts)
+    def _with_metrics(self, cell: Cell, result: CellResult) -> CellResult:
+        """A result that has the metrics that the report shows. Raises: ConfigError: it has not."""
+        for name in filter(None, [self.options.metric, *self.options.more]):
+            if name not in result.scores:
+                raise ConfigError(
+                    f"study.report names the metric {safe_repr(name)}{nearest(name, result.scores)}; {cell} has: "
+                    f"{', '.join(result.scores)}"
+                )
+        return result
 
-    @cached_property
-    def overrides(self) -> dict[str, Any]:
-        """The keys of config.json that all runs share: the labels of all rows, as a small sample may lack some."""
-        changed = head_overrides(self.base, task_class(self.base.task), self.training_rows)
-        return {**changed, **self.base.overrides}
 
-    @cached_property
-    def test_rows(self) -> dict[str, RowSequence]:
-        """The rows of each test set, the same for all runs."""
-        kind, test_rows = task_class(self.base.task), {}
-        for name, files in self.plan.test_sets.items():
-            rows = read_usable(self.base.data, kind, files)
-            if self.base.data.without_leaks:
-                rows = drop_leaked_rows(self.base, kind, self.training_rows, rows)
-            test_rows[name] = sample_rows(rows, self.plan.limit)
-        return test_rows
+# ------------------------------------------------------------------------------------------------ from a file
 
-    def dry_run(self, seeds: Sequence[int] | None = None) -> PlannedStudy:
-        """What would be trained: examples, steps and tokens of each run; reads all data, and trains nothing."""
-        return PlannedStudy(list(self._planned(seeds)), {name: len(rows) for name, rows in self.test_rows.items()})
+EVALUATORS: dict[str, Callable[[Cell], Any]] = {}
+"""Functions that a file may name, by their names: see `register`."""
 
-    def _planned(self, seeds: Sequence[int] | None) -> Iterator[PlannedTraining]:
-        for number, run in enumerate(self.runs(seeds)):
-            trainer = self.trainer(run)
-            if not number:
-                self.check_test_rows(trainer)
-            yield planned_training(run, trainer, finished=(run.folder / FINISHED).is_file())
 
-    def run(self, seeds: Sequence[int] | None = None, progress: StudyProgress | None = None) -> StudyResults:
-        """Train and evaluate what is missing, see `StudyRunner.run`."""
-        return StudyRunner(self, progress or StudyProgress()).run(seeds)
+def register(name: str, function: Callable[[Cell], Any]) -> None:
+    """Let files name a function that evaluates a cell: `evaluate: NAME`."""
+    EVALUATORS[name] = function
 
-    def training(self, run: StudyRun) -> StudyTraining:
-        return StudyTraining(run.config, self.plan.at_least_steps)
 
-    def trainer(self, run: StudyRun) -> Trainer:
-        """The trainer of a dry run: from the study's own model also where it begins with one still to be trained."""
-        config = run.config
-        if self.plan.train[run.of].begin is not None:
-            config = replace(config, **{x: getattr(self.base, x) for x in ("model", "scratch", "tokenizer")})
-        return StudyTraining(config, self.plan.at_least_steps).trainer()
+def cell_function(name: str) -> Callable[[Cell], Any]:
+    """The function of a name that was registered, of `package.module:function`, or of `folder/file.py:function`.
 
-    def check_test_rows(self, trainer: Trainer) -> None:
-        """Raises: DataError, UnsupportedError: rows that cannot be evaluated; before hours of training, not after."""
-        trainer.task.for_evaluation()
-        for rows in self.test_rows.values():
-            trainer.task.encode(rows)
+    Raises: ConfigError: there is none.
+    """
+    if name in EVALUATORS:
+        return EVALUATORS[name]
+    module, _, function = name.rpartition(":")
+    problem = f"study.evaluate is {safe_repr(name)}"
+    if not module or not function:
+        known = f"; registered: {', '.join(EVALUATORS) or 'none'}{nearest(name, EVALUATORS)}"
+        raise ConfigError(f"{problem}; it must be module:function, or file.py:function{known}")
+    try:
+        made = _module_of_file(module) if module.endswith(".py") else import_module(module)
+    except (ImportError, OSError) as error:
+        raise ConfigError(f"{problem}, which cannot be imported: {error}") from error
+    known_names = [each for each, value in vars(made).items() if callable(value)]
+    if function not in known_names:
+        raise ConfigError(f"{problem}; {module} has no function {safe_repr(function)}{nearest(function, known_names)}")
+    called: Callable[[Cell], Any] = getattr(made, function)
+    return called
+
+
+def _module_of_file(path: str) -> Any:
+    spec = spec_from_file_location(Path(path).stem, path)
+    assert spec is not None and spec.loader is not None  # its name ends in .py
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionPlan:
+    """The options under `study` of cells that a function evaluates.
+
+    evaluate: a registered name, package.module:function, or file.py:function
+    factors: name → levels
+    options: for the function
+    report: what the report shows
+    """
+
+    evaluate: str
+    factors: dict[str, list[Level]]
+    options: dict[str, Any] = field(default_factory=dict)
+    report: ReportOptions = field(default_factory=ReportOptions)
 
 
 def parse_study(values: Mapping[str, Any], output: str | None = None, folder: str | None = None) -> Study:
@@ -159,113 +328,24 @@ def parse_study(values: Mapping[str, Any], output: str | None = None, folder: st
         output, folder: of the study and of its data files, where they are others than the file says
     Raises: ConfigError: an invalid key or value.
     """
-    merged = dict(values)
-    plan = parse(StudyPlan, merged.pop("study", None) or {}, "study")
-    data = merged.get("data") or {}
-    if not isinstance(data, Mapping):
-        raise ConfigError(f"data: expected names and values, got {safe_repr(data)}")
-    if set_by_plan := [name for name in ("train", "limit") if name in data]:
-        raise ConfigError(f"data.{set_by_plan[0]}: a study says under study.train which rows, and how many")
-    merged["data"] = {**data, "train": plan.files_and_limits(next(iter(plan.train)), None)[0]}
-    return Study(base_config(merged, output, folder), plan)
-
-
-# ------------------------------------------------------------------------------------------------- running
-
-
-class StudyRunner:
-    """Trains and evaluates the runs of a study."""
-
-    def __init__(self, study: Study, progress: StudyProgress) -> None:
-        self.study, self.base, self.plan, self.progress = study, study.base, study.plan, progress
-
-    def run(self, seeds: Sequence[int] | None = None) -> StudyResults:
-        """Train and evaluate what is missing.
-
-        The results are written after each run. Finished runs are not trained again, an interrupted one is resumed.
-
-        Args:
-            seeds: None = that of the configuration
-        Raises: ConfigError: the folder holds a run of another configuration. DataError: rows that cannot be read.
-            TrainingStopped: by Ctrl-C; what was trained is saved.
-        """
-        runs, done = self.study.runs(seeds), []
-        folder = Path(self.base.output)
-        with lock_folder(folder):
-            finished = [self.study.training(run).finished() for run in runs]  # errors first, before hours of training
-            test_rows, names = sum(map(len, self.study.test_rows.values())), ", ".join(self.study.test_rows)
-            self.progress.start(f"{trainings_to_do(finished)}; each is evaluated on {test_rows:,} rows of {names}")
-            for number, (run, facts) in enumerate(zip(runs, finished, strict=True), start=1):
-                if facts is None:
-                    self.progress.training(number, len(runs), run)
-                    facts = self._train_one(run, first=number == finished.index(None) + 1)
-                done.append(self._evaluate(run, facts))
-                self._results(done, len(runs)).write(folder)
-        return self._results(done, len(runs))
-
-    def _train_one(self, run: StudyRun, *, first: bool) -> dict[str, Any]:
-        training = self.study.training(run)
-        trainer = training.trainer(self.progress.callbacks())
-        if first:
-            self.study.check_test_rows(trainer)
-        return training.train(trainer)
-
-    def _evaluate(self, run: StudyRun, facts: Mapping[str, Any]) -> TrainedModel:
-        trained = open_run(run.folder)
-        reports = {
-            name: self._evaluation_report(trained, run, name, rows) for name, rows in self.study.test_rows.items()
-        }
-        metric = next(iter(reports.values())).metric
-        baselines = {
-            name: {other: x.metrics[metric] for other, x in report.baselines.items()}
-            for name, report in (reports.items() if self.plan.baselines else ())
-        }
-        return TrainedModel(
-            name=run.name,
-            of=run.of,
-            size=run.size,
-            seed=run.seed,
-            **{name: facts[name] for name in ("rows", "steps", "tokens", "seconds")},
-            folder=str(run.folder.relative_to(self.base.output)),
-            metrics={name: report.metrics[metric] for name, report in reports.items()},
-            baselines=baselines,
+    section = values.get("study")
+    if not isinstance(section, Mapping):
+        raise ConfigError(
+            "a study needs a section `study` with what to train on and to evaluate on, as in examples/transfer.yaml, "
+            "or with factors and a function that evaluates a cell; to train one model: glassformer train"
         )
+    if "evaluate" not in section:
+        from glassformer.studies.training import trained_study  # which knows models, and this module
 
-    def _evaluation_report(self, trained: TrainedRun, run: StudyRun, name: str, rows: RowSequence) -> EvaluationReport:
-        """The report on a test set; one that is there already is read, where its rows are the same."""
-        path = trained.evaluation_folder(name) / REPORT
-        if path.is_file():
-            report = EvaluationReport.load(path)
-            complete = report.baselines or not self.plan.baselines
-            if complete and report.data.get("fingerprint") == rows.fingerprint:
-                return report
-        self.progress.evaluating(run, name, len(rows))
-        evaluation = evaluate(
-            trained.config.task,
-            trained.task_for_evaluation(),
-            rows,
-            train=trained.splits[0] if self.plan.baselines else None,
-            name=run.name,
-            files=self.plan.test_files(name),
-            seed=run.seed,
-            baselines=self.plan.baselines,
+        return trained_study(values, output, folder)
+    plan = parse(FunctionPlan, section, "study")
+    if unknown := [name for name in values if name not in ("study", "output")]:
+        raise ConfigError(
+            f"{safe_repr(unknown[0])} is no key of a study whose cells a function evaluates; allowed: output, study; "
+            "what the function needs goes under study.options"
         )
-        evaluation.save(trained.evaluation_folder(name))
-        return evaluation.report
-
-    def _results(self, done: Sequence[TrainedModel], planned: int) -> StudyResults:
-        first = next(iter(self.study.test_rows))
-        report = EvaluationReport.load(Path(self.base.output, done[0].folder, "evaluation", first, REPORT))
-        return StudyResults(
-            task=self.base.task,
-            metric=report.metric,
-            higher=report.higher,
-            method=report.methods.get(report.metric, ""),
-            test_sets={
-                name: {"files": self.plan.test_files(name), "rows": len(rows)}
-                for name, rows in self.study.test_rows.items()
-            },
-            trainings=list(done),
-            planned=planned,
-            curve=self.plan.shown_curve,
-        )
+    settings = plan.options if folder is None else {**plan.options, "data": folder}
+    target = output or values.get("output") or "runs/study"
+    check(str, target, "output")
+    function = cell_function(plan.evaluate)
+    return Study(plan.factors, function, target, options=plan.report, settings=settings, name=plan.evaluate)

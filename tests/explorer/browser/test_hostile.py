@@ -35,10 +35,9 @@ from glassformer.runs.event_log import EventLog, event_log_path
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Segment, TimedWord, Transcription
 from glassformer.speech.sound_page import TranscriptionPage
-from glassformer.studies.ablation_results import AblationResults, ErrorCounts, TunedFusion
-from glassformer.studies.overlap import PartOverlap
-from glassformer.studies.page import study_page
-from glassformer.studies.results import CurveOptions, StudyResults, TrainedModel
+from glassformer.studies.cells import Cell, scored
+from glassformer.studies.report import Example, ReportOptions
+from glassformer.studies.summary import study_report
 from glassformer.tasks.metrics.metric import Interval
 from glassformer.training.trials import SearchResult, Trial, trials_page
 from tests.evaluation.judged_run import classified, report
@@ -88,18 +87,19 @@ def data_page(folder: Path) -> Path:
 
 
 def study_html(folder: Path) -> Path:
-    results = StudyResults(
-        task="tag", metric="f1", higher=True, method=EVIL, test_sets={EVIL: {"files": [EVIL], "rows": 5}},
-        trainings=[
-            TrainedModel(
-                name=f"{EVIL}-{n}", of=EVIL, size=n, seed=0, rows=9, steps=1, tokens=1, seconds=1.0, folder=EVIL,
-                metrics={EVIL: Interval(0.5, 0.4, 0.6)},
-            )
-            for n in (250, 1000)
-        ],
-        planned=2, curve=CurveOptions(over=EVIL, test_set=EVIL),
-    )  # fmt: skip
-    return write_page(folder / "page.html", study_page(results))
+    """Names of factors, levels, metrics, costs and folders, and answers."""
+    cells = {
+        f"{EVIL}{n}{level}": (
+            Cell({EVIL: level, f"{EVIL} n": n, f"{EVIL} on": EVIL}, 0, folder),
+            scored({EVIL: np.arange(9) % (1 + n % 7) == 0}, {EVIL: n}, baselines={EVIL: Interval(0.5, 0.4, 0.6)}),
+        )
+        for n in (250, 1000)
+        for level in (EVIL, f"{EVIL} b")
+    }
+    factors = {EVIL: [EVIL, f"{EVIL} b"], f"{EVIL} n": [250, 1000], f"{EVIL} on": [EVIL]}
+    results = study_report(factors, cells, 4, ReportOptions(columns=f"{EVIL} on", against={EVIL: EVIL}, cost=EVIL))
+    examples = [Example(test_set=EVIL, reference=EVIL, outputs={EVIL: EVIL})]
+    return write_page(folder / "page.html", report_page(replace(results, notes=[EVIL], examples=examples)))
 
 
 def sounds_page(folder: Path) -> Path:
@@ -108,21 +108,6 @@ def sounds_page(folder: Path) -> Path:
         folder / "page.html"
     )
     return folder / "page.html"
-
-
-def ablation_html(folder: Path) -> Path:
-    systems = [(f"{name} {EVIL}", fused) for name in ("pretrained", "fine-tuned") for fused in (False, True)]
-    counts = [
-        ErrorCounts(name, fused, 0, EVIL, np.array([[i, 2, i, 4]] * 3), [EVIL, f"{EVIL} {i}", EVIL])
-        for i, (name, fused) in enumerate(systems)
-    ]
-    results = AblationResults(
-        counts=counts, tuned=[TunedFusion(EVIL, 0, 0.5, 0.0, 3)], overlap=[PartOverlap("texts", "train", EVIL, 1, 3)],
-        test_sets={EVIL: {"files": [EVIL], "rows": 3}}, references={EVIL: [EVIL] * 3}, normaliser=EVIL, beams=5,
-        order=3, training_rows=9, planned=1, seconds=1.0,
-    )  # fmt: skip
-    results.write(folder)
-    return folder / "study.html"
 
 
 def codes_page(folder: Path) -> Path:
@@ -155,7 +140,6 @@ def transcript_page(folder: Path) -> Path:
 MARKUP = "<img src=x onerror=alert(1)>"  # a dialog fails the test, too
 
 PAGES: dict[str, Callable[[Path], Path]] = {
-    "ablation": ablation_html,
     "codes": codes_page,
     "transcript": transcript_page,
     "errors": errors_page,
@@ -275,7 +259,7 @@ def test_a_map_whose_texts_and_labels_are_markup(tab: Tabs, marked: Model, tmp_p
     assert "<img src=x onerror" in page.evaluate("document.querySelector('#view').innerText")
 
 
-@pytest.mark.parametrize("kind", sorted({*PAGES} - {"ablation", "codes", "transcript"}))
+@pytest.mark.parametrize("kind", sorted({*PAGES} - {"codes", "transcript"}))
 def test_half_of_a_surrogate_pair(tab: Tabs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """As in the name of a file that is no UTF-8: the page is written, and shows a sign in its place."""
     monkeypatch.setitem(globals(), "EVIL", f"\udcff{EVIL}\ud83d")

@@ -331,13 +331,48 @@ class Interval:
         return low <= most and least <= high
 
 
-def intervals(bootstrap: Bootstrap, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
-    """Every score with its 95% confidence interval.
+@dataclass(frozen=True)
+class ResampledScore:
+    """A score, and the same score of each resample: scores of the same rows can be paired.
+
+    resamples: [S]; none where only the value is known
+    rows: how many were evaluated; which of them a resample has depends on their number and the seed alone
+    """
+
+    value: float
+    resamples: Sequence[float] = ()
+    rows: int = 1
+
+    @property
+    def interval(self) -> Interval:
+        """The score with its 95% interval."""
+        if self.rows == 1 or not len(self.resamples):
+            return Interval(self.value)
+        low, high = np.quantile(self.resamples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        return Interval(self.value, float(low), float(high))
+
+    def paired_with(self, other: ResampledScore) -> bool:
+        """Can the two be resampled together?"""
+        return self.rows == other.rows and len(self.resamples) == len(other.resamples)
+
+    def minus(self, other: ResampledScore) -> ResampledScore:
+        """The difference to a score of the same rows."""
+        resamples = np.asarray(self.resamples) - np.asarray(other.resamples)
+        return ResampledScore(self.value - other.value, resamples.tolist(), self.rows)
+
+
+def resampled(bootstrap: Bootstrap, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, ResampledScore]:
+    """Every score with those of the resamples.
 
     Raises: DataError: no row was evaluated. ConfigError: no resamples.
     """
-    values, resampled = bootstrap.values(), _resampled_scores(bootstrap, resamples, seed)
-    return {name: _interval(value, resampled[name], len(bootstrap)) for name, value in values.items()}
+    values, scores = bootstrap.values(), _resampled_scores(bootstrap, resamples, seed)
+    return {name: ResampledScore(value, scores[name].tolist(), len(bootstrap)) for name, value in values.items()}
+
+
+def intervals(bootstrap: Bootstrap, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
+    """Every score with its 95% confidence interval. Raises: as `resampled`."""
+    return {name: score.interval for name, score in resampled(bootstrap, resamples, seed).items()}
 
 
 def differences(
@@ -347,30 +382,16 @@ def differences(
 
     Args:
         paired: False = of other rows, which are drawn independently
-    Raises: DataError: not the same number of rows. Else as `intervals`.
+    Raises: DataError: not the same number of rows. Else as `resampled`.
     """
     if paired and len(bootstrap) != len(other):
         raise DataError(
             f"one system was evaluated on {len(bootstrap)} rows, the other on {len(other)}; "
             "a difference needs the same rows"
         )
-    mine, theirs = bootstrap.values(), other.values()
     # The same seed draws the same rows for both: what makes rows hard for either cancels out.
-    my_scores, their_scores = (
-        _resampled_scores(each, resamples, s) for each, s in ((bootstrap, seed), (other, seed + (not paired)))
-    )
-    return {
-        name: _interval(mine[name] - theirs[name], my_scores[name] - their_scores[name], len(bootstrap))
-        for name in mine
-        if name in theirs
-    }
-
-
-def _interval(value: float, resampled: np.ndarray, rows: int) -> Interval:
-    if rows == 1:
-        return Interval(value)
-    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(value, float(low), float(high))
+    mine, theirs = resampled(bootstrap, resamples, seed), resampled(other, resamples, seed + (not paired))
+    return {name: mine[name].minus(theirs[name]).interval for name in mine if name in theirs}
 
 
 def _resampled_scores(bootstrap: Bootstrap, resamples: int, seed: int) -> dict[str, np.ndarray]:

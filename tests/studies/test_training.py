@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,155 +15,161 @@ from glassformer.cli.app import main
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.schema import parse
+from glassformer.reports.charts import Series
+from glassformer.reports.page import report_data
 from glassformer.runs.data import sample_rows
-from glassformer.studies.page import study_page
 from glassformer.studies.plan import StudyPlan
-from glassformer.studies.results import (
-    CurveOptions,
-    StudyResults,
-    TrainedModel,
-    crossing_point,
-    mean_over_seeds,
-)
+from glassformer.studies.report import ReportOptions, StudyPoint, StudyReport, crossing_point
 from glassformer.studies.study import parse_study
-from glassformer.studies.training import StudyProgress
+from glassformer.studies.summary import mean_over_seeds
+from glassformer.studies.training import TrainingEvaluator
 from glassformer.tasks.metrics.metric import Interval
-from tests.e2e.tiny_models import word_tokenizer
-
-BERT = {
-    "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
-    "max_position_embeddings": 16,
-}  # fmt: skip
+from tests.studies.samples import Heard, sizes_values
 
 
 @pytest.fixture
 def values(tmp_path: Path) -> dict[str, Any]:
-    """A study so small that it takes moments."""
-    words = ["time", "fruit", "flies", "like", "an", "arrow"]
-
-    def write(name: str, start: int, count: int) -> None:
-        lines = [f"{words[i % 6]} {words[i // 6 % 6]},{'ab'[i % 2]}" for i in range(start, start + count)]
-        (tmp_path / name).write_text("text,label\n" + "\n".join(lines) + "\n")
-
-    write("near.csv", 0, 24)
-    write("far.csv", 6, 20)
-    write("test.csv", 20, 16)
-    (tmp_path / "words").mkdir()
-    word_tokenizer().save(str(tmp_path / "words" / "tokenizer.json"))
-    return {
-        "task": "classify",
-        "scratch": BERT,
-        "tokenizer": str(tmp_path / "words"),
-        "output": str(tmp_path / "study"),
-        "data": {"folder": str(tmp_path)},
-        "training": {"epochs": 1, "batch_size": 8, "learning_rate": 1e-3},
-        "study": {
-            "train": {
-                "far": {"files": "far.csv"},
-                "near": {"files": "near.csv", "rows": [4, 12]},
-                "both": {"of": ["far", "near"]},
-                "then": {"of": ["near"], "rows": [4], "begin": "far"},
-            },
-            "test_sets": {"new": "test.csv", "old": "far.csv"},
-            "limit": 10,
-            "at_least_steps": 2,
-            "curve": {"over": "near", "test_set": "new", "zero_shot": "far"},
-        },
-    }
+    return sizes_values(tmp_path)
 
 
-class Heard(StudyProgress):
-    def __init__(self) -> None:
-        self.trained: list[str] = []
-        self.judged: list[str] = []
-
-    def training(self, number: int, count: int, training: Any) -> None:
-        self.trained.append(f"{number}/{count} {training.name}")
-
-    def evaluating(self, training: Any, judged: str, rows: int) -> None:
-        self.judged.append(f"{training.name} {judged} {rows}")
+def evaluator_of(values: dict[str, Any]) -> TrainingEvaluator:
+    evaluator = parse_study(values).evaluator
+    assert isinstance(evaluator, TrainingEvaluator)
+    return evaluator
 
 
 def test_a_study_from_plan_to_page(values: dict[str, Any], tmp_path: Path) -> None:
     study, heard = parse_study(values), Heard()
-    planned = study.dry_run().trainings
+    planned = study.plan().trainings
     assert [each.name for each in planned] == ["far", "near-4", "near-12", "both", "then-4"]
     assert [each.examples for each in planned] == [20, 4, 12, 32, 4]
     assert [each.steps for each in planned] == [3, 2, 2, 4, 2], "few rows take at least 2 steps"
     found = study.run(progress=heard)
-    assert heard.trained[0] == "1/5 far" and len(heard.trained) == 5 and len(heard.judged) == 10
-    assert [each.rows for each in found.trainings] == [20, 4, 12, 32, 4]
-    assert [each.steps for each in found.trainings] == [3, 2, 2, 4, 2]
+    assert heard.told == ["5 trainings; each is evaluated on 20 rows of new, old"]
+    assert heard.trained[0] == "1/5 far, seed 0" and len(heard.trained) == 5 and len(heard.evaluated) == 10
+    assert [x.costs["rows"].value for x in found.cells] == [20, 20, 4, 4, 12, 12, 32, 32, 4, 4]
+    assert [x.costs["steps"].value for x in found.cells][::2] == [3, 2, 2, 4, 2]
+    assert all({"seconds", "tokens"} <= x.costs.keys() for x in found.cells)
     headings, rows = found.table.headings, found.table.rows
-    assert headings == ["trained on", "rows", "new", "old"] and [row[0] for row in rows] == found.names
-    assert {line.name: list(line.points) for line in found.lines} == {
-        "near": [4, 12],
-        "both": [12],
-        "then": [4],
+    assert headings == ["trained on", "rows of near", "new", "old", "rows", "steps", "tokens", "time"]
+    sizes = [("far", ""), ("near", "4"), ("near", "12"), ("both", "12"), ("then", "4")]
+    assert [tuple(row[:2]) for row in rows] == sizes
+    assert {line.name: list(line.x) for line in found.lines} == {
+        "trained on near": [4, 12],
+        "trained on both": [12],
+        "trained on then": [4],
     }
-    assert len(found.sentences) == 1 and "rows of near" in found.sentences[0]
+    assert len(found.crossings) == 1 and "rows of near" in found.crossings[0]
+    where = {(x.second, x.place) for x in found.effects}
+    assert ("trained on near", "12 rows of near, evaluated on new") in where and len(where) == 8, (
+        "each set with the first, on the same rows"
+    )
 
     place = tmp_path / "study"
     kept = json.loads((place / "study.json").read_text())
-    assert kept["table"]["headings"] == headings and len(kept["trainings"]) == 5
+    assert kept["table"]["headings"] == headings and len(kept["cells"]) == 10
+    assert kept["facts"]["test_sets"]["new"] == {"files": ["test.csv"], "rows": 10}
     assert (place / "near-4" / "seed-0" / "model" / "config.json").is_file()
     assert not (place / "near-4" / "seed-0" / "checkpoints").exists()
     report = json.loads((place / "both" / "seed-0" / "evaluation" / "new" / "report.json").read_text())
-    assert report["metrics"][found.metric]["value"] == found.cell("both", "new").value  # type: ignore[union-attr]
+    both = next(x for x in found.points if x.has({"trained on": "both", "evaluated on": "new"}))
+    assert report["metrics"][found.metric]["value"] == both.metrics[found.metric].value
     begun = yaml.safe_load((place / "then-4" / "seed-0" / "config.yaml").read_text())
     assert begun["model"] == str(place / "far" / "seed-0" / "model")
 
 
 def test_what_is_finished_is_kept_and_what_is_not_goes_on(values: dict[str, Any]) -> None:
     class Enough(Heard):
-        def training(self, number: int, count: int, training: Any) -> None:
+        def training(self, number: int, count: int, what: str) -> None:
             if number == 3:
                 raise KeyboardInterrupt
-            super().training(number, count, training)
+            super().training(number, count, what)
 
     with pytest.raises(KeyboardInterrupt):
         parse_study(values).run(progress=Enough())
     heard = Heard()
     found = parse_study(values).run(progress=heard)
-    assert heard.trained == ["3/5 near-12", "4/5 both", "5/5 then-4"]
+    assert heard.told == ["5 trainings (2 finished before); each is evaluated on 20 rows of new, old"]
+    assert heard.trained == ["3/5 near-12, seed 0", "4/5 both, seed 0", "5/5 then-4, seed 0"]
+    assert len(heard.evaluated) == 6
 
     values["study"]["train"]["more"] = {"files": ["far.csv", "near.csv"]}
     del values["study"]["test_sets"]["old"]
     again = Heard()
     more = parse_study(values).run(progress=again)
-    assert again.trained == ["6/6 more"] and again.judged == ["more new 10"], "only what is new"
-    assert more.cell("near-4", "new") == found.cell("near-4", "new")
+    assert again.trained == ["6/6 more, seed 0"] and again.evaluated == ["more on 10 rows of new"], "only what is new"
+    same = {"trained on": "near", "rows of near": 4, "evaluated on": "new"}
+    before, after = (next(x.metrics for x in each.points if x.has(same)) for each in (found, more))
+    assert before == after
 
     values["training"]["learning_rate"] = 1e-4
     with pytest.raises(ConfigError, match="trained otherwise: training was"):
         parse_study(values).run()
 
 
+def test_an_evaluation_of_other_rows_or_weights_is_made_again(values: dict[str, Any], tmp_path: Path) -> None:
+    values["study"]["train"] = {"far": {"files": "far.csv"}}
+    values["study"]["report"] = {}
+    parse_study(values).run()
+    values["study"]["limit"] = 9
+    heard = Heard()
+    parse_study(values).run(progress=heard)
+    assert not heard.trained and heard.evaluated == ["far on 9 rows of new", "far on 9 rows of old"]
+    finished = tmp_path / "study" / "far" / "seed-0" / "finished.json"
+    finished.write_text(json.dumps({**json.loads(finished.read_text()), "weights": "others"}))
+    again = Heard()
+    parse_study(values).run(progress=again)
+    assert again.evaluated == heard.evaluated
+    finished.write_text("{")
+    with pytest.raises(DataError, match=r"finished\.json"):
+        parse_study(values).run()
+
+
+def test_settings_are_factors(values: dict[str, Any], tmp_path: Path) -> None:
+    """A key of the configuration with its values; and levels of several keys."""
+    values["study"]["train"] = {"far": {"files": "far.csv"}}
+    values["study"] |= {"latency": True, "report": {"at": {"evaluated on": "new"}, "cost": "latency"}}
+    method = {"full": {}, "lora": {"adapter": {"rank": 2}, "training": {"epochs": 2}}}
+    values["study"]["factors"] = {"training.learning_rate": [1e-3, 1e-2], "method": method}
+    study = parse_study(values)
+    runs = evaluator_of(values).runs()
+    assert [run.name for run in runs][:2] == [
+        "far, training.learning_rate 0.001, full",
+        "far, training.learning_rate 0.001, lora",
+    ]
+    assert [(x.config.training.learning_rate, x.config.training.epochs, x.config.adapter is None) for x in runs] == [
+        (1e-3, 1, True), (1e-3, 2, False), (1e-2, 1, True), (1e-2, 2, False),
+    ]  # fmt: skip
+    assert runs[3].folder == tmp_path / "study" / "far-training.learning_rate-0.01-lora" / "seed-0"
+    report = study.run()
+    assert report.table.headings[:4] == ["training.learning_rate", "method", "new", "old"]
+    assert {"latency", "bytes", "parameters"} <= report.cells[0].costs.keys()
+    assert len(list(report.charts())) == 3, "a curve over the learning rate on each test set, and a trade-off"
+    values["study"]["factors"] = {"training.learning_rat": [1e-3]}
+    with pytest.raises(ConfigError, match="'learning_rat' is no option; nearest: 'learning_rate'"):
+        evaluator_of(values).runs()
+
+
 def test_several_seeds_and_what_has_baselines(values: dict[str, Any]) -> None:
     values["study"]["train"] = {"near": {"files": "near.csv", "rows": [4]}}
-    values["study"].pop("curve")
+    values["study"].pop("report")
     values["study"]["baselines"] = True
     found = parse_study(values).run([0, 1])
-    assert (
-        found.seeds == [0, 1]
-        and "t-interval" in found.caption
-        and found.curve == CurveOptions(over="near", test_set="new")
-    )
-    each = [x.metrics["new"].value for x in found.trainings]
-    cell = found.cell("near-4", "new")
-    assert cell is not None and cell.value == pytest.approx(np.mean(each))
-    assert all(set(x.baselines) == {"new", "old"} for x in found.trainings)
+    assert found.seeds == [0, 1] and "t-intervals" in found.caption
+    each = [x.metrics[found.metric].value for x in found.cells if x.has({"evaluated on": "new"})]
+    assert found.points[0].metrics[found.metric].value == pytest.approx(np.mean(each))
+    assert all(x.baselines for x in found.cells) and {x.levels["evaluated on"] for x in found.cells} == {"new", "old"}
 
 
 def test_leaks_are_left_out_and_labels_are_those_of_all(values: dict[str, Any]) -> None:
     values["data"]["without_leaks"] = True
     values["study"]["test_sets"] = {"new": "test.csv"}
     del values["study"]["limit"]
-    study = parse_study(values)
-    known = {row["text"] for row in study.training_rows}
-    assert 0 < len(study.test_rows["new"]) < 16
-    assert not known & {row["text"] for row in study.test_rows["new"]}
-    assert set(study.overrides["label2id"]) == {"a", "b"}
+    evaluator = evaluator_of(values)
+    known = {row["text"] for row in evaluator.training_rows}
+    assert 0 < len(evaluator.test_rows["new"]) < 16
+    assert not known & {row["text"] for row in evaluator.test_rows["new"]}
+    assert all(set(run.config.overrides["label2id"]) == {"a", "b"} for run in evaluator.runs())
 
 
 @pytest.mark.parametrize(
@@ -183,14 +188,16 @@ def test_leaks_are_left_out_and_labels_are_those_of_all(values: dict[str, Any]) 
         ),
         ("train", {"a": {"files": "a", "rows": [1]}, "a-1": {"files": "b"}}, "would be called a-1"),
         ("train", {"a": {"files": "a"}, "b": {"of": ["a"], "rows": [1]}}, "none of a grows"),
-        ("test_sets", {}, "one under `test_sets`"),
-        ("curve", {"over": "far", "test_set": "new"}, "curve.over is 'far'; nearest: 'near'"),
-        ("curve", {"over": "near", "test_set": "none"}, "curve.test_set is 'none'"),
-        ("limit", 0, "study.limit is 0"),
+        ("test_sets", {}, "at least one under `test_sets`"),
+        ("report", {"over": "rows of far"}, "report.over is 'rows of far'; nearest: 'rows of near'"),
+        ("report", {"at": {"evaluated on": "none"}}, "report.at.evaluated on is 'none'"),
+        ("pretrained", True, "no model before the training of one from scratch"),
+        ("factors", {"model": []}, "study.factors.model has no level"),
+        ("limit", 0, "limit is 0"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(values: dict[str, Any], place: str, value: Any, message: str) -> None:
-    values["study"].pop("curve")
+    values["study"].pop("report")
     values["study"][place] = value
     with pytest.raises(ConfigError, match=message.replace("(", r"\(")):
         parse_study(values)
@@ -239,44 +246,49 @@ def test_the_mean_over_seeds_has_a_t_interval() -> None:
     assert mean_over_seeds([Interval(0.5, 0.4, 0.6)]) == Interval(0.5, 0.4, 0.6)
 
 
-def found_of(figures: dict[int, float], level: float) -> StudyResults:
-    sizes: list[tuple[str, int | None, float]] = [
-        ("de", None, level),
-        *(("fr", n, x) for n, x in figures.items()),
-    ]
-    trainings = [
-        TrainedModel(
-            name=f"{of}-{n}", of=of, size=n, seed=0, rows=n or 9, steps=1, tokens=1, seconds=1.0, folder="x",
-            metrics={"<fr>": Interval(x, x - 0.1, x + 0.1)},
+def found_of(figures: dict[int, float], level: float) -> StudyReport:
+    """A curve, and the horizontal line that it may cross."""
+    values: list[tuple[str, int | None, float]] = [("de", None, level), *(("fr", n, x) for n, x in figures.items())]
+    points = [
+        StudyPoint(
+            levels={"trained on": of, "rows of fr": n, "evaluated on": "<fr>"}, seeds=[0],
+            metrics={"f1": Interval(x, x - 0.1, x + 0.1)},
         )
-        for of, n, x in sizes
+        for of, n, x in values
     ]  # fmt: skip
-    return StudyResults(
-        task="tag", metric="f1", higher=True, method="", test_sets={"<fr>": {"files": [], "rows": 5}},
-        trainings=trainings, planned=9, curve=CurveOptions(over="fr", test_set="<fr>", zero_shot="de-None"),
-    )  # fmt: skip
+    options = ReportOptions(columns="evaluated on", against={"trained on": "de"})
+    factors = {"trained on": ["de", "fr"], "rows of fr": [*figures], "evaluated on": ["<fr>"]}
+    return StudyReport(
+        factors=factors, metric="f1", higher=True, methods={}, options=options, planned=9, cells=points, points=points,
+        effects=[],
+    )  # type: ignore[arg-type] # fmt: skip
 
 
 @pytest.mark.parametrize(
     "figures, words",
     [
-        ({250: 0.3, 1000: 0.7}, "With about 500 rows of fr training on fr alone beats de-None alone"),
+        (
+            {250: 0.3, 1000: 0.7},
+            "With about 500 rows of fr, trained on fr beats trained on de, evaluated on <fr>: with 250 not yet",
+        ),
         ({250: 0.6, 1000: 0.7}, "Already with 250 rows of fr, the fewest tried"),
-        ({250: 0.3, 1000: 0.4}, "With none of the numbers tried, up to 1,000 rows"),
+        ({250: 0.3, 1000: 0.4}, "With none of the numbers tried, up to 1,000 rows of fr"),
         (
             {250: 0.6, 1000: 0.4},
-            "With 250 rows of fr training on fr alone beats de-None alone on <fr> by its value (the 95% intervals "
+            "With 250 rows of fr, trained on fr beats trained on de, evaluated on <fr> by its value (the 95% intervals "
             "overlap), but not with 1,000.",
         ),
     ],
 )
 def test_the_crossing_in_words_and_on_the_page(figures: dict[int, float], words: str) -> None:
     found = found_of(figures, 0.5)
-    assert found.sentences[0].startswith(words)
-    page = study_page(found)
-    assert page.count('<circle class="c1 dot"') == 2 and 'class="c0 dashed"' in page
-    assert "<fr>" not in page and "&lt;fr&gt;" in page and "3 of 9 trainings" in page
-    assert f"1,000 rows: f1 {figures[1000]:.3f}" in page
+    assert found.sentences[0].startswith(words) and found.finding == found.sentences[0]
+    (chart,) = found.charts()
+    assert isinstance(chart, Series) and chart.log_x and chart.title == "f1, evaluated on <fr>"
+    curve, flat = chart.lines
+    assert (curve.name, list(curve.x), curve.dashed) == ("trained on fr", [250, 1000], False)
+    assert (flat.name, flat.y, flat.dashed) == ("trained on de, without rows of fr", [0.5, 0.5], True)
+    assert f"{9 - 1 - len(figures)} of 9 cells are still to come" in found.caption
 
 
 def test_rows_are_drawn_once_for_all() -> None:
@@ -311,7 +323,7 @@ def test_the_command(values: dict[str, Any], tmp_path: Path, capsys: pytest.Capt
     assert code == 0 and "training 4 of 4: both, seed 0" in err and "evaluating far on 10 rows of old" in err
     assert "trained on" in out and "rows of near" in " ".join(out.split()) and page.read_text().startswith("<!doctype")
     code, out, err = typed(capsys, config, "--json")
-    assert code == 0 and json.loads(out)["planned"] == 4 and "training" not in err
+    assert code == 0 and json.loads(out)["planned"] == 8 and "training" not in err
     for words, message in ((("--seeds", "1,1"), "each once"), (("--html", "page.txt"), "must end in .html")):
         code, _, err = typed(capsys, config, *words)
         assert code == 2 and message in err
@@ -330,10 +342,9 @@ def test_the_plan_of_the_example_is_read(shared: Path) -> None:
 def test_metrics_that_are_no_numbers_are_said_and_not_drawn(level: float) -> None:
     """A correlation of constant predictions is NaN, and a perplexity may be infinite."""
     found = found_of({250: math.nan, 500: math.inf, 1000: 0.7, 2000: 0.8}, level)
-    page = study_page(found)
-    assert "nan%" not in page and "inf%" not in page and not re.search(r'[dxy]="[^"]*(nan|inf)', page)
-    assert page.count('<circle class="c1 dot"') == 2 and ('class="c0 dashed"' in page) == math.isfinite(level)
+    json.dumps(report_data(found), allow_nan=False)
     assert "nan" in str(found)
+    assert StudyReport.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))).metric == "f1"
 
 
 def test_the_crossing_beside_what_is_no_number() -> None:
@@ -343,7 +354,7 @@ def test_the_crossing_beside_what_is_no_number() -> None:
     assert crossing_point({250: inf, 1000: 3.0}, 5.0, False) == 1000
     assert crossing_point({250: 3.0, 1000: 2.0}, inf, False) == 250
     assert found_of({250: 0.3, 1000: nan}, 0.5).sentences == [
-        "With none of the numbers tried, up to 1,000 rows of fr, training on fr alone beats de-None alone on <fr>."
+        "With none of the numbers tried, up to 1,000 rows of fr, trained on fr beats trained on de, evaluated on <fr>."
     ]
     assert found_of({250: 0.3, 1000: 0.7}, nan).sentences == []
 
@@ -354,8 +365,8 @@ def test_intervals_that_overlap_are_said_where_a_value_is_better() -> None:
     crossing, already, after = (found_of(values, 0.5).sentences[0] for values in curves)
     assert found_of({250: 0.3, 1000: 0.8}, 0.5).sentences[0].endswith("with 1,000 it does.")
     assert crossing.endswith(f"with 1,000 it does{chance}.")
-    assert already.endswith(f"beats de-None alone on <fr>{chance}.")
-    assert after.endswith(f"beats de-None alone on <fr>{chance}, but not with 90.")
+    assert already.endswith(f"trained on fr beats trained on de, evaluated on <fr>{chance}.")
+    assert after.endswith(f"trained on fr beats trained on de, evaluated on <fr>{chance}, but not with 90.")
 
 
 def test_the_crossing_after_what_is_no_number() -> None:

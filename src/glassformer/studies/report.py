@@ -1,0 +1,562 @@
+"""The report of a study: a table of all combinations, paired differences, curves, and quality by cost.
+
+    method   labels   accuracy               time
+    prompt   8        0.612 [0.570, 0.655]   2:10     intervals over seeds (t), or over rows (bootstrap)
+    knn      8        0.655 [0.610, 0.701]   0:40     knn instead of prompt (8 labels): +0.043 [+0.010, +0.076]
+    knn      16       …                               a curve over labels; where it crosses the line of prompt for good
+
+How intervals and differences are computed: summary.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from glassformer.errors import ConfigError, nearest
+from glassformer.files import as_path, counted, safe_repr
+from glassformer.files.schema import Schema
+from glassformer.reports.amounts import amount
+from glassformer.reports.charts import Axis, Chart, Point, Series, SeriesLine, TradeOff
+from glassformer.reports.page import report_page, write_page
+from glassformer.reports.report import Report
+from glassformer.reports.table import IntervalCell, Table
+from glassformer.runs.charts import clock, number
+from glassformer.studies.cells import Level, Levels, is_scale, label_of, written
+from glassformer.tasks.metrics.metric import Interval
+
+MAX_SENTENCES = 5
+"""Differences that are all put into sentences; of more the table alone has each."""
+FOLDED_ROWS = 12
+MAX_BARS = 2
+"""Columns whose intervals are drawn; of more there would be no room for any."""
+LOG_FROM = 4.0
+"""A chart has a logarithmic axis where its largest number is so many times the smallest."""
+COSTS = {"seconds": ("time", "min", 60.0), "bytes": ("size", "MB", 1e6), "latency": ("latency", "ms", 1.0)}
+"""Costs that are shown in another unit: name → what it is, the unit, and its size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(Schema):
+    """What the report of a study shows.
+
+    metric: the main one; None = the first of those that the cells have
+    more: further metrics, each with a table of its own
+    columns: a factor whose levels are columns of the table, such as test sets, which are not compared with each other
+    over: a factor of numbers: the horizontal axis of curves; None = the one that there is
+    at: factor → level that the curve in front, the trade-off and the sentences are of
+    against: factor → level of a combination whose metric is a horizontal line, for curves to cross
+    cost: which cost the metric is drawn over
+    compare: factors whose levels are compared with the first; None = all but numbers and `columns`
+    intervals: over "seeds", where there are several, or over "rows", for which seeds are averaged; None = over seeds,
+        and with a language model over rows
+    """
+
+    metric: str | None = None
+    more: list[str] = field(default_factory=list)
+    columns: str | None = None
+    over: str | None = None
+    at: dict[str, str | int | float | bool] = field(default_factory=dict)
+    against: dict[str, str | int | float | bool] = field(default_factory=dict)
+    cost: str | None = None
+    compare: list[str] | None = None
+    intervals: Literal["seeds", "rows"] | None = None
+
+    def check(self, factors: Mapping[str, Sequence[Level]]) -> None:
+        """Check the factors and levels that are named. Raises: ConfigError: there is no such one."""
+        numbers = [name for name, levels in factors.items() if is_scale(levels)]
+        named: list[tuple[str, Level, Sequence[Level]]] = [
+            ("columns", self.columns, [None, *factors]),
+            ("over", self.over, [None, *numbers]),
+            *(("compare", name, list(factors)) for name in self.compare or []),
+        ]
+        for key, levels in (("at", self.at), ("against", self.against)):
+            named += [(key, name, list(factors)) for name in levels]
+            named += [(f"{key}.{name}", level, factors.get(name, ())) for name, level in levels.items()]
+        for key, value, known in named:
+            if value not in known:
+                texts = [str(x) for x in known if x is not None]
+                raise ConfigError(
+                    f"study.report.{key} is {safe_repr(value)}{nearest(str(value), texts)}; allowed: "
+                    f"{', '.join(texts) or 'none'}"
+                )
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A training, or another cell, that is to be done.
+
+    examples: of its training set
+    tokens: that all its steps read
+    """
+
+    name: str
+    seed: int
+    finished: bool
+    examples: int | None = None
+    steps: int | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class PlannedStudy(Report, kind="planned-study"):
+    """What a study would do.
+
+    trainings: or other cells
+    test_sets: name → rows that each is evaluated on
+    """
+
+    trainings: list[PlannedCell]
+    test_sets: dict[str, int] = field(default_factory=dict)
+
+    def tables(self) -> list[Table]:
+        """A row a training, or another cell."""
+        counts = ["examples", "steps", "tokens"] if self.test_sets else []
+        rows = [
+            [
+                x.name,
+                str(x.seed),
+                *([f"{x.examples:,}", f"{x.steps:,}", amount(x.tokens or 0)] if counts else []),
+                "finished" * x.finished,
+            ]
+            for x in self.trainings
+        ]
+        return [Table(["training" if counts else "cell", "seed", *counts, ""], rows)]
+
+    def remarks(self) -> list[str]:
+        """What is left to do."""
+        left = [x for x in self.trainings if not x.finished]
+        if not self.test_sets:
+            return [f"to evaluate: {counted(len(left), 'cell')}"]
+        rows, tokens = sum(self.test_sets.values()), amount(sum(x.tokens or 0 for x in left))
+        return [f"to train: {tokens} tokens; then each is evaluated on {rows:,} rows of {', '.join(self.test_sets)}"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyPoint:
+    """A combination of levels: of one seed a cell, or over all its seeds.
+
+    costs: of several seeds the mean, with the least and the most
+    baselines: name → the main metric
+    folder: of a cell, in that of the study
+    """
+
+    levels: dict[str, Level]
+    seeds: list[int]
+    metrics: dict[str, Interval]
+    costs: dict[str, Interval] = field(default_factory=dict)
+    baselines: dict[str, Interval] = field(default_factory=dict)
+    folder: str = ""
+
+    def label(self, factors: Sequence[str]) -> str:
+        """Its levels of some factors, as a name."""
+        return label_of({name: self.levels[name] for name in factors})
+
+    def has(self, levels: Levels) -> bool:
+        """Has it these levels?"""
+        return all(self.levels[name] == level for name, level in levels.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """What another level of a factor changes of a metric, all others being the same.
+
+    factor: or several, joined by +
+    where: the other levels
+    first, second: the levels; the difference is second - first
+    before, after: the metric
+    seeds: the difference of each seed
+    """
+
+    factor: str
+    where: dict[str, Level]
+    first: str
+    second: str
+    metric: str
+    before: float
+    after: float
+    difference: Interval
+    seeds: list[float]
+
+    @property
+    def change(self) -> str:
+        """What is changed: `knn instead of prompt`."""
+        return f"{self.second} instead of {self.first}"
+
+    @property
+    def place(self) -> str:
+        """The other levels in words: `16 labels, evaluated on fr`."""
+        return label_of(self.where)
+
+    @property
+    def agreement(self) -> str:
+        """How many seeds have a difference of the same sign."""
+        return f"{sum(x * self.difference.value > 0 for x in self.seeds)} of {len(self.seeds)}"
+
+    @property
+    def sentence(self) -> str:
+        """What it says, and whether it can be told from chance."""
+        size, subject = (
+            self.difference,
+            f"Replacing {self.first} by {self.second}" + f" ({self.place})" * bool(self.where),
+        )
+        if size.value == 0 and not size.leaves_out_zero and not any(self.seeds):
+            return f"{subject} changes no {self.metric}: {self.after:.3f}."
+        change = f"the {self.metric} from {self.before:.3f} to {self.after:.3f}: {size.written(3, signed=True)}"
+        if size.low is not None and not size.leaves_out_zero:
+            return f"{subject} is not shown to change {change}; zero is within the interval."
+        verb = "lowers" if size.value < 0 else "raises"
+        of_seeds = f", with {self.agreement} seeds" if len(self.seeds) > 1 else ""
+        known = "its interval is not known" if size.low is None else "zero is outside of the interval"
+        return f"{subject} {verb} {change}{of_seeds}; {known}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A row that systems answer differently: the right answer, and that of each by name."""
+
+    test_set: str
+    reference: str
+    outputs: dict[str, str]
+
+
+STUDY_KEYS = (
+    *("factors", "seeds", "metric", "higher", "methods", "options", "planned", "cells", "points", "effects", "lines"),
+    *("table", "sentences", "notes", "facts", "examples"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
+    """The results of a study so far.
+
+    factors: name → levels
+    metric, higher: the main metric, and whether more of it is better
+    methods: metric → how it was computed
+    options: what is shown
+    planned: number of cells, done or not
+    cells: those that are done
+    points: combinations of levels, over their seeds
+    effects: paired differences
+    facts: what the evaluator of the cells adds, such as the files of test sets
+    notes: what one has to know to defend the table
+    examples: rows that the combinations answer differently
+    """
+
+    factors: dict[str, list[Level]]
+    metric: str
+    higher: bool
+    methods: dict[str, str]
+    options: ReportOptions
+    planned: int
+    cells: list[StudyPoint]
+    points: list[StudyPoint]
+    effects: list[Effect]
+    facts: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
+
+    @property
+    def seeds(self) -> list[int]:
+        return sorted({seed for cell in self.cells for seed in cell.seeds})
+
+    @property
+    def over(self) -> str | None:
+        """The factor of the horizontal axis of curves; None = there are no curves."""
+        names = [name for name, levels in self.factors.items() if is_scale(levels) and len(levels) > 1]
+        return self.options.over or next(iter(names), None)
+
+    @property
+    def varied(self) -> list[str]:
+        """The factors that make the rows of the table: those with several levels, but for `columns`."""
+        names = [name for name in self.factors if name != self.options.columns]
+        return [name for name in names if len({x.levels[name] for x in self.points}) > 1] or names[:1]
+
+    @property
+    def panels(self) -> list[dict[str, Level]]:
+        """The levels of `columns`, each with a chart of its own; that of `options.at` first."""
+        columns = self.options.columns
+        if columns is None:
+            return [{}]
+        levels = self.factors[columns]
+        return [{columns: level} for level in dict.fromkeys([self.options.at.get(columns, levels[0]), *levels])]
+
+    @property
+    def title(self) -> str:
+        by = (f"{name} ({', '.join(filter(None, map(written, self.factors[name])))})" for name in self.varied)
+        return f"{self.metric} by {', '.join(by)}"
+
+    @property
+    def caption(self) -> str:
+        """The caption of the table."""
+        several, rows = len(self.seeds) > 1, self.options.intervals == "rows"
+        seeds = f"means of the seeds {', '.join(map(str, self.seeds))}, " * several
+        over = "t-intervals over them" if several and not rows else "intervals over rows"
+        left = self.planned - len(self.cells)
+        missing = f"; {left} of {self.planned} cells are still to come" if left else ""
+        return (
+            f"{self.metric}, {'higher' if self.higher else 'lower'} is better; {seeds}in brackets 95% {over}{missing}"
+        )
+
+    # ------------------------------------------------------------------------------------------------ tables
+
+    @property
+    def table(self) -> Table:
+        """The main metric and the costs of each combination of levels."""
+        return self._table(self.metric)
+
+    def _table(self, metric: str, *, caption: str = "") -> Table:
+        rows: dict[tuple[Level, ...], list[StudyPoint]] = {}
+        for x in self.points:
+            rows.setdefault(tuple(x.levels[name] for name in self.varied), []).append(x)
+        columns = self.options.columns
+        panels = [{}] if columns is None else [{columns: level} for level in self.factors[columns]]
+        names = [metric] if columns is None else list(map(written, self.factors[columns]))
+        costs = list(dict.fromkeys(name for x in self.points for name in x.costs)) if metric == self.metric else []
+        cells = []
+        for levels, points in rows.items():
+            values = [next((x.metrics[metric] for x in points if x.has(panel)), None) for panel in panels]
+            metrics = ["" if x is None else x.cell() if len(panels) <= MAX_BARS else x.written(3) for x in values]
+            spent = [next((x.costs[name].value for x in points if name in x.costs), None) for name in costs]
+            cells.append([*map(written, levels), *metrics, *map(written_cost, costs, spent)])
+        texts = next((i for i, name in enumerate(self.varied) if is_scale(self.factors[name])), len(self.varied))
+        return Table([*self.varied, *names, *map(_cost_heading, costs)], cells, caption, left=max(1, texts))
+
+    @property
+    def front(self) -> list[Effect]:
+        """The differences of the level of `columns` that is in front."""
+        return [
+            x for x in self.effects if all(x.where.get(name, level) == level for name, level in self.panels[0].items())
+        ]
+
+    def _effects_table(self, effects: Sequence[Effect]) -> Table:
+        several = len(self.seeds) > 1
+        rows = [
+            [x.change, x.place, x.metric, f"{x.before:.3f}", f"{x.after:.3f}", x.difference.cell(signed=True)]
+            + [x.agreement] * several
+            for x in effects
+        ]
+        headings = ["change", "where", "metric", "before", "after", "difference", *["seeds that agree"] * several]
+        caption = "Paired differences, 95% intervals"
+        return Table(headings, rows, caption, left=3, folded=len(rows) > FOLDED_ROWS)
+
+    def tables(self) -> list[Table]:
+        """All combinations, by each metric; and the differences in front."""
+        effects = [self._effects_table(self.front)] if self.front else []
+        return [self.table, *(self._table(name, caption=name) for name in self.options.more), *effects]
+
+    def page_tables(self) -> list[Table]:
+        """Also every cell, and rows that were answered differently."""
+        tables = [self._table(name, caption=name) for name in (self.metric, *self.options.more)]
+        tables += [self._effects_table(self.effects)] if self.effects else []
+        for test_set in dict.fromkeys(x.test_set for x in self.examples):
+            shown = [x for x in self.examples if x.test_set == test_set]
+            names = list(dict.fromkeys(name for x in shown for name in x.outputs))
+            rows = [[x.reference, *(x.outputs.get(name, "") for name in names)] for x in shown]
+            about = f"Different answers: {len(rows)} rows of {test_set}, wrong by at least one, and not by all equally"
+            tables.append(Table(["reference", *names], rows, about, left=len(names) + 1))
+        return [*tables, self._cell_table()]
+
+    def _cell_table(self) -> Table:
+        costs, names = list(dict.fromkeys(name for x in self.cells for name in x.costs)), list(self.factors)
+        rows = [
+            [
+                *(written(x.levels[name]) for name in names),
+                str(x.seeds[0]),
+                x.metrics[self.metric].written(3),
+                *(written_cost(name, x.costs[name].value if name in x.costs else None) for name in costs),
+                x.folder,
+            ]
+            for x in self.cells
+        ]
+        headings = [*names, "seed", self.metric, *map(_cost_heading, costs), "folder"]
+        return Table(headings, rows, "Every cell; in brackets 95% intervals over rows", folded=True)
+
+    # ------------------------------------------------------------------------------------------------ curves
+
+    @property
+    def lines(self) -> list[SeriesLine]:
+        """The curves in front, then those of baselines."""
+        return self.lines_of(self.panels[0])
+
+    def lines_of(self, panel: Levels) -> list[SeriesLine]:
+        """The curves of a level of `columns`: the main metric over the numbers of a factor."""
+        over, groups = self.over or "", dict[str, dict[float, StudyPoint]]()
+        others = [name for name in self.varied if name != over]
+        for x in self.points:
+            if over and x.has(panel) and (n := x.levels[over]) is not None:
+                groups.setdefault(x.label(others) or self.metric, {})[float(n)] = x
+        lines, dashed = [], []
+        for name, points in groups.items():
+            lines.append(_line(name, {n: x.metrics[self.metric] for n, x in points.items()}))
+            for other in dict.fromkeys(other for x in points.values() for other in x.baselines):
+                own = {n: x.baselines[other] for n, x in points.items() if other in x.baselines}
+                dashed.append(_line(f"{name}: {other}", own, name))
+        return lines + dashed
+
+    def against(self, panel: Levels) -> StudyPoint | None:
+        """The combination whose metric is a horizontal line; None = there is none."""
+        wanted = {**self.options.against, **panel}
+        return next((x for x in self.points if self.options.against and x.has(wanted)), None)
+
+    def charts(self) -> list[Chart]:
+        """Curves, one chart a level of `columns`; and the metric over a cost."""
+        panels, cost = self.panels, self.options.cost
+        charts: list[Chart] = [self._series(panel, folded=i > 0) for i, panel in enumerate(panels) if self.over]
+        at = {**panels[0], **self.options.at}
+        points = [x for x in self.points if x.has(at) and cost in x.costs]
+        if cost is None or not points:
+            return charts
+        name, unit, size = COSTS.get(cost, (cost, "", 1.0))
+        marks = [
+            Point(x.label(self.varied), _cost_cell(x.costs[cost], size), x.metrics[self.metric].cell()) for x in points
+        ]
+        axis = Axis(name, unit, more=False, log=_is_wide([point.x.value for point in marks]))
+        return [
+            *charts,
+            TradeOff(f"{self.metric} by {name}{_of(at)}", axis, Axis(self.metric, more=self.higher), marks),
+        ]
+
+    def _series(self, panel: Levels, *, folded: bool) -> Series:
+        lines = self.lines_of(panel)
+        numbers = sorted({x for line in lines for x in line.x})
+        if numbers and (zero := self.against(panel)) is not None:
+            name = zero.label(self.varied) + f", without {self.over}" * (zero.levels[str(self.over)] is None)
+            lines.append(_line(name, dict.fromkeys((numbers[0], numbers[-1]), zero.metrics[self.metric]), name))
+        return Series(
+            title=f"{self.metric}{_of(panel)}", x_label=str(self.over), y_label=self.metric, lines=lines,
+            log_x=_is_wide(numbers), wide=not folded, folded=folded,
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------------------------------------- sentences
+
+    @property
+    def crossings(self) -> list[str]:
+        """For each curve in front, from which number on it beats the horizontal line, in a sentence."""
+        panel = self.panels[0]
+        level = self.against(panel)
+        if level is None or math.isnan(level.metrics[self.metric].value):
+            return []
+        own = level.label([name for name in self.varied if name != self.over])  # crosses itself
+        curves = [x for x in self.lines if not x.dashed and len(x.x) > 1 and x.name != own]
+        return [self._crossing(curve, level) for curve in curves]
+
+    def _crossing(self, curve: SeriesLine, level: StudyPoint) -> str:
+        over, line = self.over, level.metrics[self.metric]
+        values = dict(zip(curve.x, curve.y, strict=True))
+        better = [n for n, x in values.items() if (x > line.value if self.higher else x < line.value)]
+        worse = max((n for n in values if n not in better), default=None)
+        after, most = crossing_point(values, line.value, self.higher), written(max(values))
+        beats = f"{curve.name} beats {level.label(self.varied)}{_of(self.panels[0])}"
+
+        def chance(n: float) -> str:
+            """Where the intervals of two metrics overlap, chance may explain which is better."""
+            at = list(curve.x).index(n)
+            low, high = (ends[at] if ends else curve.y[at] for ends in (curve.low, curve.high))
+            overlap = Interval(curve.y[at], low, high).overlaps(line)
+            return " by its value (the 95% intervals overlap)" if overlap else ""
+
+        if after is None and better:
+            return f"With {', '.join(map(written, better))} {over}, {beats}{chance(better[-1])}, but not with {most}."
+        if after is None:
+            return f"With none of the numbers tried, up to {most} {over}, {beats}."
+        if worse is None:
+            return f"Already with {written(min(values))} {over}, the fewest tried, {beats}{chance(min(values))}."
+        above = min(n for n in better if n > worse)
+        # to two digits, for no more is known: 743 → 740
+        about = f"With about {written(round(after, 1 - math.floor(math.log10(after))))} {over}, {beats}"
+        return f"{about}: with {written(worse)} not yet, with {written(above)} it does{chance(above)}."
+
+    @property
+    def sentences(self) -> list[str]:
+        """What curves and differences say, and how sure it is."""
+        own = [x for x in self.front if x.metric == self.metric]
+        if len(own) <= MAX_SENTENCES:
+            return [*self.crossings, *(x.sentence for x in own)]
+        beyond = sum(x.difference.leaves_out_zero for x in own)
+        return [*self.crossings, f"Zero is outside of the interval of {beyond} of {len(own)} differences."]
+
+    @property
+    def finding(self) -> str:
+        """The first crossing, or what all changes together do."""
+        return next(iter([*self.crossings[:1], *self.sentences[-1:]]), "")
+
+    def remarks(self) -> list[str]:
+        """What the table says, and what one has to know to defend it."""
+        return [*self.sentences, *self.notes, *(f"{name}: {method}" for name, method in self.methods.items())]
+
+    def write(self, folder: str | Path) -> None:
+        """Write `study.json` and `study.html` into a folder."""
+        folder = as_path(folder, "folder")
+        self.save(folder / "study.json")
+        write_page(folder / "study.html", report_page(self))
+
+
+def crossing_point(values: Mapping[float, float], level: float, higher: bool) -> float | None:
+    """From which number on values are better than a level, and stay so.
+
+    Interpolated linearly over the logarithm of the number, between two; the smallest where all are better, None where
+    that of the largest is not. After NaN or infinity, the next number.
+    """
+    sign = 1.0 if higher else -1.0
+    points = sorted((n, sign * (value - level)) for n, value in values.items())
+    if not points or not points[-1][1] > 0:  # NaN is not better than anything
+        return None
+    worse = [i for i, (_, gap) in enumerate(points) if not gap > 0]
+    if not worse:
+        return float(points[0][0])
+    (n, below), (m, above) = points[worse[-1]], points[worse[-1] + 1]
+    if not math.isfinite(above - below):
+        return float(m)
+    share = -below / (above - below)
+    return n + share * (m - n) if n <= 0 else float(n * (m / n) ** share)
+
+
+def _of(levels: Levels) -> str:
+    """Of which part a chart or a sentence is: ", evaluated on fr"."""
+    return "".join(f", {name} {written(level)}" for name, level in levels.items())
+
+
+def _is_wide(numbers: Sequence[float]) -> bool:
+    """Do positive numbers differ so much that an axis of them is logarithmic?"""
+    return bool(numbers) and min(numbers) > 0 and max(numbers) >= LOG_FROM * min(numbers)
+
+
+def written_cost(name: str, value: float | None) -> str:
+    """A cost as a table has it; None = it is not known."""
+    if value is None or name == "seconds":
+        return "" if value is None else clock(value)
+    scaled = value / COSTS[name][2] if name in COSTS else value
+    return f"{scaled:,.0f}" if scaled.is_integer() else number(scaled)
+
+
+def _cost_heading(name: str) -> str:
+    label, unit, _ = COSTS.get(name, (name, "", 1.0))
+    return label if name == "seconds" or not unit else f"{label}, {unit}"
+
+
+def _cost_cell(cost: Interval, size: float) -> IntervalCell:
+    """A cost on the axis of a chart."""
+    value, low, high = (None if x is None else x / size for x in (cost.value, cost.low, cost.high))
+    assert value is not None
+    ends = f" [{number(low)}, {number(high)}]" if low is not None and high is not None else ""
+    return IntervalCell(number(value) + ends, value, low, high)
+
+
+def _line(name: str, points: Mapping[float, Interval], group: str = "") -> SeriesLine:
+    """A line with its band.
+
+    Args:
+        group: of a dashed line, which it belongs to
+    """
+    numbers = sorted(points)
+    values = [points[n] for n in numbers]
+    low, high = ([math.nan if x is None else x for x in (getattr(v, end) for v in values)] for end in ("low", "high"))
+    band = any(x.low is not None for x in values)
+    return SeriesLine(
+        name, numbers, [x.value for x in values], low=low if band else None, high=high if band else None,
+        group=group or name, dashed=bool(group), markers=not group,
+    )  # fmt: skip

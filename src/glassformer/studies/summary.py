@@ -1,0 +1,159 @@
+"""How a study is summarised: cells of several seeds with intervals, and paired differences between combinations.
+
+Differences are paired: of the same seeds, or of the same rows, which are resampled for both systems, so that what
+makes a row hard for both cancels out. Source: Bisani and Ney 2004, "Bootstrap estimates for confidence intervals in ASR
+performance evaluation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from statistics import fmean
+
+import numpy as np
+
+from glassformer.evaluation.compare.seeds import mean_of
+from glassformer.studies.cells import Cell, CellResult, Level, is_scale, label_of
+from glassformer.studies.report import Effect, ReportOptions, StudyPoint, StudyReport
+from glassformer.tasks.metrics.metric import Interval, ResampledScore, greater_is_better
+
+Factors = Mapping[str, Sequence[Level]]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The results of one combination of levels, by seed."""
+
+    levels: dict[str, Level]
+    results: dict[int, CellResult]
+
+    @property
+    def rows(self) -> set[str]:
+        """Fingerprints of the rows."""
+        return {x.rows for x in self.results.values()}
+
+    def scores(self, metric: str) -> dict[int, ResampledScore]:
+        return {seed: x.scores[metric] for seed, x in self.results.items()}
+
+    def mean(self, metric: str) -> float:
+        return fmean(x.value for x in self.scores(metric).values())
+
+    def score(self, metric: str) -> ResampledScore | None:
+        """The mean over seeds, resampled with the same rows for each; None = they are of other rows."""
+        first, *others = self.scores(metric).values()
+        if not others:
+            return first
+        if len(self.rows) > 1 or not all(first.paired_with(x) for x in others):
+            return None
+        resamples = np.mean([first.resamples, *(x.resamples for x in others)], axis=0).tolist()
+        return ResampledScore(self.mean(metric), resamples, first.rows)
+
+    def interval(self, metric: str, over: str | None) -> Interval:
+        """The metric with its interval, over rows or over seeds."""
+        score = self.score(metric)
+        if score is not None and (over == "rows" or len(self.results) == 1):
+            return score.interval
+        return mean_over_seeds([Interval(x.value) for x in self.scores(metric).values()])
+
+    def point(self, metrics: Sequence[str], over: str | None) -> StudyPoint:
+        costs: dict[str, list[float]] = {}
+        baselines: dict[str, list[Interval]] = {}
+        for result in self.results.values():
+            for name, cost in result.costs.items():
+                costs.setdefault(name, []).append(cost)
+            for name, value in result.baselines.items():
+                baselines.setdefault(name, []).append(value)
+        return StudyPoint(
+            levels=self.levels,
+            seeds=list(self.results),
+            metrics={name: self.interval(name, over) for name in metrics},
+            costs={name: Interval(fmean(x), *([min(x), max(x)] if len(x) > 1 else [])) for name, x in costs.items()},
+            baselines={name: mean_over_seeds(x) for name, x in baselines.items()},
+        )
+
+
+def study_report(
+    factors: Factors, cells: Mapping[str, tuple[Cell, CellResult]], planned: int, options: ReportOptions
+) -> StudyReport:
+    """The report of the cells that are done, by their folders."""
+    groups: dict[tuple[Level, ...], _Group] = {}
+    for cell, result in cells.values():
+        groups.setdefault(tuple(cell.levels.values()), _Group(dict(cell.levels), {})).results[cell.seed] = result
+    first = next(iter(cells.values()))[1]
+    metric = options.metric or next(iter(first.scores))
+    metrics = list(dict.fromkeys([metric, *options.more]))
+    alone = {folder: _Group(dict(cell.levels), {cell.seed: result}) for folder, (cell, result) in cells.items()}
+    pairs = list(_compared(list(groups.values()), factors, options))
+    return StudyReport(
+        factors={name: list(levels) for name, levels in factors.items()},
+        metric=metric,
+        higher=greater_is_better(metric),
+        methods={name: first.methods[name] for name in metrics if name in first.methods},
+        options=options,
+        planned=planned,
+        cells=[replace(one.point(metrics, "rows"), folder=folder) for folder, one in alone.items()],
+        points=[group.point(metrics, options.intervals) for group in groups.values()],
+        effects=[_effect(*pair, name, factors, options.intervals) for name in metrics for pair in pairs],
+    )
+
+
+def _compared(
+    groups: Sequence[_Group], factors: Factors, options: ReportOptions
+) -> Iterator[tuple[Sequence[str], _Group, _Group]]:
+    """Pairs that differ in one factor, and in all together where each has two levels: factors, before, after."""
+    several = [name for name, levels in factors.items() if len(levels) > 1 and name != options.columns]
+    compare = options.compare
+    if compare is None:
+        compare = [name for name in several if not is_scale(factors[name])] or several
+    together = [compare] if len(compare) > 1 and all(len(factors[name]) == 2 for name in compare) else []
+    for names in [*([name] for name in compare), *together]:
+        first = [x for x in groups if all(x.levels[name] == factors[name][0] for name in names)]
+        for after, before in product(groups, first):
+            if before.rows == after.rows and _differ_in(names, before.levels, after.levels):
+                yield names, before, after
+
+
+def _differ_in(names: Sequence[str], before: Mapping[str, Level], after: Mapping[str, Level]) -> bool:
+    """Whether combinations differ in all of these factors, and in no other.
+
+    Where one does not apply to the first, such as rows to a model that is not trained, any level will do.
+    """
+    return all(
+        level != before[name] if name in names else before[name] in (level, None) for name, level in after.items()
+    )
+
+
+def _effect(
+    names: Sequence[str], before: _Group, after: _Group, metric: str, factors: Factors, over: str | None
+) -> Effect:
+    its_own, other = after.scores(metric), before.scores(metric)
+    seeds = [x.value - (other[seed].value if seed in other else before.mean(metric)) for seed, x in its_own.items()]
+    was, now = before.score(metric), after.score(metric)
+    if over != "rows" and len(seeds) > 1:
+        difference = mean_of(seeds).interval
+    elif was is not None and now is not None and now.paired_with(was):
+        difference = now.minus(was).interval
+    else:
+        difference = Interval(fmean(seeds))
+    shared = [name for name, levels in factors.items() if name not in names and len(levels) > 1]
+    return Effect(
+        factor=" + ".join(names),
+        where={name: after.levels[name] for name in shared},
+        first=" + ".join(label_of({name: before.levels[name]}) for name in names),
+        second=" + ".join(label_of({name: after.levels[name]}) for name in names),
+        metric=metric,
+        before=before.mean(metric),
+        after=after.mean(metric),
+        difference=difference,
+        seeds=seeds,
+    )
+
+
+def mean_over_seeds(values: Sequence[Interval]) -> Interval:
+    """The value of a single seed as it is; of several the mean, with its 95% t-interval: mean ± t · s / √n.
+
+    Source: Student, The probable error of a mean (1908).
+    """
+    return values[0] if len(values) == 1 else mean_of([x.value for x in values]).interval

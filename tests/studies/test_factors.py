@@ -1,0 +1,258 @@
+"""Studies of factors that a function evaluates: a file of two factors gets a full report."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from glassformer.cli.app import main
+from glassformer.errors import ConfigError, DataError
+from glassformer.reports.charts import Series, TradeOff
+from glassformer.reports.page import report_data
+from glassformer.reports.table import IntervalCell
+from glassformer.studies.cells import Cell, scored
+from glassformer.studies.report import ReportOptions, StudyReport
+from glassformer.studies.study import EVALUATORS, Study, parse_study, register
+from glassformer.tasks.metrics.metric import BootstrapMeans, Interval, differences, intervals
+from tests.studies.few_labels import score
+from tests.studies.samples import Heard
+
+FILE = """
+output: OUTPUT
+study:
+  evaluate: FUNCTION
+  factors:
+    method: [prompt, knn, set-fit]
+    labels: [8, 16, 32, 64]
+  options: {rows: 100}
+  report: {against: {method: prompt, labels: 8}, cost: seconds}
+"""
+
+
+def values_of(output: Path, function: str = f"{Path(__file__).with_name('few_labels.py')}:score") -> dict[str, Any]:
+    values: dict[str, Any] = yaml.safe_load(FILE.replace("OUTPUT", str(output)).replace("FUNCTION", function))
+    return values
+
+
+def test_a_file_of_two_factors_and_a_function_make_a_full_report(tmp_path: Path) -> None:
+    heard = Heard()
+    report = parse_study(values_of(tmp_path / "study")).run([0, 1, 2], heard)
+    assert len(heard.evaluated) == 36 and heard.evaluated[0] == "prompt, 8 labels, seed 0"
+    assert [x.levels for x in report.points][:2] == [{"method": "prompt", "labels": n} for n in (8, 16)]
+    assert report.title == "accuracy by method (prompt, knn, set-fit), labels (8, 16, 32, 64)"
+    assert (report.metric, report.higher, report.seeds) == ("accuracy", True, [0, 1, 2])
+
+    # the table: a row a combination, with the mean of the seeds, its t-interval, and the costs
+    assert report.table.headings == ["method", "labels", "accuracy", "time", "latency, ms"]
+    knn = report.table.rows[6]
+    assert knn[:2] == ["knn", "32"] and knn[3] == "0:25"
+    cells = [x.metrics["accuracy"].value for x in report.cells if x.levels == {"method": "knn", "labels": 32}]
+    assert isinstance(knn[2], IntervalCell) and knn[2].value == pytest.approx(np.mean(cells))
+    assert knn[2].low is not None and knn[2].low < knn[2].value
+
+    # curves over the numeric factor, with bands, and the line to cross
+    curves, trade_off = report.charts()
+    assert isinstance(curves, Series) and curves.log_x and curves.x_label == "labels"
+    assert [line.name for line in curves.lines] == ["prompt", "knn", "set-fit", "prompt, 8 labels"]
+    assert all(list(line.x) == [8, 16, 32, 64] and line.low is not None for line in curves.lines[:3])
+    assert report.crossings[0].startswith("With about ") and "labels, knn beats prompt" in report.crossings[0]
+
+    # quality over a cost, with the least and the most of the seeds
+    assert isinstance(trade_off, TradeOff) and (trade_off.x.label, trade_off.x.unit, trade_off.x.more) == (
+        "time",
+        "min",
+        False,
+    )
+    first = trade_off.points[0]
+    assert first.name == "prompt, 8 labels" and first.x.value == pytest.approx(91 / 60)
+    assert (first.x.low, first.x.high) == (pytest.approx(90 / 60), pytest.approx(92 / 60)) and first.y.low is not None
+
+    # differences to the first method at each number of labels, paired by seed
+    assert [(x.second, x.first, x.where) for x in report.effects][:2] == [
+        ("knn", "prompt", {"labels": n}) for n in (8, 16)
+    ]
+    assert len(report.effects) == 8
+    far = report.effects[7]
+    by_seed = {
+        (x.levels["method"], x.seeds[0]): x.metrics["accuracy"].value for x in report.cells if x.levels["labels"] == 64
+    }
+    assert far.seeds == pytest.approx([by_seed["set-fit", i] - by_seed["prompt", i] for i in range(3)])
+    assert far.difference.value == pytest.approx(np.mean(far.seeds)) and far.difference.low is not None
+    assert far.sentence.startswith("Replacing prompt by set-fit (64 labels) ")
+    assert far.agreement == "3 of 3"
+
+    assert StudyReport.load(tmp_path / "study" / "study.json").to_dict() == report.to_dict()
+    assert str(StudyReport.load(tmp_path / "study" / "study.json")) == str(report)
+    page = report_data(report)
+    assert [chart["type"] for chart in page["charts"]] == ["series", "trade-off"]
+    assert page["tables"][-1]["folded"] and len(page["tables"][-1]["rows"]) == 36
+
+
+def test_one_seed_has_intervals_over_rows_and_differences_of_the_same_rows(tmp_path: Path) -> None:
+    easy, hard = np.arange(60) % 3 > 0, np.arange(60) % 5 > 2
+    rights = {"small": hard, "large": easy | hard}
+    study = Study({"size": ["small", "large"]}, lambda cell: {"accuracy": rights[cell["size"]]}, tmp_path)
+    report = study.run()
+    means = {name: BootstrapMeans({"accuracy": x.astype(float)}, {}) for name, x in rights.items()}
+    for point in report.points:
+        assert point.metrics["accuracy"] == intervals(means[str(point.levels["size"])])["accuracy"]
+    (effect,) = report.effects
+    assert effect.difference == differences(means["large"], means["small"])["accuracy"]
+    assert (effect.factor, effect.first, effect.second, effect.where) == ("size", "small", "large", {})
+    assert report.finding.startswith("Replacing small by large raises the accuracy") and not list(report.charts())
+
+
+def test_a_variant_by_size_and_latency(tmp_path: Path) -> None:
+    """Two factors of which none is a curve's; a number without rows has no interval; no and yes are levels."""
+
+    def measure(cell: Cell) -> Any:
+        smaller = 2.0 if cell["quantised"] else 1.0
+        rmse = {"base": 0.3, "tiny": 0.5}[cell["variant"]] * (1.1 if cell["quantised"] else 1)
+        return scored({"rmse": rmse}, {"bytes": 80e6 / smaller, "latency": 12.5 / smaller})
+
+    factors = {"variant": ["base", "tiny"], "quantised": [False, True]}
+    report = Study(factors, measure, tmp_path, options=ReportOptions(cost="bytes")).run()
+    assert not report.higher and report.over is None
+    assert report.table.headings == ["variant", "quantised", "rmse", "size, MB", "latency, ms"]
+    assert report.table.rows[1] == ["base", "yes", "0.330", "40", "6.25"]
+    (chart,) = report.charts()
+    assert isinstance(chart, TradeOff) and [x.name for x in chart.points][:2] == [
+        "base, no quantised",
+        "base, quantised",
+    ]
+    assert [x.factor for x in report.effects] == ["variant"] * 2 + ["quantised"] * 2 + ["variant + quantised"]
+    assert report.effects[0].difference == Interval(pytest.approx(0.2))
+    assert report.effects[0].sentence.endswith("its interval is not known.")
+
+
+def test_a_cell_is_kept_and_a_study_that_was_stopped_continues(tmp_path: Path) -> None:
+    calls: list[Any] = []
+
+    def evaluate(cell: Cell) -> Any:
+        calls.append(cell["n"])
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return scored({"accuracy": np.arange(20) % cell["n"] == 0}, {"seconds": 1.0})
+
+    study = Study({"n": [2, 3, 4, 5]}, evaluate, tmp_path / "study")
+    with pytest.raises(KeyboardInterrupt):
+        study.run()
+    partial = StudyReport.load(tmp_path / "study" / "study.json")
+    assert len(partial.points) == 2 and "2 of 4 cells are still to come" in partial.caption
+    assert [x.finished for x in study.plan().trainings] == [True, True, False, False]
+    assert "to evaluate: 2 cells" in str(study.plan())
+    heard = Heard()
+    report = study.run(progress=heard)
+    assert calls == [2, 3, 4, 4, 5] and heard.told == [f"4 cells of {evaluate.__qualname__} (2 finished before)"]
+    assert study.run().to_dict() == report.to_dict() and len(calls) == 5
+    wider = Study({"n": [2, 3, 4, 5]}, evaluate, tmp_path / "study", settings={"rows": 9})
+    with pytest.raises(
+        ConfigError, match=r"was evaluated otherwise: options was {}, is now {'rows': 9}; choose another"
+    ):
+        wider.run()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "Expecting property name"),
+        ('{"scores": 3, "made_of": MADE}', "scores is 3"),
+        ('{"scores": {}, "score": {}, "made_of": MADE}', "'score' is no option"),
+    ],
+)
+def test_a_damaged_result_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    study = Study({"n": [2]}, lambda cell: {"accuracy": 0.5}, tmp_path, name="half")
+    study.run()
+    path = tmp_path / "2-n" / "seed-0" / "cell.json"
+    path.write_text(text.replace("MADE", json.dumps(json.loads(path.read_text())["made_of"])))
+    with pytest.raises(DataError, match=rf"cell\.json.*{problem}"):
+        study.run()
+
+
+def test_numbers_that_are_none_are_said_and_not_drawn(tmp_path: Path) -> None:
+    values = {8: math.nan, 16: 0.7, 32: 0.8}
+    report = Study({"labels": [8, 16, 32]}, lambda cell: {"r": [values[cell["labels"]]] * 3}, tmp_path).run()
+    assert report.table.rows[0][1].startswith("nan")
+    assert "NaN" not in (tmp_path / "study.json").read_text()
+    again = Study({"labels": [8, 16, 32]}, lambda cell: {}, tmp_path, name="<lambda>")
+    with pytest.raises(ConfigError, match="was evaluated otherwise: evaluate was"):
+        again.run()
+
+
+# ------------------------------------------------------------------------------------------------ files and names
+
+
+def test_a_function_has_a_name_a_module_or_a_file(tmp_path: Path) -> None:
+    register("few labels", score)
+    try:
+        for name in ("few labels", "tests.studies.few_labels:score"):
+            study = parse_study(values_of(tmp_path, name), folder="elsewhere")
+            cell = study.evaluator.cells(None)[1]
+            assert (cell["method"], cell["labels"], cell.seed) == ("prompt", 16, 0)
+            assert cell.options == {"rows": 100, "data": "elsewhere"}
+            assert cell.folder == tmp_path / "prompt-16-labels" / "seed-0"
+    finally:
+        del EVALUATORS["few labels"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"evaluate": "score"}, "it must be module:function, or file.py:function; registered: none"),
+        ({"evaluate": "few.py:score"}, "cannot be imported: .*few.py"),
+        ({"evaluate": "no_such:score"}, "cannot be imported: No module named 'no_such'"),
+        ({"evaluate": "tests.studies.few_labels:scores"}, "has no function 'scores'; nearest: 'score'"),
+        ({"factors": {}}, "names no factor"),
+        ({"factors": {"labels": []}}, r"study.factors.labels is \[\]"),
+        ({"factors": {"labels": [8, 8]}}, "levels, each once"),
+        ({"factors": {"labels": [None]}}, "study.factors.labels.0. is None"),
+        ({"report": {"over": "method"}}, "study.report.over is 'method'; allowed: labels"),
+        ({"report": {"against": {"methods": "knn"}}}, "study.report.against is 'methods'; nearest: 'method'"),
+        ({"report": {"at": {"method": "knm"}}}, "study.report.at.method is 'knm'; nearest: 'knn'"),
+        ({"report": {"intervals": "cells"}}, "intervals is 'cells'; allowed: seeds, rows"),
+        ({"option": {}}, "'option' is no option; nearest: 'options'"),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused(tmp_path: Path, changed: dict[str, Any], problem: str) -> None:
+    values = values_of(tmp_path)
+    values["study"] |= changed
+    with pytest.raises(ConfigError, match=problem):
+        parse_study(values)
+
+
+def test_keys_of_a_training_are_refused_where_a_function_evaluates(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'task' is no key of a study whose cells a function evaluates"):
+        parse_study({**values_of(tmp_path), "task": "classify"})
+    with pytest.raises(ConfigError, match="two cells of the study would have one folder"):
+        Study({"model": ["a/b", "a-b"]}, score, tmp_path).run()
+
+
+def test_what_a_function_must_give(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"half gave 0\.5 for 8 labels, seed 0; it must give metrics"):
+        Study({"labels": [8]}, lambda cell: 0.5, tmp_path, name="half").run()
+    options = ReportOptions(metric="f1", more=["accuracy"])
+    with pytest.raises(ConfigError, match=r"names the metric 'f1'.*8 labels, seed 0 has: accuracy"):
+        Study({"labels": [8]}, lambda cell: {"accuracy": 0.5}, tmp_path, options=options).run()
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "study.yaml"
+    config.write_text(yaml.safe_dump(values_of(tmp_path / "study"), sort_keys=False))
+
+    def typed(*words: object) -> tuple[str, str]:
+        with pytest.raises(SystemExit, match="0"):
+            main(["study", str(config), *map(str, words)])
+        return capsys.readouterr()
+
+    out, _ = typed("--plan")
+    assert "set-fit, 64 labels" in out and "to evaluate: 12 cells" in out and not (tmp_path / "study").exists()
+    out, err = typed("--seeds", "0,1", "--html", tmp_path / "page.html")
+    assert "evaluating knn, 16 labels, seed 1" in err and "knn instead of prompt" in out
+    assert (tmp_path / "page.html").read_text() == (tmp_path / "study" / "study.html").read_text()
+    assert json.loads(typed("--seeds", "0,1", "--json")[0])["planned"] == 24
