@@ -254,11 +254,13 @@ class Model(nn.Module):
 
     def __getattr__(self, name: str) -> Any:
         """Also the network's children, so that names of parameters are paths of attributes."""
+        modules = self.__dict__.get("_modules", {})  # not there yet while a copy is being made
+        if name in modules:
+            return modules[name]
         if isinstance(own := getattr(type(self), name, None), property):  # it has raised an AttributeError: say why
             return own.fget(self)  # type: ignore[misc] # each has one
-        modules = self.__dict__.get("_modules", {})  # not there yet while a copy is being made
         network = modules.get("network")
-        if network is None or name == "network" or name.startswith("_"):
+        if network is None or name.startswith("_"):
             return super().__getattr__(name)
         if (ours := network._modules.get(name)) is not None:
             return ours
@@ -399,21 +401,21 @@ class Model(nn.Module):
         tokens = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": position_ids}
         given: dict[str, Any] = {**tokens, "token_type_ids": token_type_ids, **inputs}
         labels = take_labels(given, labels)
-        recompute = self.recompute and self.training
+        network, recompute = self.network, self.recompute and self.training
         # Packed narrow weights have no gradients: in eval mode none are expected, in training mode it is an error.
-        differentiable = self.network.training or prepared_precision(self.network) in (None, "fp32")
+        differentiable = network.training or prepared_precision(network) in (None, "fp32")
         with torch.set_grad_enabled(torch.is_grad_enabled() and differentiable):
             # As in the reference library: labels of an encoder-decoder are all of the target, which no call continues.
             cached = self.family.generates and not recompute and not (labels is not None and self.is_encoder_decoder)
-            call = CallOptions.take(self.network, self.config, given, cache, tape, cached=cached)
-            complete_inputs(given, self.network, labels if self.is_encoder_decoder else None, call.cache, self.config)
-            batch, flow = read_call(self.network, self.family.model_type, given, cache=call.cache, tape=call.tape)
+            call = CallOptions.take(network, self.config, given, cache, tape, cached=cached)
+            complete_inputs(given, network, labels if self.is_encoder_decoder else None, call.cache, self.config)
+            batch, flow = read_call(network, self.family.model_type, given, cache=call.cache, tape=call.tape)
             flow = replace(flow, recompute=recompute and call.cache is None and call.tape is None)
-            warn_if_marker_missing(self.network, self.task, self._tokenizer, input_ids, flow)
-            output: Output = self.network(batch, flow)
+            warn_if_marker_missing(network, self.task, self._tokenizer, input_ids, flow)
+            output: Output = network(batch, flow)
         self.check_nan(output)
         if labels is not None:
-            output = replace(output, loss=head_loss(self.network, self.family, self.task, output, labels))
+            output = replace(output, loss=head_loss(network, self.family, self.task, output, labels))
         return call.finish(output)
 
     if TYPE_CHECKING:

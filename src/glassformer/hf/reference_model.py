@@ -82,8 +82,10 @@ class ReferenceModel(Model):
 
         Raises: AttributeError: there is none; what to write instead, where that is known.
         """
+        if name == "network":
+            return super().__getattr__(name)
         network = self.__dict__.get("_modules", {}).get("network")  # none yet while a copy is being made
-        known = network is None or name == "network" or isinstance(getattr(type(self), name, None), property)
+        known = network is None or isinstance(getattr(type(self), name, None), property)
         if not known and not name.startswith("_") and "own_head" in self.__dict__:
             at = reference_module(network, self._reference_entries(), name, PartCalls(self))
             ours = network._modules.get(name)
