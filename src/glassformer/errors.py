@@ -21,8 +21,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import islice
@@ -105,21 +104,6 @@ def import_optional(module: str, package: str, extra: str, purpose: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise MissingExtraError(package, extra, purpose) from error
-
-
-@contextmanager
-def within_memory(what: str, instead: str) -> Iterator[None]:
-    """Say what to do where memory does not suffice.
-
-    Raises: DataError: this machine, or its accelerator, has too little for it.
-    """
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:  # torch's is a RuntimeError, on the CPU without a class of its own
-        known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-        if not known and "can't allocate memory" not in str(error):
-            raise
-        raise DataError(f"there is not enough memory for {what}; {instead}") from error
 
 
 def warn_caller(message: str) -> None:

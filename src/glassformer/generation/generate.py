@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from glassformer.core.flow import Batch
-from glassformer.errors import ConfigError, DataError, UnsupportedError, within_memory
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation.arguments import GenerateArguments, feed, placeholders, stand_in
 from glassformer.generation.decoding import Decoding, Generated, Interrupted
@@ -50,7 +50,7 @@ def generate(model: LoadedModel, prompt: Any, attention_mask: Tensor | None, giv
     if prompts is not None and not prompts:
         return []
     advice = "shorten them, or give fewer at once; truncation=True with max_length=… shortens a prompt"
-    with _evaluating(model, resolved), within_memory("these prompts", advice):
+    with _evaluating(model, resolved), _within_memory("these prompts", advice):
         generated, rows = _run(model, call, prompts, resolved)
     if call.recorder is not None:
         return call.recorder.output(generated, rows)
@@ -59,6 +59,21 @@ def generate(model: LoadedModel, prompt: Any, attention_mask: Tensor | None, giv
     if generated.texts is None:
         return generated.ids
     return generated.texts[0] if _is_one(call.prompt) and len(generated.texts) == 1 else generated.texts
+
+
+@contextmanager
+def _within_memory(what: str, instead: str) -> Iterator[None]:
+    """Say what to do where memory does not suffice.
+
+    Raises: DataError: this machine, or its accelerator, has too little for it.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:  # torch's is a RuntimeError, on the CPU without a class of its own
+        known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+        if not known and "can't allocate memory" not in str(error):
+            raise
+        raise DataError(f"there is not enough memory for {what}; {instead}") from error
 
 
 def _run(
