@@ -32,6 +32,8 @@ class Right(Bootstrap):
 class AccuracyTask:
     """A task without a model."""
 
+    METRIC = "accuracy"
+
     def metrics(self, records: Sequence[Prediction]) -> Right:
         return Right(records)
 

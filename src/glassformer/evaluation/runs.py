@@ -118,18 +118,20 @@ class TrainedRun:
         return task
 
     def read_rows(
-        self, files: str | list[str] | None = None, *, format: Mapping[str, Any] | None = None
+        self, files: str | list[str] | RowSequence | None = None, *, format: Mapping[str, Any] | None = None
     ) -> RowSequence:
         """Its validation rows, or those of other files, with their columns renamed to its own.
 
         Args:
-            files: paths, whatever `data.folder` is
+            files: paths, whatever `data.folder` is; or rows
             format: options of reading them; None = those of the run
         Raises: DataError: a run without validation rows, and no files; no such column. ConfigError: no such role.
         """
         data, usual = self.config.data, task_class(self.config.task).COLUMNS
         columns_of(usual, self.columns)  # roles are checked before any file is read
-        if files is not None:
+        if isinstance(files, RowSequence):
+            rows = files
+        elif files is not None:
             format = self.format if format is None else format
             options = data.format if format is None else dict(format)
             theirs = replace(data, folder="", format=options, columns={**data.columns, **self.columns})

@@ -15,11 +15,14 @@ import pytest
 
 import glassformer
 from glassformer import ConfigError, DataError, UnsupportedError
+from glassformer.data.sequence import InMemoryRows
 from glassformer.evaluation.compare.compare import compare
+from glassformer.evaluation.compare.predictors import score_by_task
 from glassformer.evaluation.evaluate import evaluate
-from glassformer.evaluation.runs import TrainedRun, open_run
+from glassformer.evaluation.runs import EvaluatedSplit, TrainedRun, open_run
 from glassformer.tasks.metrics.metric import differences
 from glassformer.tasks.predictions import read_predictions
+from tests.evaluation.made import AccuracyTask, make_run
 
 ROWS = [
     {"text": f"{word} flies {i}", "label": label} for i in range(6) for word, label in (("time", "a"), ("fruit", "b"))
@@ -110,8 +113,10 @@ def test_a_function_may_be_first_and_a_system_alone(run: Path, tmp_path: Path) -
 
 def test_rows_of_a_generator_are_read_once(run: Path) -> None:
     rows = ({"text": row["text"], "mood": row["label"]} for row in ROWS)
-    found = compare([run, by_word], rows, resamples=50)
+    found = compare([run, by_word], rows)
     assert found.rows == 12 and found.systems[1].metrics["accuracy"].value == 1
+    named = [{"text": row["text"], "feeling": row["label"]} for row in ROWS]
+    assert compare([run, by_word], named, columns={"label": "feeling"}).systems[0].metrics == found.systems[0].metrics
 
 
 def test_a_pipeline_of_transformers(run: Path) -> None:
@@ -187,6 +192,27 @@ def test_several_labels_and_numbers() -> None:
     assert found.systems[1].metrics["mse"].value == pytest.approx(np.mean([(1 - i / 4) ** 2 for i in range(8)]))
 
 
+@pytest.mark.parametrize(("number", "shown"), [(float("nan"), "nan"), (float("inf"), "inf"), ("much", "'much'")])
+def test_numbers_that_are_none(number: Any, shown: str) -> None:
+    rows = [{"text": str(i), "label": i / 4} for i in range(4)]
+    with pytest.raises(DataError, match=f"it, for the list: row 0: gave {shown}; it must give a finite number"):
+        compare({"it": lambda texts: [number] * len(texts)}, rows, task="classify")
+
+
+def test_tasks_whose_rows_are_no_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TrainedRun, "task_for_evaluation", lambda self, **options: AccuracyTask())
+    made = make_run(tmp_path / "sounds", [True, False])
+    monkeypatch.setattr(EvaluatedSplit, "rows", lambda self: InMemoryRows([{"file": "a"}, {"file": "b"}]))
+    with pytest.raises(UnsupportedError, match="by_word is a function, which reads texts; the rows are none"):
+        compare([made, by_word])
+    with pytest.raises(UnsupportedError, match=r"functions are compared by labels, .*; pedals is none of these"):
+        score_by_task("pedals", AccuracyTask()).answer("a", read_predictions(predictions_of(made))[0])  # type: ignore[arg-type]
+
+
+def predictions_of(made: Path) -> Path:
+    return made / "evaluation" / "validation" / "examples.jsonl"
+
+
 def test_pairs_of_texts_are_dicts() -> None:
     rows = [{"text": "a", "text_pair": str(i), "label": "yes" if i % 2 else "no"} for i in range(4)]
 
@@ -197,17 +223,17 @@ def test_pairs_of_texts_are_dicts() -> None:
 
 
 def test_tags_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.evaluation.compare.predictors import _tag_answer, _text_answer
+    from glassformer.evaluation.compare.predictors import tag_answer, text_answer
     from glassformer.tasks.types import Prediction
 
     row = Prediction(index=0, where="a: line 1", row={"tokens": ["Ada", "ran"]}, label=["B-PER", "O"], predicted=None)
-    tags = _tag_answer(["O", "B-PER"])
+    tags = tag_answer(["O", "B-PER"])
     assert tags(["B-PER", "O"], row) == {"predicted": ["B-PER", "O"], "correct": True}
     for wrong in (["O"], ["O", "B-LOC"], "OO", None):
         with pytest.raises(DataError, match="it must give 2 tags, of these: O, B-PER"):
             tags(wrong, row)
-    assert _text_answer({"answer": "Ada", "score": 0.5, "start": 0}, row) == {"predicted": "Ada"}
-    assert _text_answer({"translation_text": "Ada"}, row) == {"predicted": "Ada"}
+    assert text_answer({"answer": "Ada", "score": 0.5, "start": 0}, row) == {"predicted": "Ada"}
+    assert text_answer({"translation_text": "Ada"}, row) == {"predicted": "Ada"}
 
 
 def endless(texts: list[str]) -> Iterator[str]:
@@ -229,6 +255,7 @@ WRONG: list[tuple[Callable[[list[str]], Any], str]] = [
     (lambda texts: "aaaaaaaa", "it gave 'aaaaaaaa' for 8 rows"),
     (lambda texts: None, "it gave None for 8 rows"),
     (lambda texts: dict.fromkeys(texts, "a"), r"it gave \{.*for 8 rows"),
+    (lambda texts: {*texts}, r"it gave \{.*for 8 rows"),
     (lambda texts: ["c"] * 8, "it, for the list: row 0: gave 'c'; it must give one of: a, b"),
     (lambda texts: ["A"] * 8, "it, for the list: row 0: gave 'A'; it must give one of: a, b"),
     (lambda texts: [0.5] * 8, "gave 0.5; it must give one of: a, b"),

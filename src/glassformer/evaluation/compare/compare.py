@@ -41,12 +41,14 @@ from glassformer.evaluation.compare.predictors import (
     Predictor,
     Scores,
     Scoring,
+    TextScores,
     baseline_predictor,
     function_predictor,
     generator,
-    score_by_labels,
-    score_by_references,
+    label_answer,
+    labelled_rows,
     score_by_task,
+    text_answer,
 )
 from glassformer.evaluation.compare.seeds import SeedRun, SeedSummary, difference_of, summarise_seeds
 from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, EvaluationReport
@@ -59,11 +61,11 @@ from glassformer.progress import Bar, no_bar
 from glassformer.runs.folder import CONFIG, describe_environment, no_run, run_name, seed_folders
 from glassformer.tasks.base import Task, task_class, task_name
 from glassformer.tasks.classify.task import ClassificationTask
-from glassformer.tasks.columns import check_columns, columns_of
+from glassformer.tasks.columns import check_columns, columns_of, parts_of
 from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences, greater_is_better, intervals
 from glassformer.tasks.predictions import read_predictions
 from glassformer.tasks.seq2seq.baselines import Lead
-from glassformer.tasks.seq2seq.generated import summary_metrics, translation_metrics
+from glassformer.tasks.seq2seq.generated import Summarise, Translate, summary_metrics, translation_metrics
 from glassformer.tasks.tag.task import Tag
 from glassformer.tasks.types import Prediction
 
@@ -311,7 +313,7 @@ class _Lockstep:
         if data is not None:
             paths = [data] if isinstance(data, (str, Path)) else data if isinstance(data, (list, tuple)) else []
             are_paths = paths and all(isinstance(path, (str, Path)) for path in paths)
-            self._take(run.read_rows(list(map(str, paths))) if are_paths else read_rows(data))
+            self._take(run.read_rows(list(map(str, paths)) if are_paths else read_rows(data)))
         else:
             assert report is not None  # `_open`
             records = read_predictions(folder / PREDICTIONS)
@@ -319,10 +321,8 @@ class _Lockstep:
             self.rows = cache(EvaluatedSplit(run, folder.name, None, report, records).rows)
         # No name of a model has a space, and most baselines' have; those that the run was evaluated with are known.
         known = report.baselines if report else ()
-        baselines = [
-            one for one in self.live if isinstance(one.source, str) and (one.source in known or " " in one.source)
-        ]
-        baselines = [one for one in baselines if not Path(one.source).exists()]
+        named = [one for one in self.live if isinstance(one.source, str) and not Path(one.source).exists()]
+        baselines = [one for one in named if one.source in known or " " in one.source]
         self._load_tasks(name, run.config.data.columns, run.config.task_options, baselines)
         task = first.task or run.task_for_evaluation()
         for one in baselines:
@@ -343,8 +343,14 @@ class _Lockstep:
         own = columns_of(kind.COLUMNS, columns)
         check_columns(rows, [column for role, column in own.items() if role != "text_pair" or role in columns])
         inputs = {role: column for role, column in own.items() if role not in kind.TARGETS}
-        scoring, self.labelled = score_by_labels(name, kind.kind_of_rows(rows, own, None), inputs, own["label"], rows)
-        return scoring
+        labels = kind.kind_of_rows(rows, own, None)
+
+        def read(row: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+            texts = {role: row[column] for role, column in inputs.items() if column in row}
+            return texts, labels.value_of(labels.read(row.get(own["label"])))
+
+        self.labelled, fresh = labelled_rows(rows, read), partial(Scores, labels.metrics)
+        return Scoring(task=name, metric=labels.METRIC, answer=label_answer(labels), fresh=fresh)
 
     def _by_references(self, data: Source, generation: Mapping[str, Any]) -> Scoring:
         """Sources and references, for which anything that writes generates texts."""
@@ -355,10 +361,24 @@ class _Lockstep:
         except MissingColumnError as error:
             role = next(role for role, name in columns.items() if name == error.column)
             raise DataError(f"{error}; say which one it is: --column {role}=NAME") from error
-        metrics, digits = translation_metrics, 2
+        metrics, main, digits = translation_metrics, Translate.METRIC, 2
         if task == "summarization":
-            metrics, digits = partial(summary_metrics, stemming=self.asked.stemming, language=language), DIGITS
-        scoring, self.labelled = score_by_references(task, columns["source"], columns["target"], metrics, digits, rows)
+            metrics = partial(summary_metrics, stemming=self.asked.stemming, language=language)
+            main, digits = Summarise.METRIC, DIGITS
+
+        def read(row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+            texts = {role: parts_of(row, name) for role, name in columns.items()}
+            for role, parts in texts.items():
+                if not all(part.strip() for part in parts):
+                    value = safe_repr(row[columns[role]])
+                    raise DataError(f"{columns[role]!r} is {value}; it must be a text that is not blank")
+            return {"source": " ".join(texts["source"])}, texts["target"]
+
+        shown = {name: digits for _, names in metrics() for name in names}
+        for _ in labelled_rows(rows, read):  # errors of rows come before models are loaded
+            pass
+        self.labelled, fresh = labelled_rows(rows, read), lambda: TextScores(metrics())
+        scoring = Scoring(task=task, metric=main, answer=text_answer, fresh=fresh, texts=True, digits=shown)
         for one in self.live:
             if (source := _model_of(one.source)) is not None:
                 model = source if isinstance(source, Model) else load(source, **self.loading)

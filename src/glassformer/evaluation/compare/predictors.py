@@ -10,7 +10,7 @@ by the references of rows         summaries and translations of anything that wr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -23,12 +23,12 @@ from glassformer.model import Model
 from glassformer.tasks.base import Task
 from glassformer.tasks.classify.kinds import LabelKind, MultiLabel, RegressionTarget
 from glassformer.tasks.classify.task import ClassificationTask
-from glassformer.tasks.columns import parts_of, placed
+from glassformer.tasks.columns import placed
 from glassformer.tasks.generate.long import ChunkAndMerge, Summariser
 from glassformer.tasks.generate.prompts import tldr
 from glassformer.tasks.generate.settings import recommended
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapUnion
-from glassformer.tasks.seq2seq.generated import ReferenceTask, Summarise, TextMetrics, Translate
+from glassformer.tasks.seq2seq.generated import ReferenceTask, TextMetrics
 from glassformer.tasks.span import Answer
 from glassformer.tasks.tag.task import Tag
 from glassformer.tasks.types import Prediction
@@ -100,54 +100,6 @@ class Scoring:
     digits: dict[str, int] | None = None
 
 
-def score_by_references(
-    task: str, source: str, target: str, metrics: Callable[[], TextMetrics], digits: int, rows: RowSequence
-) -> tuple[Scoring, Iterator[Prediction]]:
-    """Score generated texts by their references; with the rows, which are all read once to find errors early.
-
-    Args:
-        source, target: columns of texts, or of lists: of sentences, of several references
-        digits: of a score
-    """
-
-    def read(row: Mapping[str, Any]) -> tuple[Fields, list[str]]:
-        for name in (source, target):
-            if not all(part.strip() for part in parts_of(row, name)):
-                raise DataError(f"{name!r} is {safe_repr(row[name])}; it must be a text that is not blank")
-        return {"source": " ".join(parts_of(row, source))}, parts_of(row, target)
-
-    for _ in _labelled(rows, read):
-        pass
-    names = [name for _, own in metrics() for name in own]
-    scoring = Scoring(
-        task=task,
-        metric=Summarise.METRIC if Summarise.METRIC in names else Translate.METRIC,
-        answer=_text_answer,
-        fresh=lambda: TextScores(metrics()),
-        texts=True,
-        digits=dict.fromkeys(names, digits),
-    )
-    return scoring, _labelled(rows, read)
-
-
-def score_by_labels(
-    task: str, kind: LabelKind, inputs: Mapping[str, str], label: str, rows: RowSequence
-) -> tuple[Scoring, Iterator[Prediction]]:
-    """Score labels without a model; with the rows.
-
-    Args:
-        inputs: role → column
-        label: the column of labels
-    """
-
-    def read(row: Mapping[str, Any]) -> tuple[Fields, Any]:
-        own = {role: row[name] for role, name in inputs.items() if name in row}
-        return own, kind.value_of(kind.read(row.get(label)))
-
-    fresh = partial(Scores, kind.metrics)
-    return Scoring(task=task, metric=kind.METRIC, answer=_label_answer(kind), fresh=fresh), _labelled(rows, read)
-
-
 def score_by_task(name: str, task: Task) -> Scoring:
     """Score as the task of a model does; its predictions have the labels of rows."""
 
@@ -156,16 +108,16 @@ def score_by_task(name: str, task: Task) -> Scoring:
 
     answer: Callable[[Any, Prediction], Fields] = no_answer
     if isinstance(task, Tag):
-        answer = _tag_answer(task.kind.scored_names)
+        answer = tag_answer(task.kind.scored_names)
     elif isinstance(task, ClassificationTask):
-        answer = _label_answer(task.kind)
+        answer = label_answer(task.kind)
     elif isinstance(task, (Answer, ReferenceTask)):
-        answer = _text_answer
+        answer = text_answer
     texts, fresh = isinstance(task, ReferenceTask), partial(Scores, task.metrics)
     return Scoring(task=name, metric=task.METRIC, answer=answer, fresh=fresh, texts=texts)
 
 
-def _labelled(rows: RowSequence, read: Callable[[Mapping[str, Any]], tuple[Fields, Any]]) -> Iterator[Prediction]:
+def labelled_rows(rows: RowSequence, read: Callable[[Mapping[str, Any]], tuple[Fields, Any]]) -> Iterator[Prediction]:
     """Rows with their labels, by what reads the inputs and the label of one."""
     for index, row in enumerate(rows):
         with placed(rows, index):
@@ -176,7 +128,7 @@ def _labelled(rows: RowSequence, read: Callable[[Mapping[str, Any]], tuple[Field
 # ---------------------------------------------------------------------------------------- what functions may give
 
 
-def _text_answer(output: Any, row: Prediction) -> Fields:
+def text_answer(output: Any, row: Prediction) -> Fields:
     """A text, also as pipelines of Hugging Face transformers give it: {"summary_text": "…"}."""
     if isinstance(output, Mapping):
         output = next((text for key, text in output.items() if key == "answer" or str(key).endswith("_text")), output)
@@ -185,7 +137,7 @@ def _text_answer(output: Any, row: Prediction) -> Fields:
     return {"predicted": output}
 
 
-def _tag_answer(names: Sequence[str]) -> Callable[[Any, Prediction], Fields]:
+def tag_answer(names: Sequence[str]) -> Callable[[Any, Prediction], Fields]:
     """A tag for each word."""
 
     def answer(output: Any, row: Prediction) -> Fields:
@@ -199,7 +151,7 @@ def _tag_answer(names: Sequence[str]) -> Callable[[Any, Prediction], Fields]:
     return answer
 
 
-def _label_answer(kind: LabelKind) -> Callable[[Any, Prediction], Fields]:
+def label_answer(kind: LabelKind) -> Callable[[Any, Prediction], Fields]:
     """A label, also as pipelines give it: {"label": "joy", "score": 0.9}, or a list of such."""
     names = ", ".join(kind.names[:10]) + " …" * (len(kind.names) > 10)
     expected = {MultiLabel: f"a list of labels, of these: {names}", RegressionTarget: "a finite number"}
@@ -243,7 +195,7 @@ def function_predictor(name: str, function: Callable[[Any], Any], scoring: Scori
         inputs = [next(iter(x.row.values())) if len(x.row) == 1 else dict(x.row) for x in some]
         try:
             outputs = function(inputs)
-            if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes, Mapping)):
+            if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes, Mapping, Set)):
                 outputs = list(islice(outputs, len(some) + 1))  # one more than wanted: a generator may never end
         except Exception as error:
             if isinstance(error, GlassformerError) and not isinstance(error, DataError):
