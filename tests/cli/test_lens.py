@@ -27,7 +27,7 @@ def test_the_lens_fits_a_screen(command: Command, monkeypatch: pytest.MonkeyPatc
     assert "rank of of" in followed and followed.splitlines()[heads + 15].split()[-2] == "1"
     monkeypatch.setenv("COLUMNS", "40")
     narrow = " ".join(command("lens", SHAKESPEARE, TEXT).stdout.split())
-    assert "3 of 5 columns: the terminal is narrow" in narrow
+    assert "3 of 5 columns fit this terminal; --json has all" in narrow
 
 
 def test_the_lens_as_data_and_as_a_page(command: Command, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_it_fits_the_terminal(capsys: Any, monkeypatch: Any, width: int) -> None
     for words in ("46.7B", "187 GB", "46.7 GB", "32,768", "32,000", "4,096"):
         assert words in row
     assert ("15.6T" in out) == ("12.9B" in row) == (width > 80)
-    assert ("columns: the terminal is narrow" in out) == (width == 80)
+    assert ("columns fit this terminal; --json has all" in out) == (width == 80)
     assert "6 + 6" in out
 
 

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from glassformer.cli import screen
 from glassformer.cli.app import main
-from glassformer.cli.screen import folded, note, print_facts, print_lines, say, table_of, visible
+from glassformer.cli.screen import folded, note, print_facts, print_lines, say, show_tables, table_of, visible
+from glassformer.reports.table import Table
 
 
 @given(st.text())
@@ -56,6 +57,26 @@ def test_what_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys
     lines = [line.rstrip() for line in re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()]
     assert lines == [" text  fruit", "       flies", "       like a", "       banana", "loss  a b c d e…"]
     assert folded(message) == "error: runs/a:\nno such folder"
+
+
+def test_columns_of_texts_fold_before_a_column_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    advice = "three rows repeat an earlier one, so that the validation data may hold training texts"
+    example = "an example of a row that continues for quite a while, and is longer than a line"
+    table = Table(
+        ["column", "missing", "advice", "example"], [["text", "0", advice, example], ["label", "2", "rare", "x"]]
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    show_tables([table])
+    lines = capsys.readouterr().out.splitlines()
+    assert "fit this terminal" not in lines[-1] and max(map(len, lines)) <= 80
+    printed = [line[: lines[0].index("example")].rstrip() for line in lines[1:]]
+    assert " ".join(" ".join(printed).split()) == f"text 0 {advice} label 2 rare", "each word whole, from the left"
+    monkeypatch.setenv("COLUMNS", "40")
+    show_tables([table])
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.endswith("the first 2 of 3 columns fit this terminal; --json has all")
 
 
 def test_a_note_quotes_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:

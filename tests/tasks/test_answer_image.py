@@ -103,6 +103,9 @@ def test_from_a_file_to_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[s
     model = glassformer.load(run)
     assert model.config["num_qa_labels"] == 3 and model.config["id2label"] == LABELS["id2label"]
     assert all(x.correct for x in AnswerImage(model).predict(read_rows(ROWS)))
+    done = run_here(capsys, "predict", "answer-image", run, table, "--json")
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [x["results"][0]["answer"] for x in answers] == [row["answer"] for row in ROWS]
     done = run_here(capsys, "errors", run, "--json")
     assert json.loads(done.stdout)["label_kind"] == "classes"
     done = run_here(capsys, "evaluate", run, "--data", table, "--output", tmp_path / "again")
@@ -131,6 +134,31 @@ def test_predictions_are_the_same_at_any_batch_size(tmp_path: Path) -> None:
     examples = task.encode(rows)
     validated = Trainer(task.model, task, TrainingOptions(steps=1), train=examples, validation=examples).validate()
     assert task.metrics(one).values()["accuracy"] == pytest.approx(validated["accuracy"])
+
+
+def test_the_pipeline_gives_the_answers_of_the_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = perturbed(lxmert(tmp_path / "lxmert", **LABELS))
+    ask = glassformer.pipeline("visual-question-answering", model, top_k=None)
+    expected = list(AnswerImage(model).predict(read_rows(ROWS)))
+    answers = ask(ROWS)
+    assert [x[0].answer for x in answers] == [x.predicted for x in expected]
+    for found, row, x in zip(answers, ROWS, expected, strict=True):
+        probability = next(each.score for each in found if each.answer == row["answer"])
+        assert -np.log(probability) == pytest.approx(x.loss, abs=1e-5)
+        assert sum(y.score for y in found) == pytest.approx(1)
+    with pytest.raises(DataError, match=r"question 0: .* must be \{'question': 'a text'"):
+        ask(["what colour ?"])
+    for role in ("features", "boxes"):
+        np.save(tmp_path / f"{role}.npy", np.array(ROWS[0][role]))
+    given = (ROWS[0]["question"], tmp_path / "features.npy", tmp_path / "boxes.npy")
+    done = run_here(capsys, "predict", "answer-image", tmp_path / "lxmert", *given)
+    assert done.returncode == 0 and expected[0].predicted in done.stdout.splitlines()[1], done.stderr
+    table = tmp_path / "questions.jsonl"
+    table.write_text(json.dumps({"question": ROWS[0]["question"], "features": "features.npy", "boxes": "boxes.npy"}))
+    again = run_here(capsys, "predict", "answer-image", tmp_path / "lxmert", table)
+    assert again.stdout == done.stdout, "paths of a table are relative to it"
+    done = run_here(capsys, "predict", "answer-image", tmp_path / "lxmert", *given[:2], tmp_path / "missing.npy")
+    assert done.returncode == 2 and "missing.npy: no such file" in done.stderr
 
 
 def test_regions_in_files(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ def test_one_function_under_two_names() -> None:
         "passage-reading",
     }
     looking = {"image-classification", "image-feature-extraction", "zero-shot-image-classification"}
-    listening = {"audio-classification", "automatic-speech-recognition"}
+    looking |= {"visual-question-answering"}
+    listening = {"audio-classification", "audio-frame-classification", "automatic-speech-recognition"}
     assert set(PIPELINES) == writing | reading | looking | listening
     with pytest.raises(AttributeError):
         glassformer.tasks.nosuch  # noqa: B018

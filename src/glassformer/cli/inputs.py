@@ -78,7 +78,8 @@ def role_inputs(arguments: Sequence[str], roles: ByName, columns: ByName, format
     """Read inputs of several parts, such as a question and its context: those of a table's rows, or one as arguments.
 
     Args:
-        roles: what each part is, by its name, in the order of the arguments: a "text", a "table", or "json".
+        roles: what each part is, by its name, in the order of the arguments: a "text", a "table", "json", or a "file",
+            of which the path is the part; in a table it is relative to that
         columns: the column of each part in a table.
         format: how tables are read, as keywords of `read_rows`
     Raises: DataError: another number of arguments, or a file that is not what its part needs.
@@ -87,7 +88,7 @@ def role_inputs(arguments: Sequence[str], roles: ByName, columns: ByName, format
 
     if len(arguments) == 1 and (format or is_table(arguments[0])) and _is_file(arguments[0]):
         with naming_columns(columns):
-            rows = read_whole_rows(arguments[0], tuple(columns.values()), format)
+            rows = read_whole_rows(arguments[0], {columns[role]: kind for role, kind in roles.items()}, format)
         return [{role: row[column] for role, column in columns.items()} for row in _not_empty(rows, arguments[0])]
     if len(arguments) != len(roles):
         raise DataError(
@@ -99,12 +100,12 @@ def role_inputs(arguments: Sequence[str], roles: ByName, columns: ByName, format
 
 def _read_part(kind: str, argument: str, format: ByName | None) -> Any:
     """A part of an input: a text, the rows of a table, or the value of a JSON file."""
-    from glassformer.data.texts import read_json, read_whole_rows
+    from glassformer.data.texts import read_part
 
     if kind == "text":
         return _whole_text(argument)
     check_files([argument])
-    return read_whole_rows(argument, format=format) if kind == "table" else read_json(argument)
+    return read_part(argument, kind, format)
 
 
 def check_texts(arguments: Sequence[str], most: int = 2) -> None:

@@ -27,7 +27,7 @@ TaskName = Annotated[
     str,
     typer.Argument(
         help="Task: classify, tag, answer, features, fill, summarise, translate, translation_en_to_de, generate, "
-        "transcribe; or its Hugging Face name: text-classification, …"
+        "transcribe, answer-image, tag-audio; or its Hugging Face name: text-classification, …"
     ),
 ]
 Input = Annotated[

@@ -26,6 +26,8 @@ from glassformer.reports.table import Table as ReportTable
 INTERVAL = re.compile(r" \[[^\]\n]*\]")
 TEXTS_SHARE = 0.6
 """Part of a narrow terminal for the columns of texts, which are folded, before columns of numbers are left out."""
+FOLDED_WIDTH = 20
+"""Characters to which other columns of texts are folded first: lines of three or four words can still be read."""
 MIN_WHISKER, MAX_WHISKER = 9, 41
 """Characters of a drawn interval."""
 
@@ -203,7 +205,8 @@ def _fitted(table: ReportTable, width: int) -> Table:
     some = table.of(table.columns(room))
     shown = table_of(some.headings, some.rows, left=table.left, gap=gap) if some.shades is None else _map_of(some, gap)
     if room < len(table.headings):
-        left_out = f"{room - 1} of {len(table.headings) - 1} columns: the terminal is narrow; --json has all"
+        which = "" if table.evenly else "the first "
+        left_out = f"{which}{room - 1} of {len(table.headings) - 1} columns fit this terminal; --json has all"
         shown.caption = "; ".join(filter(None, [str(shown.caption or ""), left_out]))
         shown.caption_justify = "left"
     return shown
@@ -216,7 +219,12 @@ def _room(table: ReportTable, width: int) -> tuple[int, int]:
     def narrow(cell: str) -> int:
         return max(map(cell_len, INTERVAL.sub("", cell).replace(" ± ", "\n± ").split("\n")))
 
-    widths = [max(map(narrow, map(visible_lines, cells))) for cells in zip(table.headings, *table.rows, strict=True)]
+    columns = [list(map(visible_lines, cells)) for cells in zip(table.headings, *table.rows, strict=True)]
+    widths = [max(map(narrow, cells)) for cells in columns]
+    if table.shades is None:  # texts are folded at their spaces before any column is left out
+        for i in range(table.left, len(widths)):
+            words = max(cell_len(word) for cell in columns[i] for word in cell.split() or [""])
+            widths[i] = min(widths[i], max(FOLDED_WIDTH, words))
     room, gap, texts = len(widths), 2, min(sum(widths[: table.left]), round(TEXTS_SHARE * width))
 
     def needed() -> int:
@@ -264,7 +272,7 @@ def table_of(
         for i, heading in enumerate(headings):
             table.add_column(
                 text_of(heading),  # no markup: a heading may be a text of the user
-                justify="left" if i < left else "right",
+                justify="left" if i < left or any(map(_is_sentence, (row[i] for row in rows))) else "right",
                 no_wrap=i < left and not fold,
                 overflow="fold",
             )
@@ -289,6 +297,11 @@ def table_of(
     narrow.caption = "without intervals: the terminal is too narrow; --json has them"
     narrow.caption_justify = "left"
     return narrow
+
+
+def _is_sentence(cell: str) -> bool:
+    """Whether a cell is a text that reads from the left, rather than a number with its unit or interval."""
+    return len(cell) > FOLDED_WIDTH and not isinstance(cell, IntervalCell) and not INTERVAL.search(cell) and " " in cell
 
 
 def _cell(cell: str) -> Text:

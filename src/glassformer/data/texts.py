@@ -105,15 +105,34 @@ def read_json(file: Path | str) -> Any:
 
 
 def read_whole_rows(
-    file: Path | str, columns: Sequence[str] | None = None, format: Mapping[str, Any] | None = None
+    file: Path | str,
+    columns: Mapping[str, str] | None = None,
+    format: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """All rows of a table, in memory.
 
     Args:
-        columns: that it must have; None = any
+        columns: that it must have, and what each is; those of a "file" are paths, relative to the folder of the table;
+            None = any
         format: keywords of `read_rows`
     """
-    return [dict(row) for row in read_rows(as_path(file, "file"), columns=columns, limit=NO_LIMIT, **(format or {}))]
+    source, names = as_path(file, "file"), None if columns is None else tuple(columns)
+    paths = [name for name, kind in (columns or {}).items() if kind == "file"]
+    rows = [dict(row) for row in read_rows(source, columns=names, limit=NO_LIMIT, **(format or {}))]
+    for row in rows:
+        row |= {x: str(source.parent / row[x]) for x in paths if isinstance(row[x], str) and row[x]}
+    return rows
+
+
+def read_part(file: str, kind: str, format: Mapping[str, Any] | None = None) -> Any:
+    """What a file holds of an input of several parts: the rows of a "table", the value of "json"; of a "file" its path.
+
+    Args:
+        format: of a table, as keywords of `read_rows`
+    """
+    if kind == "file":
+        return file
+    return read_whole_rows(file, format=format) if kind == "table" else read_json(file)
 
 
 def text_lines(stream: BinaryIO, name: str) -> Iterator[str]:

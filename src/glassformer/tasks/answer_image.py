@@ -62,7 +62,7 @@ class AnswerImage(ClassificationTask):
 
     @staticmethod
     def kind_of_config(config: Mapping[str, Any], separator: str | None) -> LabelKind:
-        return SingleLabel(label_names(_named(config)))
+        return SingleLabel(label_names(named_answers(config)))
 
     @staticmethod
     def kind_of_rows(rows: Dataset, columns: Mapping[str, str], separator: str | None) -> LabelKind:
@@ -70,7 +70,7 @@ class AnswerImage(ClassificationTask):
 
     @classmethod
     def head_config(cls, rows: Dataset, config: Mapping[str, Any], **given: Any) -> dict[str, Any]:
-        fitted = super().head_config(rows, _named(config), **given)
+        fitted = super().head_config(rows, named_answers(config), **given)
         return {**fitted, "num_qa_labels": len(label_names(fitted))}
 
     def inputs(self) -> list[str]:
@@ -97,6 +97,6 @@ class AnswerImage(ClassificationTask):
         return replace(output, logits=output.question_answering_score)
 
 
-def _named(config: Mapping[str, Any]) -> dict[str, Any]:
+def named_answers(config: Mapping[str, Any]) -> dict[str, Any]:
     """A config by which its answers have names: LABEL_0, … where it has none."""
     return {**config, "num_labels": config.get("num_qa_labels", 9_500)} if not config.get("id2label") else dict(config)

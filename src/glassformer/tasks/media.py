@@ -19,11 +19,14 @@ from torch import Tensor
 from glassformer.engine.scores import ACTIVATIONS
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
+from glassformer.files.schema import Share, check
 from glassformer.model import Model
+from glassformer.models import eval_mode
+from glassformer.tasks.classify.frames import OUTSIDE
 from glassformer.tasks.classify.task import label_names
 from glassformer.tasks.label_options import candidate_labels, check_activation, check_candidates, ranked
 from glassformer.tasks.pipelines import Pipeline
-from glassformer.tasks.results import Label, Results, TimedText, TimedTranscript, Transcript
+from glassformer.tasks.results import Label, Results, SoundSegment, TimedText, TimedTranscript, Transcript
 
 TOP_K = 5
 """Labels of an image or sound, as in the reference library; ImageNet alone has 1,000."""
@@ -133,6 +136,59 @@ class AudioClassification(SoundInputs, MediaClassification):
 
     HEAD = "audio-classification"
     WHY = "it has no head that gives labels to a sound; a wav2vec 2.0 has one, once it is trained for that"
+
+
+class AudioFrameClassification(SoundInputs):
+    """audio-frame-classification pipeline: from when to when a sound has which label, such as speech or a speaker.
+
+    Where labels exclude one another, a frame has the most probable one, and frames of the class "none" (outside of all
+    segments, as `glassformer train --task tag-audio` names it) are left out; of several labels a frame (config.json:
+    `problem_type`), each holds from a probability of `threshold` on.
+
+    threshold: 0.5 by default
+    """
+
+    HEAD = "audio-frame-classification"
+    WHY = (
+        "it has no head that gives labels to the frames of a sound; a wav2vec 2.0 has one, once it is trained for that"
+    )
+    OWN = ("threshold",)
+    EMPTY = "no segment"
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        check(Share, options.get("threshold", 0.5), "threshold")
+
+    def in_words(self, answer: Any) -> str:
+        return ", ".join(segment.text for segment in answer)
+
+    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        # One by one: padding would change the frames of models that normalise over the whole sound.
+        with eval_mode(self.model.network), torch.inference_mode():
+            return [self._segments(self.model(**self.read([given])), options) for given in batch]
+
+    def _segments(self, output: Any, options: Mapping[str, Any]) -> Results[SoundSegment]:
+        logits, names = output.logits[0].float().cpu(), label_names(self.model.config)
+        if self.model.config.get("problem_type") == "multi_label_classification":
+            shares = logits.sigmoid()
+            holds = shares >= options.get("threshold", 0.5)
+        else:
+            shares = logits.softmax(-1)
+            holds = torch.nn.functional.one_hot(logits.argmax(-1), len(names)).bool()
+        processor: Any = self.model.processor
+        features: Any = self.model.network
+        seconds = features.features.spec.hop / processor.sample_rate_hz
+        segments = []
+        for number, name in enumerate(names):
+            if name == OUTSIDE:
+                continue
+            edges = torch.nn.functional.pad(holds[:, number].int(), (1, 1)).diff()
+            ends = zip((edges > 0).nonzero()[:, 0].tolist(), (edges < 0).nonzero()[:, 0].tolist(), strict=True)
+            segments += [
+                SoundSegment(name, round(a * seconds, 3), round(b * seconds, 3), float(shares[a:b, number].mean()))
+                for a, b in ends
+            ]
+        return Results(sorted(segments, key=lambda segment: (segment.start, segment.end)))
 
 
 class ZeroShotImageClassification(MediaPipeline):

@@ -28,6 +28,7 @@ from glassformer.tasks.generate.settings import split_task
 from glassformer.tasks.masked import FillMask
 from glassformer.tasks.media import (
     AudioClassification,
+    AudioFrameClassification,
     ImageClassification,
     ImageFeatureExtraction,
     MediaPipeline,
@@ -39,6 +40,7 @@ from glassformer.tasks.pipelines import FeatureExtraction, Pipeline
 from glassformer.tasks.question_answering import QuestionAnswering
 from glassformer.tasks.tables import TableQuestionAnswering
 from glassformer.tasks.tag.pipeline import TokenClassification
+from glassformer.tasks.visual_questions import VisualQuestionAnswering
 from glassformer.weights.header import read_file_header
 from glassformer.weights.load import name_list
 
@@ -59,7 +61,9 @@ PIPELINES: dict[str, type[Pipeline]] = {
     "image-classification": ImageClassification,
     "image-feature-extraction": ImageFeatureExtraction,
     "zero-shot-image-classification": ZeroShotImageClassification,
+    "visual-question-answering": VisualQuestionAnswering,
     "audio-classification": AudioClassification,
+    "audio-frame-classification": AudioFrameClassification,
     "automatic-speech-recognition": SpeechRecognition,
 }
 """Name of a task (Hugging Face's, where it has one) → what does it; a new task is a line here."""
@@ -84,7 +88,9 @@ EXAMPLES = {
     "image-classification": "google/vit-base-patch16-224",
     "image-feature-extraction": "google/vit-base-patch16-224",
     "zero-shot-image-classification": "openai/clip-vit-base-patch32",
+    "visual-question-answering": "unc-nlp/lxmert-vqa-uncased",
     "audio-classification": "superb/wav2vec2-base-superb-ks",
+    "audio-frame-classification": "anton-l/wav2vec2-base-superb-sd",
     "automatic-speech-recognition": "openai/whisper-tiny",
 }
 
@@ -103,8 +109,9 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
             "fill-mask", "text-classification", "token-classification", "question-answering",
             "zero-shot-classification", "feature-extraction", "document-question-answering", "table-question-answering",
             "image-classification", "image-feature-extraction", "zero-shot-image-classification",
-            "passage-reading", "audio-classification", "automatic-speech-recognition"; or a verb: "generate",
-            "summarise", "translate", "fill", "classify", "tag", "answer", "features".
+            "visual-question-answering", "passage-reading", "audio-classification", "audio-frame-classification",
+            "automatic-speech-recognition"; or a verb, as `glassformer train` takes it: "generate",
+            "summarise", "translate", "fill", "classify", "tag", "answer", "answer-image", "tag-audio", "features", ….
         model: a folder, a name on the Hub, or a model that was loaded for this task.
         options: of `load` where a name is given (`device`, `dtype`, `revision`, …); the others hold for all calls, such
             as `max_new_tokens`, `num_beams`, `top_k`, `threshold`, `batch_size`.

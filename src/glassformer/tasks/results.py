@@ -200,6 +200,35 @@ class PageAnswer(ExtractedAnswer):
 
 
 @dataclass(eq=False)
+class ImageAnswer(Result):
+    """Of "visual-question-answering": one of the answers that the model knows, and how likely it is."""
+
+    ANSWER, SHARES = "answer", ("score",)
+
+    answer: str
+    score: float
+
+
+@dataclass(eq=False)
+class SoundSegment(Result):
+    """Of "audio-frame-classification": from when to when a sound has a label, in seconds.
+
+    score: the mean probability of the label in these frames
+    """
+
+    SHARES = ("score",)
+
+    label: str
+    start: float
+    end: float
+    score: float
+
+    @property
+    def text(self) -> str:
+        return f"{self.label} {self.start:.2f}–{self.end:.2f}"
+
+
+@dataclass(eq=False)
 class SpanAnswer(Result):
     """Of "passage-reading".
 

@@ -101,6 +101,25 @@ def test_from_a_file_to_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (first, *_) = TagAudio(model).predict(read_rows(table))
     assert [each["label"] for each in first.details["segments"]] == ["low", "high"]
     assert first.details["segments"][1]["start"] == pytest.approx(0.05, abs=0.006)
+    done = run_here(capsys, "predict", "tag-audio", run, tmp_path / "0.wav")
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["low", "high"], done.stderr
+
+
+def test_the_pipeline_gives_the_segments_of_the_task(tmp_path: Path) -> None:
+    model, table = perturbed(speech_encoder(tmp_path / "encoder")), sound_table(tmp_path)
+    expected = [x.details["segments"] for x in TagAudio(model).predict(read_rows(table))]
+    tag = glassformer.pipeline("audio-frame-classification", model)
+    files = [str(tmp_path / f"{number}.wav") for number in range(6)]
+    found = tag(files)
+    assert [[(x.label, x.start, x.end) for x in each] for each in found] == [
+        [(x["label"], x["start"], x["end"]) for x in each] for each in expected
+    ]
+    assert found[0] == tag(files[0]) and all(1 / 3 < x.score <= 1 for each in found for x in each)
+    model.config["problem_type"] = "multi_label_classification"
+    everything = tag(files[0], threshold=0.0)
+    assert [x.label for x in everything] == ["high", "low"] and {x.start for x in everything} == {0.0}
+    with pytest.raises(ConfigError, match="threshold is 2"):
+        tag(files[0], threshold=2)
 
 
 def test_each_method_of_the_trainer_and_of_any_batch_size(tmp_path: Path) -> None:
