@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import pickle
 import warnings
+import weakref
+from inspect import signature
 from pathlib import Path
 
 import pytest
 import torch
 
 from glassformer import Model, Tape, load
-from glassformer.errors import ConfigError
+from glassformer.compression.adapter_set import AdapterSet
+from glassformer.errors import ConfigError, MissingPartError
+from glassformer.sentence_embeddings import SentenceEmbedder
 from tests.e2e.tiny_models import make_folder
 
 TEXT = "time flies like an arrow"
@@ -128,3 +134,42 @@ def test_forced_ids_that_are_none(tmp_path: Path, listed: object) -> None:
     model = answering(tmp_path, forced_decoder_ids=listed)
     with pytest.raises(ConfigError, match=r"forced_decoder_ids is .*positions from 1 up"):
         model.generate(SOURCE)
+
+
+def test_methods_of_its_parts_are_its_own(bert: Path) -> None:
+    """With their arguments and documentation, and by names that a process finds again."""
+    model = load(bert)
+    parts = {"encode": SentenceEmbedder.encode, "rank": SentenceEmbedder.rank, "set_adapter": AdapterSet.activate}
+    for name, method in parts.items():
+        own = getattr(Model, name)
+        assert signature(own) == signature(method) and own.__doc__ == method.__doc__
+        assert own.__qualname__ == f"Model.{name}" and own.__module__ == "glassformer.model"
+        assert pickle.loads(pickle.dumps(getattr(model, name))).__name__ == name
+    assert (model.encode(TEXT) == model.embedder.encode(TEXT)).all()
+    model.add_adapter("a")
+    assert dict(model.adapters) == {"a": model.adapters["a"]} and "active: 'a'" in repr(model.adapters)
+    assert pickle.loads(pickle.dumps(load)) is load and "precision" in signature(load).parameters
+
+
+def test_its_memory_is_free_when_nobody_has_it(bert: Path) -> None:
+    """Without waiting for the garbage collector: its parts hold it no longer than they are used."""
+    model = load(bert)
+    model.encode(TEXT)
+    assert not model.adapters and model.codec
+    network = weakref.ref(model.network)
+    gc.disable()
+    try:
+        del model
+        assert network() is None
+    finally:
+        gc.enable()
+
+
+def test_tokenizer_and_processor_are_set(bert: Path) -> None:
+    model, other = load(bert), load(bert)
+    model.tokenizer = None  # type: ignore[assignment] # which takes it away
+    assert not model.has_tokenizer and not model.has_processor
+    with pytest.raises(MissingPartError, match="has no tokenizer"):
+        model.encode(TEXT)
+    model.tokenizer = other.tokenizer
+    assert model.has_tokenizer and (model.encode(TEXT) == other.encode(TEXT)).all()

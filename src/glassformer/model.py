@@ -94,13 +94,21 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
-def delegate(part: str, method: Callable[Concatenate[Part, P], Result]) -> Callable[Concatenate[Model, P], Result]:
-    """A method of a part of the model, as one of the model: with the same arguments and documentation."""
+def delegate(
+    part: str, method: Callable[Concatenate[Part, P], Result], name: str | None = None
+) -> Callable[Concatenate[Model, P], Result]:
+    """A method of a part of the model, as one of the model: with the same arguments and documentation.
+
+    Args:
+        name: of the model's; None = the same
+    """
 
     @wraps(method)
     def call(model: Model, /, *args: P.args, **options: P.kwargs) -> Result:
         return method(getattr(model, part), *args, **options)
 
+    call.__name__ = name or method.__name__
+    call.__module__, call.__qualname__ = __name__, f"Model.{call.__name__}"  # by which it is pickled
     return call
 
 
@@ -785,12 +793,12 @@ class Model(nn.Module):
         self.report.new = [name for name in self.report.new if name not in adapters.full_parameters]
         return adapters
 
-    add_adapter = delegate("adapters", AdapterSet.add)
-    save_adapter = delegate("adapters", AdapterSet.save)
-    set_adapter = delegate("adapters", AdapterSet.activate)
-    disable_adapter = delegate("adapters", AdapterSet.disabled)
-    delete_adapter = delegate("adapters", AdapterSet.delete)
-    add_weighted_adapter = delegate("adapters", AdapterSet.combine)
+    add_adapter = delegate("adapters", AdapterSet.add, "add_adapter")
+    save_adapter = delegate("adapters", AdapterSet.save, "save_adapter")
+    set_adapter = delegate("adapters", AdapterSet.activate, "set_adapter")
+    disable_adapter = delegate("adapters", AdapterSet.disabled, "disable_adapter")
+    delete_adapter = delegate("adapters", AdapterSet.delete, "delete_adapter")
+    add_weighted_adapter = delegate("adapters", AdapterSet.combine, "add_weighted_adapter")
 
     def merge_and_unload(self) -> Self:
         """Merge the active adapters into the weights, for good, and remove the others. Returns: the model itself."""
@@ -860,7 +868,7 @@ def _load(read: Callable[P, ModelParts]) -> Callable[P, Model]:
     def load(*args: P.args, **options: P.kwargs) -> Model:
         return Model.of(read(*args, **options))
 
-    load.__name__ = load.__qualname__ = "load"
+    load.__module__, load.__name__, load.__qualname__ = __name__, "load", "load"  # by which it is pickled
     return load
 
 

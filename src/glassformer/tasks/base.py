@@ -29,7 +29,6 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
-from glassformer.model import Model
 from glassformer.models import TASK_ALIASES
 from glassformer.plugins import Registry
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
@@ -88,7 +87,7 @@ class Task(ABC):
     READS_TEXT: ClassVar[bool] = True
     columns: Mapping[str, str]
     given_options: Mapping[str, Any]
-    initial_model: Callable[[], Model] | None = None
+    initial_model: Callable[[], LoadedModel] | None = None
     train_examples: Callable[[], Examples] | None = None
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:

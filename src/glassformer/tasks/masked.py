@@ -25,7 +25,7 @@ from glassformer.core.losses import IGNORE_INDEX
 from glassformer.data.noise import sample_count
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.tasks.base import Progress
 from glassformer.tasks.causal.baselines import Ngrams
 from glassformer.tasks.causal.evaluation import loss_sums, token_losses
@@ -130,7 +130,7 @@ class Masked(LanguageTask):
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         *,
         rate: float = 0.15,
         whole_words: bool = False,

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glassformer.errors import DataError, GlassformerError, MissingExtraError
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
+from glassformer.sentence_embeddings import SentenceEmbedder
 from glassformer.tasks.columns import check_columns, parse_rows, text_of, training_sample
 from glassformer.tasks.metrics.scikit_learn import by_sklearn
 from glassformer.tasks.metrics.scikit_learn import sklearn as sklearn_module
@@ -79,7 +80,7 @@ class FeatureClassifier:
     Raises: MissingExtraError: without the package scikit-learn.
     """
 
-    def __init__(self, body: Model, estimator: Any = None, *, pooling: str | None = None) -> None:
+    def __init__(self, body: LoadedModel, estimator: Any = None, *, pooling: str | None = None) -> None:
         self.body, self.pooling = body, pooling
         usual = sklearn("linear_model").LogisticRegression(max_iter=1_000)
         self.pipeline = scaled(usual if estimator is None else estimator)
@@ -114,12 +115,12 @@ class FeatureClassifier:
         return vectors(self.body, texts, self.pooling)
 
 
-def vectors(body: Model, texts: Sequence[Text], pooling: str | None = None) -> np.ndarray:
+def vectors(body: LoadedModel, texts: Sequence[Text], pooling: str | None = None) -> np.ndarray:
     """The vectors of texts; of pairs [u, v, |u − v|, u·v], which tells how similar both are. [N, D] or [N, 4D]
 
     Raises: UnsupportedError: a model that makes no vectors of texts.
     """
-    outputs: list[np.ndarray] = [body.encode(side, pooling=pooling) for side in sides_of(texts)]
+    outputs: list[np.ndarray] = [SentenceEmbedder(body).encode(side, pooling=pooling) for side in sides_of(texts)]
     if len(outputs) == 1:
         return outputs[0]
     u, v = outputs
@@ -147,7 +148,7 @@ def class_baselines(
     task: ClassificationTask,
     train: Dataset | None,
     rows_to_predict: Sequence[Prediction],
-    initial_model: Callable[[], Model] | None = None,
+    initial_model: Callable[[], LoadedModel] | None = None,
 ) -> Iterator[Baseline]:
     """The baselines of a classification, fitted to the training rows; without these, there are none.
 
@@ -215,7 +216,7 @@ def _bags(texts: Sequence[Text], inputs: Sequence[Text]) -> tuple[Any, Any] | No
 
 
 def _embeddings(
-    initial_model: Callable[[], Model] | None, texts: Sequence[Text], inputs: Sequence[Text]
+    initial_model: Callable[[], LoadedModel] | None, texts: Sequence[Text], inputs: Sequence[Text]
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """The vectors of texts by the model that training began with; None, with a warning, where it makes none."""
     why: object = "which model the training began with is not known, or it was new"

@@ -23,7 +23,7 @@ from glassformer.files import check_count, safe_repr
 from glassformer.generation.arguments import without_unused
 from glassformer.generation.generate import generation_defaults
 from glassformer.generation.options import BEAMS, RULES, SAMPLING, check_value
-from glassformer.model import Model
+from glassformer.loaded_model import LoadedModel
 from glassformer.text.tokenizer import Tokenizer
 
 LENGTHS = ("max_new_tokens", "max_length", "min_new_tokens", "min_length")
@@ -33,7 +33,7 @@ NEW_TOKENS = 256
 _TRANSLATION = re.compile(r"translation_([\w-]+?)_to_([\w-]+)")
 
 
-def recommended(model: Model, task: str) -> dict[str, Any]:
+def recommended(model: LoadedModel, task: str) -> dict[str, Any]:
     """What the files of a model say of a task.
 
     Raises: ConfigError: `task_specific_params` is not what it should be.
@@ -49,7 +49,7 @@ def recommended(model: Model, task: str) -> dict[str, Any]:
     return {name: value for name, value in settings_of_task.items() if value is not None}
 
 
-def completed(model: Model, task: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def completed(model: LoadedModel, task: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a call, and what the files recommend where it says nothing.
 
     Raises: ConfigError: a recommendation that is no value of its option, with its file.
@@ -146,7 +146,7 @@ class Direction:
     prefix: str = ""
 
 
-def direction(model: Model, source: str | None, target: str | None, *, strict: bool) -> Direction:
+def direction(model: LoadedModel, source: str | None, target: str | None, *, strict: bool) -> Direction:
     """The options that set two languages.
 
     Args:
