@@ -17,6 +17,7 @@ import glassformer
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.options import EvaluationRequest
 from glassformer.evaluation.request import evaluate_by_options
+from glassformer.evaluation.runs import open_run
 from glassformer.runs.config import PRESETS, config_yaml, parse_config
 from glassformer.runs.data import read_splits
 from glassformer.runs.folder import read_config
@@ -147,12 +148,22 @@ def test_a_published_data_set_is_trained_on_by_its_folder(values: dict[str, Any]
         head = "index\tgenre\tyear\tid\tis_duplicate\tquestion1\tquestion2\n"
         written(tmp_path / "QQP" / f"{part}.tsv", head + rows)
     changed = {**values, "data": {"train": str(tmp_path / "QQP"), "validation": str(tmp_path / "QQP")}}
-    changed["data"] |= {"format": {"kind": "glue/qqp", "part": "train"}, "validation_format": {"part": "dev"}}
+    changed["data"] |= {"format": {"kind": "glue/qqp", "part": "train"}}  # of a folder, validation is the other split
+    config = parse_config(changed)
+    both = replace(config.data, validation_format={"part": ["train", "dev"]})
+    train, validation = read_splits(replace(config, data=both), Classify)
+    assert len(train) == 16 and validation is not None and len(validation) == 20
+    file = replace(config.data, validation=str(tmp_path / "QQP" / "dev.tsv"))
+    assert len(read_splits(replace(config, data=file), Classify)[1] or ()) == 4
     trainer = make_trainer(parse_config(changed))
     assert len(trainer.train_examples) == 16 and trainer.validation_examples is not None
     assert len(trainer.validation_examples) == 4
     trainer.train()
     assert {*glassformer.load(tmp_path / "run" / "model").config["id2label"].values()} == {"duplicate", "not_duplicate"}
+    run = open_run(str(tmp_path / "run"))
+    assert len(run.read_rows()) == len(run.read_rows(str(tmp_path / "QQP" / "dev.tsv"))) == 4
+    with pytest.raises(DataError, match="say which to read: part= validation"):
+        run.read_rows(str(tmp_path / "QQP"))
 
 
 def test_columns_of_a_published_data_set_need_not_be_ignored(values: dict[str, Any], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def list_data_sets(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List published data sets: task, columns, rows, licence and source; ✓ = on this machine.
+    """List published data sets: task, columns, licence, rows, size of the download; ✓ = on this machine.
 
     Those without a size are not downloaded from here; their source has them.
 

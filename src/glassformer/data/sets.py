@@ -158,6 +158,10 @@ class DataSet(Record, keys=SET_KEYS):
         }
         return {name: text for name, text in facts.items() if text}
 
+    def has_splits(self, path: Path) -> bool:
+        """Whether a path may hold several splits: a folder, or a file of one object with a list for each."""
+        return path.is_dir() or self.layout(path).keys
+
     def layout(self, path: Path) -> Layout:
         """The layout of a file, by its extension."""
         return self.formats.get(data_extension(path).removeprefix(".") or "any", Layout())

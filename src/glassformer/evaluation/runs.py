@@ -133,7 +133,7 @@ class TrainedRun:
             rows = files
         elif files is not None:
             format = self.format if format is None else format
-            options = data.format if format is None else dict(format)
+            options = data.for_other_files.format if format is None else dict(format)
             theirs = replace(data, folder="", format=options, columns={**data.columns, **self.columns})
             rows = read_usable(theirs, task_class(self.config.task), files)
         elif (held_out := self.splits[1]) is not None:

@@ -62,17 +62,17 @@ class DataSetList(Report, kind="data-sets"):
             [
                 each.name + " ✓" * (each.name in self.fetched),
                 f"{each.task}: {', '.join(each.columns) or 'columns as published'}",
-                f"{each.licence} · {each.source.removeprefix('github.com/')}",
+                each.licence,
                 f"{sum(count or 0 for count in each.rows.values()):,}" if any(each.rows.values()) else "–",
                 byte_amount(each.size) if each.files else "–",
             ]
             for each in self.data_sets
         ]
-        return [Table(["data set", "task: columns", "licence · source", "rows", "size"], rows, left=3, longest=300)]
+        return [Table(["data set", "task: columns", "licence", "rows", "size"], rows, left=3, longest=300)]
 
     def remarks(self) -> list[str]:
         return [
-            "glassformer data list NAME: splits, proportions and leaks; data inspect FILE --kind NAME reads a file; "
+            "glassformer data list NAME: source, splits, proportions, leaks; data inspect FILE --kind NAME reads one; "
             "data fetch NAME downloads one with a size, and says first what its licence allows"
         ]
 

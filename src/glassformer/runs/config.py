@@ -10,13 +10,14 @@ training: {epochs: 3, learning_rate: 3e-5}
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from glassformer.compression.adapters import AdapterSpec
 from glassformer.data.rows import RowSequence, files_of, is_data_set, read_rows
+from glassformer.data.sets import find_data_set
 from glassformer.data.views import RelabelledRows
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
@@ -204,8 +205,28 @@ class DataConfig(Schema):
         others = ["*"] if is_data_set(self.format.get("kind")) else []
         return [*self.ignore, *others, *([] if self.groups is None else [self.groups])]
 
-    def read(self, files: str | list[str], format: Mapping[str, Any] | None = None) -> RowSequence:
-        """Read the rows of files in the folder; `format`: options that override those of `format`."""
+    @property
+    def for_other_files(self) -> DataConfig:
+        """How files besides the training ones are read: of a data set, the split to train on is not theirs."""
+        return self._read_as([])
+
+    @property
+    def for_validation(self) -> DataConfig:
+        """How validation files are read; of a data set's folder, it is the split `validation` unless one is named."""
+        files = self.validation if isinstance(self.validation, list | str) else []
+        read = self._read_as([self.root / name for name in as_list(files)])
+        return replace(read, format={**read.format, **self.validation_format})
+
+    def _read_as(self, validation: Sequence[Path]) -> DataConfig:
+        if not is_data_set(self.format.get("kind")):
+            return self
+        data_set = find_data_set(self.format["kind"])
+        _, part = data_set.chosen_parts(self.format)
+        parts = ["validation"] * any(map(data_set.has_splits, validation)) + [part] * (part is not None)
+        return replace(self, format={**self.format, "part": parts})
+
+    def read(self, files: str | list[str]) -> RowSequence:
+        """Read the rows of files in the folder."""
         paths = [str(self.root / name) for name in as_list(files)]
         if self.fetch and (absent := [path for path in paths if not all(map(os.path.isfile, files_of(path)))]):
             raise DataError(
@@ -219,7 +240,7 @@ class DataConfig(Schema):
                 f"{self.root}: no such folder, which is to hold the data{named}; the first lines of an example say "
                 "where they come from; --data names another folder"
             )
-        rows = read_rows(paths, **{**self.format, **(format or {})})
+        rows = read_rows(paths, **self.format)
         return RelabelledRows(rows, self._label_column(rows), self.rename) if self.rename else rows
 
     def _label_column(self, rows: RowSequence) -> str:

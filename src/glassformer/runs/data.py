@@ -43,25 +43,21 @@ def read_splits(config: RunConfig, kind: type[Task]) -> tuple[RowSequence, RowSe
         train, validation = _hold_out(config, kind, train, data.validation)
         parts = [train]
     elif data.validation is not None:
-        validation = read_usable(data, kind, data.validation, data.validation_format)
+        validation = read_usable(data.for_validation, kind, data.validation)
     if validation is not None and data.without_leaks:
         # Of all training rows, however few are sampled, so that runs of any sample are validated on the same rows.
         validation = drop_leaked_rows(config, kind, _concatenated(parts), validation)
     return train if isinstance(data.limit, list) else _sampled(train, data.limit, seed), validation
 
 
-def read_usable(
-    data: DataConfig, kind: type[Task], files: str | list[str], format: Mapping[str, Any] | None = None
-) -> RowSequence:
+def read_usable(data: DataConfig, kind: type[Task], files: str | list[str]) -> RowSequence:
     """Read the rows of files; with `on_bad_rows: skip`, those that a task can learn from.
 
-    Args:
-        format: as in `DataConfig.read`
     Warns: of rows that are left out.
     Raises: DataError: rows that cannot be read, or none that is left.
     """
-    rows = data.read(files, format)
-    if {**data.format, **(format or {})}.get("on_bad_rows") != "skip":
+    rows = data.read(files)
+    if data.format.get("on_bad_rows") != "skip":
         return rows
     lacking: Counter[str] = Counter()
     needed = {

@@ -253,7 +253,7 @@ class TrainingEvaluator(Evaluator):
         """The rows of each test set, the same for all runs."""
         test_rows = {}
         for name, files in self.plan.test_sets.items():
-            rows = read_usable(self.base.data, self.kind, files)
+            rows = read_usable(self.base.data.for_other_files, self.kind, files)
             if self.base.data.without_leaks:
                 rows = drop_leaked_rows(self.base, self.kind, self.training_rows, rows)
             test_rows[name] = sample_rows(rows, self.plan.limit)

@@ -367,4 +367,4 @@ def test_a_part_of_a_file_is_mended_into_files_of_their_own(tmp_path: Path, caps
     code, out, err = run(capsys, *words, "--show")
     assert code == 0, err
     data = parse_config(yaml.safe_load(out)).data
-    assert len(data.read(data.train)) == len(data.read(data.validation, data.validation_format)) == 30
+    assert len(data.read(data.train)) == len(data.for_validation.read(data.validation)) == 30
