@@ -1,8 +1,10 @@
-"""A run of a moment."""
+"""Runs of a moment."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,24 @@ BERT = {
     "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
     "max_position_embeddings": 16,
 }  # fmt: skip
+
+
+def trained(place: Path, task: str, rows: list[dict[str, Any]], scratch: dict[str, Any], **tokenizer: Any) -> Path:
+    """A run of a moment on a quarter of these rows."""
+    from glassformer.runs.config import parse_config
+    from glassformer.training.run import make_trainer
+
+    (place / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    values = {
+        "task": task,
+        "scratch": scratch,
+        "tokenizer": tokenizer,
+        "output": str(place / "run"),
+        "data": {"train": str(place / "rows.jsonl"), "validation": 0.25},
+        "training": {"steps": 2, "batch_size": 8},
+    }
+    make_trainer(parse_config(values)).train()
+    return place / "run"
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from glassformer.evaluation.evaluate import evaluate
 from glassformer.evaluation.runs import EvaluatedSplit, TrainedRun, open_run
 from glassformer.tasks.metrics.metric import differences
 from glassformer.tasks.predictions import read_predictions
+from tests.evaluation.compare.conftest import BERT, trained
 from tests.evaluation.made import AccuracyTask, make_run
 
 ROWS = [
@@ -58,6 +59,7 @@ def test_a_run_a_model_a_baseline_and_a_function(run: Path) -> None:
     names = [one.name for one in found.systems if one.seeds]
     assert names == ["run", "model", "words", "rule"] and found.rows == 12
     first, same, words, rule = (one for one in found.systems if one.seeds)
+    assert [one.name for one in found.systems if not one.seeds] == ["most frequent"], "not the named baseline again"
     assert {name: x.value for name, x in first.metrics.items()} == {name: x.value for name, x in same.metrics.items()}
     assert same.differences["accuracy"].value == 0 and rule.metrics["accuracy"].value == 1
     report = json.loads((run / "evaluation" / "validation" / "report.json").read_text())
@@ -222,7 +224,36 @@ def test_pairs_of_texts_are_dicts() -> None:
     assert compare([judged], rows, task="classify").systems[0].metrics["accuracy"].value == 1
 
 
-def test_tags_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tags_of_a_run_and_a_function(tmp_path: Path) -> None:
+    words = [["Ada", "ran", "to", "Paris", str(i)] for i in range(24)]
+    rows = [{"tokens": tokens, "tags": ["B-PER", "O", "O", "B-LOC", "O"]} for tokens in words]
+    made = trained(tmp_path, "tag", rows, BERT, kind="wordpiece", size=50, family="bert")
+
+    def rule(sentences: list[list[str]]) -> list[list[str]]:
+        return [["B-PER" if word == "Ada" else "O" for word in words] for words in sentences]
+
+    found = compare({"run": made, "rule": rule, "learnt": "dictionary"}, resamples=50)
+    assert [one.metrics["recall"].value for one in found.systems[1:3]] == [0.5, 1.0]
+    assert found.systems[1].differences["accuracy"].value == pytest.approx(
+        0.8 - found.systems[0].metrics["accuracy"].value
+    )
+    with pytest.raises(DataError, match=r"it, for .*: gave \['X'\]; it must give 5 tags, of these: O, B-LOC, B-PER"):
+        compare({"run": made, "it": lambda sentences: [["X"]] * len(sentences)})
+
+
+def test_texts_of_a_run_and_a_baseline(tmp_path: Path) -> None:
+    pytest.importorskip("rouge_score", reason="needs rouge-score: pip install 'glassformer[evaluate]'")
+    rows = [{"source": f"Ada {i} ran. It was wet. She slept.", "target": f"Ada {i} ran."} for i in range(24)]
+    t5 = {"model_type": "t5", "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 2}
+    made = trained(tmp_path, "summarise", rows, t5, kind="unigram", size=40, family="t5")
+    found = compare({"run": made, "lead": "lead-1"}, resamples=50)
+    assert found.systems[1].metrics["ROUGE-L f"].value == 1 and found.metric == "ROUGE-L f" and found.words == 3
+    assert found.examples[0].outputs.keys() == {"run", "lead"}, "the saved text too"
+    live = compare({"run": made, "lead": "lead-1"}, tmp_path / "rows.jsonl", limit=6, resamples=50)
+    assert live.rows == 6 and live.examples[0].outputs["lead"] == "Ada 0 ran." and live.systems[0].words is not None
+
+
+def test_tags_and_answers() -> None:
     from glassformer.evaluation.compare.predictors import tag_answer, text_answer
     from glassformer.tasks.types import Prediction
 

@@ -173,7 +173,8 @@ def compare(
         work = _Lockstep(opened, data, asked, loading or {}, generation or {})
         work.predict(bar, resamples)
     compared = [_compared(one, first, work, resamples, asked.latency) for one in opened]
-    compared += [one for one in _baselines(first) if one.name not in {each.name for each in opened}]
+    taken = [name for one in opened for name in (one.name, one.source) if isinstance(name, str)]
+    compared += [one for one in _baselines(first) if one.name not in taken]
     return _report(opened, compared, work)
 
 
@@ -472,7 +473,8 @@ class _Lockstep:
             if self.scoring.texts:
                 self.words.append(sum(_words(x.label) / len(x.label) for x in some))
                 for i, x in enumerate(some[: max(0, self.asked.examples - len(self.examples))]):
-                    texts = {one.name: own[i].predicted for one, own in made.items()}
+                    saved = {} if x.predicted is None or self.labeller is None else {self.labeller.name: x.predicted}
+                    texts = saved | {one.name: own[i].predicted for one, own in made.items()}
                     self.examples.append(ExampleRow(x.where, x.row["source"], x.label, texts))
             if self.asked.latency:
                 self.sample += some[: max(0, WARM_UP + TIMED_ROWS - len(self.sample))]
