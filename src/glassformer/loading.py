@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from glassformer.files.schema import Doc, Schema
+from glassformer.task_names import ANSWERED, beginning
 
 LOADING = "Loading"
 
@@ -39,9 +40,7 @@ class Loading(Schema):
 class HeadLoading(Loading):
     """A model with a head of its own choosing."""
 
-    task: Annotated[
-        str | None, Doc("Model head (task): fill-mask, text-classification, … Default: the checkpoint's.")
-    ] = None
+    task: Annotated[str | None, Doc(f"Model head (task): {beginning(ANSWERED, 2)} Default: the checkpoint's.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -165,8 +165,7 @@ class Registry(MutableMapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         part = self._parts.get(name)
         if isinstance(part, str):
-            module, _, attribute = part.partition(":")
-            part = self._parts[name] = getattr(import_module(module), attribute)
+            part = self._parts[name] = imported(part)
         elif part is None and name not in self._parts:
             part = self._parts[name] = self._loaded(self.plug_ins()[name])
         return part  # type: ignore[return-value] # texts are references, and replaced above
@@ -242,12 +241,17 @@ class _UsableItems(ItemsView[str, T]):
         return self._registry.usable()
 
 
+def imported(reference: str) -> Any:
+    """What "module:object" names."""
+    module, _, attribute = reference.partition(":")
+    return getattr(import_module(module), attribute)
+
+
 def registry_of(group: str) -> Registry[Any]:
     """The registry of a group. Raises: ConfigError: there is no such group."""
     if group not in GROUPS:
         raise ConfigError(f"there is no group {safe_repr(group)}{nearest(group, GROUPS)}; allowed: {', '.join(GROUPS)}")
-    module, _, attribute = GROUPS[group][1].partition(":")
-    registry: Registry[Any] = getattr(import_module(module), attribute)
+    registry: Registry[Any] = imported(GROUPS[group][1])
     return registry
 
 

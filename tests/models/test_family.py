@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
-from glassformer.models import FAMILIES, TASK_ALIASES, ConfigReader, Family, Network
+from glassformer.models import FAMILIES, ConfigReader, Family, Network
 from glassformer.models._config import IGNORED_KEYS, KNOWN_FEATURES, MAX_LAYERS
 from glassformer.models._network import Sizes
+from glassformer.task_names import TASK_ALIASES
 from glassformer.weights.names import Slice
 
 families = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)

@@ -12,8 +12,8 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.files.schema import parse
-from glassformer.models import TASK_ALIASES
 from glassformer.runs.config import RunConfig, TrainingOptions, parse_config
+from glassformer.task_names import TASK_ALIASES
 from glassformer.tasks.pipeline_registry import canonical_task
 
 

@@ -10,7 +10,7 @@ import torch
 
 import glassformer
 from glassformer import ConfigError, DataError, UnsupportedError
-from glassformer.models import TASK_ALIASES
+from glassformer.task_names import TASK_ALIASES
 from glassformer.tasks import PIPELINES, Pipeline, pipeline
 from tests.e2e.tiny_models import make_folder
 
@@ -60,7 +60,7 @@ def test_a_checkpoint_of_another_head_lends_its_body(folder_of: Folders) -> None
     [
         (
             "sumarization",
-            "the task 'sumarization'; nearest: 'summarization.*; there are, in short: answer, .*in full: text-gen",
+            "the task 'sumarization'; nearest: 'summarization.*; there are, in short: classify, .*in full: text-class",
         ),
         (
             "pre-training",

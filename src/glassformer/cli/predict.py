@@ -18,6 +18,7 @@ from glassformer.files.schema import given
 from glassformer.generation.options import GenerationOptions
 from glassformer.loading import InferenceLoading
 from glassformer.progress import spinner
+from glassformer.task_names import ANSWERED, SHORT, beginning
 from glassformer.tasks.pipeline_options import CLASSIFICATION, PipelineOptions, PredictionFileOptions
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 TaskName = Annotated[
     str,
     typer.Argument(
-        help="Task: classify, tag, answer, features, fill, summarise, translate, translation_en_to_de, generate, "
-        "transcribe, answer-image, tag-audio; or its Hugging Face name: text-classification, …"
+        help=f"Task: {', '.join(SHORT)}; or its Hugging Face name: {beginning(ANSWERED, 2)}, translation_en_to_de."
     ),
 ]
 Input = Annotated[

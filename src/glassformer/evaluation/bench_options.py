@@ -8,6 +8,7 @@ from typing import Annotated
 
 from glassformer.data.options import ColumnMapping
 from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema
+from glassformer.task_names import TRAINED, beginning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +20,7 @@ class BenchOptions(Schema):
     ] = 256
     repeats: Annotated[Count, Doc("Timed repetitions of each precision; the median is reported.")] = 3
     precision: Annotated[Sequence[str] | None, Doc("Inference precisions, such as fp32,int8. Default: all.")] = None
-    task: Annotated[str | None, Doc("Task to benchmark: classify, tag, …; a run has its own.")] = None
+    task: Annotated[str | None, Doc(f"Task to benchmark: {beginning(TRAINED, 3)}; a run has its own.")] = None
     data: Annotated[
         Sequence[str],
         Doc(

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from glassformer.data.options import DATA, ColumnMapping, IgnoredColumns
 from glassformer.errors import ConfigError
 from glassformer.files.schema import Allowed, Count, Doc, NonNegativeInt, Schema
+from glassformer.task_names import TRAINED, beginning
 
 MODEL = "A model that is not a run"
 PARTS = ("task_options", "evaluation")
@@ -43,7 +44,7 @@ class EvaluationRequest(Schema):
     ] = None
     baselines: Annotated[bool, Doc("Evaluate baselines too, such as the majority class.")] = True
     device: Annotated[str | None, Doc("Device: cpu, cuda, mps or auto. Default: that of training.")] = None
-    task: Annotated[str | None, Doc("Task: classify, tag, answer, …", MODEL)] = None
+    task: Annotated[str | None, Doc(f"Task: {beginning(TRAINED)}", MODEL)] = None
     train: Annotated[Sequence[str], Doc("Training data files for the baselines; repeatable.", MODEL)] = ()
     settings: Annotated[
         Mapping[Setting, Any],

@@ -22,30 +22,8 @@ from glassformer.files import safe_repr
 from glassformer.models._config import ConfigReader
 from glassformer.models._network import Network
 from glassformer.plugins import Registry
+from glassformer.task_names import TASK_ALIASES
 from glassformer.weights.names import WeightNames
-
-TASK_ALIASES = {
-    "answer": "question-answering",
-    "answer-image": "visual-question-answering",
-    "answer-table": "table-question-answering",
-    "classify": "text-classification",
-    "classify-image": "image-classification",
-    "classify-audio": "audio-classification",
-    "contrastive": "zero-shot-image-classification",
-    "embed": "feature-extraction",
-    "features": "feature-extraction",
-    "fill": "fill-mask",
-    "generate": "text-generation",
-    "ner": "token-classification",
-    "sentiment-analysis": "text-classification",
-    "summarise": "summarization",
-    "tag": "token-classification",
-    "tag-audio": "audio-frame-classification",
-    "transcribe": "automatic-speech-recognition",
-    "translate": "translation",
-}
-"""Short names of tasks → Hugging Face pipeline names."""
-
 
 SUFFIXES: Mapping[str, str] = {
     "Model": "feature-extraction",

@@ -11,8 +11,10 @@ A run can be read here without the code that trains.
 
 from __future__ import annotations
 
+from glassformer.task_names import TRAINED
+
 KEYS = {
-    "task": "Task: classify, tag, answer, generate, fill, translate, summarise, denoise, …",
+    "task": f"Task: {', '.join(TRAINED)}.",
     "model": "Pretrained model to fine-tune: a folder, or a name on the Hub.",
     "output": "Run folder to write.",
     "device": "Device: cpu, cuda, mps or auto.",

@@ -29,8 +29,8 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
-from glassformer.models import TASK_ALIASES
 from glassformer.plugins import Registry
+from glassformer.task_names import TASK_ALIASES, TRAINED
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import collate_inputs, run_examples
 from glassformer.tasks.predictions import is_readable
@@ -282,35 +282,7 @@ class Task(ABC):
 
 TASKS: Registry[type[Task]] = Registry(
     "tasks",
-    {
-        "classify": "glassformer.tasks.classify.task:Classify",
-        "classify-image": "glassformer.tasks.classify.media:ClassifyImage",
-        "classify-audio": "glassformer.tasks.classify.media:ClassifyAudio",
-        "contrastive": "glassformer.tasks.contrastive:Contrastive",
-        "tag": "glassformer.tasks.tag.task:Tag",
-        "tag-audio": "glassformer.tasks.classify.frames:TagAudio",
-        "answer": "glassformer.tasks.span:Answer",
-        "answer-table": "glassformer.tasks.table_cells:AnswerTable",
-        "answer-image": "glassformer.tasks.answer_image:AnswerImage",
-        "generate": "glassformer.tasks.causal.task:Causal",
-        "generate-image": "glassformer.tasks.generate_image:GenerateImage",
-        "instruct": "glassformer.tasks.causal.task:Answers",
-        "fill": "glassformer.tasks.masked:Masked",
-        **{
-            "translate": "glassformer.tasks.seq2seq.generated:Translate",
-            "summarise": "glassformer.tasks.seq2seq.generated:Summarise",
-        },
-        "next-sentence": "glassformer.tasks.pretrain:NextSentence",
-        "pre-train": "glassformer.tasks.pretrain:PreTraining",
-        "pre-train-image": "glassformer.tasks.pretrain_image:PreTrainImage",
-        "denoise": "glassformer.tasks.seq2seq.denoise:Denoising",
-        "gap-sentences": "glassformer.tasks.seq2seq.denoise:GapSentences",
-        "span-corruption": "glassformer.tasks.seq2seq.denoise:SpanCorruption",
-        "transcribe": "glassformer.tasks.transcribe.task:Transcribe",
-        "reconstruct": "glassformer.tasks.codec.task:Reconstruct",
-        "generate-audio": "glassformer.tasks.audio_codes.generate:GenerateAudio",
-        "audio-to-audio": "glassformer.tasks.audio_codes.convert:AudioToAudio",
-    },
+    TRAINED,
     fits=lambda name, part: isinstance(part, type) and issubclass(part, Task),
     must="a subclass of glassformer.tasks.base.Task",
 )

@@ -13,86 +13,21 @@ from glassformer.files.schema import field_types
 from glassformer.hub import resolve
 from glassformer.loading import InferenceLoading
 from glassformer.model import Model, load
-from glassformer.models import FAMILIES, TASK_ALIASES, find_family, text_part
+from glassformer.models import FAMILIES, find_family, text_part
+from glassformer.plugins import imported
+from glassformer.task_names import ANSWERED, EXAMPLES, TASK_ALIASES, TRAINED
 from glassformer.tasks.base import TASKS
-from glassformer.tasks.classify.pipeline import TextClassification
-from glassformer.tasks.classify.zero_shot import ZeroShotClassification
-from glassformer.tasks.documents import DocumentQuestionAnswering
-from glassformer.tasks.generate.pipeline import (
-    Summarization,
-    Text2TextGeneration,
-    TextGeneration,
-    TranslationPipeline,
-)
 from glassformer.tasks.generate.settings import split_task
-from glassformer.tasks.masked import FillMask
-from glassformer.tasks.media import (
-    AudioClassification,
-    AudioFrameClassification,
-    ImageClassification,
-    ImageFeatureExtraction,
-    MediaPipeline,
-    SpeechRecognition,
-    ZeroShotImageClassification,
-)
-from glassformer.tasks.passages import PassageReading
-from glassformer.tasks.pipelines import FeatureExtraction, Pipeline
-from glassformer.tasks.question_answering import QuestionAnswering
-from glassformer.tasks.tables import TableQuestionAnswering
-from glassformer.tasks.tag.pipeline import TokenClassification
-from glassformer.tasks.visual_questions import VisualQuestionAnswering
+from glassformer.tasks.media import MediaPipeline
+from glassformer.tasks.pipelines import Pipeline
 from glassformer.weights.header import read_file_header
 from glassformer.weights.load import name_list
 
-PIPELINES: dict[str, type[Pipeline]] = {
-    "text-generation": TextGeneration,
-    "text2text-generation": Text2TextGeneration,
-    "summarization": Summarization,
-    "translation": TranslationPipeline,
-    "fill-mask": FillMask,
-    "text-classification": TextClassification,
-    "token-classification": TokenClassification,
-    "feature-extraction": FeatureExtraction,
-    "question-answering": QuestionAnswering,
-    "zero-shot-classification": ZeroShotClassification,
-    "document-question-answering": DocumentQuestionAnswering,
-    "table-question-answering": TableQuestionAnswering,
-    "passage-reading": PassageReading,
-    "image-classification": ImageClassification,
-    "image-feature-extraction": ImageFeatureExtraction,
-    "zero-shot-image-classification": ZeroShotImageClassification,
-    "visual-question-answering": VisualQuestionAnswering,
-    "audio-classification": AudioClassification,
-    "audio-frame-classification": AudioFrameClassification,
-    "automatic-speech-recognition": SpeechRecognition,
-}
-"""Name of a task (Hugging Face's, where it has one) → what does it; a new task is a line here."""
+PIPELINES: dict[str, type[Pipeline]] = {name: imported(answers) for name, answers in ANSWERED.items()}
+"""Name of a task (Hugging Face's, where it has one) → what does it; a new one is a row of `task_names.TABLE`."""
 
 LOADING = (*field_types(InferenceLoading), "strict")
 """Options of `load`."""
-
-EXAMPLES = {
-    "text-generation": "openai-community/gpt2",
-    "text2text-generation": "google-t5/t5-small",
-    "summarization": "sshleifer/distilbart-cnn-12-6",
-    "translation": "google-t5/t5-small",
-    "fill-mask": "distilbert/distilroberta-base",
-    "text-classification": "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
-    "token-classification": "dslim/bert-base-NER",
-    "feature-extraction": "sentence-transformers/all-MiniLM-L6-v2",
-    "question-answering": "distilbert/distilbert-base-cased-distilled-squad",
-    "zero-shot-classification": "facebook/bart-large-mnli",
-    "document-question-answering": "impira/layoutlm-document-qa",
-    "table-question-answering": "google/tapas-base-finetuned-wtq",
-    "passage-reading": "facebook/dpr-reader-single-nq-base",
-    "image-classification": "google/vit-base-patch16-224",
-    "image-feature-extraction": "google/vit-base-patch16-224",
-    "zero-shot-image-classification": "openai/clip-vit-base-patch32",
-    "visual-question-answering": "unc-nlp/lxmert-vqa-uncased",
-    "audio-classification": "superb/wav2vec2-base-superb-ks",
-    "audio-frame-classification": "anton-l/wav2vec2-base-superb-sd",
-    "automatic-speech-recognition": "openai/whisper-tiny",
-}
 
 
 def pipeline(task: str, model: str | Path | Model | None = None, **options: Any) -> Pipeline:
@@ -105,13 +40,8 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
         translate(["Thank you.", "Good morning."], num_beams=4)
 
     Args:
-        task: "text-generation", "text2text-generation", "summarization", "translation" or "translation_en_to_de",
-            "fill-mask", "text-classification", "token-classification", "question-answering",
-            "zero-shot-classification", "feature-extraction", "document-question-answering", "table-question-answering",
-            "image-classification", "image-feature-extraction", "zero-shot-image-classification",
-            "visual-question-answering", "passage-reading", "audio-classification", "audio-frame-classification",
-            "automatic-speech-recognition"; or a verb, as `glassformer train` takes it: "generate",
-            "summarise", "translate", "fill", "classify", "tag", "answer", "answer-image", "tag-audio", "features", ….
+        task: by its short name ("classify", "translate", …), or that of Hugging Face transformers
+            ("text-classification", "translation_en_to_de", …); `glassformer.task_names` has all of them.
         model: a folder, a name on the Hub, or a model that was loaded for this task.
         options: of `load` where a name is given (`device`, `dtype`, `revision`, …); the others hold for all calls, such
             as `max_new_tokens`, `num_beams`, `top_k`, `threshold`, `batch_size`.
@@ -161,7 +91,9 @@ def _kind(task: str) -> tuple[str, type[Pipeline]]:
     if name not in PIPELINES and name in TASKS and (of_plug_in := TASKS[name].PIPELINE) is not None:
         return name, of_plug_in
     if name not in PIPELINES:
-        verbs = [verb for verb, its in TASK_ALIASES.items() if its in PIPELINES]
+        further = TASKS.usable(name for name in TASKS if name not in TRAINED)
+        added = [name for name, kind in further if kind.PIPELINE is not None]
+        verbs = [*(verb for verb, its in TASK_ALIASES.items() if its in PIPELINES), *added]
         heads = {head for family in FAMILIES.values() for head in family.tasks}
         raise UnknownNameError(
             f"there is no pipeline for the task {safe_repr(task)}"

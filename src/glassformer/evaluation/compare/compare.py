@@ -59,6 +59,7 @@ from glassformer.files.schema import given, parse
 from glassformer.model import Model, load
 from glassformer.progress import Bar, no_bar
 from glassformer.runs.folder import CONFIG, describe_environment, no_run, run_name, seed_folders
+from glassformer.task_names import TASK_ALIASES
 from glassformer.tasks.base import Task, task_class, task_name
 from glassformer.tasks.classify.task import ClassificationTask
 from glassformer.tasks.columns import check_columns, columns_of, parts_of
@@ -71,7 +72,7 @@ from glassformer.tasks.types import Prediction
 
 DIGITS = 3
 LONGEST = 100_000_000  # bytes of a row: whole books are summarised too
-TEXT_TASKS = {"summarise": "summarization", "translate": "translation"}
+TEXT_TASKS = {name: TASK_ALIASES[name] for name in ("summarise", "translate")}
 """Tasks whose texts any model that writes may generate → their names in a config.json."""
 LEAD = re.compile(r"lead-(\d{1,4})")
 

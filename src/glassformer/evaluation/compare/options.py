@@ -10,6 +10,7 @@ from typing import Annotated
 from glassformer.data.options import DATA
 from glassformer.files.atomic import check_output
 from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema
+from glassformer.task_names import TRAINED, beginning
 
 TEXTS = "Generated texts"
 
@@ -28,7 +29,7 @@ class CompareOptions(Schema):
         str,
         Doc(
             "Task of --data, where no system is a run: summarization (metric ROUGE), translation (BLEU and chrF), "
-            "classify, tag, …",
+            f"{beginning(TRAINED, 3)}",
             DATA,
         ),
     ] = "summarization"

@@ -27,10 +27,11 @@ from glassformer.hf.reference_tokenizer import as_reference_tokenizer, plain_tok
 from glassformer.hf.tokenizers import AutoTokenizer
 from glassformer.hub import resolve
 from glassformer.model import Model, load
+from glassformer.task_names import EXAMPLES
 from glassformer.tasks.classify.zero_shot import ZeroShotClassification
 from glassformer.tasks.generate.pipeline import TextGeneration
 from glassformer.tasks.generate.settings import split_task
-from glassformer.tasks.pipeline_registry import EXAMPLES, LOADING, canonical_task
+from glassformer.tasks.pipeline_registry import LOADING, canonical_task
 from glassformer.tasks.pipeline_registry import pipeline as plain_pipeline
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import Result, Results
@@ -107,7 +108,7 @@ def check_task(task: str) -> tuple[str, dict[str, Any], Any]:
     Raises: UnsupportedError: there is no such task.
     """
     name = canonical_task(task)
-    return name, {"default": {"model": {"pt": (USUAL[name], None)}}}, None
+    return name, {"default": {"model": {"pt": (USUAL.get(name), None)}}}, None
 
 
 def pipeline(
@@ -434,7 +435,8 @@ def _task_of_head(model: Any) -> str:
 
 def _usual_model(name: str) -> str | Path | None:
     """The task's usual checkpoint: from the cache, or downloaded where the user agrees; else None."""
-    usual = USUAL[name]
+    if (usual := USUAL.get(name)) is None:  # a task of a plug-in
+        return None
     try:
         return resolve(usual, offline=True)
     except GlassformerError:
