@@ -70,7 +70,13 @@ TABLE = (
         "dslim/bert-base-NER",
         also=("ner",),
     ),
-    TaskNames("tag-audio", "audio-frame-classification", "classify.frames:TagAudio", "media:AudioFrameClassification", "anton-l/wav2vec2-base-superb-sd"),
+    TaskNames(
+        "tag-audio",
+        "audio-frame-classification",
+        "classify.frames:TagAudio",
+        "media:AudioFrameClassification",
+        "anton-l/wav2vec2-base-superb-sd",
+    ),
     TaskNames(
         "answer",
         "question-answering",
@@ -85,7 +91,13 @@ TABLE = (
         "tables:TableQuestionAnswering",
         "google/tapas-base-finetuned-wtq",
     ),
-    TaskNames("answer-image", "visual-question-answering", "answer_image:AnswerImage", "visual_questions:VisualQuestionAnswering", "unc-nlp/lxmert-vqa-uncased"),
+    TaskNames(
+        "answer-image",
+        "visual-question-answering",
+        "answer_image:AnswerImage",
+        "visual_questions:VisualQuestionAnswering",
+        "unc-nlp/lxmert-vqa-uncased",
+    ),
     TaskNames(
         "generate",
         "text-generation",
