@@ -12,7 +12,7 @@ EXCEPTIONS = frozenset(
     """
     cli.study:OnScreen cli.train:Opening core.codebooks:CodebookEmbeddingSpec
     core.linearised:FixedScaleLayerNorm core.linearised:FixedScaleRMSNorm evaluation.run_page:RunPage
-    hf.auto:FamilyModel hf.configs:GenerationConfig hf.multiple_choice:MultipleChoice
+    hf.configs:GenerationConfig hf.multiple_choice:MultipleChoice
     hf.reference_model:ReferenceModel hf.trainer.due:Checkpointing hf.trainer.seq2seq:Seq2SeqTrainer
     hf.trainer.trainer:CompatibleTrainer lessons.encoder_decoder:TinyEncoderDecoder
     models.albert:SentenceOrderPreTrainingHead models.big_bird.block_sparse:BlockSparsePattern

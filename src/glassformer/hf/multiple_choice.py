@@ -20,7 +20,7 @@ from glassformer.core.flow import Output
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import as_path
 from glassformer.files.atomic import write_json
-from glassformer.hf.auto import FamilyModel
+from glassformer.hf.reference_model import ReferenceModel
 from glassformer.models import FAMILIES, find_family
 from glassformer.models.model_config import ModelConfig
 
@@ -31,7 +31,7 @@ BY_CHOICE = frozenset({"inputs_embeds"})
 """Inputs with one dimension more than ids."""
 
 
-class MultipleChoice(FamilyModel):
+class MultipleChoice(ReferenceModel):
     """A score for each choice."""
 
     TASKS: ClassVar[tuple[str, ...]] = ("text-classification",)

@@ -13,11 +13,12 @@ import tokenizers
 from glassformer.core.cache import KeyValueCache
 from glassformer.errors import MissingNameError, UnsupportedError, nearest
 from glassformer.hf import utils
-from glassformer.hf.auto import AUTO_TASKS, AutoModel, family_class
+from glassformer.hf.auto import AUTO_TASKS, AutoModel
 from glassformer.hf.configs import AutoConfig, config_class
 from glassformer.hf.custom_models import AnyModel, CustomModel
 from glassformer.hf.pipelines import named_class
 from glassformer.hf.processors import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
+from glassformer.hf.reference_model import family_class
 from glassformer.hf.reference_tokenizer import ReferenceTokenizer
 from glassformer.hf.rules import READY, OwnLogitsProcessor, OwnStoppingCriterion, RuleList
 from glassformer.hf.tokenizers import AutoTokenizer, new_tokenizer

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import glassformer
 from glassformer import Model, UnsupportedError
-from glassformer.hf.auto import as_reference
+from glassformer.hf.reference_model import as_reference
 from glassformer.models import FAMILIES
 
 IDS = torch.tensor([[5, 6, 7, 8]])

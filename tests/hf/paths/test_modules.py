@@ -13,8 +13,8 @@ from torch import nn
 
 import glassformer
 from glassformer import Model, UnsupportedError
-from glassformer.hf.auto import as_reference
 from glassformer.hf.paths.modules import ReferenceModule
+from glassformer.hf.reference_model import as_reference
 from glassformer.models import FAMILIES
 
 

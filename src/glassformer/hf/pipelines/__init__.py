@@ -22,7 +22,7 @@ import torch
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.files import check_count, is_int, safe_repr
 from glassformer.generation.arguments import with_config
-from glassformer.hf.auto import as_reference
+from glassformer.hf.reference_model import as_reference
 from glassformer.hf.reference_tokenizer import as_reference_tokenizer, plain_tokenizer
 from glassformer.hf.tokenizers import AutoTokenizer
 from glassformer.hub import resolve
