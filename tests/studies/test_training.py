@@ -18,6 +18,7 @@ from glassformer.files.schema import parse
 from glassformer.reports.charts import Series
 from glassformer.reports.page import report_data
 from glassformer.runs.data import sample_rows
+from glassformer.studies.cells import label_of
 from glassformer.studies.plan import StudyPlan
 from glassformer.studies.report import ReportOptions, StudyPoint, StudyReport, crossing_point
 from glassformer.studies.study import parse_study
@@ -42,8 +43,8 @@ def test_a_study_from_plan_to_page(values: dict[str, Any], tmp_path: Path) -> No
     study, heard = parse_study(values), Heard()
     planned = study.plan().trainings
     assert [each.name for each in planned] == ["far", "near-4", "near-12", "both", "then-4"]
-    assert [each.examples for each in planned] == [20, 4, 12, 32, 4]
-    assert [each.steps for each in planned] == [3, 2, 2, 4, 2], "few rows take at least 2 steps"
+    assert [each.counts["examples"] for each in planned] == [20, 4, 12, 32, 4]
+    assert [each.counts["steps"] for each in planned] == [3, 2, 2, 4, 2], "few rows take at least 2 steps"
     found = study.run(progress=heard)
     assert heard.told == ["5 trainings; each is evaluated on 20 rows of new, old"]
     assert heard.trained[0] == "1/5 far, seed 0" and len(heard.trained) == 5 and len(heard.evaluated) == 10
@@ -60,7 +61,7 @@ def test_a_study_from_plan_to_page(values: dict[str, Any], tmp_path: Path) -> No
         "trained on then": [4],
     }
     assert len(found.crossings) == 1 and "rows of near" in found.crossings[0]
-    where = {(x.second, x.place) for x in found.effects}
+    where = {(x.second, label_of(x.where)) for x in found.effects}
     assert ("trained on near", "12 rows of near, evaluated on new") in where and len(where) == 8, (
         "each set with the first, on the same rows"
     )

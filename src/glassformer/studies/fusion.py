@@ -102,19 +102,11 @@ class Fusion:
 
     def _tune(self, task: Transcribe, name: str, progress: StudyProgress) -> dict[str, Any]:
         """The weights with the fewest word errors on validation recordings."""
-        rows, evaluation = self.tuning_rows, self.base.evaluation
+        rows, alphas, betas = self.tuning_rows, self.options.alphas, self.options.betas
+        beams, rescore = int(self.base.evaluation["beams"]), bool(self.base.evaluation.get("rescore"))
+        search: dict[str, Any] = {"alphas": alphas, "betas": betas, "beams": beams, "rescore": rescore}
         with progress.rows(f"tuning of {name}", len(rows) * self.searches) as advance:
-            scored = tune_fusion(
-                task,
-                rows,
-                str(self.path),
-                alphas=self.options.alphas,
-                betas=self.options.betas,
-                beams=int(evaluation["beams"]),
-                rescore=bool(evaluation.get("rescore", False)),
-                progress=advance,
-            )
-            scores = list(scored)
+            scores = list(tune_fusion(task, rows, str(self.path), **search, progress=advance))
         best = best_fusion(scores)
         tried = [{"alpha": x.alpha, "beta": x.beta, "wer": x.wer.value, "cer": x.cer.value} for x in scores]
         return {"alpha": best.alpha, "beta": best.beta, "tried": tried}
@@ -145,17 +137,17 @@ class Fusion:
         Args:
             tuned: name, seed, alpha and beta of each recogniser
         """
-        weights = "; ".join(
+        weights = [
             f"{x['name']}, seed {x['seed']}: alpha {x['alpha']:g}, beta {x['beta']:g}"
-            f"{'' if x['alpha'] or x['beta'] else ' (not used)'}"
+            + " (not used)" * (not (x["alpha"] or x["beta"]))
             for x in tuned
-        )
+        ]
         normaliser = self.base.task_options.get("normaliser", "basic")
         return [
             f"texts compared after the normaliser {normaliser!r}, transcripts by beam search with "
             f"{self.base.evaluation['beams']} beams",
             f"the language model: {self.options.order}-grams of the training transcripts alone; its weights are those "
-            f"with the fewest word errors on {len(self.tuning_rows):,} validation recordings: {weights}",
+            f"with the fewest word errors on {len(self.tuning_rows):,} validation recordings: {'; '.join(weights)}",
             *(str(each) for each in self.overlap() if each.first == "train"),
             "intervals are over recordings of these speakers; other speakers may differ by more",
         ]

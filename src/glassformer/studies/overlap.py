@@ -1,4 +1,4 @@
-"""PartOverlap of parts: recordings, speakers and texts that are in two of them, which may make a test too easy.
+"""Overlap of parts: recordings, speakers and texts that are in two of them, which may make a test too easy.
 
 A recording in two parts is an error. A speaker or a text in two is reported: of spoken digits all texts are, and a
 model of one voice has one speaker in each.
@@ -6,7 +6,7 @@ model of one voice has one speaker in each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -33,17 +33,10 @@ class PartOverlap:
     of: int
 
     def __str__(self) -> str:
-        if self.what == "speakers":
-            return (
-                f"{self.count:,} of {self.of:,} recordings of {self.second} are by speakers who are in {self.first} too"
-                if self.count
-                else f"no speaker of {self.second} is in {self.first}"
-            )
-        return (
-            f"{self.count:,} of {self.of:,} transcripts of {self.second} are in {self.first} too"
-            if self.count
-            else f"no transcript of {self.second} is in {self.first}"
-        )
+        rows, are = ("recordings", "by speakers who are ") if self.what == "speakers" else ("transcripts", "")
+        if not self.count:
+            return f"no {'speaker' if are else 'transcript'} of {self.second} is in {self.first}"
+        return f"{self.count:,} of {self.of:,} {rows} of {self.second} are {are}in {self.first} too"
 
 
 def check_overlap(
@@ -65,7 +58,11 @@ def check_overlap(
             )
     overlap = []
     for (first, known), (second, others) in combinations(parts.items(), 2):
-        _check_recordings(first, known, second, others, columns["audio"])
+        if twice := _files(known, columns["audio"]) & _files(others, columns["audio"]):
+            raise DataError(
+                f"the recording {safe_repr(min(twice))} is in {first} and in {second}; a test on what was trained on "
+                "tells nothing: leave it out of one (glassformer data split)"
+            )
         if "train" not in (first, second):
             continue
         if speaker is not None:
@@ -79,17 +76,7 @@ def _overlap(what: str, first: str, known: RowSequence, second: str, others: Row
     return PartOverlap(what, first, second, len(leaks(*values)), len(others))
 
 
-def _check_recordings(first: str, known: RowSequence, second: str, others: RowSequence, column: str) -> None:
-    twice = set(_files(known, column)) & set(_files(others, column))
-    if twice:
-        raise DataError(
-            f"the recording {safe_repr(min(twice))} is in {first} and in {second}; a test on what was trained on tells "
-            "nothing: leave it out of one (glassformer data split)"
-        )
-
-
-def _files(rows: RowSequence, column: str) -> Iterator[str]:
+def _files(rows: RowSequence, column: str) -> set[str]:
     """The paths of recordings, as seen from the folder of their table."""
-    for index in range(len(rows)):
-        if isinstance(name := rows[index].get(column), str):
-            yield str(Path(rows.file(index)).parent / name)
+    names = ((rows.file(i), rows[i].get(column)) for i in range(len(rows)))
+    return {str(Path(table).parent / name) for table, name in names if isinstance(name, str)}

@@ -169,7 +169,7 @@ class StudyPlan(Schema):
 
     def run_name(self, name: str, size: int | None) -> str:
         """The name of a run: `fr-250` where its set has several sizes, else `de+fr`."""
-        return f"{name}-{size}" if isinstance(self.train[name].rows, list) else name
+        return f"{name}-{size}" if name in self.train and isinstance(self.train[name].rows, list) else name
 
     def files_and_limits(self, name: str, size: int | None) -> tuple[list[str], int | list[int | None] | None]:
         """The files of a set, and the sample size of all of them, or of each."""
@@ -201,10 +201,11 @@ class StudyPlan(Schema):
 
     def factors_of(self, base: RunConfig) -> dict[str, list[Level]]:
         """All factors and their levels; of those with one level the training and the test sets alone."""
-        trained = list(self.train) or [TRAINED if base.model is None else FINE_TUNED]
-        sizes = sorted({size for name in self.train for size in self.sizes(name) if size is not None})
-        factors: dict[str, list[Level]] = {self.trained_on: [*[PRETRAINED] * self.with_pretrained(base), *trained]}
-        factors |= {self.grown: [*sizes]} if sizes else {}
+        trained, sizes = zip(*self.run_levels(base), strict=True)
+        first = [PRETRAINED] * self.with_pretrained(base)
+        factors: dict[str, list[Level]] = {self.trained_on: [*first, *dict.fromkeys(trained)]}
+        known = sorted({size for size in sizes if size is not None})
+        factors |= {self.grown: [*known]} if known else {}
         factors |= {name: list(levels) for name, levels in self.factors.items()}
         factors |= {SEARCH: [*SEARCHES]} if self.language_model else {}
         return {**factors, EVALUATED_ON: [*self.test_sets]}
@@ -216,9 +217,10 @@ class StudyPlan(Schema):
             raise ConfigError("study.pretrained: there is no model before the training of one from scratch")
         return asked and base.model is not None
 
-    def run_levels(self) -> list[tuple[str | None, int | None]]:
-        """Each training set with each of its sizes; (None, None) = the training data of the configuration."""
-        return [(name, size) for name in self.train for size in self.sizes(name)] or [(None, None)]
+    def run_levels(self, base: RunConfig) -> list[tuple[str, int | None]]:
+        """Each training set with each of its sizes; or the training data of the configuration."""
+        own = TRAINED if base.model is None else FINE_TUNED
+        return [(name, size) for name in self.train for size in self.sizes(name)] or [(own, None)]
 
     def keys_of(self, factor: str, level: Level) -> dict[str, Any]:
         """The keys of the configuration that a level sets."""

@@ -89,20 +89,17 @@ class ReportOptions(Schema):
 class PlannedCell:
     """A training, or another cell, that is to be done.
 
-    examples: of its training set
-    tokens: that all its steps read
+    counts: of a training: `examples`, `steps`, and `tokens` that all its steps read
     """
 
     name: str
     seed: int
     finished: bool
-    examples: int | None = None
-    steps: int | None = None
-    tokens: int | None = None
+    counts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)
-class PlannedStudy(Report, kind="planned-study"):
+class PlannedStudy(Report, kind="planned-study", version=2):
     """What a study would do.
 
     trainings: or other cells
@@ -114,24 +111,19 @@ class PlannedStudy(Report, kind="planned-study"):
 
     def tables(self) -> list[Table]:
         """A row a training, or another cell."""
-        counts = ["examples", "steps", "tokens"] if self.test_sets else []
+        names = list(self.trainings[0].counts) if self.trainings else []
         rows = [
-            [
-                x.name,
-                str(x.seed),
-                *([f"{x.examples:,}", f"{x.steps:,}", amount(x.tokens or 0)] if counts else []),
-                "finished" * x.finished,
-            ]
+            [x.name, str(x.seed), *(f"{n:,}" for n in x.counts.values()), "finished" * x.finished]
             for x in self.trainings
         ]
-        return [Table(["training" if counts else "cell", "seed", *counts, ""], rows)]
+        return [Table(["training" if names else "cell", "seed", *names, ""], rows)]
 
     def remarks(self) -> list[str]:
         """What is left to do."""
         left = [x for x in self.trainings if not x.finished]
         if not self.test_sets:
             return [f"to evaluate: {counted(len(left), 'cell')}"]
-        rows, tokens = sum(self.test_sets.values()), amount(sum(x.tokens or 0 for x in left))
+        rows, tokens = sum(self.test_sets.values()), amount(sum(x.counts["tokens"] for x in left))
         return [f"to train: {tokens} tokens; then each is evaluated on {rows:,} rows of {', '.join(self.test_sets)}"]
 
 
@@ -182,16 +174,6 @@ class Effect:
     seeds: list[float]
 
     @property
-    def change(self) -> str:
-        """What is changed: `knn instead of prompt`."""
-        return f"{self.second} instead of {self.first}"
-
-    @property
-    def place(self) -> str:
-        """The other levels in words: `16 labels, evaluated on fr`."""
-        return label_of(self.where)
-
-    @property
     def agreement(self) -> str:
         """How many seeds have a difference of the same sign."""
         return f"{sum(x * self.difference.value > 0 for x in self.seeds)} of {len(self.seeds)}"
@@ -199,10 +181,8 @@ class Effect:
     @property
     def sentence(self) -> str:
         """What it says, and whether it can be told from chance."""
-        size, subject = (
-            self.difference,
-            f"Replacing {self.first} by {self.second}" + f" ({self.place})" * bool(self.where),
-        )
+        size, where = self.difference, f" ({label_of(self.where)})" if self.where else ""
+        subject = f"Replacing {self.first} by {self.second}{where}"
         if size.value == 0 and not size.leaves_out_zero and not any(self.seeds):
             return f"{subject} changes no {self.metric}: {self.after:.3f}."
         change = f"the {self.metric} from {self.before:.3f} to {self.after:.3f}: {size.written(3, signed=True)}"
@@ -333,15 +313,18 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         ]
 
     def _effects_table(self, effects: Sequence[Effect]) -> Table:
-        several = len(self.seeds) > 1
-        rows = [
-            [x.change, x.place, x.metric, f"{x.before:.3f}", f"{x.after:.3f}", x.difference.cell(signed=True)]
-            + [x.agreement] * several
-            for x in effects
-        ]
-        headings = ["change", "where", "metric", "before", "after", "difference", *["seeds that agree"] * several]
-        caption = "Paired differences, 95% intervals"
-        return Table(headings, rows, caption, left=3, folded=len(rows) > FOLDED_ROWS)
+        columns: dict[str, list[str]] = {
+            "change": [f"{x.second} instead of {x.first}" for x in effects],
+            "where": [label_of(x.where) for x in effects],
+            "metric": [x.metric for x in effects] if self.options.more else [],
+            "difference": [x.difference.cell(signed=True) for x in effects],
+            "before": [f"{x.before:.3f}" for x in effects],
+            "after": [f"{x.after:.3f}" for x in effects],
+            "seeds that agree": [x.agreement for x in effects] if len(self.seeds) > 1 else [],
+        }
+        known = {name: cells for name, cells in columns.items() if any(cells)}
+        rows, texts = list(zip(*known.values(), strict=True)), list(known).index("difference")
+        return Table(list(known), rows, "Paired differences, 95% intervals", left=texts, folded=len(rows) > FOLDED_ROWS)
 
     def tables(self) -> list[Table]:
         """All combinations, by each metric; and the differences in front."""

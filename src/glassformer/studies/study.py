@@ -290,11 +290,10 @@ def cell_function(name: str) -> Callable[[Cell], Any]:
         made = _module_of_file(module) if module.endswith(".py") else import_module(module)
     except (ImportError, OSError) as error:
         raise ConfigError(f"{problem}, which cannot be imported: {error}") from error
-    known_names = [each for each, value in vars(made).items() if callable(value)]
-    if function not in known_names:
-        raise ConfigError(f"{problem}; {module} has no function {safe_repr(function)}{nearest(function, known_names)}")
-    called: Callable[[Cell], Any] = getattr(made, function)
-    return called
+    functions: dict[str, Callable[[Cell], Any]] = {each: x for each, x in vars(made).items() if callable(x)}
+    if function not in functions:
+        raise ConfigError(f"{problem}; {module} has no function {safe_repr(function)}{nearest(function, functions)}")
+    return functions[function]
 
 
 def _module_of_file(path: str) -> Any:

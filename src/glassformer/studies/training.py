@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +40,13 @@ from glassformer.runs.folder import CHECKPOINTS, MODEL, seed_folder
 from glassformer.runs.several import merged_values, refuse_runs
 from glassformer.studies.cells import Cell, CellResult, Level, changed, folder_name, label_of, scored
 from glassformer.studies.fusion import BEAMS, WEIGHTS, Fusion
-from glassformer.studies.plan import (
-    EVALUATED_ON,
-    FINE_TUNED,
-    PRETRAINED,
-    SEARCH,
-    SEARCHES,
-    TRAINED,
-    StudyPlan,
-)
+from glassformer.studies.plan import EVALUATED_ON, PRETRAINED, SEARCH, SEARCHES, StudyPlan
 from glassformer.studies.report import Example, PlannedCell, PlannedStudy, StudyReport
 from glassformer.studies.study import Evaluator, Study, StudyProgress
 from glassformer.tasks.base import Task, task_class
 from glassformer.tasks.predictions import read_predictions
 from glassformer.tasks.transcribe.task import Transcribe
+from glassformer.tasks.types import Prediction
 from glassformer.training.callbacks import Callback
 from glassformer.training.card import write_card
 from glassformer.training.run import head_overrides, make_trainer
@@ -183,30 +176,30 @@ class TrainingEvaluator(Evaluator):
         """
         runs = []
         for settings in self._settings if self.plan.with_pretrained(self.base) else []:
-            runs.append(self._run(PRETRAINED, None, None, settings, self.base.training.seed))
+            runs.append(self._run(PRETRAINED, None, settings, self.base.training.seed))
         # In the order of the plan, so that a set's model is there before the runs that begin with it.
         for seed in seeds or [self.base.training.seed]:
             for settings in self._settings:
-                for of, size in self.plan.run_levels():
-                    name = self.plan.run_name(of, size) if of else TRAINED if self.base.model is None else FINE_TUNED
-                    runs.append(self._run(name, of, size, settings, seed))
+                for of, size in self.plan.run_levels(self.base):
+                    runs.append(self._run(of, size, settings, seed))
         return runs
 
-    def _run(self, name: str, of: str | None, size: int | None, settings: dict[str, Level], seed: int) -> StudyRun:
+    def _run(self, of: str, size: int | None, settings: dict[str, Level], seed: int) -> StudyRun:
         plan, base = self.plan, self._configured(settings)
+        name = plan.run_name(of, size)
         config = replace(
             base,
             output=str(self._folder(name, settings, seed)),
             training=replace(base.training, seed=seed),
             overrides=self._overrides(base),
         )
-        if of is not None:
+        if of in plan.train:
             files, limit = plan.files_and_limits(of, size)
             config = replace(config, data=replace(config.data, train=files, limit=limit))
             if (begin := plan.train[of].begin) is not None:
                 model = str(self._folder(begin, settings, seed) / MODEL)
                 config = replace(config, model=model, scratch=None, tokenizer=None)
-        levels: dict[str, Level] = {plan.trained_on: of or name}
+        levels: dict[str, Level] = {plan.trained_on: of}
         levels |= {plan.grown: size} if plan.grown in self.factors else {}
         named, trained = label_of({"name": name, **settings}), name != PRETRAINED
         return StudyRun(named, {**levels, **settings}, config, base, plan.at_least_steps, trained)
@@ -294,7 +287,8 @@ class TrainingEvaluator(Evaluator):
         trainer = run.trainer(dry=True)
         examples, steps = trainer.train_examples, trainer.steps
         tokens = round(int(examples.lengths.sum()) * steps / trainer.batch_sampler.steps_per_epoch(0))
-        return PlannedCell(run.name, run.seed, (run.folder / FINISHED).is_file(), len(examples), steps, tokens)
+        counts = {"examples": len(examples), "steps": steps, "tokens": tokens}
+        return PlannedCell(run.name, run.seed, (run.folder / FINISHED).is_file(), counts)
 
     def planned(self, seeds: Sequence[int] | None) -> PlannedStudy:
         runs = [run for run in self.runs(seeds) if run.trained]
@@ -408,18 +402,18 @@ class TrainingEvaluator(Evaluator):
         for test_set in self.plan.test_sets:
             systems = {}
             for cell in cells:
-                name = ", ".join(str(cell[factor]) for factor in report.varied if cell[factor] is not None)
+                name = label_of({factor: cell[factor] for factor in report.varied})
                 if cell.about[1] == test_set and name not in systems:
                     systems[name] = read_predictions(cell.folder / PREDICTIONS)
-            shown = 0
-            for row in zip(*systems.values(), strict=True):
-                texts = [str(x.predicted) for x in row]
-                errors = [x.details["counts"][0] if "counts" in x.details else x.label != x.predicted for x in row]
-                if any(errors) and len({*texts}) > 1 and shown < MAX_EXAMPLES:
-                    shown += 1
-                    yield Example(
-                        test_set=test_set, reference=str(row[0].label), outputs=dict(zip(systems, texts, strict=True))
-                    )
+            yield from islice(_differing(test_set, systems), MAX_EXAMPLES)
+
+
+def _differing(test_set: str, systems: Mapping[str, Sequence[Prediction]]) -> Iterator[Example]:
+    for row in zip(*systems.values(), strict=True):
+        texts = dict(zip(systems, (str(x.predicted) for x in row), strict=True))
+        wrong = any(x.details["counts"][0] if "counts" in x.details else x.label != x.predicted for x in row)
+        if wrong and len({*texts.values()}) > 1:
+            yield Example(test_set=test_set, reference=str(row[0].label), outputs=texts)
 
 
 def _runs_of(cells: Sequence[Cell]) -> list[StudyRun]:

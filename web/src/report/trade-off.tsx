@@ -3,6 +3,7 @@
  * A trade-off: points between two amounts of which one costs the other, with those that no other beats.
  */
 
+import { element } from "./dom";
 import { finite, number, padded, ticks } from "./scales";
 import "./trade-off.css";
 import type { AxisData, DrawTradeOff, IntervalCell, PointData, TableData, TradeOffData } from "./types";
@@ -69,47 +70,51 @@ const draw: DrawTradeOff = (data, Grid) => {
   const best = front(data).filter((point) => drawn.includes(point));
   const path = best.map((point) => `${(SIZE * x.share(point.x.value as number)).toFixed(1)} ${(SIZE * down(point.y.value as number)).toFixed(1)}`);
   const spoken = drawn.map((point) => `${point.name}: ${data.x.label} ${point.x.text}, ${data.y.label} ${point.y.text}`).join("; ");
+  const plot = element(
+    <div class="trade-off-plot" role="img" aria-label={`${data.title}. ${spoken}`}>
+      <svg aria-hidden="true">
+        <g class="y">
+          {y.ticks.map((tick) => (
+            <>
+              <line class="grid" x1="0" x2="100%" y1={percent(down(tick))} y2={percent(down(tick))} />
+              <text x="-8" y={percent(down(tick))}>
+                {number(tick)}
+              </text>
+            </>
+          ))}
+        </g>
+        <g class="x">
+          {x.ticks.map((tick) => (
+            <>
+              <line class="grid" x1={percent(x.share(tick))} x2={percent(x.share(tick))} y1="0" y2="100%" />
+              <text x={percent(x.share(tick))} y="100%" dy="18">
+                {number(tick)}
+              </text>
+            </>
+          ))}
+        </g>
+        <text class="axis-label upwards" x="0" dx="-52" y="0" dy="-18">
+          ↑ {short(axisName(data.y), 70)}
+        </text>
+        <text class="axis-label" x="50%" y="100%" dy="38">
+          {short(axisName(data.x), 70)}
+        </text>
+        <svg class="lines" viewBox={`0 0 ${SIZE} ${SIZE}`} preserveAspectRatio="none" width="100%" height="100%">
+          {best.length > 1 && <path class="front" d={`M${path.join("L")}`} />}
+        </svg>
+        {drawn.map((point) => (
+          <Mark point={point} x={x.share} down={down} radius={radius(point)} best={best.includes(point)} />
+        ))}
+      </svg>
+    </div>,
+  );
+  new ResizeObserver(() => place(plot)).observe(plot);
   return (
     <figure class="card whole">
       <figcaption>
         <h2>{data.title}</h2>
       </figcaption>
-      <div class="trade-off-plot" role="img" aria-label={`${data.title}. ${spoken}`}>
-        <svg aria-hidden="true">
-          <g class="y">
-            {y.ticks.map((tick) => (
-              <>
-                <line class="grid" x1="0" x2="100%" y1={percent(down(tick))} y2={percent(down(tick))} />
-                <text x="-8" y={percent(down(tick))}>
-                  {number(tick)}
-                </text>
-              </>
-            ))}
-          </g>
-          <g class="x">
-            {x.ticks.map((tick) => (
-              <>
-                <line class="grid" x1={percent(x.share(tick))} x2={percent(x.share(tick))} y1="0" y2="100%" />
-                <text x={percent(x.share(tick))} y="100%" dy="18">
-                  {number(tick)}
-                </text>
-              </>
-            ))}
-          </g>
-          <text class="axis-label upwards" x="0" dx="-52" y="0" dy="-18">
-            ↑ {short(axisName(data.y), 70)}
-          </text>
-          <text class="axis-label" x="50%" y="100%" dy="38">
-            {short(axisName(data.x), 70)}
-          </text>
-          <svg class="lines" viewBox={`0 0 ${SIZE} ${SIZE}`} preserveAspectRatio="none" width="100%" height="100%">
-            {best.length > 1 && <path class="front" d={`M${path.join("L")}`} />}
-          </svg>
-          {drawn.map((point) => (
-            <Mark point={point} x={x.share} down={down} radius={radius(point)} />
-          ))}
-        </svg>
-      </div>
+      {plot as never}
       {best.length > 1 && <p class="remark">The dashed line joins the points that no other beats in both.</p>}
       <details class="values">
         <summary>Values of {data.title}</summary>
@@ -121,17 +126,37 @@ const draw: DrawTradeOff = (data, Grid) => {
 
 globalThis.glassformerTradeOff = draw;
 
+/** Put each name next to its dot where it covers no dot and no other name; where there is no such place, leave it out. */
+function place(plot: Element): void {
+  const frame = plot.getBoundingClientRect();
+  const taken = [...plot.querySelectorAll("circle")].map((dot) => dot.getBoundingClientRect());
+  // Names of the front come first: where there is no room for all, the others are left to the table.
+  for (const name of [...plot.querySelectorAll(".name[data-best]"), ...plot.querySelectorAll(".name:not([data-best])")]) {
+    const room = Number(name.previousElementSibling?.getAttribute("r")) + 4;
+    const free = [[1, 1], [-1, 1], [1, -1], [-1, -1], [1, 0], [-1, 0]].some(([side, up]) => {
+      name.setAttribute("text-anchor", side > 0 ? "start" : "end");
+      name.setAttribute("dx", String(side * (up ? room - 3 : room)));
+      name.setAttribute("dy", String(4 - up * room * 1.4));
+      const box = name.getBoundingClientRect();
+      const inside = box.left >= frame.left && box.right <= frame.right && box.top >= frame.top - 14 && box.bottom <= frame.bottom;
+      return inside && !taken.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom);
+    });
+    name.toggleAttribute("data-left-out", !free);
+    if (free) taken.push(name.getBoundingClientRect());
+  }
+}
+
 interface MarkProps {
   point: PointData;
   x: (value: number) => number;
   down: (value: number) => number;
   radius: number;
+  best: boolean;
 }
 
-function Mark({ point, x, down, radius }: MarkProps) {
+function Mark({ point, x, down, radius, best }: MarkProps) {
   const [across, below] = [x(point.x.value as number), down(point.y.value as number)];
   const inside = (share: number) => percent(Math.min(Math.max(Number.isFinite(share) ? share : 0, 0), 1));
-  const end = across > 0.7;
   return (
     <g class={point.baseline ? "baseline" : undefined}>
       {finite(point.x.low) && finite(point.x.high) && (
@@ -143,7 +168,7 @@ function Mark({ point, x, down, radius }: MarkProps) {
       <circle cx={percent(across)} cy={percent(below)} r={radius}>
         <title>{`${point.name}: ${point.x.text}, ${point.y.text}`}</title>
       </circle>
-      <text class="name" x={percent(across)} y={percent(below)} dx={end ? -radius - 4 : radius + 4} dy={-radius} text-anchor={end ? "end" : "start"}>
+      <text class="name" data-best={best} x={percent(across)} y={percent(below)}>
         {short(point.name, 32)}
       </text>
     </g>

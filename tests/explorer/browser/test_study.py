@@ -1,0 +1,74 @@
+"""The page of a study in a real browser: curves with bands, quality over a cost, and differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from glassformer.studies.report import ReportOptions
+from glassformer.studies.study import Study
+from tests.explorer.browser.conftest import Check
+from tests.explorer.browser.tab import Tab, fits
+from tests.studies.few_labels import score
+
+Tabs = Callable[..., Tab]
+
+
+@pytest.fixture(scope="module")
+def study_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    factors = {"method": ["prompt", "knn", "set-fit"], "labels": [8, 16, 32, 64]}
+    options = ReportOptions(cost="seconds", against={"method": "prompt", "labels": 8})
+    Study(factors, score, folder, seeds=[0, 1], options=options, settings={"rows": 100}).run()
+    return folder / "study.html"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)], ids=["desktop", "phone"])
+def test_anyone_can_read_it(tab: Tabs, study_page: Path, check: Check, size: tuple[int, int], theme: str) -> None:
+    width, height = size
+    page = tab(viewport={"width": width, "height": height}).goto(study_page)
+    page.emulate_media(color_scheme=theme)
+    for summary in page.locator("summary").all():
+        summary.click()
+    fits(page, f"{width} wide")
+    check(page, f"{theme}, {width} wide")
+
+
+BOXES = """names => names.map((name) => {
+  const { left, right, top, bottom } = name.getBoundingClientRect();
+  return [left, right, top, bottom];
+})"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_names_of_points_cover_no_others(tab: Tabs, study_page: Path, width: int) -> None:
+    page = tab(viewport={"width": width, "height": 900}).goto(study_page)
+    page.wait_for_function("() => document.querySelector('.trade-off-plot .name[dx]')")
+    names = page.locator(".trade-off-plot .name:not([data-left-out])").evaluate_all(BOXES)
+    assert page.locator(".trade-off-plot circle").count() == 12
+    assert len(names) >= (12 if width > 1000 else 4)
+    for (left, right, top, bottom), (begin, end, above, below) in combinations(names, 2):
+        assert right <= begin or end <= left or bottom <= above or below <= top
+
+
+def test_curves_differences_and_every_cell(tab: Tabs, study_page: Path) -> None:
+    page = tab(viewport={"width": 1440, "height": 900}).goto(study_page)
+    assert page.locator("h1").inner_text() == "accuracy by method (prompt, knn, set-fit), labels (8, 16, 32, 64)"
+    assert "labels" in page.locator(".finding").inner_text()
+    curves = page.locator("figure[data-chart=accuracy]")
+    assert curves.locator("canvas").count() == 1
+    assert [x.split("\n")[0] for x in curves.locator("li span:not(.swatch)").all_inner_texts()][:3] == [
+        "prompt", "knn", "set-fit",
+    ]  # fmt: skip
+    plot = curves.locator("[aria-valuetext]")
+    assert "knn 0." in str(plot.get_attribute("aria-valuetext")) and "[" in str(plot.get_attribute("aria-valuetext"))
+    differences = page.get_by_role("group", name="Paired differences, 95% intervals")
+    assert differences.locator("tbody tr").count() == 8 and differences.locator("td.interval svg").count() == 9
+    cells = page.get_by_role("group", name="Every cell; in brackets 95% intervals over rows")
+    assert not cells.is_visible()
+    page.get_by_text("Every cell; in brackets").first.click()
+    assert cells.locator("tbody tr").count() == 24 and "knn-16-labels/seed-1" in cells.inner_text()
