@@ -29,7 +29,7 @@ from glassformer.reports.report import Record, Report
 from glassformer.reports.table import Table, bar, markdown_table, markdown_text
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-"""99 % too: a maximum length in tokens is usually chosen there."""
+"""99% too: a maximum length in tokens is usually chosen there."""
 LENGTH_NAMES = ("min", *(f"{share:.0%}" for share in QUANTILES), "mean", "max")
 """What of the lengths of texts is computed: the columns of a table of lengths."""
 TOKENISE_BATCH = 1_000  # texts that are tokenised together

@@ -46,7 +46,7 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.windows import windows
 
 MASKED, REPLACED = 0.8, 0.1
-"""BERT's shares: 80 % masked, 10 % another token, 10 % unchanged."""
+"""BERT's shares: 80% masked, 10% another token, 10% unchanged."""
 TOP_K = 5
 """Predictions of a mask, as in the reference library."""
 

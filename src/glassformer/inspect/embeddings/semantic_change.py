@@ -27,7 +27,7 @@ from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 
 RESAMPLES = 1_000
-"""Enough for two digits of a 95 % interval and of a p-value."""
+"""Enough for two digits of a 95% interval and of a p-value."""
 LEVEL = 0.95
 
 

@@ -40,7 +40,7 @@ LOWER_IS_BETTER = re.compile(r"(.*_)?(loss|perplexity|dead|bits|error|errors|wer
 """Names of metrics of which less is better, `eval_loss` and `bits_per_token` too; of all others more is."""
 
 RESAMPLES = 1_000
-"""Enough for two digits of a 95 % interval."""
+"""Enough for two digits of a 95% interval."""
 LEVEL = 0.95  # of all confidence intervals
 CELLS_AT_ONCE = 2**20
 """Resample counts that are held at once: 8 MB."""
