@@ -15,12 +15,11 @@ from glassformer.engine.pooling import PoolingSettings
 from glassformer.errors import UnsupportedError
 from glassformer.explorer.registry import tabs
 from glassformer.hub.find import packaged_name
-from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.lookup import streams_with_table
 from glassformer.inspect.opening import opening
 from glassformer.inspect.outputs import reads_layers
 from glassformer.inspect.patching.readout import predicts
-from glassformer.inspect.session import Session
+from glassformer.inspect.session import AttentionMap, Session
 from glassformer.loaded_model import LoadedModel
 from glassformer.reports.page import shown_command
 

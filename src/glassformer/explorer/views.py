@@ -14,10 +14,9 @@ from torch import Tensor
 
 from glassformer.errors import DataError
 from glassformer.explorer.binary_frames import encode
-from glassformer.inspect.attention_map import AttentionMap
 from glassformer.inspect.generation_trace import GenerationTrace
 from glassformer.inspect.head import AttentionHead
-from glassformer.inspect.session import Session
+from glassformer.inspect.session import AttentionMap, Session
 from glassformer.inspect.tokens import Token
 
 MAX_ROWS = 4096

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from glassformer.files.lazy import LazyPackage
 
 if TYPE_CHECKING:
-    from glassformer.inspect.attention_map import AttentionMap
     from glassformer.inspect.embeddings.contextual import ContextualEmbeddings, CosineTable, LayerCurve, Occurrence
     from glassformer.inspect.embeddings.occurrences import embed_texts, embed_words, find_word
     from glassformer.inspect.embeddings.senses import Senses
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from glassformer.inspect.patching.patches import Component
     from glassformer.inspect.patching.sweep import PatchSweep
     from glassformer.inspect.ram import RamEstimate, RamUsage, ram
-    from glassformer.inspect.session import Session
+    from glassformer.inspect.session import AttentionMap, Session
     from glassformer.inspect.sizes import Size, sizes
     from glassformer.inspect.summary import ModelSummary, ModuleNode, TensorRow, Weight, summary
     from glassformer.inspect.tokens import Token
@@ -66,7 +65,7 @@ __all__ = [
 
 _LAZY = {
     "AttentionHead": "glassformer.inspect.head",
-    "AttentionMap": "glassformer.inspect.attention_map",
+    "AttentionMap": "glassformer.inspect.session",
     "Component": "glassformer.inspect.patching.patches",
     "ContextualEmbeddings": "glassformer.inspect.embeddings.contextual",
     "CosineTable": "glassformer.inspect.embeddings.contextual",

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.inspect.attention_map import AttentionMap
-from glassformer.inspect.overview import sampled_rows
-from glassformer.inspect.patterns import PatternShares, main_pattern, rank
-from glassformer.inspect.session import Session
+from glassformer.inspect.overview import PatternShares, main_pattern, rank, sampled_rows
+from glassformer.inspect.session import AttentionMap, Session
 
 ROWS = 64  # queries of a head that are looked at, at most
 CELLS = 2**16  # probabilities of a head that are looked at, at most

@@ -11,7 +11,7 @@ residual stream that they are computed from is 164 MB.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from time import perf_counter
 from typing import Unpack
@@ -20,9 +20,8 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Tape
-from glassformer.core.stack import AttentionLayer
+from glassformer.core.stack import AttentionGroup, AttentionLayer
 from glassformer.errors import DataError, UnsupportedError, nearest
-from glassformer.inspect.attention_map import attention_map
 from glassformer.inspect.attribution.attribute import AttributionOptions, attribute
 from glassformer.inspect.attribution.attribution import Attribution
 from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
@@ -42,6 +41,58 @@ LIMIT_BYTES = 2**30
 
 Progress = Callable[[int, int], None]
 """Called after each block with the number of blocks done and of all blocks."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttentionMap:
+    """The attention maps of one kind, layers × heads: self-attention of a stack, or cross-attention.
+
+    name: `self`; with two stacks `encoder`, `decoder` and `cross`
+    heads: the largest number in a layer; most families have the same number in all
+    queries, keys: names of streams, as in `Session.streams`
+    windows: attention window of each layer, in tokens; None = unlimited
+    rotary_bases: base θ of each layer's rotary positions; None = it has none
+    """
+
+    name: str
+    layers: int
+    heads: int
+    kv_heads: int
+    head_width: int
+    queries: str
+    keys: str
+    causal: bool
+    windows: tuple[int | None, ...]
+    rotary_bases: tuple[float | None, ...]
+    biased: bool
+
+    @property
+    def rotary(self) -> bool:
+        """Whether a layer rotates its queries and keys."""
+        return any(base is not None for base in self.rotary_bases)
+
+
+def attention_map(name: str, group: AttentionGroup, keys: int) -> AttentionMap:
+    """Describe a group of attention layers.
+
+    Args:
+        keys: number of key tokens
+    """
+    layers = [layer.attention for layer in group.layers]
+    first, stack = layers[0], group.layers[0].stack
+    return AttentionMap(
+        name=name,
+        layers=len(layers),
+        heads=max(attention.spec.heads for attention in layers),
+        kv_heads=first.spec.K,
+        head_width=first.spec.E,
+        queries=group.queries,
+        keys=group.keys,
+        causal=first.pattern.causal,
+        windows=tuple(attention.pattern.window for attention in layers),
+        rotary_bases=tuple(a.spec.rotary.theta if a.spec.rotary else None for a in layers),
+        biased=(stack is not None and stack.bias is not None) or first.pattern.bias(torch.arange(1), keys) is not None,
+    )
 
 
 class Session:
