@@ -71,7 +71,14 @@ def test_the_program_of_a_user_lists_it_without_importing_it(site: Path) -> None
 
 def test_all_its_parts_are_listed(used: None, command: Command) -> None:
     listed = json.loads(command("plugins", "--json").stdout)
-    names = {"tasks": "season", "data": "poems", "commands": "count-lines", "views": "word-lengths", "families": "poet"}
+    names = {
+        "tasks": "season",
+        "data": "poems",
+        "metrics": "near",
+        "commands": "count-lines",
+        "views": "word-lengths",
+        "families": "poet",
+    }
     assert listed["parts"] == [[group, names[group], "glassformer-poems 1.0", "ok"] for group in GROUPS]
     assert listed["problems"] == []
     assert "glassformer-poems 1.0" in command("plugins").stdout
@@ -151,7 +158,7 @@ def test_one_that_raises_is_named_and_breaks_nothing_else(broken: Callable[..., 
         "halfdone",
         "[glassformer.commands]\nhalf = halfdone:half\n[glassformer.families]\nhalf = halfdone:FAMILY\n"
         "[glassformer.tasks]\nhalf = halfdone:Half\n[glassformer.views]\nhalf = halfdone:VIEW\n"
-        "[glassformer.data]\nhalf = halfdone:HALF\n",
+        "[glassformer.data]\nhalf = halfdone:HALF\n[glassformer.metrics]\nhalf = halfdone:HALF\n",
         module="raise ImportError('no module named quill')",
     )
     done = command("half")

@@ -1,4 +1,4 @@
-"""Plug-ins: tasks, data formats, commands, views and model families of other packages, found by their entry points.
+"""Plug-ins: tasks, data formats, metrics, commands, views and families of other packages, found by entry points.
 
     [project.entry-points."glassformer.tasks"]      pyproject.toml of the other package
     haiku = "glassformer_haiku:Haiku"               read here when a task is looked up, imported when it is this one
@@ -32,6 +32,7 @@ T = TypeVar("T")
 GROUPS: Mapping[str, tuple[str, str]] = {
     "tasks": ("task", "glassformer.tasks.base:TASKS"),
     "data": ("data format", "glassformer.data.rows:FORMATS"),
+    "metrics": ("metric", "glassformer.tasks.metrics.metric:METRICS"),
     "commands": ("command", "glassformer.cli.app:COMMANDS"),
     "views": ("view", "glassformer.explorer.registry:VIEWS"),
     "families": ("model family", "glassformer.models:FAMILIES"),
@@ -256,12 +257,12 @@ def registry_of(group: str) -> Registry[Any]:
 
 
 def register(group: str, name: str, part: Any) -> None:
-    """Add a task, data format, command, view or family for the rest of this program, such as a notebook.
+    """Add a task, data format, metric, command, view or family for the rest of this program, such as a notebook.
 
         register("tasks", "haiku", Haiku)
 
     Args:
-        group: "tasks", "data", "commands", "views" or "families"
+        group: "tasks", "data", "metrics", "commands", "views" or "families"
         name: what it is called by
         part: what an entry point of this group names; see docs/plugins.md
     Raises: ConfigError: no such group, a part of another kind, or a name that is taken.

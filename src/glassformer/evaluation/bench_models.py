@@ -32,7 +32,7 @@ from glassformer.progress import Bar, no_bar
 from glassformer.reports.amounts import amount
 from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import CONFIG, run_name
-from glassformer.tasks.base import Task, task_name
+from glassformer.tasks.base import Task, metrics_of, task_name
 from glassformer.tasks.metrics.metric import Bootstrap, differences, greater_is_better, intervals
 
 
@@ -132,7 +132,7 @@ def _measured(
         prepare(network, precision)
         latency = LatencySummary.measure(single_rows(task, sample, numbers), WARM_UP, sample=True)
         advance(WARM_UP + options.runs)
-        metrics, weights = task.metrics(list(task.predict(rows, advance))), weight_bytes(network)
+        metrics, weights = metrics_of(task, list(task.predict(rows, advance))), weight_bytes(network)
     finally:
         unprepare(network)
     files = Path(folder).glob("*") if folder else ()

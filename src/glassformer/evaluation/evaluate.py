@@ -26,7 +26,7 @@ from glassformer.reports.page import shown_label
 from glassformer.reports.report import Report, plain
 from glassformer.reports.table import Table
 from glassformer.runs.folder import describe_environment
-from glassformer.tasks.base import Progress, Task
+from glassformer.tasks.base import Progress, Task, metrics_of
 from glassformer.tasks.metrics.metric import (
     RESAMPLES,
     Bootstrap,
@@ -100,7 +100,7 @@ def evaluate(
         start = perf_counter()  # of the model alone: metrics, baselines and the bootstrap are not its time
         predictions = list(task.predict(rows, progress))
         seconds = perf_counter() - start
-        metrics = task.metrics(predictions)
+        metrics = metrics_of(task, predictions)
     with _user_warnings() as baseline_messages:
         results = _baseline_results(task, train, predictions, metrics, resamples, shown) if baselines else {}
     report = EvaluationReport(
@@ -147,7 +147,7 @@ def _baseline_results(
     """The metrics of each baseline, and how far the model's are from them: in the same resamples of the same rows."""
     results: dict[str, SystemResult] = {}
     for baseline in with_bar(_possible(task.baselines(train, predictions)), "baselines", shown=shown):
-        own = task.metrics(baseline.predictions)
+        own = metrics_of(task, baseline.predictions)
         difference = differences(metrics, own, resamples).get(task.METRIC)
         results[baseline.name] = SystemResult(
             about=baseline.about, metrics=intervals(own, resamples), difference=difference

@@ -25,7 +25,7 @@ from glassformer.errors import DataError
 from glassformer.files import counted, safe_repr
 from glassformer.progress import with_bar
 from glassformer.reports.table import Table
-from glassformer.tasks.base import Task
+from glassformer.tasks.base import Task, metrics_of
 from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences, greater_is_better, intervals
 from glassformer.tasks.types import Dataset, Prediction
 
@@ -199,7 +199,7 @@ def metrics_by_group(
         for name in row_groups if isinstance(row_groups, tuple) else (row_groups,):
             members[name].append(place)
             rows[name].add(row)
-    bootstraps = {name: task.metrics([predictions[i] for i in places]) for name, places in members.items()}
+    bootstraps = {name: metrics_of(task, [predictions[i] for i in places]) for name, places in members.items()}
     groups = {
         name: GroupMetrics(
             name=name,
@@ -209,11 +209,12 @@ def metrics_by_group(
         )
         for name, bootstrap in with_bar(bootstraps.items(), "groups", len(bootstraps), shown=shown)
     }
-    overall = task.metrics(predictions).values()[task.METRIC]
+    overall = metrics_of(task, predictions).values()[task.METRIC]
     for name in with_bar(_to_compare(groups, task.METRIC, overall), "comparing groups", shown=shown):
         inside = set(members[name])
         outside = [x for place, x in enumerate(predictions) if place not in inside]
-        if outside and _can_be_scored(others := task.metrics(outside)):  # an item that every list has leaves no others
+        # An item that every list has leaves no others.
+        if outside and _can_be_scored(others := metrics_of(task, outside)):
             groups[name] = _compared(groups[name], bootstraps[name], others, task.METRIC, resamples)
     return MetricsByGroup(
         column=column,

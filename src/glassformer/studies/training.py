@@ -43,7 +43,7 @@ from glassformer.studies.fusion import BEAMS, WEIGHTS, Fusion
 from glassformer.studies.plan import EVALUATED_ON, PRETRAINED, SEARCH, SEARCHES, StudyPlan
 from glassformer.studies.report import Example, PlannedCell, PlannedStudy, StudyReport
 from glassformer.studies.study import Evaluator, Study, StudyProgress
-from glassformer.tasks.base import Task, task_class
+from glassformer.tasks.base import Task, metrics_of, task_class
 from glassformer.tasks.predictions import read_predictions
 from glassformer.tasks.transcribe.task import Transcribe
 from glassformer.tasks.types import Prediction
@@ -360,7 +360,7 @@ class TrainingEvaluator(Evaluator):
             costs["latency"] = measure_latency(task, rows).mean
         report = evaluation.report
         baselines = {name: x.metrics[report.metric] for name, x in report.baselines.items()}
-        result = scored(task.metrics(evaluation.predictions), costs, rows=rows.fingerprint, baselines=baselines)
+        result = scored(metrics_of(task, evaluation.predictions), costs, rows=rows.fingerprint, baselines=baselines)
         names = self.metrics or [report.metric]
         return replace(result, scores={name: result.scores[name] for name in names if name in result.scores})
 

@@ -31,7 +31,7 @@ from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.plugins import Registry
 from glassformer.task_names import TASK_ALIASES, TRAINED
-from glassformer.tasks.metrics.metric import Bootstrap, Metric
+from glassformer.tasks.metrics.metric import METRICS, Bootstrap, BootstrapExtended, Metric
 from glassformer.tasks.microbatch import collate_inputs, run_examples
 from glassformer.tasks.predictions import is_readable
 from glassformer.tasks.types import Baseline, Dataset, Example, Examples, MicroBatch, Prediction
@@ -304,6 +304,21 @@ def task_class(name: str) -> type[Task]:
     if name not in TASKS:
         raise ConfigError(f"task is {safe_repr(name)}{nearest(name, TASKS)}; allowed: {', '.join(TASKS)}")
     return TASKS[name]
+
+
+def metrics_of(task: Task, predictions: Sequence[Prediction]) -> Bootstrap:
+    """The scores of predictions by the metrics of a task and those that were registered for it.
+
+    Raises: ConfigError: a registered metric has the name of another. DataError: it gives no number for a row.
+    """
+    own, added = task.metrics(predictions), []
+    for name, metric in METRICS.usable():
+        if metric.tasks and not isinstance(task, tuple(map(task_class, metric.tasks))):
+            continue
+        if name in own.methods:
+            raise ConfigError(f"the task has a metric {safe_repr(name)}; register yours by another name")
+        added.append(metric.bootstrap(name, predictions))
+    return BootstrapExtended(own, *added) if added else own
 
 
 def gives_sounds(task: type[Task]) -> bool:

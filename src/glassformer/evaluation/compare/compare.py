@@ -60,7 +60,7 @@ from glassformer.model import Model, load
 from glassformer.progress import Bar, no_bar
 from glassformer.runs.folder import CONFIG, describe_environment, no_run, run_name, seed_folders
 from glassformer.task_names import TASK_ALIASES
-from glassformer.tasks.base import Task, task_class, task_name
+from glassformer.tasks.base import Task, metrics_of, task_class, task_name
 from glassformer.tasks.classify.task import ClassificationTask
 from glassformer.tasks.columns import check_columns, columns_of, parts_of
 from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences, greater_is_better, intervals
@@ -119,7 +119,7 @@ class System:
         """The scores of its predictions, saved ones read now; None = they were not saved."""
         path = self.evaluation and self.evaluation / PREDICTIONS
         if self.measured is None and self.run is not None and path and path.is_file():
-            self.measured = self.run.task_for_evaluation().metrics(read_predictions(path))
+            self.measured = metrics_of(self.run.task_for_evaluation(), read_predictions(path))
         return self.measured
 
 

@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -31,10 +31,50 @@ from torch import Tensor
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import is_number, safe_repr
+from glassformer.plugins import Registry
 from glassformer.reports.table import IntervalCell
 
 if TYPE_CHECKING:
-    from glassformer.tasks.types import MicroBatch
+    from glassformer.tasks.types import MicroBatch, Prediction
+
+
+@dataclass(frozen=True)
+class RowMetric:
+    """A metric that is a mean over rows, of a task or several. A line adds one to their reports, with its interval:
+
+        register("metrics", "length_ratio", RowMetric(lambda said, true: len(said) / len(true[0]), ["summarise"]))
+
+    score: of a row, from what was predicted and its label, as `Prediction` has them
+    tasks: by name; () = all
+    greater_is_better: False where a lower one is
+    method: how it is computed, for the report
+    """
+
+    score: Callable[[Any, Any], float]
+    tasks: Sequence[str] = ()
+    greater_is_better: bool = True
+    method: str = "mean over rows of a function of the caller's"
+
+    def bootstrap(self, name: str, predictions: Sequence[Prediction]) -> BootstrapMeans:
+        """The scores of all rows. Raises: DataError: the function gives no number for one, which is named."""
+        values = np.zeros(len(predictions))
+        for number, x in enumerate(predictions):
+            value = self.score(x.predicted, x.label)
+            value = value.item() if isinstance(value, (np.generic, Tensor)) else value
+            if not is_number(value):
+                raise DataError(f"{x.where}: the metric {name!r} is {safe_repr(value)}; it must be a finite number")
+            values[number] = value
+        return BootstrapMeans({name: values}, {name: self.method})
+
+
+METRICS: Registry[RowMetric] = Registry(
+    "metrics",
+    {},
+    fits=lambda name, part: isinstance(part, RowMetric),
+    must="a glassformer.tasks.metrics.metric.RowMetric",
+)
+"""Name → metric that reports have besides those of the task's class; those of plug-ins too."""
 
 LOWER_IS_BETTER = re.compile(r"(.*_)?(loss|perplexity|dead|bits|error|errors|wer|cer|mse|rmse|mae|distance)(_.*)?")
 """Names of metrics of which less is better, `eval_loss` and `bits_per_token` too; of all others more is."""
@@ -50,6 +90,8 @@ AGREEMENT = 1e-9
 
 def greater_is_better(metric: str) -> bool:
     """Is a model better the higher this metric is?"""
+    if metric in METRICS:
+        return METRICS[metric].greater_is_better
     return LOWER_IS_BETTER.fullmatch(metric.lower()) is None
 
 
@@ -278,6 +320,23 @@ class BootstrapUnion(Bootstrap):
 
     def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
         return {name: score for part in self.parts for name, score in part.scores(resample_counts).items()}
+
+
+class BootstrapExtended(BootstrapUnion):
+    """The scores of a task, and of metrics that were registered for it: the rest is the task's."""
+
+    def __init__(self, own: Bootstrap, *registered: Bootstrap) -> None:
+        super().__init__(own, *registered)
+        self.own, self.amounts = own, own.amounts
+
+    def reference_scores(self) -> dict[str, float]:
+        return self.own.reference_scores()
+
+    def report(self) -> PerClassReport | None:
+        return self.own.report()
+
+    def notes(self) -> list[str]:
+        return self.own.notes()
 
 
 # ------------------------------------------------------------------------------------------------- intervals
