@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from glassformer.data import sets
 from glassformer.data.files import inspect_files, split_file
@@ -363,7 +365,7 @@ def test_texts_are_cut_to_a_number_of_characters(tmp_path: Path) -> None:
             "github_issues",
             "a.jsonl",
             [{"title": "a", "body": "b", "labels": ["bug"]}],
-            "has no column 'name'|must be an obj",
+            "line 1 has 'bug' in a list; it must be an object with 'name'",
         ),
         (
             "imdb",
@@ -381,6 +383,33 @@ def test_other_files_and_damaged_ones_are_refused(
     with pytest.raises(DataError, match=message) as caught:
         read_rows(tmp_path / path, kind=data_set, **part)
     assert path in str(caught.value)
+
+
+CELLS = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st.text(max_size=9) | st.just(10**400)
+    | st.sampled_from(["(0, 1)", "9" * 5000, "(9, " + "9" * 5000 + ")", "-1", "2"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "a"]), inner, max_size=2),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", data_sets())
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_odd_cells_are_read_or_refused(name: str, data: st.DataObject) -> None:
+    entry = data_sets()[name]
+    extension = data.draw(st.sampled_from(["jsonl", *entry.formats]))
+    options: dict[str, Any] = {"part": "train"} if entry.layout(Path(f"a.{extension}")).keys else {}
+    options |= {"prompt": data.draw(st.sampled_from([None, *entry.prompts])), "characters": 3}
+    reader, _, _ = entry.reader(Path(f"a.{extension}"), options, in_folder=False)
+    needed = [each for column in reader.data_set.columns.values() for each in sets._needed(column)]
+    row = {column: data.draw(CELLS) for column in needed if data.draw(st.integers(0, 9))}
+    try:
+        made = reader.row(row)
+    except DataError as problem:
+        assert len(str(problem)) < 2_000
+    else:
+        assert made is not None and (reader.prompt is None or all(isinstance(x, str) for x in made.values()))
 
 
 def test_names_that_are_none_are_refused_with_the_nearest(tmp_path: Path) -> None:

@@ -404,13 +404,13 @@ class SetReader:
                 return str(value)
             if value in NO_LABELS:
                 return None
-            number = int(value) if re.fullmatch(r"\d+", str(value)) else len(known)
+            number = int(value) if re.fullmatch(r"\d{1,9}", str(value)) else len(known)
             if number < len(known):
                 return known[number]
             allowed = f"{', '.join(known)}; or its number, from 0 to {len(known) - 1}"
         else:
-            if value in known or self.data_set.other_labels == "drop":
-                return known.get(value)
+            if (name := known.get(str(value))) is not None or self.data_set.other_labels == "drop":
+                return name
             allowed = ", ".join(known)
         raise DataError(f"has {safe_repr(value)} as {self.data_set.columns[role]!r}; it must be one of: {allowed}")
 
@@ -435,6 +435,8 @@ def _is_there(column: str, columns: Mapping[str, Any]) -> bool:
 def _value(path: str, columns: Mapping[str, Any]) -> Any:
     """The value of a column; of `a.b`, what is called b within a, or within each value of a list."""
     name, _, rest = path.partition(".")
+    if not isinstance(columns, Mapping):
+        raise DataError(f"has {safe_repr(columns)} in a list; it must be an object with {name!r}")
     if path in columns or name not in columns:
         if path not in columns:
             raise MissingColumnError(f"has {missing_column(name, columns)}", name)
@@ -460,7 +462,7 @@ def _filled(template: str, columns: Mapping[str, Any]) -> str:
 def _answer(text: str, indices: str, columns: Mapping[str, Any], no_answer: str | None) -> dict[str, list[Any]]:
     """The answer of a column of texts that the numbers in another column cut out of it, as SQuAD's files have it."""
     whole, span = str(_value(text, columns)), str(_value(indices, columns))
-    match = re.fullmatch(r"\((\d+), ?(\d+)\)", span)
+    match = re.fullmatch(r"\((\d{1,9}), ?(\d{1,9})\)", span)
     start, end = map(int, match.groups()) if match else (0, 0)
     if not start < end <= len(whole):
         raise DataError(
@@ -475,7 +477,7 @@ def _answer(text: str, indices: str, columns: Mapping[str, Any], no_answer: str 
 def _number(column: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last of an integer that no float holds
         number = math.nan
     if not math.isfinite(number):
         raise DataError(f"has {safe_repr(value)} as {column!r}; it must be a number")
