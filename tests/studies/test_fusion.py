@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,20 @@ def test_four_systems_and_nothing_twice(folder: Path, tmp_path: Path) -> None:
     wider = spoken_values(folder, tmp_path / "study", evaluation={"beams": 2})
     with pytest.raises(ConfigError, match="was trained otherwise: evaluation"):
         parse_study(wider).run([0])
+
+
+def test_weights_are_tuned_again_for_another_search(folder: Path, tmp_path: Path) -> None:
+    values = spoken_values(folder, tmp_path / "study")
+    parse_study(values).run([0])
+    path = tmp_path / "study" / "pretrained" / "seed-0" / "fusion.json"
+    before = json.loads(path.read_text())["made_of"]
+    shutil.rmtree(tmp_path / "study" / "fine-tuned")
+    values["evaluation"] = {"beams": 2}
+    heard = Heard()
+    parse_study(values).run([0], heard)
+    after = json.loads(path.read_text())["made_of"]
+    assert (before["evaluation"], after["evaluation"]) == ({"beams": 5}, {"beams": 2})
+    assert len(heard.evaluated) == 4, "the transcripts of both searches too"
 
 
 def test_rescoring_in_the_place_of_fusion(folder: Path, tmp_path: Path) -> None:

@@ -126,6 +126,12 @@ def test_an_evaluation_of_other_rows_or_weights_is_made_again(values: dict[str, 
         parse_study(values).run()
 
 
+def test_a_metric_that_there_is_not_is_named_with_those_that_there_are(values: dict[str, Any]) -> None:
+    values["study"] |= {"train": {"far": {"files": "far.csv"}}, "report": {"metric": "f1_macr"}}
+    with pytest.raises(ConfigError, match=r"names the metric 'f1_macr'; nearest: 'f1_macro'.* has: .*accuracy"):
+        parse_study(values).run()
+
+
 def test_settings_are_factors(values: dict[str, Any], tmp_path: Path) -> None:
     """A key of the configuration with its values; and levels of several keys."""
     values["study"]["train"] = {"far": {"files": "far.csv"}}

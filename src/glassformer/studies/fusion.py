@@ -82,17 +82,20 @@ class Fusion:
             **asdict(self.options),
         }
 
-    def search(self, task: Transcribe, name: str, folder: Path, progress: StudyProgress) -> dict[str, Any]:
+    def search(
+        self, task: Transcribe, name: str, folder: Path, about: Mapping[str, Any], progress: StudyProgress
+    ) -> dict[str, Any]:
         """The options of a search with the language model, which are tuned where they are not yet.
 
         Args:
             name, folder: of the recogniser
+            about: all that its transcripts depend on
         """
         if not self._is_made:
             self._write_parts()
             self._make_model()
             self._is_made = True
-        path, made_of = folder / WEIGHTS, json.loads(json.dumps(self.made_of()))
+        path, made_of = folder / WEIGHTS, json.loads(json.dumps({**self.made_of(), **about}))
         saved = read_json_object(path, ConfigError) if path.is_file() else {}
         if saved.get("made_of") != made_of:
             saved = self._tune(task, name, progress)

@@ -317,11 +317,15 @@ class TrainingEvaluator(Evaluator):
 
     def made_of(self, cell: Cell) -> dict[str, Any]:
         run, test_set, fused = cell.about
-        config, facts = run.config, self._facts.get(run.folder, {})
-        made = {"rows": self.test_rows[test_set].fingerprint, "baselines": self.plan.baselines}
-        made |= {"weights": facts.get("weights"), "model": config.model, "task_options": config.task_options}
-        made |= {"evaluation": config.evaluation, "latency": self.plan.latency, "metrics": self.metrics}
+        made = {"rows": self.test_rows[test_set].fingerprint, **self._depends_on(run)}
+        made |= {"baselines": self.plan.baselines, "latency": self.plan.latency, "metrics": self.metrics}
         return made | (self.fusion.made_of() if self.fusion is not None and fused else {})
+
+    def _depends_on(self, run: StudyRun) -> dict[str, Any]:
+        """All that the predictions of a model depend on."""
+        config, weights = run.config, self._facts.get(run.folder, {}).get("weights")
+        options = {"task_options": config.task_options, "evaluation": config.evaluation}
+        return {"weights": weights, "model": config.model, **options}
 
     def evaluate(self, cell: Cell, progress: StudyProgress) -> CellResult:
         run, test_set, fused = cell.about
@@ -337,7 +341,7 @@ class TrainingEvaluator(Evaluator):
         task = self._task(run)
         if self.fusion is not None and fused:
             assert isinstance(task, Transcribe)
-            search = self.fusion.search(task, run.name, run.folder, progress)
+            search = self.fusion.search(task, run.name, run.folder, self._depends_on(run), progress)
         elif self.base.evaluation.get("rescore"):
             search = {"rescore": False}  # there is nothing to rescore with
         task = task.for_evaluation(**{**run.config.evaluation, **search})
@@ -362,7 +366,10 @@ class TrainingEvaluator(Evaluator):
         baselines = {name: x.metrics[report.metric] for name, x in report.baselines.items()}
         result = scored(metrics_of(task, evaluation.predictions), costs, rows=rows.fingerprint, baselines=baselines)
         names = self.metrics or [report.metric]
-        return replace(result, scores={name: result.scores[name] for name in names if name in result.scores})
+        known = {name: result.scores[name] for name in names if name in result.scores}
+        return replace(
+            result, scores=known if len(known) == len(names) else result.scores
+        )  # `Study` says what is missing
 
     def _train(self, run: StudyRun, progress: StudyProgress) -> None:
         progress.training(self._trained.index(run.folder) + 1, len(self._trained), f"{run.name}, seed {run.seed}")
