@@ -185,6 +185,24 @@ def test_numbers_that_are_none_are_said_and_not_drawn(tmp_path: Path) -> None:
         again.run()
 
 
+def test_a_curve_that_begins_at_zero_or_below_crosses_a_line_too(tmp_path: Path) -> None:
+    """No label at all is a level; there is no logarithm of it."""
+    values = {-4: 0.1, 0: 0.2, 8: 0.6, 16: 0.8}
+
+    def measure(cell: Cell) -> Any:
+        return {"accuracy": values[cell["labels"]] if cell["method"] == "knn" else 0.4}
+
+    factors = {"method": ["prompt", "knn"], "labels": [-4, 0, 8, 16]}
+    options = ReportOptions(against={"method": "prompt"})
+    report = Study(factors, measure, tmp_path, options=options).run()
+    assert report.crossings[0].startswith("With about 4 labels, knn beats prompt, labels -4: with 0 not yet, with 8")
+    (chart,) = report.charts()
+    assert isinstance(chart, Series) and not chart.log_x
+    values[0], values[-4] = 0.6, 0.2
+    again = Study(factors, measure, tmp_path / "again", options=options).run()
+    assert again.crossings[0].startswith("With about -2 labels, knn beats prompt")
+
+
 # ------------------------------------------------------------------------------------------------ files and names
 
 

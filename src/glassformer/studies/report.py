@@ -383,7 +383,7 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
     def against(self, panel: Levels) -> StudyPoint | None:
         """The combination whose metric is a horizontal line; None = there is none."""
         wanted = {**self.options.against, **panel}
-        return next((x for x in self.points if self.options.against and x.has(wanted)), None)
+        return next((x for x in self.points if x.has(wanted)), None) if self.options.against else None
 
     def charts(self) -> list[Chart]:
         """Curves, one chart a level of `columns`; and the metric over a cost."""
@@ -450,7 +450,8 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
             return f"Already with {written(min(values))} {over}, the fewest tried, {beats}{chance(min(values))}."
         above = min(n for n in better if n > worse)
         # to two digits, for no more is known: 743 → 740
-        about = f"With about {written(round(after, 1 - math.floor(math.log10(after))))} {over}, {beats}"
+        digits = 1 - math.floor(math.log10(abs(after) or 1.0))
+        about = f"With about {written(round(after, digits))} {over}, {beats}"
         return f"{about}: with {written(worse)} not yet, with {written(above)} it does{chance(above)}."
 
     @property
