@@ -57,6 +57,13 @@ def test_from_a_file_to_a_model(config: Path, tmp_path: Path, capsys: pytest.Cap
     assert names >= {"config.yaml", "journal.jsonl", "checkpoints", "curves.html", "model"}
     assert {"README.md", "metrics.json", "config.json"} <= {p.name for p in (tmp_path / "run" / "model").iterdir()}
 
+    rows = (tmp_path / "rows.csv").read_text().replace("time flies", "TIME Flies").replace("fruit flies", "FRUIT Flies")
+    (tmp_path / "rows.csv").write_text(rows)
+    code, out, _ = typed(capsys, "train", config, "--column", "label=mood", "--output", tmp_path / "capitals")
+    *_, first, second, _ = out.splitlines()
+    texts = {shlex.split(first)[-1], shlex.split(second)[-1]}
+    assert texts in ({"TIME Flies"}, {"FRUIT Flies"}), "as the row has them, not as the tokenizer lower-cases them"
+
     code, out, _ = typed(capsys, "train", tmp_path / "run" / "config.yaml", "--json")
     assert code == 0 and json.loads(out)["steps"] == 3, "a finished run is not trained again"
     for words, message in (

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from glassformer.studies.trained import TrainedResult
     from glassformer.training.trainer import Trainer
 
+TEXT_ROLES = ("text", "tokens", "source", "question", "prompt")
+"""Roles of columns that hold what a model of text reads."""
 EXAMPLE_CHARACTERS = 100
 """Of an example on a command line: most sentences are whole, and a long text ends at a word."""
 
@@ -25,12 +27,7 @@ def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> li
     run, verb = shlex.quote(config.output), {"generate": "generate", "instruct": "generate"}.get(config.task)
     if config.task in ("classify", "tag", "fill", "translate", "summarise"):
         verb = f"predict {config.task}"
-    tokenizer, text = trainer.model._tokenizer, ""
-    for index in range(min(len(trainer.train_examples), 100)):  # an example may have no words
-        ids = trainer.train_examples[index].get("input_ids")
-        if ids is None or tokenizer is None or text:
-            break
-        text = first_words(tokenizer.decode([int(i) for i in ids], skip_special_tokens=True))
+    tokenizer, text = trainer.model._tokenizer, example_words(trainer)
     commands = [f"glassformer errors {run}" if evaluated else f"glassformer curves {run}"]
     if gives_sounds(type(trainer.task)):
         commands.insert(0, f"glassformer listen {run}")
@@ -41,6 +38,20 @@ def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> li
         if verb is not None:
             commands.insert(0, f"glassformer {verb} {run} {shlex.quote(text)}")
     return commands[:3]
+
+
+def example_words(trainer: Trainer) -> str:
+    """The beginning of a training text, as its row has it: a tokenizer may lower-case it. "" = the rows have none."""
+    rows, columns = trainer.train_rows, trainer.task.columns
+    names = [columns[role] for role in TEXT_ROLES if role in columns and role not in trainer.task.TARGETS]
+    if rows is None or not trainer.task.READS_TEXT or trainer.model._tokenizer is None:
+        return ""
+    for index in range(min(len(rows), 100)):  # a row may have no words
+        for value in filter(None, map(rows[index].get, names)):
+            words = value if isinstance(value, str) else " ".join(map(str, value))
+            if text := first_words(words):
+                return text
+    return ""
 
 
 def first_words(text: str) -> str:

@@ -62,7 +62,7 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
         adapters = adapt(model.network, replace(config.adapter, modules_to_save=full))
     freeze(model.network, config.freeze)
     cache = Path(config.output) / "examples" if config.data.cache else None
-    return Trainer(
+    trainer = Trainer(
         model,
         task,
         config.training,
@@ -73,6 +73,8 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
         adapters=adapters,
         sharded=config.sharded,
     )
+    trainer.train_rows = train
+    return trainer
 
 
 def freeze(network: nn.Module, names: Sequence[str]) -> None:

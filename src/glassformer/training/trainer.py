@@ -29,7 +29,7 @@ from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
 from glassformer.runs.folder import MODEL
 from glassformer.tasks.base import Task
-from glassformer.tasks.types import Examples
+from glassformer.tasks.types import Dataset, Examples
 from glassformer.training.batch_loader import BatchLoader, BatchSampler
 from glassformer.training.callbacks import Callback, GracefulShutdown, StepReport, TrainingStopped
 from glassformer.training.distributed import init_distributed
@@ -95,6 +95,7 @@ class Trainer:
     ) -> None:
         self.model, self.task, self.adapters, self.options = model, task, adapters, options or TrainingOptions()
         self.train_examples, self.validation_examples, self.callbacks = train, validation, list(callbacks)
+        self.train_rows: Dataset | None = None  # of the examples, where a configuration names them
         self.batch_sampler = BatchSampler(self.options, train.lengths)
         self.steps = self.batch_sampler.total_steps()
         # A curve of a short run needs every point that there is.
