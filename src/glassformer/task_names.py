@@ -124,6 +124,7 @@ TABLE = (
     ),
     TaskNames("next-sentence", trains="pretrain:NextSentence"),
     TaskNames("pre-train", trains="pretrain:PreTraining"),
+    TaskNames("sentence-order", trains="pretrain:SentenceOrder"),
     TaskNames("pre-train-image", trains="pretrain_image:PreTrainImage"),
     TaskNames("denoise", trains="seq2seq.denoise:Denoising"),
     TaskNames("gap-sentences", trains="seq2seq.denoise:GapSentences"),

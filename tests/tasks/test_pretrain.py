@@ -9,7 +9,7 @@ import torch
 from tokenizers import models
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.pretrain import NextSentence, PreTraining
+from glassformer.tasks.pretrain import NextSentence, PreTraining, SentenceOrder
 from glassformer.tasks.windows import sentences
 from glassformer.text.tokenizer import Tokenizer
 from tests.parity.families import BY_FAMILY
@@ -110,11 +110,15 @@ def test_both_layouts_have_one_loss(kind: type[NextSentence]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "architecture"),
-    [(NextSentence, "BertForNextSentencePrediction"), (PreTraining, "BertForPreTraining")],
+    ("kind", "family", "architecture"),
+    [
+        (NextSentence, "bert", "BertForNextSentencePrediction"),
+        (PreTraining, "bert", "BertForPreTraining"),
+        (SentenceOrder, "albert", "AlbertForPreTraining"),
+    ],
 )
-def test_the_loss_is_the_references(kind: type[NextSentence], architecture: str, tmp_path: Path) -> None:
-    row = BY_FAMILY["bert"]
+def test_the_loss_is_the_references(kind: type[NextSentence], family: str, architecture: str, tmp_path: Path) -> None:
+    row = BY_FAMILY[family]
     folder = make(row, architecture, tmp_path)
     theirs, model = load_theirs(folder, row), load_ours(folder)
     model._tokenizer = word_tokenizer("bert")
@@ -151,6 +155,25 @@ def test_figures(kind: type[NextSentence]) -> None:
     figures = judged(objective, [item])
     assert objective.METRIC in figures
     assert figures["loss"] == pytest.approx(float(loss_of(objective, item).detach()), rel=1e-5)
+
+
+def test_half_of_the_pairs_are_swapped() -> None:
+    task = SentenceOrder(tiny("albert", SentenceOrder.HEAD, "bert", tokenizer=word_tokenizer("bert")), rate=0.15)
+    rows = lowered(texts("The cat sat on a mat . The cat ran home . A cat eats figs ."))
+    (window,) = task.encode(rows)  # one document is enough
+    document, draw, swapped = rows[0]["text"].replace("\n", " "), drawing(), 0
+    for _ in range(400):
+        pair = task.pair(window, draw)
+        ids, types = pair["input_ids"], pair["token_type_ids"]
+        border = int(np.flatnonzero(ids == SEP)[0])
+        assert types.tolist() == [0] * (border + 1) + [1] * (len(ids) - border - 1)
+        parts = [words_of(ids[1:border]), words_of(ids[border + 1 : -1])]
+        swapped += pair["sentence_order_label"]
+        assert " ".join(parts[::-1] if pair["sentence_order_label"] else parts) == document
+    assert swapped / 400 == pytest.approx(0.5, abs=0.1)
+    item = task.collate([task.augment(window, draw) for _ in range(4)])
+    assert isinstance(item.labels, dict) and item.labels["sentence_order_label"].shape == (4,)
+    assert (item.labels["labels"] != -100).any()
 
 
 def test_what_cannot_be_is_said() -> None:

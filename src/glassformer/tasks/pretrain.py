@@ -1,11 +1,11 @@
-"""Next-sentence prediction: does the second segment follow the first?
+"""Next-sentence prediction, does the second segment follow the first; and sentence order, which of two is the first.
 
     document    A1 A2 A3 A4 A5                             another document   B1 B2 B3
     half        [CLS] A1 A2 A3 [SEP] A4 A5 [SEP]  → 0      it does
     half        [CLS] A1 A2 A3 [SEP] B2 B3 [SEP]  → 1      it does not
 
 Where a window of sentences is cut in two, and what follows, is drawn again each time it is read.
-Source: Devlin et al. 2019, section 3.1 and appendix A.2.
+Sources: Devlin et al. 2019, section 3.1 and appendix A.2; Lan et al. 2020 (ALBERT), section 3.1.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from glassformer.tasks.windows import (
 from glassformer.text.engine import pair_template
 
 FOLLOWS, DOES_NOT = 0, 1
+IN_ORDER, SWAPPED = 0, 1
 
 
 class SentenceWindows:
@@ -143,6 +144,7 @@ class PreTraining(NextSentence):
 
     HEAD = "pre-training"
     VALIDATION_METRIC = "loss"
+    LABEL = "next_sentence_label"
 
     def __init__(
         self,
@@ -156,16 +158,42 @@ class PreTraining(NextSentence):
         super().__init__(model, language=language, max_tokens=max_tokens, columns=columns)
         self.masking = Masking.of(model.tokenizer, rate)
 
+    def pair(self, example: Example, draw: np.random.Generator) -> Example:
+        """Two segments, and the label of the second."""
+        return super().augment(example, draw)
+
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
-        pair = super().augment(example, draw)
+        pair = self.pair(example, draw)
         masked_ids, labels_of_pair = self.masking(pair["input_ids"], draw)
         return {**pair, "input_ids": masked_ids, "labels": labels_of_pair}
 
     def labels(self, examples: Sequence[Example], flow: Flow) -> dict[str, Tensor]:
         masked = LanguageTask.labels(self, examples, flow)
-        order = super().labels(examples, flow)
-        assert isinstance(masked, Tensor) and isinstance(order, Tensor)
-        return {"labels": masked, "next_sentence_label": order}
+        assert isinstance(masked, Tensor)
+        return {"labels": masked, self.LABEL: torch.tensor([int(example[self.LABEL]) for example in examples])}
 
     def metric(self) -> Metric:
         return Metric(self.head, ("masked", "next"))
+
+
+class SentenceOrder(PreTraining):
+    """ALBERT's own: masked words, and whether two consecutive segments are in their order or swapped.
+
+    The arguments are those of `PreTraining`.
+    """
+
+    HEAD = "sentence-order-pre-training"
+    LABEL = "sentence_order_label"
+    CACHE_KEY = "order"
+
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
+        """Windows of two sentences or more; both segments are of one window, so one document is enough."""
+        return LanguageTask.encode(self, rows, cache=cache)
+
+    def pair(self, example: Example, draw: np.random.Generator) -> Example:
+        sentences = split_stretches(example["input_ids"], example["sentences"])
+        cut = int(draw.integers(1, len(sentences)))
+        first, second = (np.concatenate(part) for part in (sentences[:cut], sentences[cut:]))
+        swapped = draw.random() < 0.5
+        framed = self._framed(second, first) if swapped else self._framed(first, second)
+        return {**framed, self.LABEL: SWAPPED if swapped else IN_ORDER}
