@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
@@ -237,6 +238,19 @@ def test_pooled(rows: int, columns: int) -> None:
             block = values[:, :, i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
             assert torch.equal(down[:, :, i, j], block.amax((-1, -2)))
     assert torch.equal(pooled(values[0, 0], rows, columns), down[0, 0])
+
+
+def test_a_notebook_shows_the_map() -> None:
+    head = session_of("bert").head(1, 2)
+    (table,) = head.tables()
+    weights = head.probs()
+    assert table.shades == weights.tolist() and len(table.rows) == len(weights)
+    assert table.rows[1][1:] == [f"{x:.2f}" for x in weights[1].tolist()] and table.caption == ""
+    html = head._repr_html_()
+    assert "Attention of self layer 1 head 2" in html and html.count("<tr") == len(weights) + 1
+    wide = replace(head, q=head.q.repeat(20, 1), k=head.k.repeat(20, 1), v=head.v.repeat(20, 1))
+    (table,) = wide.tables()
+    assert len(table.rows) == 32 and f"of {len(wide.q)} × {len(wide.k)} weights" in table.caption
 
 
 def test_repr_says_where_it_stands() -> None:

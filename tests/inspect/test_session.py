@@ -427,3 +427,12 @@ def test_a_classifier_whose_decoder_reads_the_source_again_is_looked_at(tmp_path
     other = glassformer.load(make_folder(tmp_path / "marian", "marian"), task="feature-extraction")
     with pytest.raises(UnsupportedError, match="load it with task='translation'"):
         other.inspect("time flies")
+
+
+def test_a_notebook_shows_streams_and_maps() -> None:
+    session = session_of("transformer")
+    streams, maps = session.tables()
+    assert [row[0] for row in streams.rows] == list(session.streams)
+    assert [row[1] for row in streams.rows] == [str(len(tokens)) for tokens in session.streams.values()]
+    assert [row[:3] for row in maps.rows] == [[m.name, str(m.layers), str(m.heads)] for m in session.maps.values()]
+    assert session._repr_html_().count("<table") == 2 and "Session of" in session._repr_html_()

@@ -22,6 +22,8 @@ from glassformer.core.dot_product import attention_scores, softmax
 from glassformer.core.masks import AttentionPattern
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
+from glassformer.reports.report import Display
+from glassformer.reports.table import Table
 
 TILE = 256
 """Rows and columns of a tile."""
@@ -77,8 +79,12 @@ def storage_bytes(tensors: Iterable[Tensor]) -> int:
     return sum(storage.nbytes() for storage in storages.values())
 
 
+SHOWN = 32
+"""Queries and keys of the map in a notebook: more columns do not fit its width."""
+
+
 @dataclass(frozen=True, eq=False)
-class AttentionHead:
+class AttentionHead(Display):
     """An attention head: its queries, keys and values, and all that is computed from them.
 
         head = session.head(4, 11)
@@ -110,6 +116,20 @@ class AttentionHead:
     cache: LRUCache
     score_cap: float | None = None
     bias_by_distance: bool = True
+
+    @property
+    def caption(self) -> str:
+        """What it is, above its map in a notebook."""
+        return f"Attention of {self.map} layer {self.layer} head {self.head}: a row is a query, a column a key"
+
+    def tables(self) -> list[Table]:
+        """The attention weights of the first queries and keys, by their positions, shaded."""
+        shown = min(len(self.q), SHOWN), min(len(self.k), SHOWN)
+        weights = self.probs(slice(0, shown[0]))[:, : shown[1]].tolist()
+        some = f"the first {shown[0]} × {shown[1]} of {len(self.q):,} × {len(self.k):,} weights"
+        rows = [[str(i), *(f"{x:.2f}" for x in row)] for i, row in enumerate(weights)]
+        whole = shown == (len(self.q), len(self.k))
+        return [Table(["", *map(str, range(shown[1]))], rows, "" if whole else some, shades=weights)]
 
     def products(self, rows: RowSelection = None) -> Tensor:
         """Dot products q · k, not scaled. [R, S]"""

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.core.stack import AttentionGroup, AttentionLayer
+from glassformer.data.sequence import shorten
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.inspect.attribution.attribute import AttributionOptions, attribute
 from glassformer.inspect.attribution.attribution import Attribution
@@ -35,6 +36,8 @@ from glassformer.inspect.patching.sweep import PatchSweep, sweep
 from glassformer.inspect.tokens import Token
 from glassformer.inspect.trace import Trace, trace
 from glassformer.models import Network, eval_mode
+from glassformer.reports.report import Display
+from glassformer.reports.table import Table
 
 LIMIT_BYTES = 2**30
 """Default RAM limit of a session, without the weights."""
@@ -95,7 +98,7 @@ def attention_map(name: str, group: AttentionGroup, keys: int) -> AttentionMap:
     )
 
 
-class Session:
+class Session(Display):
     """Inspect one forward pass: attention heads, hidden states, and statistics of activations.
 
         session = model.inspect("time flies like an arrow", "fruit flies like a banana")
@@ -160,6 +163,23 @@ class Session:
             network.states(self.batch, Flow(tape=tape))
         self.seconds = perf_counter() - start
         self._states = tape.taps
+
+    @property
+    def caption(self) -> str:
+        """What was run, above the tables in a notebook."""
+        return f"Session of {' and '.join(repr(shorten(text, 80)) for text in self.texts)}, {self.nbytes / 1e6:.1f} MB"
+
+    def tables(self) -> list[Table]:
+        """The streams with their first tokens, and the attention maps."""
+        streams = [
+            [name, f"{len(tokens):,}", shorten(" ".join(token.text for token in tokens[:32]), 80)]
+            for name, tokens in self.streams.items()
+        ]
+        maps = [[m.name, str(m.layers), str(m.heads), m.queries, m.keys] for m in self.maps.values()]
+        return [
+            Table(["stream", "tokens", "first tokens"], streams),
+            Table(["attention", "layers", "heads", "queries", "keys"], maps),
+        ]
 
     def head(self, layer: int, head: int, map: str | None = None) -> AttentionHead:
         """One head of one layer; `map` may be omitted where there is only one.
