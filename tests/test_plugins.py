@@ -256,7 +256,7 @@ def test_a_bug_of_its_command_is_not_ours(broken: Callable[..., None], command: 
 
 def test_a_notebook_registers_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with plug_in.on_path(tmp_path, monkeypatch):
-        from glassformer.data.formats import DataFormat
+        from glassformer.data.lines import DataFormat
 
         format = DataFormat(open=lambda path, options: read_rows([{"text": "a"}]), any_path=True)  # type: ignore[arg-type,return-value]
         register("data", "nothing", format)

@@ -46,10 +46,9 @@ from glassformer.models import (
 )
 from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.load import LoadReport, export_weights, load_weights
+from glassformer.weights.load import LoadReport, carried_tensors, export_weights, load_weights
 from glassformer.weights.names import WeightNames
 from glassformer.weights.read import WeightFiles
-from glassformer.weights.renamed_checkpoint import carried_tensors
 from glassformer.weights.write import write_checkpoint
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.app import main
-from glassformer.runs.event_log import EventLog, event_log_path
+from glassformer.runs.folder import EventLog, event_log_path
 from tests.training.a_run import write_run
 
 

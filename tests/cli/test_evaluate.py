@@ -14,8 +14,7 @@ import yaml
 
 from glassformer.cli.app import main
 from glassformer.errors import MissingExtraError
-from glassformer.evaluation.evaluate import EvaluationReport
-from glassformer.evaluation.remarks import beside_baselines
+from glassformer.evaluation.evaluate import EvaluationReport, beside_baselines
 from glassformer.tasks.classify.task import Classify
 from tests.e2e.tiny_runs import tiny_run
 

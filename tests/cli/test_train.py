@@ -18,8 +18,10 @@ import yaml
 from glassformer.cli.app import main
 from glassformer.cli.options import SPELLINGS, of_field, spelling
 from glassformer.cli.train_screen import first_words
+from glassformer.errors import GlassformerError
 from glassformer.files.schema import Doc, field_types, metadata_of
-from glassformer.runs import KEYS
+from glassformer.runs import KEYS, folder
+from glassformer.runs import config as configured
 from glassformer.runs.options import PATHS, TrainOptions
 from tests.cli.conftest import Command
 from tests.e2e.tiny_runs import tiny_run
@@ -81,6 +83,27 @@ def test_from_a_file_to_a_model(config: Path, tmp_path: Path, capsys: pytest.Cap
     ):
         code, _, err = typed(capsys, "train", tmp_path / "run" / "config.yaml", *words)
         assert code == 2 and message in err and "Traceback" not in err
+
+
+def test_a_configuration_is_read_once(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By training, its curves, the evaluation after it, and the card."""
+    read: list[Path] = []
+    once = folder.read_config
+
+    def counted(path: Path, *error: type[GlassformerError]) -> dict[str, Any]:
+        read.append(path)
+        return once(path, *error)
+
+    for module in (folder, configured):
+        monkeypatch.setattr(module, "read_config", counted)
+    code, _, err = typed(capsys, "train", config, "--column", "label=mood")
+    assert code == 0, err
+    assert read == [config] and (tmp_path / "run" / "evaluation").is_dir()
+    card = json.loads((tmp_path / "run" / "model" / "metrics.json").read_text())
+    saved = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert card["config"]["training"] == saved["training"] and "comparison" in card
 
 
 def test_a_file_with_semicolons(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,7 +229,7 @@ def test_a_folder_takes_the_place_of_the_configurations(
     values = yaml.safe_load(config.read_text())
     values["data"] |= {"folder": "elsewhere", "train": "rows.csv"}
     config.write_text(yaml.safe_dump(values))
-    code, _, err = typed(capsys, "train", config)
+    code, _, err = typed(capsys, "train", config, "--column", "label=mood")
     assert code == 2 and "elsewhere: no such folder, which is to hold the data (rows.csv)" in err
     code, out, _ = typed(capsys, "train", config, "--data", tmp_path, "--show")
     assert code == 0 and yaml.safe_load(out)["data"]["folder"] == str(tmp_path)

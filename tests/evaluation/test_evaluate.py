@@ -21,9 +21,10 @@ from glassformer.evaluation.evaluate import (
     REPORT,
     EvaluationReport,
     SystemResult,
+    distinct_metrics,
+    equal_metrics,
     evaluate,
 )
-from glassformer.evaluation.remarks import distinct_metrics, equal_metrics
 from glassformer.tasks.metrics.metric import BootstrapMeans, Interval, PerClassReport
 from glassformer.tasks.predictions import read_predictions
 from glassformer.tasks.types import Baseline, Dataset, Prediction

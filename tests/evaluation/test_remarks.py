@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.evaluation.evaluate import EvaluationReport, SystemResult
-from glassformer.evaluation.remarks import beaten_by, beside_baselines, loss_remarks
-from glassformer.runs.event_log import EventLog, event_log_path
+from glassformer.evaluation.evaluate import EvaluationReport, SystemResult, beaten_by, beside_baselines, loss_remarks
+from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.tasks.metrics.metric import Interval
 
 

@@ -19,7 +19,7 @@ from glassformer.inspect.corpus.index import CorpusIndex
 from glassformer.ngram.kneser_ney import train_ngram
 from glassformer.ngram.store import load_ngram, save_ngram
 from glassformer.reports.page import write_page
-from glassformer.runs.event_log import read_event_log
+from glassformer.runs.folder import read_event_log
 from glassformer.runs.history import read_run
 from glassformer.text import Tokenizer
 from glassformer.training.trials import SearchResult

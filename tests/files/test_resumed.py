@@ -16,7 +16,7 @@ from glassformer.files.lock import FolderLock
 from glassformer.hub.data_sets import _receive
 from glassformer.inspect.embeddings.embedding_map import _write_lines
 from glassformer.reports.page import write_page
-from glassformer.runs.event_log import EventLog
+from glassformer.runs.folder import EventLog
 from glassformer.speech.job import _claim
 from glassformer.training.trackers import _run_id
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.reports.amounts import amount, byte_amount, percent
-from glassformer.reports.table import bar
+from glassformer.reports.table import amount, bar, byte_amount, percent
 
 ROOT = Path(__file__).parents[2]
 NORMALISERS = ("english_numbers.py", "normalisers.py")

@@ -9,10 +9,11 @@ from dataclasses import asdict, is_dataclass
 from typing import Any, get_args, get_type_hints
 
 import pytest
+import yaml
 
 from glassformer.errors import ConfigError
 from glassformer.files.schema import parse
-from glassformer.runs.config import RunConfig, TrainingOptions, parse_config
+from glassformer.runs.config import RunConfig, TrainingOptions, config_values, config_yaml, parse_config
 from glassformer.task_names import TASK_ALIASES
 from glassformer.tasks.pipeline_registry import canonical_task
 
@@ -47,6 +48,14 @@ LARGE = [
     -(10**300),
 ]
 """Values of which a message quotes the beginning alone."""
+
+
+def test_the_values_of_a_configuration_are_those_of_its_yaml() -> None:
+    adapter = {"rank": 2, "target_modules": ["q"]}
+    values = {"task": "classify", "model": "m", "output": "runs/m", "data": {"train": ["a.csv"]}, "adapter": adapter}
+    config = parse_config(values)
+    assert config_values(config) == yaml.safe_load(config_yaml(config))
+    assert parse_config(config_values(config)) == config
 
 
 def test_a_message_is_short_however_large_the_value() -> None:

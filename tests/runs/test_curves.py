@@ -12,7 +12,7 @@ import pytest
 from glassformer import DataError
 from glassformer.runs.charts import charts, number, ticks, value_range
 from glassformer.runs.curves import TrainingCurves, curves_page, settings_tables, write_page
-from glassformer.runs.event_log import EventLog, event_log_path
+from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.runs.history import read_run
 from tests.reports.packed import unpacked
 from tests.training.a_run import write_run

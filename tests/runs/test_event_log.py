@@ -17,7 +17,7 @@ import torch
 
 from glassformer import DataError
 from glassformer.runs.charts import charts, downsample
-from glassformer.runs.event_log import EventLog, event_log_path, read_event_log
+from glassformer.runs.folder import EventLog, event_log_path, read_event_log
 from glassformer.runs.history import read_run, read_runs
 from tests.training.a_run import write_run
 
@@ -122,7 +122,7 @@ def test_a_full_disk_stops_no_run_and_leaves_whole_lines(tmp_path: Path) -> None
     path = event_log_path(tmp_path)
     program = f"""
 import resource, signal, warnings
-from glassformer.runs.event_log import EventLog
+from glassformer.runs.folder import EventLog
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (400, resource.RLIM_INFINITY))
 with warnings.catch_warnings(record=True) as said, EventLog({str(path)!r}) as journal:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.runs.folder import read_config, seen_from_here
+from glassformer.runs.config import seen_from_here
+from glassformer.runs.folder import read_config
 
 
 @pytest.mark.parametrize(

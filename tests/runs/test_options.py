@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.data.options import ReadingOptions
 from glassformer.errors import ConfigError
-from glassformer.runs.configured import ONLY, configured_runs, only_run
+from glassformer.runs.config import ONLY, configured_runs, only_run
 from glassformer.runs.options import SearchOptions, TrainOptions, with_values
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from glassformer.runs.event_log import EventLog, event_log_path
+from glassformer.runs.charts import main_metric, verdict
+from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.runs.history import RunHistory, read_run
-from glassformer.runs.verdict import main_metric, verdict
 
 RISING, FALLING = [0.9, 0.6, 0.5, 0.6, 0.7], [0.9, 0.6, 0.5, 0.4, 0.3]
 REST: dict[str, Any] = {"epoch": 1.0, "lr": 1e-3, "grad_norm": 1.0, "tokens": 1, "tokens_per_s": 9.0}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.runs.event_log import EventLog, event_log_path
+from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.training.callbacks import Callback, StepReport
 
 

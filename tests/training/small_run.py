@@ -11,7 +11,7 @@ from torch import nn
 
 from glassformer.data.order import ShuffledOrder, example_generator
 from glassformer.files.lock import FolderLock
-from glassformer.training.checkpoints import Checkpoints
+from glassformer.training.run_folder import Checkpoints
 from glassformer.training.state import (
     capture_rng,
     optimiser_tensors,

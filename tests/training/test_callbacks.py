@@ -15,9 +15,9 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.runs.charts import clock, scores
-from glassformer.runs.event_log import ExponentialAverage
+from glassformer.runs.folder import ExponentialAverage
 from glassformer.training.callbacks import EXIT_CODE, Callback, GracefulShutdown, Progress, TrainingStopped
-from glassformer.training.checkpoints import Checkpoints
+from glassformer.training.run_folder import Checkpoints
 from tests.training.a_run import Trainer
 from tests.training.kill import ended, fork
 

@@ -15,6 +15,7 @@ import yaml
 
 import glassformer
 from glassformer import DataError
+from glassformer.runs.config import parse_config
 from glassformer.runs.folder import describe_environment
 from glassformer.training.card import CardNotes, write_card
 from tests.e2e.tiny_models import make_folder
@@ -24,7 +25,8 @@ CONFIG = """
 task: classify
 model: /home/somebody/models/bert-tiny
 data: {train: [/home/somebody/data/mood.csv, more.csv], validation: 0.1, columns: {text: tweet}}
-training: {seed: 7, clip: .inf}
+overrides: {layer_norm_eps: .inf}
+training: {seed: 7}
 """
 
 
@@ -45,7 +47,6 @@ def trainer(folder: Path, **changes: Any) -> Any:
     model = glassformer.load(folder / "begun", task="classify")
     run = folder / "mood"
     run.mkdir()
-    (run / "config.yaml").write_text(CONFIG)
     model.save_pretrained(run / "model")
     state = SimpleNamespace(
         step=1200,
@@ -58,6 +59,7 @@ def trainer(folder: Path, **changes: Any) -> Any:
     )
     found = SimpleNamespace(
         model=model,
+        config=parse_config({"output": "runs/mood", **yaml.safe_load(CONFIG)}),
         task=Mood(),
         options=Options(seed=7),
         folder=run,
@@ -106,7 +108,7 @@ def test_no_path_of_the_machine_and_strict_json(tmp_path: Path) -> None:
     for text in (card, metrics):
         assert "/home" not in text and str(tmp_path) not in text
     kept = json.loads(metrics, parse_constant=lambda name: pytest.fail(name))
-    assert kept == facts and kept["metrics"]["loss"] == "nan" and kept["config"]["training"]["clip"] == "inf"
+    assert kept == facts and kept["metrics"]["loss"] == "nan" and kept["config"]["overrides"]["layer_norm_eps"] == "inf"
 
 
 def test_the_model_loads_as_the_card_says(tmp_path: Path) -> None:
@@ -120,8 +122,7 @@ def test_the_model_loads_as_the_card_says(tmp_path: Path) -> None:
 
 
 def test_what_is_not_known_is_said_to_be_unknown(tmp_path: Path) -> None:
-    run = trainer(tmp_path, validation_examples=None)
-    (run.folder / "config.yaml").unlink()
+    run = trainer(tmp_path, validation_examples=None, config=None)
     run.state.best_metrics = {}
     facts = write_card(run, run.folder / "model")
     text = (run.folder / "model" / "README.md").read_text("utf-8")

@@ -21,8 +21,8 @@ import pytest
 import torch
 
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.training import checkpoints
-from glassformer.training.checkpoints import Checkpoint, Checkpoints
+from glassformer.training import run_folder
+from glassformer.training.run_folder import Checkpoint, Checkpoints
 from glassformer.training.state import read_state, write_state
 from glassformer.weights.write import write_checkpoint
 from tests.training.kill import Disk, die, ended, fork, in_child, refuse
@@ -180,7 +180,7 @@ def after_a_fault(saves: Checkpoints, call: int) -> int:
     assert step in (1, 2)
     strays = [name for name in listing(saves) if not name.endswith(".tmp")]
     for name in strays:
-        checkpoints.read_manifest(saves.folder / name).verify()
+        run_folder.read_manifest(saves.folder / name).verify()
     saves.save(3, writer(3), about={})
     assert loads(quietly(saves)) == 3, call
     assert not [name for name in listing(saves) if name.endswith(".tmp")]
@@ -310,7 +310,7 @@ def test_no_room_is_known_before_anything_is_written(tmp_path: Path, monkeypatch
     saves = saved(tmp_path, 1)
     taken = saves._known()[0].bytes
     free = int(1.1 * taken) - 1
-    monkeypatch.setattr(checkpoints.shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
+    monkeypatch.setattr(run_folder.shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
     began: list[Path] = []
     with pytest.raises(WeightsError, match=r"step 2 cannot be saved: it needs .* are free; free disk space"):
         saves.save(2, began.append, about={})
@@ -443,7 +443,7 @@ def test_a_manifest_that_leads_out_of_its_folder_is_refused(tmp_path: Path) -> N
     content = json.loads(path.read_text())
     del content["sha256"]
     content["files"]["../../secret"] = content["files"]["notes.txt"]
-    path.write_bytes(checkpoints._with_digest(content))
+    path.write_bytes(run_folder._with_digest(content))
     with pytest.warns(UserWarning, match="not in its folder"):
         assert saves.latest() is None
 
@@ -501,7 +501,7 @@ def test_a_save_waits_for_another_and_says_whose_when_it_waited_long(
     done, finish = os.pipe()
     child = fork(lambda: saves.save(2, slow, about={}) and None)
     os.read(ready, 1)
-    monkeypatch.setattr(checkpoints, "LOCK_TIMEOUT", 0.05)
+    monkeypatch.setattr(run_folder, "LOCK_TIMEOUT", 0.05)
     with pytest.raises(ConfigError, match=rf"is in use by process {child} on "):
         saves.save(3, writer(3), about={})
     assert "step-00000002.tmp" in listing(saves)  # it is not a stray while its owner lives
@@ -536,6 +536,6 @@ def test_odd_values_of_a_manifest_are_warned_of(tmp_path: Path, change: dict[str
     manifest = saves.folder / "step-00000003" / "manifest.json"
     content = {**json.loads(manifest.read_text()), **change}
     content.pop("sha256")
-    manifest.write_bytes(checkpoints._with_digest(content))
+    manifest.write_bytes(run_folder._with_digest(content))
     with pytest.warns(UserWarning, match=f"{message}.*step-00000003 is skipped"):
         assert loads(saves.latest()) == 2

@@ -13,7 +13,7 @@ from glassformer.compression.adapters import AdapterSpec, adapt
 from glassformer.errors import ConfigError
 from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.masked import Masked
-from glassformer.training.run_identity import check_same_run, model_identity, run_identity
+from glassformer.training.state import check_same_run, model_identity, run_identity
 from tests.tasks.words import tiny
 from tests.training.tiny import BERT, some
 

@@ -21,11 +21,11 @@ from glassformer import Model
 from glassformer.core import processor
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.evaluation.compare.costs import read_cost
-from glassformer.runs.event_log import read_event_log
+from glassformer.runs.folder import read_event_log
 from glassformer.runs.history import read_run
 from glassformer.training.callbacks import Callback, Progress, TrainingStopped
 from glassformer.training.gradients import Diverged
-from glassformer.training.run_identity import model_identity
+from glassformer.training.state import model_identity
 from tests.training.tiny import (
     BERT,
     GPT2,

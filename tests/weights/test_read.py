@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 from glassformer.errors import WeightsError
-from glassformer.weights import mapping
+from glassformer.weights import read
 from glassformer.weights.header import DTYPE_NAMES, read_file_header
 from glassformer.weights.read import open_checkpoint
 
@@ -324,7 +324,7 @@ def test_another_file_in_its_place_is_not_read_into_a_tensor(tmp_path: Path) -> 
             checkpoint.read_into("w", target)
 
 
-ON_LINUX = pytest.mark.skipif(not mapping.SUPPORTED, reason="tensors are mapped side by side on 64-bit Linux alone")
+ON_LINUX = pytest.mark.skipif(not read.SUPPORTED, reason="tensors are mapped side by side on 64-bit Linux alone")
 ROW = 2**17  # numbers: whole pages, wherever a page has up to 256 kB
 ROWS = {"k": 1, "o": 4, "q": 4, "v": 1}
 

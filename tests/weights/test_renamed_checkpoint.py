@@ -12,9 +12,9 @@ from torch import Tensor
 
 import glassformer
 from glassformer.models import FAMILIES
+from glassformer.weights.load import RenamedCheckpoint
 from glassformer.weights.names import MAX_EXPERTS, StackedExperts, WeightNames
 from glassformer.weights.read import WeightFiles, open_checkpoint
-from glassformer.weights.renamed_checkpoint import RenamedCheckpoint
 from glassformer.weights.write import write_checkpoint
 
 PARTS = ("layers.{i}.moe.{j}.w1.weight", "layers.{i}.moe.{j}.w3.weight")

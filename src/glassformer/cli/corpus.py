@@ -16,7 +16,7 @@ from glassformer.files.schema import given
 from glassformer.inspect.corpus.options import CorpusSearchOptions, IndexOptions
 from glassformer.loading import Loading
 from glassformer.progress import spinner
-from glassformer.reports.amounts import byte_amount
+from glassformer.reports.table import byte_amount
 
 corpus = typer.Typer(
     name="corpus",

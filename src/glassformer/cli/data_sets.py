@@ -61,7 +61,7 @@ def fetch(
     from rich.console import Console
 
     from glassformer.hub.data_sets import fetch_data_set, find_downloadable
-    from glassformer.reports.amounts import byte_amount
+    from glassformer.reports.table import byte_amount
 
     fetched = []
     for each in [find_downloadable(name) for name in names]:  # an unknown name is an error before any download

@@ -18,8 +18,8 @@ from glassformer.files.schema import given
 from glassformer.inspect.embeddings.options import ProjectionOptions, WordStudyOptions
 from glassformer.loading import Loading
 from glassformer.progress import spinner
-from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path
+from glassformer.reports.table import byte_amount
 
 if TYPE_CHECKING:
     from glassformer.inspect.embeddings.word_study import WordStudy

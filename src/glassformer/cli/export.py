@@ -11,7 +11,7 @@ from glassformer.export.options import ExportOptions
 from glassformer.files.schema import given
 from glassformer.loading import Loading
 from glassformer.progress import spinner
-from glassformer.reports.amounts import byte_amount
+from glassformer.reports.table import byte_amount
 
 
 @command

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from glassformer.cli.screen import plain_table, table_of, visible
-from glassformer.reports.amounts import amount, byte_amount, flops_amount
+from glassformer.reports.table import amount, byte_amount, flops_amount
 
 if TYPE_CHECKING:
     from glassformer.inspect import ModelSummary

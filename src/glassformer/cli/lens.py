@@ -13,8 +13,8 @@ from glassformer.cli.screen import progress_of, say, show
 from glassformer.files.schema import given
 from glassformer.inspect.options import AttributionRequest, IntegratedGradientsRequest, LensRequest
 from glassformer.loading import HeadLoading
-from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path
+from glassformer.reports.table import byte_amount
 
 if TYPE_CHECKING:
     from glassformer.explorer.registry import Reading

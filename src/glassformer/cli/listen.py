@@ -17,8 +17,8 @@ from glassformer.cli.screen import notes, print_json, say, visible
 from glassformer.data.options import ReadingOptions
 from glassformer.evaluation.options import ListeningOptions
 from glassformer.progress import progress_bar, spinner
-from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path, command_line
+from glassformer.reports.table import byte_amount
 
 if TYPE_CHECKING:
     from glassformer.audio.listening import SoundExample

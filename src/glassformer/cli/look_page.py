@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from glassformer.cli.screen import print_json, progress_of, say
-from glassformer.reports.amounts import byte_amount
+from glassformer.reports.table import byte_amount
 
 if TYPE_CHECKING:
     from glassformer.explorer import Look

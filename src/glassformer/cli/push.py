@@ -11,7 +11,7 @@ from glassformer.cli.options import Json, command
 from glassformer.cli.screen import note, print_json, say
 from glassformer.hub.options import UploadOptions
 from glassformer.progress import spinner
-from glassformer.reports.amounts import byte_amount
+from glassformer.reports.table import byte_amount
 
 Folder = Annotated[Path, typer.Argument(help="Folder of a model, or of a run.", show_default=False)]
 Name = Annotated[str, typer.Argument(help="Repository on the Hugging Face Hub: org/name.", show_default=False)]

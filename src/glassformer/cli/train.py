@@ -67,8 +67,7 @@ def train(
     [cyan]torchrun --nproc-per-node 2 -m glassformer train mood.yaml[/]  data-parallel training in two processes
     """
     with spinner("starting"):
-        from glassformer.runs.config import config_yaml
-        from glassformer.runs.configured import ONLY, configured_runs, only_run
+        from glassformer.runs.config import ONLY, config_yaml, configured_runs, only_run
 
     configs, quiet = configured_runs(config, options, reading), quiet or json
     if show_config:
@@ -124,7 +123,7 @@ def _train(config: RunConfig, *, resume: bool, evaluate: bool, quiet: bool, at_e
 
 def _opening(config: RunConfig) -> Callback:
     from glassformer.training.callbacks import Progress
-    from glassformer.training.facts import few_steps_note, training_facts
+    from glassformer.training.run import few_steps_note, training_facts
     from glassformer.training.trainer import Trainer
 
     class Opening(Progress):

@@ -64,7 +64,7 @@ def first_words(text: str) -> str:
 def show_end(result: TrainedResult, commands: Sequence[str], trainer: Trainer) -> None:
     """Where the model is, how good it is, by which metric it was chosen, and the commands to continue with."""
     from glassformer.runs.charts import scores
-    from glassformer.training.facts import chosen_by
+    from glassformer.training.run import chosen_by
 
     best = f"step {result.steps:,}, the last"
     if result.best_step is not None:

@@ -12,7 +12,7 @@ import typer
 
 from glassformer.cli.screen import note, print_json, say, visible
 from glassformer.files import error_reason
-from glassformer.reports.amounts import byte_amount
+from glassformer.reports.table import byte_amount
 
 if TYPE_CHECKING:
     from glassformer.model import Model

@@ -22,10 +22,9 @@ from typing import Any, TypeAlias
 
 from glassformer.data.audio_folder import AudioFolder, is_audio_folder
 from glassformer.data.columnar import HuggingFaceRows, ParquetFile, rows_of_frame
-from glassformer.data.formats import DataFormat, format_of
 from glassformer.data.json_records import RecordFile, is_squad
 from glassformer.data.json_rows import JsonLines, JsonList
-from glassformer.data.lines import MAX_ROW_BYTES, Format, LineFile, data_extension
+from glassformer.data.lines import MAX_ROW_BYTES, DataFormat, Format, LineFile, data_extension, format_of
 from glassformer.data.plain_text import UNIVERSAL_DEPENDENCIES, ParallelFiles, PlainText, Sentences
 from glassformer.data.sequence import (
     ColumnNames,
@@ -266,7 +265,7 @@ FORMATS: Registry[DataFormat] = Registry(
     "data",
     _OWN_FORMATS,
     fits=lambda name, part: isinstance(part, DataFormat),
-    must="a glassformer.data.formats.DataFormat",
+    must="a glassformer.data.lines.DataFormat",
 )
 """Name → format; those of plug-ins too."""
 

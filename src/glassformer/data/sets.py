@@ -40,8 +40,8 @@ from glassformer.data.sequence import (
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import is_int, safe_repr
 from glassformer.files.schema import parse
-from glassformer.reports.amounts import byte_amount
 from glassformer.reports.report import Record
+from glassformer.reports.table import byte_amount
 
 SETS = Path(__file__).with_suffix(".yaml")
 OPTIONAL_ROLES = ("label",)

@@ -29,7 +29,7 @@ from glassformer.evaluation.runs import TrainedRun, open_run, trained_task
 from glassformer.files import safe_repr
 from glassformer.model import Model, load
 from glassformer.progress import Bar, no_bar
-from glassformer.reports.amounts import amount
+from glassformer.reports.table import amount
 from glassformer.runs.data import sample_rows
 from glassformer.runs.folder import CONFIG, run_name
 from glassformer.tasks.base import Task, metrics_of, task_name

@@ -22,14 +22,21 @@ from typing import Any
 from glassformer.data.rows import RowSequence
 from glassformer.data.views import RenamedColumns
 from glassformer.errors import ConfigError, DataError, WeightsError, nearest
-from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, Evaluation, EvaluationReport, evaluate, file_names
+from glassformer.evaluation.evaluate import (
+    PREDICTIONS,
+    REPORT,
+    Evaluation,
+    EvaluationReport,
+    evaluate,
+    file_names,
+    loss_remarks,
+)
 from glassformer.evaluation.groups import group_columns
-from glassformer.evaluation.remarks import loss_remarks
 from glassformer.files import as_path, file_sha256, read_json_object, safe_repr
 from glassformer.model import Model, load
-from glassformer.runs.config import RunConfig, parse_task_options
+from glassformer.runs.config import RunConfig, config_values, parse_task_options, run_config, seen_from_here
 from glassformer.runs.data import check_unused_columns, read_splits, read_usable
-from glassformer.runs.folder import CONFIG, MODEL, no_run, run_config, run_name, seen_from_here
+from glassformer.runs.folder import CONFIG, MODEL, no_run, run_name
 from glassformer.tasks.base import Task, check_evaluates, task_class
 from glassformer.tasks.classify.task import label_names
 from glassformer.tasks.columns import columns_of
@@ -190,7 +197,7 @@ class TrainedRun:
             progress=progress,
             **({} if resamples is None else {"resamples": resamples}),
         )
-        evaluation.report.notes.extend(loss_remarks(evaluation.report, self.folder))
+        evaluation.report.notes.extend(loss_remarks(evaluation.report, self.folder, config_values(self.config)))
         evaluation.report.data["weights"] = self.weights_digest()
         return evaluation
 
@@ -207,19 +214,21 @@ def open_run(
     columns: Mapping[str, str] | None = None,
     ignore: Sequence[str] = (),
     device: str | None = None,
+    config: RunConfig | None = None,
 ) -> TrainedRun:
     """Open a run folder.
 
     Args:
         columns, ignore: of the rows to evaluate on, see `TrainedRun`
         device: None = that of the training
+        config: the effective configuration, where it is known; None = it is read from the folder
     Raises: ConfigError: the folder holds no run.
     """
     path = as_path(folder, "folder")
     if not (path / CONFIG).is_file():
         problem = no_run(folder, "holds no run")
         raise ConfigError(f"{problem}; a run folder is what `glassformer train` writes, with its {CONFIG}")
-    config = seen_from_here(run_config(path / CONFIG), path)
+    config = seen_from_here(run_config(path / CONFIG) if config is None else config, path)
     return TrainedRun(path, replace(config, device=device or config.device), columns or {}, ignore)
 
 

@@ -27,8 +27,8 @@ from glassformer.explorer.standalone_page import (
 from glassformer.explorer.traces import MAX_PROMPT_TOKENS, StoredTrace, check_options
 from glassformer.files import is_int, safe_repr
 from glassformer.inspect.session import Session
-from glassformer.reports.amounts import byte_amount
 from glassformer.reports.page import check_html_path, command_line
+from glassformer.reports.table import byte_amount
 
 THEMES = ("light", "dark")
 NOTEBOOK_BYTES = 600_000

@@ -31,9 +31,8 @@ from glassformer.files import append_handle, error_reason, max_unpacked_bytes, r
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
 from glassformer.hub.find import connections_off
 from glassformer.progress import progress_bar
-from glassformer.reports.amounts import byte_amount
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, byte_amount
 
 DIGESTS = "digests.json"
 ATTEMPTS = 3  # a connection that broke is tried again, as long as bytes come

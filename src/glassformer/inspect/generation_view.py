@@ -19,8 +19,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.reports.amounts import percent
-from glassformer.reports.table import bar, shown_text
+from glassformer.reports.table import bar, percent, shown_text
 
 if TYPE_CHECKING:
     from rich.tree import Tree

@@ -29,9 +29,8 @@ from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
 from glassformer.inspect.summary import ONCE_A_TEXT, input_ratio
-from glassformer.reports.amounts import byte_amount
 from glassformer.reports.report import Record, Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, byte_amount
 
 WIDE = 4  # bytes of a float32
 NARROW = 2  # bytes of a float16 or bfloat16

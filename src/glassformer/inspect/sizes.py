@@ -15,9 +15,8 @@ from glassformer.core.stack import Stack
 from glassformer.inspect.summary import active_parameters
 from glassformer.models import FAMILIES, ConfigReader
 from glassformer.models.presets import PRESETS
-from glassformer.reports.amounts import amount, byte_amount
 from glassformer.reports.report import Record, Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, amount, byte_amount
 
 SIZE_KEYS = (
     "name", "context", "parameters", "active", "vocabulary", "width", "layers", "heads", "trained_on", "source",

@@ -27,9 +27,8 @@ from glassformer.core.heads import Pooler
 from glassformer.core.language_heads import NextSentenceHead
 from glassformer.core.masks import AttentionPattern
 from glassformer.errors import ConfigError
-from glassformer.reports.amounts import byte_amount, flops_amount
 from glassformer.reports.report import Record, Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, byte_amount, flops_amount
 
 ONCE_A_TEXT = (Pooler, NextSentenceHead, SequenceClassifier)
 """Heads that read one token of a text, so that their FLOPs do not depend on its length."""

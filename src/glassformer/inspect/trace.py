@@ -16,9 +16,8 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.models import Network, eval_mode
-from glassformer.reports.amounts import byte_amount, percent
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, byte_amount, percent
 
 SLOW = ("scores", "probs")
 """Taps that are computed only for a tape that listens to them, on the explicit path; T × S numbers per head."""

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import DataError, UnsupportedError
-from glassformer.reports.amounts import amount
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table, bar, shown_text
+from glassformer.reports.table import Table, amount, bar, shown_text
 
 if TYPE_CHECKING:
     import numpy as np

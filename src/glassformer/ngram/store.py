@@ -18,9 +18,8 @@ from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.ngram.arpa import MAX_ORDER, read_arpa, write_arpa
 from glassformer.ngram.counts import SPECIAL, WORD_BITS, check_word
 from glassformer.ngram.model import NgramModel, NgramTable
-from glassformer.reports.amounts import byte_amount
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, byte_amount
 from glassformer.weights.read import open_file
 from glassformer.weights.write import write_tensors
 

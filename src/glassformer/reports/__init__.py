@@ -3,7 +3,7 @@
 Read in this order:
 
     report.py     Report: JSON, terminal, notebook and page of a result, derived from its fields
-    table.py      tables as text, Markdown and HTML · amounts.py: counts and bytes as text
+    table.py      tables as text, Markdown and HTML; counts and bytes as text
     charts.py     line charts, trade-offs and texts side by side, as data · braille.py: line charts in characters
     page.py       the page of a report, and what every HTML page is made of
 """

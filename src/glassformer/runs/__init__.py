@@ -1,10 +1,9 @@
 """Runs: the configuration, data and options of a training, its folder, lock and event log, and its training curves.
 
-config.py   the YAML configuration, training options, presets    data.py        its training and validation rows
-folder.py   the run folder: its files, its lock                  event_log.py   journal.jsonl, written and read
-digest.py   its steps as columns, kept next to it                 history.py     what they say of a run
-options.py  values in place of the configuration's     configured.py  the runs of a configuration file
-charts.py   charts of histories, as SVG                          curves.py      the page of training curves
+config.py   the YAML configuration, training options, presets; the runs of a file
+data.py     its training and validation rows              options.py  values in place of the configuration's
+folder.py   the run folder: its files, its event log      history.py  what the log says of a run, and its digest
+charts.py   charts and verdict of histories               curves.py   the page of training curves
 
 A run can be read here without the code that trains.
 """

@@ -5,6 +5,8 @@ model: path-or-name                       initial weights; or `scratch`
 output: runs/mood                         the run folder: checkpoints, the event log and the best model
 data: {train: mood.csv, validation: 0.1, columns: {text: tweet, label: mood}}
 training: {epochs: 3, learning_rate: 3e-5}
+
+`configured_runs` gives the runs of a file, with options of the command line in place of some of its values.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from glassformer.compression.adapters import AdapterSpec
+from glassformer.data.options import ReadingOptions
 from glassformer.data.rows import RowSequence, files_of, is_data_set, read_rows
 from glassformer.data.sets import find_data_set
 from glassformer.data.views import RelabelledRows
@@ -35,6 +38,9 @@ from glassformer.files.schema import (
     keyword_types,
     parse,
 )
+from glassformer.runs.folder import read_config
+from glassformer.runs.options import TrainOptions, set_value
+from glassformer.runs.several import RUNS, split_runs
 from glassformer.tasks.base import Task, task_class, task_name
 from glassformer.text.options import TokenizerTraining
 
@@ -330,11 +336,23 @@ def parse_config(values: Mapping[str, Any]) -> RunConfig:
     return parse(RunConfig, merged)
 
 
+def config_values(config: RunConfig) -> dict[str, Any]:
+    """The effective configuration as keys and values, those of its YAML: every option, with the defaults."""
+    values: dict[str, Any] = _with_lists(asdict(config))
+    return values
+
+
+def _with_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_lists(x) for key, x in value.items()}
+    return [_with_lists(x) for x in value] if isinstance(value, list | tuple) else value
+
+
 def config_yaml(config: RunConfig) -> str:
-    """The effective configuration as YAML: every option, with the defaults."""
+    """The effective configuration as YAML."""
     import yaml
 
-    text: str = yaml.safe_dump(asdict(config), sort_keys=False, allow_unicode=True, width=110)
+    text: str = yaml.safe_dump(config_values(config), sort_keys=False, allow_unicode=True, width=110)
     return text
 
 
@@ -356,3 +374,87 @@ def parse_task_options(kind: type[Task], options: Mapping[str, Any]) -> dict[str
                 f"allowed: {', '.join(known) or 'none'}"
             )
     return {name: convert(hints.get(name, Any), value, f"task_options.{name}") for name, value in options.items()}
+
+
+def run_config(path: Path) -> RunConfig:
+    """The configuration of a run, from its file. Raises: ConfigError: it is none, with the file."""
+    values = read_config(path)
+    try:
+        return parse_config(values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def seen_from_here(config: RunConfig, folder: Path) -> RunConfig:
+    """The configuration of a run with its relative paths as they are from the working directory.
+
+    They are relative to the directory in which it was trained: the run's folder, without its path `output`.
+
+        output: runs/mood, folder: ../project/runs/mood        train.csv is ../project/train.csv
+    """
+    own, output = folder.resolve().parts, Path(config.output).parts
+    base = Path(*own[: -len(output)])
+    if Path(config.output).is_absolute() or own[-len(output) :] != output or base == Path.cwd():
+        return config
+    here, data = os.path.relpath(base), config.data
+    if data.folder is not None or not data.fetch:  # else it is the folder of fetched data sets
+        data = replace(data, folder=os.path.join(here, data.folder or ""))
+    model = config.model
+    if model is not None and os.path.exists(os.path.join(here, model)):  # else it is a name on the Hub
+        model = os.path.join(here, model)
+    return replace(config, data=data, model=model)
+
+
+ONLY = ""
+"""The name of the run of a configuration that has one."""
+
+
+def configured_runs(
+    config: Path | None, options: TrainOptions, reading: ReadingOptions | None = None
+) -> dict[str, RunConfig]:
+    """The configurations of the runs, by name; of one alone, by `ONLY`.
+
+    Args:
+        config: the YAML file; None = the options are all there is
+        reading: how the files of the data are read, in place of the same keys of `data.format`
+    Raises: ConfigError: no task or data, a study, or an invalid key or value.
+    """
+    values = {} if config is None else read_config(config)
+    if "study" in values:
+        raise ConfigError(f"{config} describes a study of several runs: glassformer study {config}")
+    if RUNS not in values:
+        _apply(options, reading, values)
+        needed = {"task": "--task classify", "data": "--data rows.csv"}
+        if missing := [example for name, example in needed.items() if name not in values]:
+            raise ConfigError(
+                f"add {' and '.join(missing)}, or name a configuration file; see `glassformer train --help`"
+            )
+        return {ONLY: parse_config({"output": f"runs/{values.get('task')}", **values})}
+    if options.output is not None:
+        values["output"] = options.output  # of the folder that holds them all
+    runs = split_runs(values)
+    for own in runs.values():
+        _apply(replace(options, output=None), reading, own)
+    return {name: _parsed(name, own) for name, own in runs.items()}
+
+
+def _apply(options: TrainOptions, reading: ReadingOptions | None, values: dict[str, Any]) -> None:
+    """Override values of a configuration. Raises: ConfigError: as `set_value`."""
+    options.apply(values)
+    for name, value in ({} if reading is None else reading.keywords()).items():
+        set_value(values, f"data.format.{name}", list(value) if isinstance(value, tuple) else value)
+
+
+def only_run(configs: dict[str, RunConfig]) -> RunConfig:
+    """The one run of a configuration. Raises: ConfigError: it has several."""
+    if ONLY not in configs:
+        raise ConfigError(f"seeds= repeats one run; this configuration has {len(configs)}: {', '.join(configs)}")
+    return configs[ONLY]
+
+
+def _parsed(name: str, values: dict[str, Any]) -> RunConfig:
+    """The configuration of one run of several. Raises: ConfigError: it is none, with the name of the run."""
+    try:
+        return parse_config(values)
+    except ConfigError as error:
+        raise ConfigError(f"runs.{name}: {error}") from error

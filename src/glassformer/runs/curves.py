@@ -15,10 +15,8 @@ from glassformer.reports.page import page, report_page, shown_path
 from glassformer.reports.page import write_page as write_html
 from glassformer.reports.report import Display
 from glassformer.reports.table import Table
-from glassformer.runs.charts import MAX_CHECKPOINT_MARKS, CurveChart, charts, clock, number
-from glassformer.runs.digest import STEPS
-from glassformer.runs.history import RunHistory, read_runs
-from glassformer.runs.verdict import main_metric, verdict
+from glassformer.runs.charts import MAX_CHECKPOINT_MARKS, CurveChart, charts, clock, main_metric, number, verdict
+from glassformer.runs.history import STEPS, RunHistory, read_run, read_runs
 
 STATIC = Path(__file__).parent / "static"
 MAX_POINTS = 80_000  # of all lines together: below 2 MB
@@ -34,14 +32,19 @@ MAX_RUN_COLUMNS = 4
 NOT_APPLIED = "not applied: its loss was not finite"
 
 
-def write_page(folders: Sequence[str | Path] | str | Path, path: str | Path) -> Path:
+def write_page(
+    folders: Sequence[str | Path] | str | Path, path: str | Path, config: Mapping[str, Any] | None = None
+) -> Path:
     """Write the training curves of a run folder, or of several, atomically.
 
+    Args:
+        config: the effective configuration of one run, where it is known; None = those that are in the folders
     Returns: the path.
     Raises: DataError: a folder holds no run, or the file cannot be written.
     """
     paths = [folders] if isinstance(folders, str | Path) else list(folders)
-    return write_html(path, curves_page(read_runs(paths)))
+    runs = read_runs(paths) if config is None else [read_run(paths[0], config=config)]
+    return write_html(path, curves_page(runs))
 
 
 def curves_page(runs: Sequence[RunHistory]) -> str:

@@ -1,15 +1,26 @@
-"""Run folder: the names of its files, its configuration, and the runs of several seeds in one folder.
+"""Run folder: the names of its files, its configuration, its event log, and the runs of several seeds in one folder.
 
 config.yaml       the effective configuration        checkpoints/   training states to resume from
 journal.jsonl     event log, a line a step           model/         the best model so far, which anyone can load
 lock              held by the process that trains    seed-N/        the run of a seed, in a folder of several
+
+The event log is an append-only file of JSON lines, which a resumed run continues as if it had never stopped:
+
+    {"event": "begin", "time": …, "options": {…}}
+    {"event": "step", "time": …, "step": 1, "epoch": 0.02, "loss": 2.31, "lr": 1e-05, "grad_norm": 3.4, …}
+                                                  ^ offset, saved in a checkpoint: a resumed run truncates here
+    {"event": "skipped", "time": …, "step": 2, "loss": "nan", …}
+
+A line is written in one call, so a reader sees all of it or none, but for one that a kill has cut: readers skip it, and
+the next writer drops it. Numbers that are not finite are written as "nan", "inf", "-inf", which JSON does not have.
+
+    journal.jsonl ──read_event_log──> records      history.py: what they say of a run
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +32,16 @@ from glassformer.version import __version__
 if TYPE_CHECKING:
     import torch
 
-    from glassformer.runs.config import RunConfig
+
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from types import TracebackType
+from typing import BinaryIO
+
+from glassformer.files import append_handle, drop_cut_line, error_reason, open_regular_file
+from glassformer.files.json_values import json_value
 
 CHECKPOINTS, MODEL, CONFIG, CARD, METRICS = "checkpoints", "model", "config.yaml", "README.md", "metrics.json"
 DATA_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".conll", ".conllu", ".txt", ".gz"}
@@ -108,37 +128,6 @@ def read_config(path: Path, error: type[GlassformerError] = ConfigError) -> dict
     return values
 
 
-def run_config(path: Path) -> RunConfig:
-    """The configuration of a run, from its file. Raises: ConfigError: it is none, with the file."""
-    from glassformer.runs.config import parse_config  # imported late: most who ask for folders train nothing
-
-    values = read_config(path)
-    try:
-        return parse_config(values)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
-
-
-def seen_from_here(config: RunConfig, folder: Path) -> RunConfig:
-    """The configuration of a run with its relative paths as they are from the working directory.
-
-    They are relative to the directory in which it was trained: the run's folder, without its path `output`.
-
-        output: runs/mood, folder: ../project/runs/mood        train.csv is ../project/train.csv
-    """
-    own, output = folder.resolve().parts, Path(config.output).parts
-    base = Path(*own[: -len(output)])
-    if Path(config.output).is_absolute() or own[-len(output) :] != output or base == Path.cwd():
-        return config
-    here, data = os.path.relpath(base), config.data
-    if data.folder is not None or not data.fetch:  # else it is the folder of fetched data sets
-        data = replace(data, folder=os.path.join(here, data.folder or ""))
-    model = config.model
-    if model is not None and os.path.exists(os.path.join(here, model)):  # else it is a name on the Hub
-        model = os.path.join(here, model)
-    return replace(config, data=data, model=model)
-
-
 def stored_config(folder: Path) -> dict[str, Any]:
     """The effective configuration of a run folder; empty where it has none.
 
@@ -146,3 +135,171 @@ def stored_config(folder: Path) -> dict[str, Any]:
     """
     path = folder / CONFIG
     return read_config(path, DataError) if path.is_file() else {}
+
+
+NONFINITE = ("nan", "inf", "-inf")
+MAX_LINE_BYTES, CHUNK_BYTES = 16 << 20, 1 << 20
+"""An event has below 10 kB: a file of longer lines is another file, and is not read into memory whole."""
+
+
+def event_log_path(folder: Path, rank: int = 0) -> Path:
+    """The path of the event log of one process: `journal.jsonl` of rank 0, then `journal-1.jsonl`, …"""
+    return folder / (f"journal-{rank}.jsonl" if rank else "journal.jsonl")
+
+
+class EventLog:
+    """The event log of one process, to be written.
+
+        with EventLog(event_log_path(folder)) as log:
+            log.write("step", step=1, loss=2.31)
+
+    Events of a run: begin (options), resumed (step), step (step, epoch, loss, lr, grad_norm, tokens read so far,
+    tokens_per_s; loss and speed are means since the last one), validation (step, metrics, best), checkpoint (step),
+    skipped (step, loss, indices, module), memory (step, …), end (steps, …).
+
+    A disk that refuses stops no run: the line is lost, the file stays intact, and the first time there is a warning.
+
+    Args:
+        path: created where it is missing, else continued after its last complete line.
+    Raises: DataError: the file cannot be opened.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = as_path(path)
+        try:
+            self._file = open(append_handle(self.path), "a+b", buffering=0)  # noqa: SIM115  closed by `close`
+        except OSError as problem:
+            raise DataError(f"{self.path}: the log cannot be opened: {error_reason(problem)}") from problem
+        self._warned = False
+        self._offset = drop_cut_line(self._file)
+
+    @property
+    def offset(self) -> int:
+        """Number of bytes written: a checkpoint saves it, for `truncate`."""
+        return self._offset
+
+    def write(self, event: str, **values: Any) -> None:
+        """Append an event: its name, the time, and values (numbers, strings, lists or mappings)."""
+        record = {"event": event, "time": round(time.time(), 3), **values}
+        line = json.dumps(json_value(record), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        data = line.encode("utf-8", "backslashreplace") + b"\n"
+        try:
+            written = self._file.write(data)
+            if written < len(data):  # a disk that fills up writes a part, and fails the next time
+                self._file.write(data[written:])
+        except OSError as problem:
+            self._file.truncate(self._offset)
+            self._warn(f"cannot be written: {error_reason(problem)}; training continues, and the log has a gap")
+        else:
+            self._offset += len(data)
+
+    def truncate(self, offset: int) -> None:
+        """Drop what was written after a checkpoint, so that a resumed run does not write it twice."""
+        size = self._offset
+        if offset > size:
+            self._warn(f"has {size} bytes, {offset} when the checkpoint was saved: the difference is lost")
+        self._offset = drop_cut_line(self._file, min(offset, size))
+
+    def sync(self) -> None:
+        """Flush the file to the disk, so that the log has everything that precedes a checkpoint."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> EventLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _warn(self, what: str) -> None:
+        if not self._warned:
+            warnings.warn(f"{self.path}: {what}", RuntimeWarning, stacklevel=3)
+            self._warned = True
+
+
+def read_event_log(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Read the events of a log, which a run may still be writing; an incomplete last line is skipped.
+
+    Returns: records with `event` and `time`; "nan", "inf", "-inf" are numbers again, except in the options of `begin`.
+    Raises: DataError: no such file, or an invalid line, by its number.
+    """
+    path = as_path(path)
+    stream, _ = open_regular_file(path, DataError)
+    with stream:
+        for _, record in read_lines(stream, 0, 0, path):
+            yield record if record["event"] == "begin" else parse_nonfinite(record)
+
+
+def read_lines(stream: BinaryIO, offset: int, line: int, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read the complete lines of a log from an offset on, many at a time.
+
+    Args:
+        line: number of the lines before it
+        path: for errors
+    Returns: the offset of the end of each line, and its record as it is written.
+    Raises: DataError: an invalid line, by its number.
+    """
+    stream.seek(offset)
+    rest = b""
+    while data := stream.read(CHUNK_BYTES):
+        whole, newline, rest = (rest + data).rpartition(b"\n")
+        if newline:
+            lines = whole.split(b"\n")
+            # The reader of the records may move the stream.
+            position = stream.tell()
+            for text, record in zip(lines, _records(lines, line, path), strict=True):
+                offset += len(text) + 1
+                yield offset, record
+            stream.seek(position)
+            line += len(lines)
+        if len(rest) >= MAX_LINE_BYTES:
+            raise DataError(f"{path}: line {line + 1} is longer than {MAX_LINE_BYTES} bytes: this is no event log")
+
+
+def _records(lines: list[bytes], before: int, path: Path) -> list[dict[str, Any]]:
+    """Parse lines: all at once where they are valid, else one by one, to name the one that is not."""
+    try:
+        records = json.loads(b"[" + b",".join(lines) + b"]")
+    except (ValueError, RecursionError):
+        records = []
+    valid = len(records) == len(lines) and all(type(x) is dict and type(x.get("event")) is str for x in records)
+    return records if valid else [_record(x, f"{path}: line {before + i}") for i, x in enumerate(lines, 1)]
+
+
+def _record(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"{where} is invalid JSON, so the log is damaged: {problem}; delete that line") from None
+    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
+        raise DataError(f'{where} is no record of a log: an object with a text "event"; delete that line')
+    return record
+
+
+def parse_nonfinite(value: Any) -> Any:
+    """A value of a log in which "nan", "inf" and "-inf" are numbers again."""
+    if isinstance(value, dict):
+        return {name: parse_nonfinite(x) for name, x in value.items()}
+    return float(value) if value in NONFINITE else value
+
+
+class ExponentialAverage:
+    """Exponential moving average, with bias correction: each value weighs `decay` times as much as the next.
+
+        mean_n = Σ decay^(n-i)·x_i / Σ decay^(n-i)          so that the first values are not biased towards zero
+
+    Values that are not finite are left out. Source: Kingma and Ba 2015, "Adam", section 3 (bias correction).
+    """
+
+    def __init__(self, decay: float = 0.98) -> None:
+        self.decay = decay
+        self._sum = self._weight = 0.0
+
+    def add(self, value: float) -> float:
+        """Add a value; the mean, NaN while there is no finite value."""
+        if value - value == 0:  # finite
+            self._sum = self.decay * self._sum + value
+            self._weight = self.decay * self._weight + 1
+        return self._sum / self._weight if self._weight else float("nan")

@@ -19,11 +19,10 @@ from typing import Any, Literal
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import as_path, counted, safe_repr
 from glassformer.files.schema import Schema
-from glassformer.reports.amounts import amount
 from glassformer.reports.charts import Axis, Chart, Point, Series, SeriesLine, TradeOff
 from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Report
-from glassformer.reports.table import IntervalCell, Table
+from glassformer.reports.table import IntervalCell, Table, amount
 from glassformer.runs.charts import clock, number
 from glassformer.studies.cells import Level, Levels, is_scale, label_of, written
 from glassformer.tasks.metrics.metric import Interval

@@ -19,9 +19,9 @@ from glassformer.evaluation.evaluate import REPORT, EvaluationReport
 from glassformer.evaluation.runs import open_run
 from glassformer.progress import Bar, no_bar
 from glassformer.reports.report import Record
-from glassformer.runs.config import RunConfig
+from glassformer.runs.config import RunConfig, config_values, run_config
 from glassformer.runs.curves import write_page
-from glassformer.runs.folder import CONFIG, run_config, seed_folder
+from glassformer.runs.folder import CONFIG, seed_folder
 from glassformer.runs.history import read_run
 from glassformer.tasks.base import task_class
 from glassformer.training.card import write_card
@@ -85,7 +85,8 @@ def train_run(
     report = None
     if is_main:
         folder = Path(config.output)
-        write_page(folder, folder / "curves.html")
+        config = trainer.config or config  # the effective one, as its file has it: nothing reads that again
+        write_page(folder, folder / "curves.html", config_values(config))
         try:
             report = evaluated_at_end(config, notify, bar) if evaluate else None
         finally:  # the model card is written even if Ctrl-C ends a long evaluation of baselines
@@ -100,7 +101,7 @@ def evaluated_at_end(config: RunConfig, notify: Notify, bar: Bar) -> EvaluationR
     if task_class(config.task).EVALUATION is None:
         notify(f"the task {config.task} has no evaluation: no baselines besides its validation metrics")
         return None
-    run, report = open_run(config.output), None
+    run, report = open_run(config.output, config=config), None
     try:
         if run.is_evaluated():
             return EvaluationReport.load(run.evaluation_folder() / REPORT)

@@ -5,8 +5,8 @@ rows ─ task ─ examples ─ batch sampler ─ batches ─ batch loader ─ mi
 run.py           a configuration becomes a Trainer             trainer.py       the loop: read this first
 batch_loader.py  which examples make which step, prefetched    gradients.py     accumulation, NaN, validation
 optimiser.py     parameter groups, learning rate schedules     distributed.py   one process, DDP or FSDP
-run_folder.py    training state, event log, the best model     checkpoints.py   atomic saves
-state.py         generators and optimizers, and exact files of them
+run_folder.py    event log, atomic checkpoints, the best model
+state.py         counters, generators and optimizers, exact files of them; what a resumed run must have in common
 callbacks.py     progress bar, Ctrl-C; trackers.py listen      search.py        hyperparameter search: trials.py
 """
 

@@ -22,7 +22,8 @@ from glassformer.files.atomic import atomic_file, disk_errors, write_json
 from glassformer.files.json_values import json_value
 from glassformer.reports.table import markdown_table, markdown_text
 from glassformer.runs.charts import number
-from glassformer.runs.folder import CARD, METRICS, describe_environment, run_name, stored_config
+from glassformer.runs.config import config_values
+from glassformer.runs.folder import CARD, METRICS, describe_environment, run_name
 from glassformer.tasks.metrics.metric import Interval
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def write_card(
 def facts(trainer: Trainer) -> dict[str, Any]:
     """The facts of a training, as strict JSON can hold them."""
     state, options = trainer.state, asdict(trainer.options)
-    config = {} if trainer.folder is None else stored_config(trainer.folder)
+    config = {} if trainer.config is None else config_values(trainer.config)
     data = config.get("data", {})
     return {
         "name": run_name(trainer.folder or "model"),

@@ -34,8 +34,7 @@ from glassformer.tasks.microbatch import WINDOW, dummy_batch, run_batches
 from glassformer.tasks.types import Examples, MicroBatch
 from glassformer.training.batch_loader import BatchLoader
 from glassformer.training.distributed import Distributed, TrainingModule
-from glassformer.training.run_folder import TrainingState
-from glassformer.training.state import capture_rng, restore_rng
+from glassformer.training.state import TrainingState, capture_rng, restore_rng
 
 
 class Diverged(GlassformerError):

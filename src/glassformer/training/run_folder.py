@@ -2,47 +2,353 @@
 
 config.yaml       the effective configuration        checkpoints/   training states to resume from
 journal.jsonl     event log, step by step            model/         the best model so far, which anyone can load
+
+Checkpoints are atomic: a save that a kill or a full disk cuts short never costs the one before.
+
+    checkpoints/
+        step-00000500/              complete, for only a rename gives a folder this name
+            model.safetensors …     what the run wrote
+            manifest.json           written last: size and sha256 of every file, and of itself
+        step-00001000.tmp/          under way, or left by a kill: never read, removed by the next save
+
+    write into .tmp → flush every file → manifest → flush the folder → rename → flush the parent → retire old ones
+
+The latest checkpoint is the last one whose manifest is valid; no file points to it, for a pointer could be wrong. The
+same goes for the best: the last of those that were saved as the best so far.
+
+Source: Pillai et al. 2014, "All file systems are not created equal" (what has to be flushed, and in which order).
 """
 
 from __future__ import annotations
 
-import math
+import hashlib
+import json
+import os
+import platform
 import re
 import shutil
-import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+import glassformer
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.files import error_reason, file_sha256
-from glassformer.files.atomic import atomic_file, remove_folder
+from glassformer.files import MAX_FILE_BYTES, error_reason, file_sha256, open_regular_file, parse_json_object, safe_repr
+from glassformer.files.atomic import atomic_file, flush_folder, remove_folder
 from glassformer.files.lock import FolderLock
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
-from glassformer.runs.digest import update_digest
-from glassformer.runs.event_log import EventLog, event_log_path
-from glassformer.runs.folder import CHECKPOINTS, MODEL
-from glassformer.tasks.metrics.metric import quality
-from glassformer.training.callbacks import StepReport
-from glassformer.training.checkpoints import Checkpoints
+from glassformer.runs.folder import CHECKPOINTS, MODEL, EventLog, event_log_path
+from glassformer.runs.history import update_digest
 from glassformer.training.distributed import Distributed
-from glassformer.training.run_identity import check_same_run
 from glassformer.training.state import (
-    capture_rng,
-    optimiser_tensors,
+    TrainingState,
+    check_same_run,
     read_state,
-    restore_optimiser,
-    restore_rng,
-    seed_all,
     write_state,
 )
+
+MANIFEST = "manifest.json"
+LOCK_TIMEOUT = 60.0  # seconds that a save waits for one of another process in the same folder
+_SPACE_FACTOR = 1.1  # a save needs this much more than the last one took: logs grow meanwhile
+
+_NAME = re.compile(r"step-[0-9]{8,}(-[0-9]+)?")
+_STEP = re.compile(r"[0-9]+")
+_UNFINISHED = re.compile(_NAME.pattern + r"(\.old)?\.tmp")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One checkpoint of a run.
+
+    step: optimiser steps done
+    about: metadata of the run
+    best: whether it was the best so far
+    number: counts the saves of a run, also where it was rolled back to an earlier step
+    files: name → bytes, sha256
+    """
+
+    step: int
+    folder: Path
+    about: Mapping[str, Any]
+    best: bool
+    number: int
+    files: Mapping[str, tuple[int, str]]
+
+    @property
+    def bytes(self) -> int:
+        return sum(size for size, _ in self.files.values())
+
+    def verify(self) -> None:
+        """Verify the size and SHA-256 of every file against the manifest.
+
+        Raises: WeightsError: the file that is missing, cut or changed.
+        """
+        for name, (size, digest) in self.files.items():
+            path = self.folder / name
+            stream, actual = open_regular_file(path)
+            with stream:
+                if actual != size:
+                    raise WeightsError(f"{path}: has {actual} bytes, {size} were saved; it is damaged")
+                try:
+                    same = file_sha256(stream) == digest
+                except OSError as problem:
+                    raise WeightsError(f"{path}: cannot be read: {error_reason(problem)}") from problem
+            if not same:
+                raise WeightsError(f"{path}: its SHA-256 is not that of the manifest; it is damaged")
+
+
+class Checkpoints:
+    """The checkpoints of a run, in its folder `checkpoints/`.
+
+        saves = Checkpoints(run / "checkpoints")
+        saves.save(500, lambda folder: model.save_pretrained(folder), about={"epoch": 1})
+        saves.latest().folder
+
+    Args:
+        folder: made by the first save; the run's folder has to be there.
+        keep: this many of the last checkpoints are kept, and the best one next to them.
+
+    Raises: ConfigError: `keep` is not at least 1.
+    """
+
+    def __init__(self, folder: Path, *, keep: int = 2) -> None:
+        if keep < 1:
+            raise ConfigError(f"keep must be at least 1, got {keep}: a run needs a checkpoint to continue from")
+        self.folder = Path(folder)
+        self.keep = keep
+        # As seen by `latest` and `best`; they do not count among those to keep.
+        self._damaged: set[Path] = set()
+
+    def save(
+        self,
+        step: int,
+        write: Callable[[Path], object],
+        *,
+        about: Mapping[str, Any],
+        best: bool = False,
+        size: int | None = None,
+    ) -> Path:
+        """Save a checkpoint atomically: complete or not at all.
+
+        Args:
+            step: optimiser steps done. Saved twice, it is there twice, as `step-…` and `step-…-2`.
+            write: fills the empty folder that it is handed
+            about: metadata as JSON: epoch, metrics, the config's hash
+            best: the best so far, which stays until a better one is saved
+            size: bytes it will take; else taken to be those of the last save
+        Returns: its folder.
+        Raises: WeightsError: the disk refuses: full, failing, read-only, gone. All earlier saves are as they were.
+            ConfigError: `about` is not JSON, or another process keeps on saving here.
+        """
+        try:
+            json.dumps(dict(about), allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as problem:
+            raise ConfigError(f"the metadata (about) of step {step} cannot be written as JSON: {problem}") from problem
+        with self._report_refusal(step):
+            self.folder.mkdir(exist_ok=True)
+            with FolderLock(self.folder / "lock", wait=LOCK_TIMEOUT):
+                # Another process that saves here would hold the lock, so these are left over.
+                for name in self._names(_UNFINISHED):
+                    _remove(self.folder / name)
+                known = self._known()
+                needed = size if size is not None else known[0].bytes if known else 0
+                self._check_disk_space(int(needed * _SPACE_FACTOR))
+                folder = self.folder / self._free_name(step)
+                unfinished = folder.with_name(f"{folder.name}.tmp")
+                try:
+                    unfinished.mkdir()
+                    write(unfinished)
+                    number = 1 + max((c.number for c in known), default=0)
+                    about = {"step": step, "best": best, "about": dict(about), "number": number}
+                    write_manifest(unfinished, about)
+                    os.rename(unfinished, folder)
+                except BaseException:
+                    _remove(unfinished)
+                    raise
+                flush_folder(self.folder)
+                self._damaged.discard(folder)  # of a removed one that had this name
+                self._retire(folder)
+        return folder
+
+    def latest(self) -> Checkpoint | None:
+        """The last intact checkpoint; damaged ones are skipped with a warning. None = there is none.
+
+        Raises: WeightsError: the folder cannot be listed.
+        """
+        return self._last(lambda checkpoint: True)
+
+    def best(self) -> Checkpoint | None:
+        """The last intact checkpoint that was saved as the best so far; else as `latest`."""
+        return self._last(lambda checkpoint: checkpoint.best)
+
+    def _last(self, condition: Callable[[Checkpoint], bool]) -> Checkpoint | None:
+        while True:
+            retired = False  # by a process that saves while we look: then there are newer ones
+            for checkpoint in filter(condition, self._known(warn=True)):
+                try:
+                    checkpoint.verify()
+                    return checkpoint
+                except WeightsError as problem:
+                    if checkpoint.folder.exists():
+                        self._skip_damaged(checkpoint.folder, problem)
+                    else:
+                        retired = True
+            if not retired:
+                return None
+
+    def _known(self, *, warn: bool = False) -> list[Checkpoint]:
+        """The checkpoints with a valid manifest, the last one first."""
+        checkpoints: list[Checkpoint] = []
+        for name in self._names(_NAME):
+            try:
+                checkpoints.append(read_manifest(self.folder / name))
+            except WeightsError as problem:
+                if warn and (self.folder / name).exists():
+                    self._skip_damaged(self.folder / name, problem)
+        return sorted(checkpoints, key=lambda checkpoint: checkpoint.number, reverse=True)
+
+    def _skip_damaged(self, folder: Path, problem: WeightsError) -> None:
+        self._damaged.add(folder)
+        warnings.warn(f"{problem}; the checkpoint {folder.name} is skipped", stacklevel=5)
+
+    def _names(self, pattern: re.Pattern[str]) -> list[str]:
+        try:
+            return sorted(filter(pattern.fullmatch, os.listdir(self.folder)))
+        except FileNotFoundError:
+            return []
+        except OSError as problem:
+            raise WeightsError(f"{self.folder}: cannot be listed: {error_reason(problem)}") from problem
+
+    def _free_name(self, step: int) -> str:
+        taken, name = set(self._names(_NAME)), f"step-{step:08d}"
+        names = chain([name], (f"{name}-{number}" for number in count(2)))
+        return next(name for name in names if name not in taken)
+
+    def _check_disk_space(self, needed: int) -> None:
+        free = shutil.disk_usage(self.folder).free
+        if free < needed:
+            raise WeightsError(
+                f"it needs about {needed:,} bytes and {free:,} are free; free disk space, or keep fewer checkpoints"
+            )
+
+    def _retire(self, new: Path) -> None:
+        """Remove what need not stay, when the new one is seen to be whole."""
+        known = [checkpoint for checkpoint in self._known() if checkpoint.folder not in self._damaged]
+        best = [checkpoint for checkpoint in known if checkpoint.best][:1]
+        stay = {new, *(checkpoint.folder for checkpoint in known[: self.keep] + best)}
+        obsolete = [path for name in self._names(_NAME) if (path := self.folder / name) not in stay]
+        if obsolete:
+            read_manifest(new).verify()
+        for path in obsolete:
+            renamed = path.with_name(f"{path.name}.old.tmp")
+            try:
+                os.rename(path, renamed)  # half removed, it would look like a damaged checkpoint
+            except OSError as problem:
+                warnings.warn(f"{path}: cannot be removed: {error_reason(problem)}", stacklevel=3)
+            else:
+                _remove(renamed)
+
+    @contextmanager
+    def _report_refusal(self, step: int) -> Iterator[None]:
+        """Turn an error of the disk into one that names the step."""
+        try:
+            yield
+        except (OSError, WeightsError) as problem:
+            raise WeightsError(
+                f"{self.folder}: step {step} cannot be saved: {error_reason(problem)}; the earlier "
+                "checkpoints are intact"
+            ) from problem
+
+
+def write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
+    """Flush every file, write the manifest (size and SHA-256 of each, and of itself), and flush that.
+
+    Args:
+        about: step, best, number and about, as in `Checkpoint`
+    """
+    files: dict[str, dict[str, Any]] = {}
+    folders = [folder]
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            raise WeightsError(f"{path}: is a symbolic link; a checkpoint must hold its files itself")
+        if path.is_dir():
+            folders.append(path)
+            continue
+        with open(path, "rb+") as stream:
+            os.fsync(stream.fileno())
+            digest = file_sha256(stream)
+        files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest}
+    if not files:
+        raise WeightsError("the checkpoint is empty: `write` has written no file")
+    versions = {"glassformer": glassformer.__version__, "torch": str(torch.__version__)}
+    versions["python"] = platform.python_version()
+    with open(folder / MANIFEST, "xb") as stream:
+        stream.write(_with_digest({**about, "versions": versions, "files": files}))
+        stream.flush()
+        os.fsync(stream.fileno())
+    for path in reversed(folders):
+        flush_folder(path)
+
+
+def _with_digest(content: Mapping[str, Any]) -> bytes:
+    """The bytes of a manifest, with its own SHA-256 at the end."""
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return json.dumps({**content, "sha256": digest}, indent=1).encode() + b"\n"
+
+
+def read_manifest(folder: Path) -> Checkpoint:
+    """Read the manifest of a checkpoint, a folder whose name has the step: `step-00000500`, `checkpoint-500`.
+
+    Raises: WeightsError: there is none, it is of another step, or it is not, to the byte, one that was written here.
+    """
+    path = folder / MANIFEST
+    stream, _ = open_regular_file(path)
+    with stream:
+        try:
+            data = stream.read(MAX_FILE_BYTES)
+        except OSError as problem:
+            raise WeightsError(f"{path}: cannot be read: {error_reason(problem)}") from problem
+    content = parse_json_object(data, str(path))
+    content.pop("sha256", None)
+    if _with_digest(content) != data:
+        raise WeightsError(f"{path}: its SHA-256 is not that of the manifest; it is damaged")
+    try:
+        checkpoint = Checkpoint(
+            step=content["step"],
+            folder=folder,
+            about=dict(content["about"]),
+            best=bool(content["best"]),
+            number=content["number"],
+            files={name: (int(file["bytes"]), str(file["sha256"])) for name, file in content["files"].items()},
+        )
+        of_another = int(_STEP.findall(folder.name)[0]) != checkpoint.step or not isinstance(checkpoint.number, int)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise WeightsError(f"{path}: is no manifest of a checkpoint") from None
+    if of_another:
+        raise WeightsError(f"{path}: is of step {safe_repr(checkpoint.step)}; it belongs to another checkpoint")
+    for name in checkpoint.files:
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise WeightsError(f"{path}: names {safe_repr(name)}, which is not in its folder")
+    return checkpoint
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder that no reader looks at; a disk that refuses is a warning, not an error."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        pass
+    except OSError as problem:
+        warnings.warn(f"{folder}: cannot be removed: {error_reason(problem)}", stacklevel=3)
+
 
 SUMS = "SHA256SUMS"
 """Digests of the files of the best model, in its folder, as `sha256sum --check` reads them."""
@@ -197,137 +503,3 @@ def _damaged_file(folder: Path) -> Path | None:
     if not entries or len(entries) < len(lines):
         return sums
     return next((file for file, digest in entries if not file.is_file() or file_sha256(file) != digest), None)
-
-
-# ------------------------------------------------------------------------------------------- the training state
-
-
-@dataclass
-class TrainingState:
-    """The counters of a run.
-
-    step: steps done
-    epoch, position: of the next step
-    tokens: seen, without padding
-    seconds, cpu_seconds: spent in all sessions, with validation and saves; CPU time is that of this process
-    skipped: steps skipped in a row
-    rollbacks: to a checkpoint; each halves the learning rate
-    micro_batch_halvings: after running out of memory
-    log_sums: sums since the last step in the event log
-    log_offsets: bytes of each process's event log
-    best, best_step, best_metrics: the best value of the main metric, its step, and all metrics there; of equal values
-        that with the lower loss
-    validations_without_improvement: since then
-    """
-
-    step: int = 0
-    epoch: int = 0
-    position: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    skipped: int = 0
-    rollbacks: int = 0
-    micro_batch_halvings: int = 0
-    log_sums: dict[str, float] = field(default_factory=dict)
-    log_offsets: list[int] = field(default_factory=list)
-    best: float | None = None
-    best_step: int | None = None
-    best_metrics: dict[str, float] = field(default_factory=dict)
-    validations_without_improvement: int = 0
-
-    def __post_init__(self) -> None:
-        self.start_clocks()
-
-    def start_clocks(self) -> None:
-        """Count time from now on."""
-        self._clocks = time.perf_counter(), time.process_time()
-
-    def update_clocks(self) -> None:
-        """Add the time since the last call to the counters."""
-        before = self._clocks
-        self.start_clocks()
-        self.seconds += self._clocks[0] - before[0]
-        self.cpu_seconds += self._clocks[1] - before[1]
-
-    def mean_since_log(self, report: StepReport) -> dict[str, float]:
-        """Add a step to what is logged next; the mean loss and the speed since the last logged step."""
-        seconds = report.tokens / report.tokens_per_s
-        added = {"steps": 1, "loss": report.loss, "tokens": report.tokens, "seconds": seconds}
-        self.log_sums = sums = {name: self.log_sums.get(name, 0) + value for name, value in added.items()}
-        return {"loss": sums["loss"] / sums["steps"], "tokens_per_s": sums["tokens"] / sums["seconds"]}
-
-    def note_validation(self, metrics: dict[str, float], metric: str) -> bool:
-        """Count a validation; whether it is the best so far."""
-        value = metrics[metric]
-        better = math.isfinite(value) and (
-            self.best is None or quality(metrics, metric) > quality(self.best_metrics, metric)
-        )
-        self.validations_without_improvement = 0 if better else self.validations_without_improvement + 1
-        if better:
-            self.best, self.best_step, self.best_metrics = value, self.step, metrics
-        return better
-
-
-def capture_state(
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    scaler: Any,
-    state: TrainingState,
-    distributed: Distributed,
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Everything that decides how a run continues, as tensors and values; a collective call of all processes."""
-    tensors = {f"weights.{name}": distributed.full_tensor(x) for name, x in _named_tensors(network)}
-    optimiser_state, optimiser_values = optimiser_tensors(optimizer, network.named_parameters())
-    tensors |= {f"optimiser.{name}": distributed.full_tensor(x) for name, x in optimiser_state.items()}
-    for key, x in capture_rng().items():
-        tensors |= {f"random.{rank}.{key}": one for rank, one in enumerate(distributed.all_gather(x))}
-    return tensors, {"state": asdict(state), "optimiser": optimiser_values, "scaler": scaler.state_dict()}
-
-
-def restore_state(
-    tensors: Mapping[str, Tensor],
-    values: Mapping[str, Any],
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    scaler: Any,
-    distributed: Distributed,
-    *,
-    seed: int,
-) -> TrainingState:
-    """Restore the state that `capture_state` took; a collective call.
-
-    A process that the run did not have before gets random generators of its own, from the seed and the step.
-    Raises: WeightsError: the checkpoint is of another network.
-    """
-    state = TrainingState(**values["state"])
-    for name, target in _named_tensors(network):
-        whole = tensors.get(f"weights.{name}")
-        if whole is None or whole.shape != target.shape:
-            raise WeightsError(f"the checkpoint does not hold {name} {list(target.shape)}; it is of another model")
-        with torch.no_grad():
-            target.copy_(distributed.shard_like(whole, target))
-    parameters = dict(network.named_parameters())
-    optimiser_state = {
-        name: distributed.shard_like(whole, parameters[name.partition("/")[0]])
-        for name, whole in _with_prefix(tensors, "optimiser.")
-        if name.partition("/")[0] in parameters
-    }
-    restore_optimiser(optimizer, network.named_parameters(), optimiser_state, values["optimiser"])
-    if values["scaler"]:
-        scaler.load_state_dict(values["scaler"])
-    own = dict(_with_prefix(tensors, f"random.{distributed.rank}."))
-    if own:
-        restore_rng(own)
-    else:
-        seed_all(distributed.process_seed(seed, state.step))
-    return state
-
-
-def _named_tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    yield from network.named_parameters()
-    yield from network.named_buffers()
-
-
-def _with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> Iterator[tuple[str, Tensor]]:
-    return ((name.removeprefix(prefix), x) for name, x in tensors.items() if name.startswith(prefix))

@@ -26,7 +26,7 @@ from glassformer.errors import ConfigError, DataError, GlassformerError, import_
 from glassformer.files import as_path, disk_reason, error_reason, is_number, safe_repr
 from glassformer.files.atomic import disk_errors
 from glassformer.files.json_values import json_value
-from glassformer.runs.event_log import EventLog
+from glassformer.runs.folder import EventLog
 from glassformer.training.callbacks import Callback, TrainingStopped
 from glassformer.training.gradients import is_out_of_memory
 from glassformer.training.trials import Direction, SearchResult, Trial

@@ -7,16 +7,21 @@ state.json          step, position in the data, … {"betas": {"tuple": [0.9, 0.
 
 Dropout draws from torch's own generator, whose state is saved. What is random about an example (masks, noise, spans)
 depends on (seed, epoch, example) alone: in whatever order, by whichever process, the same.
+
+What must be the same when a run is resumed is its identity: options, data, task, model and adapters (`run_identity`).
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import random
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,8 +30,18 @@ from torch.optim import Optimizer
 
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import read_json_object, safe_repr
+from glassformer.model import Model
+from glassformer.runs.config import TrainingOptions
+from glassformer.tasks.base import Task
+from glassformer.tasks.metrics.metric import quality
+from glassformer.tasks.types import Examples
+from glassformer.training.callbacks import StepReport
+from glassformer.training.distributed import Distributed
 from glassformer.weights.read import open_file
 from glassformer.weights.write import check_storable, write_tensors
+
+if TYPE_CHECKING:
+    from glassformer.compression.adapters import Adapters
 
 # What JSON has no type for is an object of one key; an object that happens to look like that is nested in one.
 _TAGS = ("float", "tuple", "object")
@@ -275,3 +290,202 @@ def restore_rng(states: Mapping[str, Tensor]) -> None:
         raise WeightsError(f"the state of the random generators lacks {missing}") from None
     except (ValueError, TypeError, RuntimeError) as problem:
         raise WeightsError(f"the state of the random generators cannot be restored: {problem}") from problem
+
+
+RESUME_MAY_CHANGE = frozenset(
+    "micro_batch_tokens micro_batch_size keep log_every max_skipped max_failed_saves save_every deterministic "
+    "training_sample".split()
+)
+"""Options that may differ when a run is resumed: they change no weight, but by rounding."""
+
+WEIGHTS_DIGEST = "loaded weights"
+UNREAD_KEYS = frozenset("_name_or_path transformers_version torch_dtype dtype architectures".split())
+"""Keys of config.json that change no number of a run."""
+
+
+def model_identity(model: Model, adapters: Adapters | None = None) -> dict[str, Any]:
+    """What tells a model from another before it is trained: its config, adapters, and a digest of the loaded weights.
+
+    New weights are drawn by the run's seed, and are no part of the digest.
+    """
+    loaded = set(model.report.loaded)
+    digest = model.network.fingerprint(loaded, dtypes=False)  # a run may go on in another one
+    known = {f"config.{key}": value for key, value in model.config.items() if key not in UNREAD_KEYS}
+    if adapters is not None:
+        known |= {f"adapter.{key}": value for key, value in asdict(adapters.spec).items()}
+    size = sum(parameter.numel() for parameter in model.network.parameters())
+    known["model"] = f"{model.family.model_type}, {size} parameters"
+    return {**known, WEIGHTS_DIGEST: digest if loaded else None}
+
+
+def task_identity(task: Task) -> dict[str, Any]:
+    """The options of a task, by default or given: some act on an example each time it is shown, and leave no trace in
+    the stored ones. Files may move.
+    """
+    parameters = inspect.signature(type(task)).parameters
+    defaults = {name: parameters[name].default if name in parameters else None for name in task.options()}
+    return {
+        f"task_options.{name}": task.given_options.get(name, default)
+        for name, default in defaults.items()
+        if name not in ("folder", "report")
+    }
+
+
+def run_identity(
+    task: Task, options: TrainingOptions, model: Mapping[str, Any], train: Examples, validation: Examples | None
+) -> dict[str, Any]:
+    """Everything that must be the same, by name, as it comes back from a checkpoint; model: its `model_identity`."""
+    # Which examples a whole batch compares decides its loss.
+    free = RESUME_MAY_CHANGE - ({"micro_batch_size"} if task.WHOLE_BATCH else set())
+    known: dict[str, Any] = {name: x for name, x in asdict(options).items() if name not in free}
+    known |= {"task": task.training_identity, **task_identity(task), "data": train.fingerprint}
+    known |= {"validation": None if validation is None else validation.fingerprint, **model}
+    as_read: dict[str, Any] = json.loads(json.dumps(known, default=str))
+    return as_read
+
+
+def check_same_run(theirs: Mapping[str, Any], ours: Mapping[str, Any], folder: Path | None) -> None:
+    """Compare the run of a checkpoint with this one.
+
+    Raises: ConfigError: they differ, with the first five differences.
+    """
+    changed = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
+    if changed:
+        what = "; ".join(
+            f"{name} was {safe_repr(theirs.get(name))}, is now {safe_repr(ours.get(name))}" for name in changed[:5]
+        )
+        raise ConfigError(f"{folder}: holds a run of another configuration: {what}; choose another folder")
+
+
+# ------------------------------------------------------------------------------------------- the training state
+
+
+@dataclass
+class TrainingState:
+    """The counters of a run.
+
+    step: steps done
+    epoch, position: of the next step
+    tokens: seen, without padding
+    seconds, cpu_seconds: spent in all sessions, with validation and saves; CPU time is that of this process
+    skipped: steps skipped in a row
+    rollbacks: to a checkpoint; each halves the learning rate
+    micro_batch_halvings: after running out of memory
+    log_sums: sums since the last step in the event log
+    log_offsets: bytes of each process's event log
+    best, best_step, best_metrics: the best value of the main metric, its step, and all metrics there; of equal values
+        that with the lower loss
+    validations_without_improvement: since then
+    """
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    skipped: int = 0
+    rollbacks: int = 0
+    micro_batch_halvings: int = 0
+    log_sums: dict[str, float] = field(default_factory=dict)
+    log_offsets: list[int] = field(default_factory=list)
+    best: float | None = None
+    best_step: int | None = None
+    best_metrics: dict[str, float] = field(default_factory=dict)
+    validations_without_improvement: int = 0
+
+    def __post_init__(self) -> None:
+        self.start_clocks()
+
+    def start_clocks(self) -> None:
+        """Count time from now on."""
+        self._clocks = time.perf_counter(), time.process_time()
+
+    def update_clocks(self) -> None:
+        """Add the time since the last call to the counters."""
+        before = self._clocks
+        self.start_clocks()
+        self.seconds += self._clocks[0] - before[0]
+        self.cpu_seconds += self._clocks[1] - before[1]
+
+    def mean_since_log(self, report: StepReport) -> dict[str, float]:
+        """Add a step to what is logged next; the mean loss and the speed since the last logged step."""
+        seconds = report.tokens / report.tokens_per_s
+        added = {"steps": 1, "loss": report.loss, "tokens": report.tokens, "seconds": seconds}
+        self.log_sums = sums = {name: self.log_sums.get(name, 0) + value for name, value in added.items()}
+        return {"loss": sums["loss"] / sums["steps"], "tokens_per_s": sums["tokens"] / sums["seconds"]}
+
+    def note_validation(self, metrics: dict[str, float], metric: str) -> bool:
+        """Count a validation; whether it is the best so far."""
+        value = metrics[metric]
+        better = math.isfinite(value) and (
+            self.best is None or quality(metrics, metric) > quality(self.best_metrics, metric)
+        )
+        self.validations_without_improvement = 0 if better else self.validations_without_improvement + 1
+        if better:
+            self.best, self.best_step, self.best_metrics = value, self.step, metrics
+        return better
+
+
+def capture_state(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scaler: Any,
+    state: TrainingState,
+    distributed: Distributed,
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Everything that decides how a run continues, as tensors and values; a collective call of all processes."""
+    tensors = {f"weights.{name}": distributed.full_tensor(x) for name, x in _named_tensors(network)}
+    optimiser_state, optimiser_values = optimiser_tensors(optimizer, network.named_parameters())
+    tensors |= {f"optimiser.{name}": distributed.full_tensor(x) for name, x in optimiser_state.items()}
+    for key, x in capture_rng().items():
+        tensors |= {f"random.{rank}.{key}": one for rank, one in enumerate(distributed.all_gather(x))}
+    return tensors, {"state": asdict(state), "optimiser": optimiser_values, "scaler": scaler.state_dict()}
+
+
+def restore_state(
+    tensors: Mapping[str, Tensor],
+    values: Mapping[str, Any],
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scaler: Any,
+    distributed: Distributed,
+    *,
+    seed: int,
+) -> TrainingState:
+    """Restore the state that `capture_state` took; a collective call.
+
+    A process that the run did not have before gets random generators of its own, from the seed and the step.
+    Raises: WeightsError: the checkpoint is of another network.
+    """
+    state = TrainingState(**values["state"])
+    for name, target in _named_tensors(network):
+        whole = tensors.get(f"weights.{name}")
+        if whole is None or whole.shape != target.shape:
+            raise WeightsError(f"the checkpoint does not hold {name} {list(target.shape)}; it is of another model")
+        with torch.no_grad():
+            target.copy_(distributed.shard_like(whole, target))
+    parameters = dict(network.named_parameters())
+    optimiser_state = {
+        name: distributed.shard_like(whole, parameters[name.partition("/")[0]])
+        for name, whole in _with_prefix(tensors, "optimiser.")
+        if name.partition("/")[0] in parameters
+    }
+    restore_optimiser(optimizer, network.named_parameters(), optimiser_state, values["optimiser"])
+    if values["scaler"]:
+        scaler.load_state_dict(values["scaler"])
+    own = dict(_with_prefix(tensors, f"random.{distributed.rank}."))
+    if own:
+        restore_rng(own)
+    else:
+        seed_all(distributed.process_seed(seed, state.step))
+    return state
+
+
+def _named_tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from network.named_parameters()
+    yield from network.named_buffers()
+
+
+def _with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> Iterator[tuple[str, Tensor]]:
+    return ((name.removeprefix(prefix), x) for name, x in tensors.items() if name.startswith(prefix))

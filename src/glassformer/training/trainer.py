@@ -26,7 +26,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError
 from glassformer.files import as_path, safe_repr
 from glassformer.model import Model
-from glassformer.runs.config import TrainingOptions
+from glassformer.runs.config import RunConfig, TrainingOptions
 from glassformer.runs.folder import MODEL
 from glassformer.tasks.base import Task
 from glassformer.tasks.types import Dataset, Examples
@@ -35,14 +35,15 @@ from glassformer.training.callbacks import Callback, GracefulShutdown, StepRepor
 from glassformer.training.distributed import init_distributed
 from glassformer.training.gradients import Diverged, Gradients, ValidationLoop, is_finite
 from glassformer.training.optimiser import Schedule, make_optimiser, set_rate
-from glassformer.training.run_folder import (
-    RunFolder,
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.state import (
     TrainingState,
     capture_state,
+    model_identity,
     restore_state,
+    run_identity,
+    seed_all,
 )
-from glassformer.training.run_identity import model_identity, run_identity
-from glassformer.training.state import seed_all
 
 if TYPE_CHECKING:
     from glassformer.compression.adapters import Adapters
@@ -77,6 +78,7 @@ class Trainer:
         callbacks: see callbacks.py
         adapters: of the model, which then is saved with them merged
         sharded: FSDP where there are several processes, instead of DDP
+        config: the configuration of the run, where one describes it: what its card and report say
     Raises: ConfigError, DataError: options, data and model that do not go together.
     """
 
@@ -92,7 +94,9 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         adapters: Adapters | None = None,
         sharded: bool = False,
+        config: RunConfig | None = None,
     ) -> None:
+        self.config = config
         self.model, self.task, self.adapters, self.options = model, task, adapters, options or TrainingOptions()
         self.train_examples, self.validation_examples, self.callbacks = train, validation, list(callbacks)
         self.train_rows: Dataset | None = None  # of the examples, where a configuration names them

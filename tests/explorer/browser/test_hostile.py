@@ -31,7 +31,7 @@ from glassformer.inspect.embeddings.word_study import WordStudy
 from glassformer.model import Model
 from glassformer.reports.page import report_page, write_page
 from glassformer.runs import curves
-from glassformer.runs.event_log import EventLog, event_log_path
+from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.speech.options import TranscriptionOptions
 from glassformer.speech.results import Segment, TimedWord, Transcription
 from glassformer.speech.sound_page import TranscriptionPage

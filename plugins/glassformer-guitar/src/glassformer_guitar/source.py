@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.formats import DataFormat
+from glassformer.data.lines import DataFormat
 from glassformer.data.sequence import RowSource
 from glassformer.errors import DataError
 from glassformer.files import safe_repr

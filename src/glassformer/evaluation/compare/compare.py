@@ -51,9 +51,14 @@ from glassformer.evaluation.compare.predictors import (
     text_answer,
 )
 from glassformer.evaluation.compare.seeds import SeedRun, SeedSummary, difference_of, summarise_seeds
-from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, EvaluationReport
-from glassformer.evaluation.remarks import distinct_metrics, equal_metrics
-from glassformer.evaluation.runs import EVALUATION, EvaluatedSplit, TrainedRun, open_run, trained_task
+from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, EvaluationReport, distinct_metrics, equal_metrics
+from glassformer.evaluation.runs import (
+    EVALUATION,
+    EvaluatedSplit,
+    TrainedRun,
+    open_run,
+    trained_task,
+)
 from glassformer.files import counted, refuse_repeated, safe_repr
 from glassformer.files.schema import given, parse
 from glassformer.model import Model, load

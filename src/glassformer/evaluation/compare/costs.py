@@ -17,8 +17,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_json_object
 from glassformer.files.schema import parse
 from glassformer.loaded_model import LoadedModel
-from glassformer.runs.event_log import event_log_path
-from glassformer.runs.folder import METRICS, MODEL
+from glassformer.runs.folder import METRICS, MODEL, event_log_path
 from glassformer.runs.history import read_run
 from glassformer.tasks.base import Task
 

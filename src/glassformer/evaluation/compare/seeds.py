@@ -18,8 +18,7 @@ from statistics import fmean, stdev
 
 from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.compare.costs import Cost, minutes, read_cost
-from glassformer.evaluation.evaluate import REPORT, EvaluationReport
-from glassformer.evaluation.remarks import equal_metrics
+from glassformer.evaluation.evaluate import REPORT, EvaluationReport, equal_metrics
 from glassformer.evaluation.runs import TrainedRun, open_run
 from glassformer.files import counted
 from glassformer.reports.report import Report

@@ -19,9 +19,8 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.error_analysis.errors import label_kind, scored_tokens
 from glassformer.files import safe_repr
-from glassformer.reports.amounts import percent
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, percent
 from glassformer.tasks.metrics.classes import confusion_matrix as count_pairs
 from glassformer.tasks.types import Prediction
 

@@ -31,9 +31,8 @@ from glassformer.evaluation.error_analysis.errors import (
 )
 from glassformer.evaluation.evaluate import EvaluationReport
 from glassformer.files.json_values import null_for_nan
-from glassformer.reports.amounts import percent
 from glassformer.reports.page import json_script, page, scroll_region, shown_path, shown_place, write_page
-from glassformer.reports.table import html_table
+from glassformer.reports.table import html_table, percent
 from glassformer.runs.curves import STATIC as PAGE
 from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.predictions import sort_by_loss, total_loss

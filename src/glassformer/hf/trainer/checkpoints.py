@@ -26,7 +26,7 @@ from glassformer.files.atomic import atomic_file, disk_errors, flush_folder, rem
 from glassformer.hf.custom_models import CustomModel
 from glassformer.hf.trainer.callbacks import TrainerState
 from glassformer.model import Model
-from glassformer.training.checkpoints import read_manifest, write_manifest
+from glassformer.training.run_folder import read_manifest, write_manifest
 from glassformer.training.state import (
     capture_rng,
     optimiser_tensors,

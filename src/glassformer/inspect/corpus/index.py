@@ -25,9 +25,8 @@ from glassformer.inspect.corpus.files import (
 )
 from glassformer.inspect.corpus.neurons import ABSENT, read_entries
 from glassformer.inspect.tokens import VISIBLE_SPACE, Token, vocabulary_entry
-from glassformer.reports.amounts import byte_amount
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
+from glassformer.reports.table import Table, byte_amount
 from glassformer.text.tokenizer import Tokenizer
 
 BLOCK_TOKENS = 1 << 15
