@@ -79,7 +79,8 @@ def test_all_its_parts_are_listed(used: None, command: Command) -> None:
         "views": "word-lengths",
         "families": "poet",
     }
-    assert listed["parts"] == [[group, names[group], "glassformer-poems 1.0", "ok"] for group in GROUPS]
+    parts = [part for part in listed["parts"] if part[2] != "glassformer-guitar 0.1.0"]  # it may be installed here
+    assert parts == [[group, names[group], "glassformer-poems 1.0", "ok"] for group in GROUPS]
     assert listed["problems"] == []
     assert "glassformer-poems 1.0" in command("plugins").stdout
 
@@ -181,7 +182,7 @@ def test_one_that_raises_is_named_and_breaks_nothing_else(broken: Callable[..., 
         assert "model" in tabs()
     with pytest.raises(PlugInError, match="the data format 'half'"):
         read_rows("rows.half", kind="half")
-    states = {state for *_, state in plug_ins().parts}
+    states = {state for _, name, _, state in plug_ins().parts if name == "half"}
     assert len(states) == len(GROUPS) and all("cannot be imported" in state for state in states)
 
 
