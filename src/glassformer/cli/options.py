@@ -326,7 +326,7 @@ def as_typed(options: Any) -> list[str]:
     words: list[str] = []
     for name, value in given(options).items():
         option = spelling(name, type(options))
-        if isinstance(value, bool):
+        if value is True or value is False:  # not 1 or 0
             words.append(option if value else f"--no-{option.removeprefix('--')}")
         elif isinstance(value, Mapping):
             words += [word for key, x in value.items() for word in (option, f"{key}={x}")]
