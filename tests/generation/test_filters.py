@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers.generation import logits_process as reference
 
-from glassformer.generation import cutoffs, filters
+from glassformer.generation import filters
 from glassformer.generation.filters import STEPS_BACK, Filter, PrefixStates, allow_only, suppress
 
 IDS, LOGITS = torch.tensor([[5, 6], [7, 8]]), torch.arange(10.0).reshape(2, 5)
@@ -163,12 +163,12 @@ PAIRS: dict[str, tuple[Filter, Any]] = {
         filters.typical_p(0.01, min_keep=3),
         reference.TypicalLogitsWarper(0.01, min_tokens_to_keep=3),
     ),
-    **{f"epsilon {p}": (cutoffs.epsilon_cutoff(p), reference.EpsilonLogitsWarper(p)) for p in (0.001, 0.02, 0.9)},
-    **{f"eta {p}": (cutoffs.eta_cutoff(p), reference.EtaLogitsWarper(p)) for p in (0.0003, 0.02, 0.9)},
+    **{f"epsilon {p}": (filters.epsilon_cutoff(p), reference.EpsilonLogitsWarper(p)) for p in (0.001, 0.02, 0.9)},
+    **{f"eta {p}": (filters.eta_cutoff(p), reference.EtaLogitsWarper(p)) for p in (0.0003, 0.02, 0.9)},
     "epsilon, at least 3": (
-        cutoffs.epsilon_cutoff(0.9, min_keep=3), reference.EpsilonLogitsWarper(0.9, min_tokens_to_keep=3)
+        filters.epsilon_cutoff(0.9, min_keep=3), reference.EpsilonLogitsWarper(0.9, min_tokens_to_keep=3)
     ),
-    "eta, at least 3": (cutoffs.eta_cutoff(0.9, min_keep=3), reference.EtaLogitsWarper(0.9, min_tokens_to_keep=3)),
+    "eta, at least 3": (filters.eta_cutoff(0.9, min_keep=3), reference.EtaLogitsWarper(0.9, min_tokens_to_keep=3)),
     "biases": (
         filters.bias_words({(3,): 1.5, (4, 5): -2.0, (1, 6, 5): 0.5}),
         reference.SequenceBiasLogitsProcessor({(3,): 1.5, (4, 5): -2.0, (1, 6, 5): 0.5}),

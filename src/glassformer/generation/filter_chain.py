@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from glassformer.errors import ConfigError
-from glassformer.generation import cutoffs, filters
+from glassformer.generation import filters
 from glassformer.generation.constrain import Constraint, grammar_of
 from glassformer.generation.filters import Filter
 from glassformer.generation.options import GenerationOptions, as_biases, as_texts
@@ -106,9 +106,9 @@ def sampling_filters(options: GenerationOptions, min_keep: int = 1) -> list[Filt
     if options.typical_p is not None and options.typical_p < 1:
         result.append(filters.typical_p(options.typical_p, min_keep=min_keep))
     if options.epsilon_cutoff:
-        result.append(cutoffs.epsilon_cutoff(options.epsilon_cutoff, min_keep=min_keep))
+        result.append(filters.epsilon_cutoff(options.epsilon_cutoff, min_keep=min_keep))
     if options.eta_cutoff:
-        result.append(cutoffs.eta_cutoff(options.eta_cutoff, min_keep=min_keep))
+        result.append(filters.eta_cutoff(options.eta_cutoff, min_keep=min_keep))
     if options.renormalize_logits:
         result.append(_log_probabilities)
     return result
