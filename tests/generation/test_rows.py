@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer import ConfigError, DataError, Model, load
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Batch
-from glassformer.generation.rows import Rows, truncate
+from glassformer.generation.rows import Rows, row_argmax, row_maximum, truncate, without_tokens
 from glassformer.models import FAMILIES, Network
 from tests.e2e.tiny_models import make_folder
 
@@ -415,3 +415,25 @@ def test_what_cannot_be_asked(models: dict[str, Model]) -> None:
     mask[0, -1] = 0
     with pytest.raises(DataError, match="padded on the right"):
         models["gpt2"].generate(ids, attention_mask=mask, truncation=True)
+
+
+LOGITS = torch.tensor([[0.0, 3.0, 3.0, -1.0], [-torch.inf] * 4, [1.0, torch.nan, 2.0, 0.0], [5.0, 0.0, torch.inf, 1.0]])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_numpy_and_torch_reduce_logits_to_the_same(dtype: torch.dtype) -> None:
+    logits = LOGITS.to(dtype)
+    plain = logits.clone().requires_grad_()  # which torch reads
+    for function in (row_argmax, row_maximum):
+        assert torch.equal(function(logits).double().nan_to_num(7), function(plain).detach().double().nan_to_num(7))
+    assert row_argmax(logits).tolist() == [1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("banned", [[1], [0, 3], []])
+def test_banned_tokens_are_gone_from_a_copy(banned: list[int]) -> None:
+    def ban(logits: Tensor) -> Tensor:
+        return without_tokens(logits, banned)
+
+    got = ban(LOGITS[:1])
+    assert torch.equal(got, ban(LOGITS[:1].clone().requires_grad_()).detach())
+    assert [i for i in range(4) if got[0, i] == -torch.inf] == banned and LOGITS[0, 1] == 3

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.generation.filters import Filter
-from glassformer.generation.row_reductions import row_argmax, row_maximum
-from glassformer.generation.rows import LookaheadRows, Rows
+from glassformer.generation.rows import LookaheadRows, Rows, row_argmax, row_maximum
 from glassformer.generation.stopping_criteria import StoppingCriteria, StopReason
 from glassformer.weights.load import name_list, nan_parameters
 

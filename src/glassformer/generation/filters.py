@@ -17,7 +17,7 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
-from glassformer.generation.row_reductions import without_tokens
+from glassformer.generation.rows import without_tokens
 
 Filter = Callable[[Tensor, Tensor], Tensor]
 State = TypeVar("State")

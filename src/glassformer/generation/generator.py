@@ -34,8 +34,9 @@ from glassformer.generation.decoding import (
 )
 from glassformer.generation.detokenizer import StopStringMatcher
 from glassformer.generation.filter_chain import largest_read, logit_filters, reads_every_row, sampling_filters
+from glassformer.generation.filters import Filter
 from glassformer.generation.options import GenerationOptions, as_texts
-from glassformer.generation.rows import GenerationInputs, LookaheadRows, Rows, truncate
+from glassformer.generation.rows import LookaheadRows, Rows, truncate
 from glassformer.generation.speculative import (
     ASSISTANT_TOKENS,
     MATCHING_NGRAM,
@@ -51,6 +52,21 @@ from glassformer.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from glassformer.generation.defaults import GenerationDefaults
+
+
+@dataclass(frozen=True)
+class GenerationInputs:
+    """Validated rows, the number of new tokens, and logit filters.
+
+    source: encoder input ids, -1 where they are padding; None for other models. [R, S]
+    draft: the same rows for the draft model
+    """
+
+    rows: Rows
+    new_tokens: int
+    filters: list[Filter]
+    source: Tensor | None = None
+    draft: Rows | None = None
 
 
 @dataclass(frozen=True)

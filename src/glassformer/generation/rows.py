@@ -1,4 +1,4 @@
-"""Batch of sequences being generated, with its key/value cache; truncation of prompts beyond the context.
+"""Batch of sequences being generated, with its key/value cache; reductions of logits; truncation of prompts.
 
 rows = Rows(network, ids)
 rows.logits() ──a method chooses──> rows.append(tokens)        one step
@@ -10,8 +10,8 @@ rows.logits() ──a method chooses──> rows.append(tokens)        one step
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 import torch
@@ -20,7 +20,6 @@ from torch.nn import functional as F
 
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Output, Tape
-from glassformer.generation.filters import Filter
 from glassformer.models import Network
 
 LIVE_SHARE = 0.75
@@ -281,19 +280,32 @@ def logits_of(output: Output) -> Tensor:
     return output.logits
 
 
-@dataclass(frozen=True)
-class GenerationInputs:
-    """Validated rows, the number of new tokens, and logit filters.
+def row_argmax(logits: Tensor) -> Tensor:
+    """The index of the largest logit of each row; the first of several. [R, V] → [R]"""
+    return torch.from_numpy(logits.numpy().argmax(-1)) if _numpy_reads(logits) else logits.argmax(-1)
 
-    source: encoder input ids, -1 where they are padding; None for other models. [R, S]
-    draft: the same rows for the draft model
+
+def row_maximum(logits: Tensor) -> Tensor:
+    """The largest logit of each row; NaN where one is. [R, V] → [R]"""
+    return torch.from_numpy(logits.numpy().max(-1)) if _numpy_reads(logits) else logits.amax(-1)
+
+
+def without_tokens(logits: Tensor, banned: Sequence[int]) -> Tensor:
+    """A copy in which the logits of these tokens are -inf. [R, V]"""
+    if not _numpy_reads(logits):
+        return logits.index_fill(-1, torch.tensor(banned, dtype=torch.long, device=logits.device), -torch.inf)
+    changed = logits.numpy().copy()
+    changed[..., list(banned)] = -torch.inf
+    return torch.from_numpy(changed)
+
+
+def _numpy_reads(logits: Tensor) -> bool:
+    """Whether NumPy takes the place of torch, to wake no thread.
+
+    torch shares work on more than 32,768 numbers with its other threads. They come late where other processes take
+    the cores: a step of generation then waits milliseconds for what takes microseconds. NumPy does it alone.
     """
-
-    rows: Rows
-    new_tokens: int
-    filters: list[Filter]
-    source: Tensor | None = None
-    draft: Rows | None = None
+    return logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64) and not logits.requires_grad
 
 
 def truncate(
