@@ -15,6 +15,7 @@ from torch import Tensor
 import glassformer
 from glassformer import ConfigError, DataError, Model, UnsupportedError, WeightsError
 from glassformer.core.flow import Batch
+from glassformer.generation.decoding import StoppingCriteria
 from glassformer.generation.rows import LookaheadRows, Rows
 from glassformer.generation.speculative import (
     DraftModel,
@@ -24,7 +25,6 @@ from glassformer.generation.speculative import (
     SeededUniforms,
     SpeculativeRows,
 )
-from glassformer.generation.stopping_criteria import StoppingCriteria
 from glassformer.models import FAMILIES
 
 FAMILY_NAMES = ("gpt2", "llama", "mixtral", "t5", "bart")

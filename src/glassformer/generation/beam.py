@@ -29,12 +29,11 @@ from glassformer.generation.beam_group import (
     backtrack,
     merge_pools,
 )
-from glassformer.generation.decoding import Generated, Interrupted, all_banned_error
+from glassformer.generation.decoding import Criterion, Generated, Interrupted, StopReason, all_banned_error
 from glassformer.generation.detokenizer import StopStringMatcher
 from glassformer.generation.filters import Filter
 from glassformer.generation.options import GenerationOptions, check_combinations, check_value
 from glassformer.generation.rows import Rows
-from glassformer.generation.stopping_criteria import Criterion, StopReason
 
 
 @torch.inference_mode()

@@ -14,20 +14,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.generation.decoding import Generated, invalid_logits_error
-from glassformer.generation.detokenizer import StopStringMatcher
-from glassformer.generation.filters import PrefixStates
-from glassformer.generation.rows import Rows
-from glassformer.generation.stopping_criteria import (
+from glassformer.generation.decoding import (
     CRITERION,
     END_TOKEN,
     RUNNING,
     STOP_STRING,
     Criterion,
+    Generated,
     StopReason,
     any_criterion,
+    invalid_logits_error,
     stop_reasons,
 )
+from glassformer.generation.detokenizer import StopStringMatcher
+from glassformer.generation.filters import PrefixStates
+from glassformer.generation.rows import Rows
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,13 @@ from glassformer.core.flow import Batch
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation.arguments import GenerateArguments, feed, placeholders, stand_in
-from glassformer.generation.decoding import Decoding, Generated, Interrupted
+from glassformer.generation.decoding import Decoding, Generated, Interrupted, StoppingCriteria
 from glassformer.generation.defaults import GenerationDefaults
 from glassformer.generation.detokenizer import IncrementalDetokenizer, decode_continuation
 from glassformer.generation.filters import Filter
 from glassformer.generation.generator import Generator
 from glassformer.generation.options import CONSTRAINTS, GenerationOptions
 from glassformer.generation.rows import Rows
-from glassformer.generation.stopping_criteria import StoppingCriteria
 from glassformer.loaded_model import LoadedModel
 from glassformer.models import Network, eval_mode
 from glassformer.text.chat import is_chat

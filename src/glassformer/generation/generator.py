@@ -27,6 +27,7 @@ from glassformer.generation.decoding import (
     Generated,
     Interrupted,
     Multinomial,
+    StoppingCriteria,
     TokenChooser,
     as_normal,
     greedy,
@@ -46,7 +47,6 @@ from glassformer.generation.speculative import (
     SeededUniforms,
     SpeculativeRows,
 )
-from glassformer.generation.stopping_criteria import StoppingCriteria
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
 

@@ -21,10 +21,9 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from glassformer.generation.decoding import filtered_logits, greedy, inverse_cdf, no_token_error
+from glassformer.generation.decoding import StoppingCriteria, filtered_logits, greedy, inverse_cdf, no_token_error
 from glassformer.generation.filters import Filter
 from glassformer.generation.rows import LookaheadRows, Rows, logits_of
-from glassformer.generation.stopping_criteria import StoppingCriteria
 
 ASSISTANT_TOKENS = 5
 """Draft tokens per pass: of more, the last ones are rarely accepted, and each costs a pass of the assistant."""

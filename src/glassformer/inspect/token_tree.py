@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import DataError
+from glassformer.generation.decoding import StopReason
 from glassformer.generation.detokenizer import IncrementalDetokenizer
 from glassformer.generation.options import GenerationOptions
-from glassformer.generation.stopping_criteria import StopReason
 from glassformer.inspect.head import LRUCache
 from glassformer.inspect.tokens import vocabulary_entry
 from glassformer.text.tokenizer import Tokenizer

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from glassformer.generation.decoding import Decoding, Generated
+from glassformer.generation.decoding import Decoding, Generated, StopReason
 from glassformer.generation.filters import Filter
 from glassformer.generation.options import GenerationOptions
 from glassformer.generation.rows import Rows
-from glassformer.generation.stopping_criteria import StopReason
 from glassformer.inspect.token_tree import (
     Choice,
     Chosen,

@@ -20,11 +20,10 @@ from torch import Tensor
 from glassformer.core.flow import Batch, EncoderOutput, Flow
 from glassformer.errors import UnsupportedError
 from glassformer.generation.beam import beam_search
-from glassformer.generation.decoding import Decoding, Multinomial, TokenChooser, greedy
+from glassformer.generation.decoding import Decoding, Multinomial, StoppingCriteria, TokenChooser, greedy
 from glassformer.generation.filters import Filter, suppress
 from glassformer.generation.generate import generation_defaults
 from glassformer.generation.rows import Rows
-from glassformer.generation.stopping_criteria import StoppingCriteria
 from glassformer.loaded_model import LoadedModel
 from glassformer.speech.decoder_fusion import DecoderFusion
 from glassformer.speech.options import TranscriptionOptions
