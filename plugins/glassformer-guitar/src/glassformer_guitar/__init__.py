@@ -8,7 +8,22 @@ recordings.py  real recordings in the layouts of the IDMT-SMT data sets
 recording_clips.py  clips of recordings, behind pedals as those of the synthetic guitar
 """
 
-from glassformer_guitar.clips import GuitarClip, GuitarOptions, GuitarRows
-from glassformer_guitar.pedals import PEDALS, apply_pedals
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from glassformer.files.lazy import LazyPackage
+
+if TYPE_CHECKING:
+    from glassformer_guitar.clips import GuitarClip, GuitarOptions, GuitarRows
+    from glassformer_guitar.pedals import PEDALS, apply_pedals
 
 __all__ = ["PEDALS", "GuitarClip", "GuitarOptions", "GuitarRows", "apply_pedals"]
+
+# Imported on first use: the help of its command imports neither NumPy nor torch.
+_LAZY = {
+    **dict.fromkeys(("GuitarClip", "GuitarOptions", "GuitarRows"), "glassformer_guitar.clips"),
+    **dict.fromkeys(("PEDALS", "apply_pedals"), "glassformer_guitar.pedals"),
+}
+sys.modules[__name__].__class__ = LazyPackage
