@@ -225,21 +225,17 @@ class Registry(MutableMapping[str, T], Generic[T]):
 
 
 class _Usable(ValuesView[T]):
-    def __init__(self, registry: Registry[T]) -> None:
-        super().__init__(registry)
-        self._registry = registry
+    _mapping: Registry[T]
 
     def __iter__(self) -> Iterator[T]:
-        return (part for _, part in self._registry.usable())
+        return (part for _, part in self._mapping.usable())
 
 
 class _UsableItems(ItemsView[str, T]):
-    def __init__(self, registry: Registry[T]) -> None:
-        super().__init__(registry)
-        self._registry = registry
+    _mapping: Registry[T]
 
     def __iter__(self) -> Iterator[tuple[str, T]]:
-        return self._registry.usable()
+        return self._mapping.usable()
 
 
 def imported(reference: str) -> Any:
@@ -300,8 +296,9 @@ def plug_ins() -> PlugIns:
         registry = registry_of(group)
         problems += registry.problems()
         for name, each in sorted(registry.plug_ins().items()):
+            state = "ok"
             try:
-                state = "ok" if registry[name] is not None else ""
+                registry[name]
             except PlugInError as error:
                 state = str(error)
             parts.append([group, name, each.package, state])

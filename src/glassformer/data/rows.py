@@ -24,7 +24,7 @@ from glassformer.data.audio_folder import AudioFolder, is_audio_folder
 from glassformer.data.columnar import HuggingFaceRows, ParquetFile, rows_of_frame
 from glassformer.data.json_records import RecordFile, is_squad
 from glassformer.data.json_rows import JsonLines, JsonList
-from glassformer.data.lines import MAX_ROW_BYTES, DataFormat, Format, LineFile, data_extension, format_of
+from glassformer.data.lines import MAX_ROW_BYTES, DataFormat, LineFile, data_extension, format_of
 from glassformer.data.plain_text import UNIVERSAL_DEPENDENCIES, ParallelFiles, PlainText, Sentences
 from glassformer.data.sequence import (
     ColumnNames,
@@ -48,18 +48,6 @@ __all__ = ["Row", "RowSequence", "Source", "read_rows", "write_rows"]
 
 Source: TypeAlias = "str | Path | Sequence[str | Path] | Mapping[str, str | Path] | Iterable[Mapping[str, Any]]"
 """A path, a pattern, several of them; column → file of lines; a list of dicts, a `datasets` Dataset, a pandas frame."""
-
-LINE_FORMATS: dict[str, tuple[type[Format], dict[str, Any]]] = {
-    "csv": (DelimitedText, {}),
-    "tsv": (DelimitedText, TSV_OPTIONS),
-    "jsonl": (JsonLines, {}),
-    "json": (JsonList, {}),
-    "conll": (Sentences, {}),
-    "conllu": (Sentences, UNIVERSAL_DEPENDENCIES),
-    "text": (PlainText, {}),
-}
-"""Line-based formats and the default options of each."""
-
 
 MAX_LIMIT = 1 << 40  # of the bytes of a row, what a stream can be asked for
 
@@ -224,7 +212,7 @@ def _json_source(path: Path, options: Mapping[str, Any]) -> RowSource:
     if not options and is_squad(path):
         return _file_source(path, "squad", {})
     if "records" not in options:
-        return LineFile(path, make_format("json", options))
+        return LineFile(path, format_of("json", JsonList, options))
     _refuse_options("records", {name: value for name, value in options.items() if name != "records"})
     return RecordFile(path, options["records"])
 
@@ -243,20 +231,15 @@ def _audio_source(path: Path, options: Mapping[str, Any]) -> RowSource:
     return AudioFolder(path)
 
 
-def _line_format(kind: str, *extensions: str) -> DataFormat:
-    cls, defaults = LINE_FORMATS[kind]
-    return DataFormat.of_lines(kind, cls, *extensions, **defaults)
-
-
 _OWN_FORMATS = {
-    "csv": _line_format("csv", ".csv"),
-    "tsv": _line_format("tsv", ".tsv"),
-    "jsonl": _line_format("jsonl", ".jsonl", ".ndjson"),
+    "csv": DataFormat.of_lines("csv", DelimitedText, ".csv"),
+    "tsv": DataFormat.of_lines("tsv", DelimitedText, ".tsv", **TSV_OPTIONS),
+    "jsonl": DataFormat.of_lines("jsonl", JsonLines, ".jsonl", ".ndjson"),
     "json": DataFormat(open=_json_source, extensions=(".json",)),
     "parquet": DataFormat(open=_parquet_source, extensions=(".parquet",)),
-    "conll": _line_format("conll", ".conll", ".bio", ".iob"),
-    "conllu": _line_format("conllu", ".conllu"),
-    "text": _line_format("text", ".txt"),
+    "conll": DataFormat.of_lines("conll", Sentences, ".conll", ".bio", ".iob"),
+    "conllu": DataFormat.of_lines("conllu", Sentences, ".conllu", **UNIVERSAL_DEPENDENCIES),
+    "text": DataFormat.of_lines("text", PlainText, ".txt"),
     "audio": DataFormat(open=_audio_source),
 }
 EXTENSIONS = {extension: kind for kind, format in _OWN_FORMATS.items() for extension in format.extensions}
@@ -304,12 +287,6 @@ def detect_format(path: Path, kind: str | None = None) -> str:
     return format
 
 
-def make_format(kind: str, options: Mapping[str, Any]) -> Format:
-    """Make a line-based format from its options. Raises: ConfigError: an unknown option, or a value of another type."""
-    cls, defaults = LINE_FORMATS[kind]
-    return format_of(kind, cls, options, **defaults)
-
-
 def _refuse_options(what: str, options: Mapping[str, Any]) -> None:
     """Raises: ConfigError: any option, as this source takes none."""
     if options:
@@ -325,7 +302,7 @@ def _is_instance(source: Any, package: str, name: str) -> bool:
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
     """Write rows to a new file in the format of its extension: .csv, .tsv or .jsonl.
 
-    Raises: ConfigError: another extension · DataError: the file exists, cannot be written, or cannot hold a value.
+    Raises: ConfigError: another extension. DataError: the file exists, cannot be written, or cannot hold a value.
     """
     kind = output_format(path)
     try:
