@@ -219,6 +219,22 @@ def test_a_function_has_a_name_a_module_or_a_file(tmp_path: Path) -> None:
         del EVALUATORS["few labels"]
 
 
+def test_a_file_may_have_dataclasses_and_its_errors_are_told(tmp_path: Path) -> None:
+    """A dataclass whose annotations are texts looks for its module among those that are imported."""
+    path = tmp_path / "few.py"
+    path.write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Right:\n    share: float\n"
+        "def score(cell):\n    return {'accuracy': Right(0.25).share}\n"
+    )
+    report = parse_study(values_of(tmp_path / "runs", f"{path}:score")).run()
+    assert {cell.metrics["accuracy"].value for cell in report.cells} == {0.25}
+    for text, problem in (("def score(cell:", "was never closed"), ("1 / 0", "division by zero")):
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=f"cannot be imported: .*{problem}"):
+            parse_study(values_of(tmp_path, f"{path}:score"))
+
+
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [

@@ -20,6 +20,7 @@ A file names the function: `evaluate: "few_labels.py:score"`. Without one the ce
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -288,7 +289,7 @@ def cell_function(name: str) -> Callable[[Cell], Any]:
         raise ConfigError(f"{problem}; it must be module:function, or file.py:function{known}")
     try:
         made = _module_of_file(module) if module.endswith(".py") else import_module(module)
-    except (ImportError, OSError) as error:
+    except Exception as error:  # the file is the caller's own, and may raise anything
         raise ConfigError(f"{problem}, which cannot be imported: {error}") from error
     functions: dict[str, Callable[[Cell], Any]] = {each: x for each, x in vars(made).items() if callable(x)}
     if function not in functions:
@@ -297,9 +298,9 @@ def cell_function(name: str) -> Callable[[Cell], Any]:
 
 
 def _module_of_file(path: str) -> Any:
-    spec = spec_from_file_location(Path(path).stem, path)
+    spec = spec_from_file_location(path, path)  # by its path, which no other module is called
     assert spec is not None and spec.loader is not None  # its name ends in .py
-    module = module_from_spec(spec)
+    module = sys.modules[path] = module_from_spec(spec)  # where its dataclasses look for it
     spec.loader.exec_module(module)
     return module
 
