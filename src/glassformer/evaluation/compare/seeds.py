@@ -11,6 +11,7 @@ Source: Student, The probable error of a mean (1908).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.compare.costs import Cost, minutes, read_cost
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport, equal_metrics
 from glassformer.evaluation.runs import TrainedRun, open_run
-from glassformer.files import counted
+from glassformer.files import counted, safe_repr
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 from glassformer.runs.folder import seed_folders
@@ -203,14 +204,14 @@ def parse_seeds(text: str) -> list[int]:
     Raises: ConfigError: invalid seeds.
     """
     parts = [part.strip() for part in text.split(",")]
-    numbers = [int(part) for part in parts if part.isascii() and part.isdigit()]
+    numbers = [int(part) for part in parts if re.fullmatch("[0-9]{1,18}", part)]
     count = len([part for part in parts if part])
     if count and len(numbers) == count and len(set(numbers)) == count:
         if len(parts) > 1:
             return numbers
         if 0 < numbers[0] <= MAX_SEEDS:
             return list(range(numbers[0]))
-    raise ConfigError(f"seeds are {text!r}; give how many, such as 3, or which, such as 0,1,2, each once")
+    raise ConfigError(f"seeds are {safe_repr(text)}; give how many, such as 3, or which, such as 0,1,2, each once")
 
 
 def load_seed_run(run: TrainedRun, progress: Callable[[int], None] | None = None, split: str | None = None) -> SeedRun:
