@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.masks import AttentionPattern
-from glassformer.core.positions import BucketedBias, BucketedBiasSpec
+from glassformer.core.position_bias import BucketedBias, BucketedBiasSpec
 from glassformer.errors import DataError
 from glassformer.explorer import views
 from glassformer.explorer.binary_frames import BinaryFrame, decode

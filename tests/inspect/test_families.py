@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.core.positions import PositionBias
+from glassformer.core.position_bias import PositionBias
 from glassformer.inspect.families import MARKS, as_markdown, family_table, update_page
 from glassformer.models import FAMILIES
 from tests.senses import CODECS

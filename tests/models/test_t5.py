@@ -16,7 +16,7 @@ from glassformer import Tape
 from glassformer.core import Batch, Flow
 from glassformer.core.embeddings import Embedding
 from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
-from glassformer.core.positions import BucketedBias
+from glassformer.core.position_bias import BucketedBias
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
 from glassformer.models import FAMILIES, ConfigReader, Network
 from glassformer.models._seq2seq import EncoderDecoderSpec, Seq2SeqLMHead

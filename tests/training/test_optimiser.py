@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from glassformer import Model
+from glassformer.core.embeddings import LearnedPositions
 from glassformer.core.norms import LayerNorm, RMSNorm
-from glassformer.core.positions import LearnedPositions
 from glassformer.errors import ConfigError
 from glassformer.models import FAMILIES, ConfigReader, Family
 from glassformer.runs.config import PRESETS, preset

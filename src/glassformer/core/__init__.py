@@ -29,7 +29,15 @@ from glassformer.core.cache import KeyValueCache
 from glassformer.core.classification_heads import Problem, SequenceClassifier, SpanClassifier, TokenClassifier
 from glassformer.core.cross_attention import CrossAttention, CrossAttentionSpec
 from glassformer.core.dot_product import scaled_dot_product_attention
-from glassformer.core.embeddings import Embedding, EmbeddingSpec
+from glassformer.core.embeddings import (
+    Embedding,
+    EmbeddingSpec,
+    HalvedSinusoidal,
+    HalvedSinusoidalSpec,
+    LearnedPositionsSpec,
+    Sinusoidal,
+    SinusoidalSpec,
+)
 from glassformer.core.experts import Experts, ExpertsSpec
 from glassformer.core.feed_forward import FeedForward, FeedForwardSpec, GatedFeedForward, GatedFeedForwardSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output, Tape
@@ -39,15 +47,7 @@ from glassformer.core.losses import cross_entropy
 from glassformer.core.masks import AttentionPattern, Packing
 from glassformer.core.norms import LayerNorm, LayerNormSpec, NormSpec, RMSNorm, RMSNormSpec, make_norm
 from glassformer.core.patches import Patches, PatchesSpec
-from glassformer.core.positions import (
-    BucketedBias,
-    BucketedBiasSpec,
-    HalvedSinusoidal,
-    HalvedSinusoidalSpec,
-    LearnedPositionsSpec,
-    Sinusoidal,
-    SinusoidalSpec,
-)
+from glassformer.core.position_bias import BucketedBias, BucketedBiasSpec
 from glassformer.core.rotary import (
     DynamicScaling,
     LinearScaling,

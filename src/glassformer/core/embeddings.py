@@ -1,4 +1,12 @@
-"""Input embeddings: token, position and token-type embeddings, added up."""
+"""Input embeddings: token, position and token-type embeddings, added up.
+
+    learned positions       a vector for each position
+    sinusoidal positions    fixed sine and cosine waves
+
+Rotary position embeddings, which turn q and k, are in `rotary`; those that are added to scores in `position_bias`.
+Sines and cosines are not stored: they are computed for the positions of a call, in at least fp32 whatever the
+network's dtype.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +17,51 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from glassformer.core.checks import Count, NonNegativeInt, Probability, Spec, check_widths
+from glassformer.core.checks import Count, NonNegativeInt, Positive, Probability, Spec, check_widths
 from glassformer.core.flow import Flow, Node
 from glassformer.core.norms import NormSpec, make_norm
-from glassformer.core.positions import LearnedPositionsSpec, SinusoidalSpec
+from glassformer.core.rotary import wave_frequencies
 from glassformer.errors import DataError
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LearnedPositionsSpec(Spec):
+    """Learned position embeddings: a table of `count` vectors; position p reads row p + `offset`.
+
+    padding: the token id that takes no position and reads the row before the first, which is not trained; None = every
+        token takes one
+    """
+
+    count: Count
+    offset: NonNegativeInt = 0
+    padding: NonNegativeInt | None = None
+
+    def make(self, width: int) -> LearnedPositions:
+        """The module that this spec describes."""
+        return LearnedPositions(self, width)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SinusoidalSpec(Spec):
+    """Sinusoidal position encoding of `count` positions, sines and cosines interleaved."""
+
+    count: Count
+    theta: Positive = 10_000.0
+
+    def make(self, width: int) -> Sinusoidal:
+        """The module that this spec describes."""
+        return Sinusoidal(self, width)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HalvedSinusoidalSpec(SinusoidalSpec):
+    """Sinusoidal position encoding, all sines before all cosines."""
+
+    def make(self, width: int) -> Sinusoidal:
+        return HalvedSinusoidal(self, width)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +98,65 @@ class EmbeddingSpec(Spec):
     def make(self) -> Embedding:
         """The module that this spec describes; the spec of another kind of embedding makes that."""
         return Embedding(self)
+
+
+class LearnedPositions(nn.Embedding):
+    """Learned position embeddings: a vector for each position; position p reads row p + offset.
+
+    Source: Gehring et al. 2017, section 3.1; Devlin et al. 2019, section 3.
+    """
+
+    KIND = "learned"
+
+    def __init__(self, spec: LearnedPositionsSpec, width: int) -> None:
+        super().__init__(spec.count + spec.offset, width, None if spec.padding is None else spec.offset - 1)
+        self.offset = spec.offset
+
+    def forward(self, positions: Int[Tensor, "B T"], dtype: torch.dtype | None = None) -> Float[Tensor, "B T D"]:
+        return super().forward(positions + self.offset if self.offset else positions)
+
+
+class Sinusoidal(nn.Module):
+    """Sinusoidal position encoding: sine and cosine waves of geometrically growing length.
+
+        PE(p)[2i] = sin(p / θ^(2i/D)),   PE(p)[2i+1] = cos(p / θ^(2i/D)),   so PE(0) = [0, 1, 0, 1, …]
+
+    PE(p + k) is a fixed linear map (a rotation of each pair) of PE(p).
+    Source: Vaswani et al. 2017, section 3.5.
+    """
+
+    KIND = "waves"
+
+    def __init__(self, spec: SinusoidalSpec, width: int) -> None:
+        super().__init__()
+        self.theta = spec.theta
+        self.width = width
+
+    def forward(self, positions: Int[Tensor, "B T"], dtype: torch.dtype) -> Float[Tensor, "B T D"]:
+        wide = torch.promote_types(dtype, torch.float32)
+        angles = positions[..., None].to(wide) * self.frequencies(positions.device, wide)
+        return self.arrange(angles.sin(), angles.cos())[..., : self.width].to(dtype)
+
+    def frequencies(self, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """The angle that each wave turns from one position to the next. [D / 2]"""
+        return wave_frequencies(self.width, self.theta, device, dtype)
+
+    def arrange(self, sines: Tensor, cosines: Tensor) -> Tensor:
+        """Interleave sines and cosines: sin, cos, sin, cos, …"""
+        return torch.stack([sines, cosines], dim=-1).flatten(-2)
+
+
+class HalvedSinusoidal(Sinusoidal):
+    """Sinusoidal position encoding with all sines before all cosines.
+
+        PE(p)[i] = sin(p / θ^(2i/D)),   PE(p)[⌈D/2⌉ + i] = cos(p / θ^(2i/D)),   so PE(0) = [0, 0, …, 1, 1, …]
+
+    Source: Vaswani et al. 2017, released code (tensor2tensor); Marian and PEGASUS keep it.
+    Differs: a permutation of the paper's numbers, which a network that was trained with one cannot do without.
+    """
+
+    def arrange(self, sines: Tensor, cosines: Tensor) -> Tensor:
+        return torch.cat([sines, cosines], dim=-1)
 
 
 class Embedding(Node):

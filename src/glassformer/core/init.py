@@ -9,10 +9,10 @@ from torch import nn
 
 from glassformer.core.attention import Attention
 from glassformer.core.cross_attention import CrossAttention
+from glassformer.core.embeddings import LearnedPositions, Sinusoidal, SinusoidalSpec
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.patches import Patches
-from glassformer.core.positions import LearnedPositions, Sinusoidal, SinusoidalSpec
 
 
 def normal(network: nn.Module, std: float = 0.02) -> None:

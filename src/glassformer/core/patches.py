@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.checks import Count, Probability, Spec, check_widths
+from glassformer.core.embeddings import LearnedPositions, LearnedPositionsSpec
 from glassformer.core.flow import Flow, Node
 from glassformer.core.norms import NormSpec, make_norm
-from glassformer.core.positions import LearnedPositions, LearnedPositionsSpec
 from glassformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

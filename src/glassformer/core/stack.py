@@ -19,7 +19,7 @@ from glassformer.core.checks import Spec
 from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.flow import EncoderOutput, Flow, Node
 from glassformer.core.masks import Mask
-from glassformer.core.positions import PositionBiasSpec
+from glassformer.core.position_bias import PositionBiasSpec
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.experts import Experts
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.flow import Flow
-from glassformer.core.positions import BucketedBias
+from glassformer.core.position_bias import BucketedBias
 from glassformer.core.rotary import RotarySpec
 from glassformer.engine.few_tokens import product_fields
 from glassformer.engine.program import INSTRUCTION, Activation, Kind, NumberFormat, state_of

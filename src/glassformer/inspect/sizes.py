@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from glassformer.core.embeddings import Embedding
-from glassformer.core.positions import LearnedPositionsSpec
+from glassformer.core.embeddings import Embedding, LearnedPositionsSpec
 from glassformer.core.stack import Stack
 from glassformer.inspect.summary import active_parameters
 from glassformer.models import FAMILIES, ConfigReader

@@ -10,11 +10,10 @@ import math
 
 from glassformer.core.attention import AttentionSpec
 from glassformer.core.blocks import BlockSpec, ResidualSpec
-from glassformer.core.embeddings import EmbeddingSpec
+from glassformer.core.embeddings import EmbeddingSpec, SinusoidalSpec
 from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.init import xavier
 from glassformer.core.norms import LayerNormSpec
-from glassformer.core.positions import SinusoidalSpec
 from glassformer.core.stack import StackSpec
 from glassformer.models.transformer import StreamSpec, Transformer, TransformerSpec, decoder_block
 

@@ -21,12 +21,11 @@ from torch.nn import functional as F
 
 from glassformer.core.blocks import Block, Residual
 from glassformer.core.classification_heads import SequenceClassifier
-from glassformer.core.embeddings import Embedding
+from glassformer.core.embeddings import Embedding, LearnedPositions, Sinusoidal, SinusoidalSpec
 from glassformer.core.feed_forward import FeedForward
 from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.core.masks import AttentionPattern
 from glassformer.core.norms import LayerNorm
-from glassformer.core.positions import LearnedPositions, Sinusoidal, SinusoidalSpec
 from glassformer.errors import DataError, GlassformerError, UnsupportedError
 from glassformer.lessons.attention_steps import LessonStep, bare_attention, multi_head, one_head
 from glassformer.lessons.attention_steps import six_steps as six_steps  # documented here until it moved

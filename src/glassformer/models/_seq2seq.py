@@ -28,7 +28,7 @@ from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output
 from glassformer.core.heads import Head, Labels, not_none
 from glassformer.core.language_heads import CausalLMHead
 from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
-from glassformer.core.positions import BucketedBiasSpec
+from glassformer.core.position_bias import BucketedBiasSpec
 from glassformer.core.stack import AttentionGroup, Stack, StackSpec, cross_attention, self_attention
 from glassformer.errors import ConfigError
 from glassformer.models._keys import Values

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, ResidualSpec, StackSpec
-from glassformer.core.embeddings import EmbeddingSpec
-from glassformer.core.positions import LearnedPositionsSpec
+from glassformer.core.embeddings import EmbeddingSpec, LearnedPositionsSpec
 from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Keys, Values, constant
 from glassformer.models._network import TextSpec

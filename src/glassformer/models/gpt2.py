@@ -12,8 +12,8 @@ from dataclasses import replace
 from torch import nn
 
 from glassformer.core import AttentionSpec, BlockSpec, EmbeddingSpec, FeedForwardSpec, ResidualSpec, StackSpec, init
+from glassformer.core.embeddings import LearnedPositionsSpec
 from glassformer.core.norms import LayerNormSpec, NormSpec
-from glassformer.core.positions import LearnedPositionsSpec
 from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Keys, Values, flag
 from glassformer.models._network import TextSpec

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glassformer.core.positions import BucketedBiasSpec
+from glassformer.core.position_bias import BucketedBiasSpec
 from glassformer.models import roberta
 from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Values, constant, probability

@@ -18,12 +18,11 @@ from torch import Tensor
 from glassformer.core.attention import AttentionSpec
 from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.checks import any_true
-from glassformer.core.embeddings import Embedding, EmbeddingSpec
+from glassformer.core.embeddings import Embedding, EmbeddingSpec, LearnedPositionsSpec
 from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.flow import Flow, Node
 from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
 from glassformer.core.patches import Patches, PatchesSpec
-from glassformer.core.positions import LearnedPositionsSpec
 from glassformer.core.stack import Stack, StackSpec
 from glassformer.errors import DataError
 from glassformer.models._image import MAX_CHANNELS, image_size

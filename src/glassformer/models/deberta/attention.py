@@ -22,7 +22,7 @@ from glassformer.core.attention import Attention, AttentionSpec
 from glassformer.core.checks import Count, Probability, check_widths
 from glassformer.core.flow import Flow
 from glassformer.core.norms import NormSpec, make_norm
-from glassformer.core.positions import PositionBias, PositionBiasSpec
+from glassformer.core.position_bias import PositionBias, PositionBiasSpec
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from glassformer.core.codebooks import CodebookEmbedding, CodebookEmbeddingSpec, CodebookLMHead
+from glassformer.core.embeddings import HalvedSinusoidal, HalvedSinusoidalSpec, Sinusoidal
 from glassformer.core.flow import Batch
 from glassformer.core.heads import Head
-from glassformer.core.positions import HalvedSinusoidal, HalvedSinusoidalSpec, Sinusoidal
 from glassformer.core.stack import Stack
 from glassformer.models._network import Sizes, TextSpec, require_ids
 from glassformer.models._text import TextModel

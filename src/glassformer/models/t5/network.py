@@ -12,7 +12,7 @@ from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Head
-from glassformer.core.positions import BucketedBias
+from glassformer.core.position_bias import BucketedBias
 from glassformer.models._network import Network, Sizes, require_tokens
 from glassformer.models._seq2seq import EncoderDecoderSpec, Seq2SeqLMHead, make_stream
 from glassformer.models.bart.network import Bart
