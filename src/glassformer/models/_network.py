@@ -1,4 +1,4 @@
-"""Base class of all models: a batch → final hidden states → head."""
+"""Base class of all models: a batch → final hidden states → head; and of text models with one stack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output
 from glassformer.core.gradient_tape import GradientTape
 from glassformer.core.heads import Head, Labels
-from glassformer.core.norms import NormSpec
+from glassformer.core.norms import NormSpec, make_norm
 from glassformer.core.stack import AttentionGroup, Stack, StackSpec, self_attention, stream_taps
 from glassformer.errors import ConfigError, UnsupportedError
 
@@ -302,6 +302,38 @@ class Network(Node):
         assert self.head is not None
         tapped: dict[str, Any] = {name: self.tap(flow, name, output[name]) for name in self.head.FIELDS}
         return replace(output, last_hidden_state=x, cache=flow.cache, **tapped)
+
+
+class TextModel(Network):
+    """Text model with one stack: ids ─ embedding ─ blocks ─ final norm, where there is one ─ head.
+
+    A subclass says which head belongs to a task.
+    """
+
+    EMBEDDING: ClassVar[type[Embedding]] = Embedding
+
+    def __init__(self, spec: TextSpec, task: str) -> None:
+        super().__init__(self.sizes_of(spec))
+        self.embed = self.EMBEDDING(spec.embed)
+        self.blocks = Stack(spec.blocks)
+        self.final_norm = make_norm(spec.final_norm)
+        self.head = self.make_head(spec, task)
+        self.name_nodes()
+
+    def sizes_of(self, spec: Any) -> Sizes:
+        """The sizes of the network."""
+        return Sizes.of_text(spec.embed)
+
+    def make_head(self, spec: Any, task: str) -> Head | None:
+        """The head of a task; None for the body alone."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement make_head(spec, task)")
+
+    def states(self, batch: Batch, flow: Flow) -> Tensor:
+        return self.finish(self.blocks(self.embed(require_tokens(batch), flow, batch.token_type_ids), flow), flow)
+
+    def finish(self, x: Tensor, flow: Flow) -> Tensor:
+        normed: Tensor = self.final_norm(x)
+        return normed
 
 
 def require_ids(batch: Batch) -> Tensor:

@@ -1,14 +1,13 @@
-"""Networks of text models with one stack: encoders and decoders differ in specs, weight names and a few heads."""
+"""Encoders and decoders of text, with one stack each: which head belongs to a task.
+
+All else that tells them apart is in their specs and weight names.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
-from torch import Tensor
+from typing import Any
 
 from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier, TokenClassifier
-from glassformer.core.embeddings import Embedding
-from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Head, Pooler
 from glassformer.core.language_heads import (
     CausalLMHead,
@@ -17,42 +16,8 @@ from glassformer.core.language_heads import (
     PreTrainingHead,
     TransformedCausalLMHead,
 )
-from glassformer.core.norms import make_norm
-from glassformer.core.stack import Stack
 from glassformer.models._keys import flag
-from glassformer.models._network import Network, Sizes, TextSpec, require_tokens
-
-
-class TextModel(Network):
-    """Text model with one stack: ids ─ embedding ─ blocks ─ final norm, where there is one ─ head.
-
-    A subclass says which head belongs to a task.
-    """
-
-    EMBEDDING: ClassVar[type[Embedding]] = Embedding
-
-    def __init__(self, spec: TextSpec, task: str) -> None:
-        super().__init__(self.sizes_of(spec))
-        self.embed = self.EMBEDDING(spec.embed)
-        self.blocks = Stack(spec.blocks)
-        self.final_norm = make_norm(spec.final_norm)
-        self.head = self.make_head(spec, task)
-        self.name_nodes()
-
-    def sizes_of(self, spec: Any) -> Sizes:
-        """The sizes of the network."""
-        return Sizes.of_text(spec.embed)
-
-    def make_head(self, spec: Any, task: str) -> Head | None:
-        """The head of a task; None for the body alone."""
-        raise NotImplementedError(f"{type(self).__name__} does not implement make_head(spec, task)")
-
-    def states(self, batch: Batch, flow: Flow) -> Tensor:
-        return self.finish(self.blocks(self.embed(require_tokens(batch), flow, batch.token_type_ids), flow), flow)
-
-    def finish(self, x: Tensor, flow: Flow) -> Tensor:
-        normed: Tensor = self.final_norm(x)
-        return normed
+from glassformer.models._network import TextModel, TextSpec
 
 
 class Encoder(TextModel):

@@ -21,8 +21,7 @@ from glassformer.core import Flow, Head, Output, first_token
 from glassformer.models import bert
 from glassformer.models._family import Family
 from glassformer.models._keys import Values
-from glassformer.models._network import Sizes, TextSpec
-from glassformer.models._text import TextModel
+from glassformer.models._network import Sizes, TextModel, TextSpec
 
 READER = "passage-reading"
 TASK_PREFIXES = {

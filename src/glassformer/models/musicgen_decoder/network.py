@@ -13,8 +13,7 @@ from glassformer.core.embeddings import HalvedSinusoidal, HalvedSinusoidalSpec, 
 from glassformer.core.flow import Batch
 from glassformer.core.heads import Head
 from glassformer.core.stack import Stack
-from glassformer.models._network import Sizes, TextSpec, require_ids
-from glassformer.models._text import TextModel
+from glassformer.models._network import Sizes, TextModel, TextSpec, require_ids
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
