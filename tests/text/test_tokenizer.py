@@ -430,12 +430,18 @@ def test_text_works_without_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=60)
 
 
+def test_a_continuation_begins_with_its_space(bert: Tokenizer) -> None:
+    time, flies = bert.encode("time flies", add_special_tokens=False)
+    assert bert.decode_continuation([time], [flies]) == " flies" and bert.decode([flies]) == "flies"
+    assert bert.decode_continuation([], [time, flies]) == "time flies"
+
+
 # ── its surface ──────────────────────────────────────────────────────────────────────────────────────────
 
 OWN = """
     from_folder find find_target target
     encode batch_ids batch_pairs batch_words tokenize explain in_language
-    decode convert_ids_to_tokens convert_tokens_to_ids convert_tokens_to_string
+    decode decode_continuation convert_ids_to_tokens convert_tokens_to_ids convert_tokens_to_string
     apply_chat_template chat_prompt chat_template
     engine vocab_size largest_id get_vocab special_tokens special_ids prefix_and_suffix padding_id add_tokens
     add_special_tokens bos_token bos_token_id eos_token eos_token_id unk_token unk_token_id sep_token sep_token_id

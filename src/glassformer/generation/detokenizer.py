@@ -18,19 +18,6 @@ REPLACEMENT = "\ufffd"
 """Unicode replacement character, which a decoder gives for an incomplete or invalid UTF-8 sequence."""
 
 
-def decode_continuation(tokenizer: Tokenizer, prompt: Sequence[int], new: Sequence[int]) -> str:
-    """The text of new tokens after a prompt, without special tokens: with the space before a first word.
-
-    A decoder alone leaves that space out (SentencePiece), or puts none where words are joined by them (WordPiece).
-    """
-    before: str = tokenizer.decode(prompt, skip_special_tokens=True)
-    whole: str = tokenizer.decode([*prompt, *new], skip_special_tokens=True)
-    if whole.startswith(before):
-        return whole[len(before) :]
-    alone: str = tokenizer.decode(new, skip_special_tokens=True)  # the prompt ends within a character
-    return alone
-
-
 class IncrementalDetokenizer:
     """Decodes one row of tokens piece by piece; joined, the pieces equal the decoded row.
 

@@ -16,7 +16,7 @@ from glassformer.files import safe_repr
 from glassformer.generation.arguments import GenerateArguments, feed, placeholders, stand_in
 from glassformer.generation.decoding import Decoding, Generated, Interrupted, StoppingCriteria
 from glassformer.generation.defaults import GenerationDefaults
-from glassformer.generation.detokenizer import IncrementalDetokenizer, decode_continuation
+from glassformer.generation.detokenizer import IncrementalDetokenizer
 from glassformer.generation.filters import Filter
 from glassformer.generation.generator import Generator
 from glassformer.generation.options import CONSTRAINTS, GenerationOptions
@@ -288,7 +288,7 @@ def decode_texts(model: LoadedModel, generated: Generated, options: GenerationOp
     """The new ids of each row as text, without special tokens."""
     end, tokenizer = generated.prompt_length, model.tokenizer.target
     begin = end if _stands_alone(model, options) else 0
-    texts = [decode_continuation(tokenizer, row[begin:end], row[end:]) for row in generated.ids.tolist()]
+    texts = [tokenizer.decode_continuation(row[begin:end], row[end:]) for row in generated.ids.tolist()]
     # A transcript begins with the space of its first word.
     return [text.strip() for text in texts] if model.family.modality else texts
 

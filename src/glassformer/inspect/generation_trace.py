@@ -24,7 +24,6 @@ from torch import Tensor
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import is_int, safe_repr
 from glassformer.generation.decoding import StopReason
-from glassformer.generation.detokenizer import decode_continuation
 from glassformer.generation.filter_chain import sampling_filters
 from glassformer.generation.generate import make_generator, resolve_options
 from glassformer.generation.generator import GenerationInputs, Generator
@@ -216,7 +215,7 @@ class GenerationTrace(Report, kind="generation-trace", keys=("prompt", "nodes"))
         """The text from the prompt to a node, as `generate` returns it."""
         self._check_node(node)
         before = [] if self._generator.is_encoder_decoder else self._prefix_ids
-        text = decode_continuation(self._tokenizer, before, self.tree.tokens(node))
+        text = self._tokenizer.decode_continuation(before, self.tree.tokens(node))
         return text.strip() if self._inputs.batch.input_features is not None else text
 
     def distribution(self, node: int) -> TokenDistribution:

@@ -43,6 +43,7 @@ class TokenizerSettings:
         kind: the tokenizer class in short ("BertTokenizerFast" -> "bert"), or "" for none or a general one.
         model_type: of the model the tokenizer belongs to, or "".
         token_types: whether calls return `token_type_ids`.
+        separate_target: whether source and target have a vocabulary each, as some Marian models.
         model_max_length: the longest input in tokens, or None where none is set.
         config: `tokenizer_config.json` as read, written again by `save`.
     """
@@ -52,15 +53,11 @@ class TokenizerSettings:
     kind: str = ""
     model_type: str = ""
     token_types: bool = False
+    separate_target: bool = False
     padding_side: str = "right"
     truncation_side: str = "right"
     model_max_length: int | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def separate_target(self) -> bool:
-        """Whether source and target have a vocabulary each, as some Marian models."""
-        return self.config.get("separate_vocabs") is True
 
     @property
     def family(self) -> str:
@@ -104,6 +101,7 @@ def read_settings(folder: Path, model_type: str | None) -> TokenizerSettings:
         kind=kind,
         model_type=model_type,
         token_types=_uses_token_types(config, kind, model_type, path),
+        separate_target=config.get("separate_vocabs") is True,
         padding_side=_read_side(config, "padding_side", "left" if kind in LEFT_PADDED_CLASSES else "right", path),
         truncation_side=_read_side(config, "truncation_side", "right", path),
         model_max_length=_read_max_length(config, path),

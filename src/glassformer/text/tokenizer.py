@@ -493,6 +493,18 @@ class Tokenizer:
         clean = clean_up_tokenization_spaces
         return clean_up(text) if (self.cleans_up if clean is None else clean and not self.is_bpe) else text
 
+    def decode_continuation(self, prompt: Sequence[int], new: Sequence[int]) -> str:
+        """The text of new tokens after a prompt, without special tokens: with the space before a first word.
+
+        A decoder alone leaves that space out (SentencePiece), or puts none where words are joined by them (WordPiece).
+        """
+        before: str = self.decode(prompt, skip_special_tokens=True)
+        whole: str = self.decode([*prompt, *new], skip_special_tokens=True)
+        if whole.startswith(before):
+            return whole[len(before) :]
+        alone: str = self.decode(new, skip_special_tokens=True)  # the prompt ends within a character
+        return alone
+
     # ── conversations ────────────────────────────────────────────────────────────────────────────────────
 
     def apply_chat_template(

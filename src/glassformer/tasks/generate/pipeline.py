@@ -16,7 +16,6 @@ import torch
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.generation.arguments import override
-from glassformer.generation.detokenizer import decode_continuation
 from glassformer.generation.options import INSTEAD, GenerationOptions
 from glassformer.model import Model
 from glassformer.tasks.generate.settings import (
@@ -255,7 +254,7 @@ class TextGeneration(Writing):
         for number, prompt in enumerate(prompts):
             rows = texts_written[number * each : (number + 1) * each]
             begun = [] if answers[number] else prompt
-            continuations.append([decode_continuation(tokenizer, begun, row) for row in rows])
+            continuations.append([tokenizer.decode_continuation(begun, row) for row in rows])
         return continuations
 
 
