@@ -20,8 +20,7 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.files.schema import Share, check
 from glassformer.hf.reference_tokenizer import as_reference_tokenizer
-from glassformer.text.encode import check_choice, padded_length
-from glassformer.text.encoding import Encoding
+from glassformer.text.encoding import Encoding, check_choice, padded_length
 from glassformer.text.tokenizer import Tokenizer
 
 IGNORED = -100

@@ -23,8 +23,7 @@ from glassformer.hf.configs import options_of
 from glassformer.hub.push import push_folder
 from glassformer.load_options import FINDING
 from glassformer.models import FAMILIES
-from glassformer.text.encode import check_choice, check_int, padded_length
-from glassformer.text.encoding import Encoding, to_array
+from glassformer.text.encoding import Encoding, check_choice, check_int, padded_length, to_array
 from glassformer.text.settings import ROLES, TEMPLATE_FILE
 from glassformer.text.tables.encode import TableTokenizer
 from glassformer.text.tokenizer import Tokenizer

@@ -12,7 +12,7 @@ Read in this order:
                                sentencepiece_model.py   the SentencePiece file itself
     growth.py                bounds on what a tokenizer makes of a text
     engine.py                the boundary to the engine: checked inputs, its errors, its cheap copies
-    encode.py                a call: its options (padding, truncation, stride), rows; encoding.py: Encoding, the result
+    encoding.py              a call: its options (padding, truncation, stride), rows; Encoding, the result
     batches.py               the fast path for many texts, pairs, pre-split words
     long_text.py             texts beyond a million characters, in chunks with the same result
     chat.py                  chat templates; sandbox.py runs them

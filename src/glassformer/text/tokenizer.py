@@ -30,8 +30,17 @@ from glassformer.text.chat import (
     render_all,
     render_spans,
 )
-from glassformer.text.encode import EncodeRequest, Texts, encode_rows, pad_rows, refuse_special_ids, refuse_unknown
-from glassformer.text.encoding import Encoding, to_array, to_encoding
+from glassformer.text.encoding import (
+    EncodeRequest,
+    Encoding,
+    Texts,
+    encode_rows,
+    pad_rows,
+    refuse_special_ids,
+    refuse_unknown,
+    to_array,
+    to_encoding,
+)
 from glassformer.text.engine import (
     as_ids,
     as_pairs,
