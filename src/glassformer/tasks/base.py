@@ -31,7 +31,7 @@ from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.plugins import Registry
 from glassformer.task_names import TASK_ALIASES, TRAINED
-from glassformer.tasks.metrics.metric import METRICS, Bootstrap, BootstrapExtended, Metric
+from glassformer.tasks.metrics.metric import METRICS, Bootstrap, BootstrapUnion, Metric
 from glassformer.tasks.microbatch import collate_inputs, run_examples
 from glassformer.tasks.predictions import is_readable
 from glassformer.tasks.types import Baseline, Dataset, Example, Examples, MicroBatch, Prediction
@@ -318,7 +318,7 @@ def metrics_of(task: Task, predictions: Sequence[Prediction]) -> Bootstrap:
         if name in own.methods:
             raise ConfigError(f"the task has a metric {safe_repr(name)}; register yours by another name")
         added.append(metric.bootstrap(name, predictions))
-    return BootstrapExtended(own, *added) if added else own
+    return BootstrapUnion(own, *added) if added else own
 
 
 def gives_sounds(task: type[Task]) -> bool:

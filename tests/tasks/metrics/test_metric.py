@@ -34,6 +34,7 @@ from glassformer.tasks.metrics.entities import EntityScores
 from glassformer.tasks.metrics.metric import (
     Bootstrap,
     BootstrapMeans,
+    BootstrapUnion,
     Metric,
     PerplexityMetric,
     differences,
@@ -329,6 +330,8 @@ def test_a_package_that_disagrees_is_a_bug_of_ours() -> None:
 
     with pytest.raises(RuntimeError, match=r"score is 0\.5 by theirs 1\.0, and 1\.0 by our counts"):
         Wrong({"score": np.ones(3)}, {"score": "theirs 1.0"}).values()
+    with pytest.raises(RuntimeError, match=r"score is 0\.5"):
+        BootstrapUnion(BootstrapMeans({"other": np.ones(3)}, {}), Wrong({"score": np.ones(3)}, {"score": ""})).values()
 
 
 def test_what_is_not_defined_is_said() -> None:

@@ -89,7 +89,7 @@ class ClassifyAudio(MediaClassificationTask):
     """Audio classification, of files.
 
     Args:
-        max_seconds: what is longer is cut, with a warning · else as of `MediaClassificationTask`
+        max_seconds: what is longer is cut, with a warning; others as of `MediaClassificationTask`
     Raises: as of `MediaClassificationTask`
     """
 

@@ -302,7 +302,7 @@ class BootstrapMeans(BootstrapSums):
 
 
 class BootstrapUnion(Bootstrap):
-    """The scores of several metrics of the same rows.
+    """The scores of several metrics of the same rows; classes and amounts are those of the first.
 
     Raises: DataError: they are of different numbers of rows.
     """
@@ -312,7 +312,7 @@ class BootstrapUnion(Bootstrap):
             raise DataError(
                 f"the metrics are of {', '.join(str(len(part)) for part in parts)} rows; they must be of the same rows"
             )
-        self.parts = parts
+        self.parts, self.amounts = parts, parts[0].amounts
         self.methods = {name: method for part in parts for name, method in part.methods.items()}
 
     def __len__(self) -> int:
@@ -321,22 +321,14 @@ class BootstrapUnion(Bootstrap):
     def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
         return {name: score for part in self.parts for name, score in part.scores(resample_counts).items()}
 
-
-class BootstrapExtended(BootstrapUnion):
-    """The scores of a task, and of metrics that were registered for it: the rest is the task's."""
-
-    def __init__(self, own: Bootstrap, *registered: Bootstrap) -> None:
-        super().__init__(own, *registered)
-        self.own, self.amounts = own, own.amounts
-
     def reference_scores(self) -> dict[str, float]:
-        return self.own.reference_scores()
+        return {name: score for part in self.parts for name, score in part.reference_scores().items()}
 
     def report(self) -> PerClassReport | None:
-        return self.own.report()
+        return self.parts[0].report()
 
     def notes(self) -> list[str]:
-        return self.own.notes()
+        return [note for part in self.parts for note in part.notes()]
 
 
 # ------------------------------------------------------------------------------------------------- intervals
