@@ -419,6 +419,23 @@ def test_a_vocabulary_that_holds_a_special_token_as_a_piece(tmp_path: Path) -> N
         tokenizer("a </s> b", special_tokens_as_text=True)
 
 
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"pat_token": "[X]"}, "'pat_token' names no special token; nearest: 'pad_token'"),
+        ({"sep_token": None}, "a new token is None"),
+        ({"sep_token": ["[X]", "[Y]"]}, "sep_token is .*not in the vocabulary"),
+    ],
+)
+def test_special_tokens_are_added_all_or_none(bert: Tokenizer, more: dict[str, object], problem: str) -> None:
+    before = len(bert), dict(bert.special_tokens)
+    with pytest.raises(ConfigError, match=problem):
+        bert.add_special_tokens({"pad_token": "[P]", **more})
+    assert (len(bert), bert.special_tokens) == before
+    assert bert.add_special_tokens({"pad_token": "[P]", "additional_special_tokens": ["<a>", "<b>"]}) == 3
+    assert (len(bert), bert.pad_token) == (before[0] + 3, "[P]")
+
+
 def test_text_works_without_torch() -> None:
     """Counting tokens must not wait seconds for torch, and works where only the tokenizer is wanted."""
     code = (

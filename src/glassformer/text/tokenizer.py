@@ -421,15 +421,17 @@ class Tokenizer:
         Raises: ConfigError: an unknown key.
         """
         roles = {f"{role}_token": role for role in ROLES}
-        added = 0
+        vocabulary, added = self.vocabulary, 0  # the tokenizer's own once all keys are right
         for key, value in special_tokens.items():
             if key not in (*roles, "additional_special_tokens", "extra_special_tokens"):
                 raise ConfigError(
                     f"{key!r} names no special token{nearest(str(key), roles)}; known: {', '.join(roles)}"
                 )
-            added += self.add_tokens(value, special_tokens=True)
+            vocabulary, new = vocabulary.with_tokens(value, special=True)
+            added += new
             if key in roles:
-                self.vocabulary = self.vocabulary.with_role(roles[key], value)
+                vocabulary = vocabulary.with_role(roles[key], value)
+        self.vocabulary = vocabulary
         return added
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────

@@ -106,7 +106,7 @@ class Vocabulary:
 
         Raises: ConfigError: something else, or an empty text.
         """
-        tokens = [new] if isinstance(new, (str, AddedToken)) else list(new)
+        tokens = list(new) if isinstance(new, Iterable) and not isinstance(new, str) else [new]
         for token in tokens:
             if not isinstance(token, (str, AddedToken)) or not getattr(token, "content", token):
                 raise ConfigError(f"a new token is {token!r:.60}; it must be a text that is not empty")
