@@ -25,7 +25,6 @@ from dataclasses import replace
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import torch
@@ -763,7 +762,7 @@ class Model(nn.Module):
 
         Args:
             size: the number of rows; None = as it is
-            pad_to_multiple_of: rows are added until it divides them ·
+            pad_to_multiple_of: rows are added until it divides them
             mean_resizing: no effect: new rows are the mean of the others
         Returns: the table of token embeddings.
         Raises: ConfigError: no count of rows, or there are adapters.
@@ -829,16 +828,13 @@ class Model(nn.Module):
             reference: keywords of Hugging Face transformers, such as `max_shard_size`; others are refused.
         Raises: WeightsError: the files cannot be written. ConfigError: the model has adapters that are not merged.
         """
-        check_not_adapted(self.network)
         save(self, folder, max_shard_bytes=shard_bytes(reference, max_shard_bytes))
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload the model to the Hub; options of `hub.push.push_folder`. Returns: the address of the commit."""
-        from glassformer.hub.push import push_folder
+        from glassformer.hub.push import push_saved
 
-        with TemporaryDirectory() as folder:
-            self.save_pretrained(folder)
-            return push_folder(Path(folder), name, **options)
+        return push_saved(self.save_pretrained, name, **options)
 
     def take_weights(self, folder: str | Path) -> None:
         """Load the weights of another save of the same model, such as the best checkpoint of a training run.

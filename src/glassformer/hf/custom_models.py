@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Self
 
 import torch
@@ -162,11 +161,9 @@ class CustomModel(nn.Module, metaclass=AnyModel):
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload config and weights to the Hub. Returns: the address of the commit."""
-        from glassformer.hub.push import push_folder
+        from glassformer.hub.push import push_saved
 
-        with TemporaryDirectory() as folder:
-            self.save_pretrained(folder)
-            return push_folder(Path(folder), name, **options)
+        return push_saved(self.save_pretrained, name, **options)
 
     # ------------------------------------------------------------------------------------------- names of tensors
 

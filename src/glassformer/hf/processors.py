@@ -21,7 +21,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import as_path, read_json_object
 from glassformer.hf.configs import options_of
 from glassformer.hf.reference_tokenizer import ReferenceTokenizer, as_reference_tokenizer
-from glassformer.hub.push import push_folder
+from glassformer.hub.push import push_saved
 from glassformer.models import find_family, text_part
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
@@ -38,12 +38,6 @@ def _encoding(tensors: dict[str, Any], kind: Any = None) -> Encoding:
         raise ConfigError(f"return_tensors is {kind!r}; it must be 'pt' for PyTorch tensors, or 'np' for NumPy arrays")
     converted = tensors if kind == "pt" else {name: x.numpy() for name, x in tensors.items()}
     return Encoding({name: x if kind else list(x) for name, x in converted.items()}, [], [])
-
-
-def _pushed(part: Any, name: str, options: Mapping[str, Any]) -> str:
-    with TemporaryDirectory() as folder:
-        part.save_pretrained(folder)
-        return push_folder(Path(folder), name, **options)
 
 
 def _settings(inner: ImageProcessor | AudioProcessor) -> dict[str, Any]:
@@ -121,7 +115,7 @@ class ImageReader:
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload preprocessor_config.json to the Hub. Returns: the address of the commit."""
-        return _pushed(self, name, options)
+        return push_saved(self.save_pretrained, name, **options)
 
 
 def _sounds(given: Any) -> Any:
@@ -258,7 +252,7 @@ class SoundReader:
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload preprocessor_config.json to the Hub. Returns: the address of the commit."""
-        return _pushed(self, name, options)
+        return push_saved(self.save_pretrained, name, **options)
 
 
 class Processor:
@@ -330,7 +324,7 @@ class Processor:
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload these files to the Hub. Returns: the address of the commit."""
-        return _pushed(self, name, options)
+        return push_saved(self.save_pretrained, name, **options)
 
     @property
     def model_input_names(self) -> list[str]:

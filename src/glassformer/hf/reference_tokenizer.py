@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import tokenizers
@@ -20,7 +19,7 @@ from tokenizers import AddedToken, normalizers
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, warn_caller
 from glassformer.files import as_path, read_json_object, safe_repr
 from glassformer.hf.configs import options_of
-from glassformer.hub.push import push_folder
+from glassformer.hub.push import push_saved
 from glassformer.load_options import FINDING
 from glassformer.models import FAMILIES
 from glassformer.text.encoding import Encoding, check_choice, check_int, padded_length, to_array
@@ -360,9 +359,7 @@ class ReferenceTokenizer:
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Upload the tokenizer to the Hub; options of `hub.push.push_folder`. Returns: the address of the commit."""
-        with TemporaryDirectory() as folder:
-            self.inner.save(folder)
-            return push_folder(Path(folder), name, **options)
+        return push_saved(self.inner.save, name, **options)
 
     @property
     def init_kwargs(self) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from glassformer.errors import DataError
@@ -15,6 +16,13 @@ from glassformer.hub.find import CONFIG, connections_off, resolve
 LOG_IN = "log in with a token that may write: hf auth login"
 UNREACHABLE = frozenset(["ConnectionError", "TransportError"])
 """Base classes of errors of the connection, by name: which HTTP library the client uses depends on its version."""
+
+
+def push_saved(save: Callable[[Path], object], name: str, **options: Any) -> str:
+    """Upload what a function writes to a folder; options, Returns, Raises: as of `push_folder`."""
+    with TemporaryDirectory() as folder:
+        save(Path(folder))
+        return push_folder(Path(folder), name, **options)
 
 
 def push_folder(

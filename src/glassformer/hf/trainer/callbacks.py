@@ -17,7 +17,7 @@ class TrainerState:
     """How far a training is.
 
     log_history: every log
-    best_metric, best_model_checkpoint: of the best validation ·
+    best_metric, best_model_checkpoint: of the best validation
     total_flos: floating-point operations, 6 a token and parameter
     """
 
