@@ -33,7 +33,7 @@ from glassformer.engine.prepare import MIN_STEPS_TO_PACK, prepare_for_steps
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation.decoding import Multinomial, TokenChooser, greedy, invalid_logits_error
-from glassformer.generation.filter_chain import sampling_filters
+from glassformer.generation.generator import sampling_filters
 from glassformer.generation.options import GenerationOptions, check_combinations, check_value
 from glassformer.models import Network, eval_mode
 

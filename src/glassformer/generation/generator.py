@@ -1,4 +1,4 @@
-"""Text generation of one network: validate inputs and options, then decode with the chosen method.
+"""Text generation of one network: validate inputs, make the logit filters of the options, decode with their method.
 
 generator.generate(inputs, mask, options)    all of it: a Generated
 generator.decoding(inputs, mask, options)    streaming: a step at a time
@@ -7,7 +7,7 @@ generator.decoding(inputs, mask, options)    streaming: a step at a time
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +19,9 @@ from glassformer.core.flow import Batch, EncoderOutput, Tape
 from glassformer.edge import check_ids, check_numbers, check_prompts_end, check_room, keep_of
 from glassformer.engine.prepare import MIN_STEPS_TO_PACK, prepare_for_steps
 from glassformer.errors import ConfigError, DataError
+from glassformer.generation import filters
 from glassformer.generation.beam import beam_search, seeded_generators
+from glassformer.generation.constrain import Constraint, grammar_of
 from glassformer.generation.contrastive import ContrastiveSearch
 from glassformer.generation.decoding import (
     Decoding,
@@ -34,10 +36,10 @@ from glassformer.generation.decoding import (
     multinomial,
 )
 from glassformer.generation.detokenizer import StopStringMatcher
-from glassformer.generation.filter_chain import largest_read, logit_filters, reads_every_row, sampling_filters
 from glassformer.generation.filters import Filter
-from glassformer.generation.options import GenerationOptions, as_texts
+from glassformer.generation.options import GenerationOptions, as_biases, as_texts
 from glassformer.generation.rows import LookaheadRows, Rows, truncate
+from glassformer.generation.scorer import shallow_fusion
 from glassformer.generation.speculative import (
     ASSISTANT_TOKENS,
     MATCHING_NGRAM,
@@ -144,7 +146,7 @@ class Generator:
                 "decoder_input_ids begin the answers of an encoder-decoder, and this model has no encoder"
             )
         new_tokens = self._new_tokens(ids.shape[1], options)
-        filters = logit_filters(self, ids, new_tokens, source, options)
+        chain = logit_filters(self, ids, new_tokens, source, options)
 
         def rows(network: Network, tape: Tape | None = None) -> Rows:
             if new_tokens >= MIN_STEPS_TO_PACK and options.use_cache:
@@ -158,7 +160,7 @@ class Generator:
         draft = None if self.draft is None else rows(self.draft.network)
         own = rows(self.network, tape)
         own.retires = not reads_every_row(options)
-        return GenerationInputs(own, new_tokens, filters, source, draft)
+        return GenerationInputs(own, new_tokens, chain, source, draft)
 
     def _checked_inputs(
         self, inputs: Tensor, mask: Tensor | None, options: GenerationOptions, given: Tensor | None
@@ -352,3 +354,135 @@ class Generator:
 def _seed(options: GenerationOptions) -> int:
     """The random seed, or one from torch's generator, which `torch.manual_seed` makes reproducible."""
     return int(torch.randint(2**62, ())) if options.seed is None else options.seed
+
+
+# ── logit filters ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def logit_filters(
+    generator: Generator, prompts: Tensor, new_tokens: int, source: Tensor | None, options: GenerationOptions
+) -> list[Filter]:
+    """Logit filters in order of application: scorers, rules, forced tokens, custom, then sampling filters.
+
+    Args:
+        prompts: what rows begin with. [R, T]
+        source: encoder input, -1 where it is padding. [R, S]
+    """
+    defaults, prompt_length = generator.defaults.with_options(options), prompts.shape[1]
+    stop_ids = defaults.stop_ids
+    if options.forced_bos_token_id is not None and not generator.is_encoder_decoder:
+        raise ConfigError(
+            "forced_bos_token_id begins the answer of an encoder-decoder, and this model continues its prompt; "
+            "put the token at the end of the prompt"
+        )
+    result = [
+        shallow_fusion(scorer, weight, prompt_length=prompt_length)
+        for scorer, weight in options.scorers or ()
+        if weight
+    ]
+    if options.sequence_bias:
+        result.append(filters.bias_words(dict(as_biases(options.sequence_bias))))
+    if options.encoder_repetition_penalty not in (None, 1):
+        reward = 1 / float(options.encoder_repetition_penalty or 1)
+        result.append(filters.repetition_penalty(reward, source=prompts if source is None else source))
+    result += _rules(generator, len(prompts), source, options)
+    _, minimum = options.new_tokens(prompt_length, defaults, new_tokens)
+    if minimum and stop_ids:
+        result.append(filters.suppress(stop_ids, before=prompt_length + minimum))
+    grammar = grammar_of(options) if options.is_constrained else None
+    if grammar is not None:
+        size, text = defaults.vocabulary, generator.tokenizer()
+        result.append(Constraint(grammar, text, vocabulary=size, prompt_length=prompt_length, stop_ids=stop_ids))
+    result += defaults.filters(prompt_length, answers=generator.is_encoder_decoder)
+    # A forced end would contradict a grammar, which allows the end only where the text matches.
+    if (last := defaults.token_ids("forced_eos_token_id")) and grammar is None:
+        result.append(filters.allow_only(last, at=prompt_length + new_tokens - 1))
+    if (decay := options.exponential_decay_length_penalty) is not None and stop_ids:
+        result.append(filters.favour_end(stop_ids, float(decay[1]), begin=prompt_length + int(decay[0])))
+    result += [filters.of_caller(own, defaults.pad_id) for own in options.logits_processor or ()]
+    if options.do_sample:
+        # Beam sampling needs a candidate that is not a stop token.
+        result += sampling_filters(options, 1 + len(stop_ids) if options.num_beams > 1 else 1)
+    elif options.renormalize_logits:
+        result.append(_log_probabilities)
+    return result
+
+
+def _rules(generator: Generator, prompts: int, source: Tensor | None, options: GenerationOptions) -> list[Filter]:
+    words = [list(word) for word in options.bad_words_ids or ()]
+    for text in as_texts(options.bad_words):
+        encoded = [generator.tokenizer().encode(space + text, add_special_tokens=False) for space in ("", " ")]
+        words += [word for word in encoded if word and word not in words]
+    rules: list[Filter] = []
+    if options.repetition_penalty not in (None, 1):
+        rules.append(filters.repetition_penalty(float(options.repetition_penalty or 1)))
+    if options.no_repeat_ngram_size:
+        rules.append(filters.no_repeat_ngrams(options.no_repeat_ngram_size))
+    if options.encoder_no_repeat_ngram_size and source is not None:
+        if generator.network.vocabulary != generator.network.target_vocabulary:
+            raise ConfigError(
+                "encoder_no_repeat_ngram_size looks for tokens of the source in the answer, and this model has "
+                "another vocabulary for each; leave it out"
+            )
+        rules.append(filters.no_repeat_ngrams(options.encoder_no_repeat_ngram_size, source=source))
+    if words:
+        rules.append(filters.ban_words(words))
+    if options.prefix_allowed_tokens_fn is not None:
+        by_prompt = filters.allow_by(options.prefix_allowed_tokens_fn, prompts)
+        rules.append(filters.of_caller(by_prompt, generator.defaults.with_options(options).pad_id))
+    return rules
+
+
+def sampling_filters(options: GenerationOptions, min_keep: int = 1) -> list[Filter]:
+    """The filters of the sampling distribution, which keep at least this many tokens; they come after all rules."""
+    result: list[Filter] = []
+    if options.temperature not in (None, 1):
+        result.append(filters.temperature(float(options.temperature or 1)))
+    if options.top_k:
+        result.append(filters.top_k(options.top_k, min_keep=min_keep))
+    if options.top_p is not None and options.top_p < 1:
+        result.append(filters.top_p(options.top_p, min_keep=min_keep))
+    if options.min_p:
+        result.append(filters.min_p(options.min_p, min_keep=min_keep))
+    if options.typical_p is not None and options.typical_p < 1:
+        result.append(filters.typical_p(options.typical_p, min_keep=min_keep))
+    if options.epsilon_cutoff:
+        result.append(filters.epsilon_cutoff(options.epsilon_cutoff, min_keep=min_keep))
+    if options.eta_cutoff:
+        result.append(filters.eta_cutoff(options.eta_cutoff, min_keep=min_keep))
+    if options.renormalize_logits:
+        result.append(_log_probabilities)
+    return result
+
+
+def largest_read(options: GenerationOptions, chain: Sequence[Filter]) -> Callable[[int], int]:
+    """How many of a row's largest logits a step looks at, by its position; 0 = all.
+
+        greedy search 1, top-k sampling k, and one more for each token that rules may ban
+
+    Args:
+        chain: the filters of the options.
+    """
+    sampling = sampling_filters(options) if options.do_sample else []
+    k = (options.top_k or 0) if options.do_sample else 1
+    rules = chain[: len(chain) - len(sampling)]  # of the others only a temperature comes before top k: order stays
+    bans = [rule for rule in rules if isinstance(rule, filters.Ban)]
+    if options.return_scores or options.top or k == 0 or len(bans) < len(rules):
+        return lambda position: 0
+
+    def read(position: int) -> int:
+        counts = [ban.at_most(position) for ban in bans]
+        return 0 if None in counts else k + sum(filter(None, counts))
+
+    return read
+
+
+def reads_every_row(options: GenerationOptions) -> bool:
+    """Whether a processor depends on finished rows or on row indices."""
+    by_source = options.encoder_no_repeat_ngram_size, options.encoder_repetition_penalty not in (None, 1)
+    own = options.logits_processor, options.prefix_allowed_tokens_fn
+    return bool(options.top) or any(map(bool, (*by_source, *own)))
+
+
+def _log_probabilities(ids: Tensor, logits: Tensor) -> Tensor:
+    return logits.log_softmax(-1)

@@ -24,9 +24,8 @@ from torch import Tensor
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import is_int, safe_repr
 from glassformer.generation.decoding import StopReason
-from glassformer.generation.filter_chain import sampling_filters
 from glassformer.generation.generate import make_generator, resolve_options
-from glassformer.generation.generator import GenerationInputs, Generator
+from glassformer.generation.generator import GenerationInputs, Generator, sampling_filters
 from glassformer.generation.options import GenerationOptions
 from glassformer.inspect.inputs import SessionInput, open_prompt
 from glassformer.inspect.interruption import before_each_block
