@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from torch import Tensor
 from glassformer.errors import UnsupportedError, WeightsError
 from glassformer.files import open_regular_file, safe_repr
 from glassformer.weights.header import MAX_DIMENSIONS, MAX_TENSORS, TensorInfo
-from glassformer.weights.read import WeightFiles
+from glassformer.weights.read import ComputedWeights
 
 VERSIONS = (4, 5, 6)
 DTYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
@@ -43,7 +42,7 @@ class Variable:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-class CTranslate2Weights(WeightFiles):
+class CTranslate2Weights(ComputedWeights):
     """An open `model.bin`: tensors by dotted names (`encoder.layer_0.ffn.linear_0.weight`).
 
     kind: name of the spec, such as WhisperSpec
@@ -88,12 +87,6 @@ class CTranslate2Weights(WeightFiles):
     def _stored(self, variable: Variable) -> Tensor:
         raw = np.array(self._data[variable.offset : variable.offset + variable.bytes])
         return torch.from_numpy(raw).view(variable.dtype).reshape(variable.shape)
-
-    def read_into(self, name: str, target: Tensor) -> None:
-        target.copy_(self.read(name).reshape(target.shape))
-
-    def read_together(self, names: Sequence[str]) -> Tensor | None:
-        return None  # the file has no alignment
 
 
 class _ModelBin:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,13 @@ from glassformer.files import is_int, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.foreign.renamed import RenamedWeights
 from glassformer.models.dac.names import original_names
-from glassformer.weights.read import WeightFiles
+from glassformer.weights.read import ComputedWeights, WeightFiles
 from glassformer.weights.weight_norm import fold
 
 GAIN, DIRECTION = ".weight_g", ".weight_v"
 
 
-class FoldedWeights(WeightFiles):
+class FoldedWeights(ComputedWeights):
     """An open checkpoint with weight normalisation folded: see `weights/weight_norm.py`."""
 
     def __init__(self, checkpoint: WeightFiles) -> None:
@@ -42,12 +42,6 @@ class FoldedWeights(WeightFiles):
                 f"the {direction.shape[0]} rows of {safe_repr(stem + DIRECTION)}"
             )
         return fold(gain, direction)
-
-    def read_into(self, name: str, target: Tensor) -> None:
-        target.copy_(self.read(name, transient=True).reshape(target.shape))
-
-    def read_together(self, names: Sequence[str]) -> Tensor | None:
-        return None
 
     def close(self) -> None:
         super().close()

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from glassformer.errors import WeightsError
 from glassformer.files import safe_repr
-from glassformer.weights.read import WeightFiles
+from glassformer.weights.read import ComputedWeights, WeightFiles
 
 LEAVES, SIDES = ("weight", "bias"), ("encoder", "decoder")
 
@@ -62,7 +62,7 @@ def read_table(text: str) -> list[Line]:
     return lines
 
 
-class RenamedWeights(WeightFiles):
+class RenamedWeights(ComputedWeights):
     """An open checkpoint of another library, by the reference library's names.
 
     A tensor that no line of the table names keeps its own, so that the load report lists it.
@@ -102,12 +102,6 @@ class RenamedWeights(WeightFiles):
                 )
             tensor = parts[source.part]
         return tensor.T if source.line.transposed else tensor
-
-    def read_into(self, name: str, target: Tensor) -> None:
-        target.copy_(self.read(name, transient=True).reshape(target.shape))
-
-    def read_together(self, names: Sequence[str]) -> Tensor | None:
-        return None  # parts lie side by side in the file as they did there
 
     def rows(self, name: str) -> int:
         """The first size of a tensor. Raises: WeightsError: it is not there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from glassformer.errors import UnsupportedError, WeightsError, import_optional
 from glassformer.files import safe_repr
 from glassformer.gguf.header import GGUFHeader, StoredTensor
 from glassformer.weights.header import TensorInfo
-from glassformer.weights.read import WeightFiles
+from glassformer.weights.read import ComputedWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Named:
     transposed: bool = False
 
 
-class GGUFWeights(WeightFiles):
+class GGUFWeights(ComputedWeights):
     """An open GGUF file, as a checkpoint of fp32 tensors.
 
     Args:
@@ -94,9 +94,3 @@ class GGUFWeights(WeightFiles):
         tensor = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).reshape(stored.shape)
         tensor = tensor if named.change is None else named.change(tensor)
         return tensor.T.contiguous() if named.transposed else tensor.contiguous()
-
-    def read_into(self, name: str, target: Tensor) -> None:
-        target.copy_(self.read(name).reshape(target.shape))
-
-    def read_together(self, names: Sequence[str]) -> Tensor | None:
-        return None  # what is dequantized is no mapping of the file

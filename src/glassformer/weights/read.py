@@ -357,3 +357,13 @@ class WeightFiles:
     def __repr__(self) -> str:
         size = sum(info.bytes for info in self.tensors.values())
         return f"WeightFiles({len(self)} tensors, {size} bytes, {len(self.files)} files in {self.files[0].parent})"
+
+
+class ComputedWeights(WeightFiles):
+    """An open checkpoint whose tensors are computed or copied from what its files hold: none is a mapping of a file."""
+
+    def read_into(self, name: str, target: torch.Tensor) -> None:
+        target.copy_(self.read(name, transient=True).reshape(target.shape))
+
+    def read_together(self, names: Sequence[str]) -> torch.Tensor | None:
+        return None
