@@ -79,6 +79,18 @@ def test_columns_of_texts_fold_before_a_column_is_left_out(
     assert said.endswith("the first 2 of 3 columns fit this terminal; --json has all")
 
 
+@pytest.mark.parametrize("score", ["0.53", "0.53 [0.41, 0.62]"])
+def test_texts_keep_their_brackets_and_long_words(
+    score: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"see [the guide](../guide.md), values [1, 2], {'x' * 100}"
+    monkeypatch.setenv("COLUMNS", "40")
+    show_tables([Table(["score", "place", "passage"], [[score, "modules.md", text]])])
+    printed = capsys.readouterr().out
+    assert "fit this terminal" not in printed
+    assert all(word in printed for word in ("[the", "[1,", "2],")) and printed.count("x") == 100
+
+
 def test_a_note_quotes_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
     note("a\x1b[31m name\x9b2J\nof two lines")
     assert capsys.readouterr().err == "note: a\\x1b[31m name\\x9b2J\nof two lines\n"

@@ -23,7 +23,8 @@ from glassformer.files import counted
 from glassformer.reports.table import IntervalCell, colours
 from glassformer.reports.table import Table as ReportTable
 
-INTERVAL = re.compile(r" \[[^\]\n]*\]")
+INTERVAL = re.compile(r"^(\S+(?: \S{1,4})?) (\[[^\s\]]+(?: \S{1,4})?, [^\s\]]+(?: \S{1,4})?\])")
+"""A number with its interval, `0.56 [0.51, 0.61]` or `4.2 ms [3.9 ms, 4.5 ms]`; other brackets are part of a text."""
 TEXTS_SHARE = 0.6
 """Part of a narrow terminal for the columns of texts, which are folded, before columns of numbers are left out."""
 FOLDED_WIDTH = 20
@@ -217,14 +218,15 @@ def _room(table: ReportTable, width: int) -> tuple[int, int]:
     from rich.cells import cell_len
 
     def narrow(cell: str) -> int:
-        return max(map(cell_len, INTERVAL.sub("", cell).replace(" ± ", "\n± ").split("\n")))
+        return max(map(cell_len, INTERVAL.sub(r"\1", cell).replace(" ± ", "\n± ").split("\n")))
 
     columns = [list(map(visible_lines, cells)) for cells in zip(table.headings, *table.rows, strict=True)]
     widths = [max(map(narrow, cells)) for cells in columns]
     if table.shades is None:  # texts are folded at their spaces before any column is left out
         for i in range(table.left, len(widths)):
             words = max(cell_len(word) for cell in columns[i] for word in cell.split() or [""])
-            widths[i] = min(widths[i], max(FOLDED_WIDTH, words))
+            # a word that fills half of the terminal, such as an address, is folded too
+            widths[i] = min(widths[i], max(FOLDED_WIDTH, min(words, width // 2)))
     room, gap, texts = len(widths), 2, min(sum(widths[: table.left]), round(TEXTS_SHARE * width))
 
     def needed() -> int:
@@ -284,12 +286,13 @@ def table_of(
     if fits(wide):
         room = min(terminal().width - _width(wide) - 2, MAX_WHISKER)
         return wide if room < MIN_WHISKER else build(*_with_intervals(headings, rows, left, room))
-    # Of the columns of numbers alone: a text may have brackets too.
-    lines = [[*row[:left], *(x.replace(" [", "\n[").replace(" ± ", "\n± ") for x in row[left:])] for row in rows]
+    lines = [
+        [*row[:left], *(INTERVAL.sub(r"\1\n\2", cell).replace(" ± ", "\n± ") for cell in row[left:])] for row in rows
+    ]
     below = build(headings, lines)
     if fits(below):
         return below
-    bare = [[*row[:left], *(INTERVAL.sub("", cell) for cell in row[left:])] for row in rows]
+    bare = [[*row[:left], *(INTERVAL.sub(r"\1", cell) for cell in row[left:])] for row in rows]
     if bare == [list(row) for row in rows]:
         return build(headings, rows, fold=True)
     narrow = build(headings, bare)
