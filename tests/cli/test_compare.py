@@ -126,6 +126,18 @@ def test_options_of_predictions_need_something_that_predicts(tmp_path: Path) -> 
         compare([str(tmp_path / "a")], batch=3, examples=1)
 
 
+def test_a_published_data_set_is_read_by_its_name(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "samsum").mkdir()
+    for split in ("test", "val"):
+        row = {"id": "1", "dialogue": f"{split}: hi. B: bye.", "summary": "Hi."}
+        (tmp_path / "samsum" / f"{split}.json").write_text(json.dumps([row]))
+    compare(["lead-1"], data=tmp_path / "samsum", kind="samsum", part="test", json=True)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["rows"], report["examples"][0]["outputs"]) == (1, {"lead-1": "test: hi."})
+    with pytest.raises(GlassformerError, match=r"^--kind: of systems that .* is missing: --data FILE$"):
+        compare(["runs/a"], kind="samsum")
+
+
 def test_a_mistake_is_one_line(rows: Path, command: Command) -> None:
     done = command("compare", "--data", str(rows), "lead-3", "--column", "target=summary")
     assert (done.returncode, done.stdout) == (2, "")

@@ -185,11 +185,21 @@ def test_as_text() -> None:
         "accuracy   0.850",
         "class 2  –          –       –            0",
         "1,200",
-        "f1 by scikit-learn 1.9.1, average='weighted'; others by numpy 2",
+        "f1 by scikit-learn 1.9.1, average='weighted'; accuracy by numpy 2",
         "note: no row is 'class 2'",
     ):
         assert said in text
     assert "better by" in text and "better by" not in str(replace(report_of(), baselines={}))
+
+
+def test_each_metric_is_said_to_be_computed_as_it_is() -> None:
+    """A metric of a plug-in does not describe those of the task."""
+    methods = {"f1": "scikit-learn 1.9.1, average='weighted'", "accuracy": "scikit-learn 1.9.1"}
+    methods |= {"near": "mean number of seasons, of four, between the two", "wer": "jiwer 4, words", "cer": "jiwer 4"}
+    assert replace(report_of(), methods=methods).method == (
+        "f1 by scikit-learn 1.9.1, average='weighted'; near by mean number of seasons, of four, between the two; "
+        "wer, cer by jiwer 4"
+    )
 
 
 def test_one_number_is_shown_once_whatever_its_names() -> None:

@@ -263,3 +263,8 @@ def test_the_masks_of_a_lesson_are_a_picture(results: dict[str, Any]) -> None:
     html = results["masks"]._repr_html_()
     triangle = html.split("<caption>decoder</caption>")[1].split("</table>")[0]
     assert triangle.count("rgb(38 132 214") == 20 * 21 // 2
+
+
+def test_a_table_prints_as_its_text() -> None:
+    table = Table(["", "f1"], [["model", "0.91"]], caption="500 rows")
+    assert str(table) == table.text() == "500 rows\n         f1\nmodel  0.91"

@@ -8,6 +8,7 @@ import typer
 
 from glassformer.cli.options import Defaults, Json, Only, Without, command
 from glassformer.cli.screen import notes, say, show
+from glassformer.data.options import ReadingOptions
 from glassformer.evaluation.compare.options import CompareOptions
 from glassformer.files.schema import given
 from glassformer.generation.options import GenerationOptions
@@ -29,6 +30,7 @@ def compare(
     systems: Systems,
     *,
     options: CompareOptions,
+    reading: ReadingOptions,
     generation: Generation,
     loading: Annotated[Loading, Without(["revision"])],
     json: Json = False,
@@ -45,6 +47,8 @@ def compare(
 
     [cyan]glassformer compare --data test.csv runs/small MODEL "bag of words"[/]
 
+    [cyan]glassformer compare --data emotion --kind emotion --part test MODEL runs/mood[/]
+
     [cyan]glassformer compare --data rows.csv lead-3 lead-1 MODEL[/]
 
     [cyan]glassformer compare --data rows.jsonl -c source=dialogue -c target=summary lead-3 A B --html page.html[/]
@@ -57,7 +61,12 @@ def compare(
 
     with notes(repeats=options.data is None):
         result = compare_systems(
-            systems, loading=given(loading), generation=given(generation), bar=progress_bar, **given(options)
+            systems,
+            loading=given(loading),
+            generation=given(generation),
+            bar=progress_bar,
+            **given(options),
+            **given(reading),
         )
     if options.html is not None:
         write_page(options.html, report_page(result))

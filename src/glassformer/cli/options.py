@@ -277,6 +277,8 @@ def _as_typed(error: E, *groups: tuple[type, Iterable[str]], words: bool) -> E:
         elif not words:
             fields_in_text += rf"|^({names})(?= is )"
         text = re.sub(fields_in_text, lambda x, group=group: spelling(x[x.lastindex], group), text)  # type: ignore[misc]
+        for name in fields_:  # columns={'text': NAME} is --column text=NAME
+            text = re.sub(rf"\b{name}=\{{'(\w+)': (\w+)\}}", rf"{spelling(name, group)} \1=\2", text)
     return error if text == str(error) else type(error)(text)
 
 

@@ -242,11 +242,16 @@ class EvaluationReport(Report, kind="evaluation"):
 
     @property
     def method(self) -> str:
-        """How the main metric was computed, and by which packages the others."""
-        packages = dict.fromkeys(method.partition(",")[0] for method in self.methods.values())
-        main = self.methods.get(self.metric, "a way that it does not say")
-        others = [name for name in packages if not main.startswith(name)]
-        return f"{self.metric} by {main}" + (f"; others by {', '.join(others)}" if others else "")
+        """How the main metric was computed, and by which packages the others, by name where they differ from it."""
+        main, packages = self.methods.get(self.metric, "a way that it does not say"), dict[str, list[str]]()
+        for name, method in self.methods.items():
+            packages.setdefault(method.partition(",")[0], []).append(name)
+        others = [
+            f"; {', '.join(names)} by {way if len(names) > 1 else self.methods[names[0]]}"
+            for way, names in packages.items()
+            if not main.startswith(way)
+        ]
+        return f"{self.metric} by {main}" + "".join(others)
 
     def systems_table(self) -> Table:
         """The model and each baseline a row: their main metric and how much better the model is."""

@@ -111,6 +111,9 @@ class Table:
         short = self._first(TEXT_ROWS, TEXT_COLUMNS)
         return "\n".join(filter(None, [shown_text(short.caption), text_table(short.headings, short.rows)]))
 
+    def __str__(self) -> str:
+        return self.text()
+
     def html(self) -> str:
         """The table as HTML, the first rows and columns of a large one."""
         short = self._first(HTML_ROWS, HTML_COLUMNS, line_break="\n")

@@ -15,6 +15,7 @@ import pytest
 
 import glassformer
 from glassformer import ConfigError, DataError, UnsupportedError
+from glassformer.data.rows import read_rows
 from glassformer.data.sequence import InMemoryRows
 from glassformer.evaluation.compare.compare import compare
 from glassformer.evaluation.compare.predictors import score_by_task
@@ -294,6 +295,9 @@ WRONG: list[tuple[Callable[[list[str]], Any], str]] = [
     (lambda texts: [{"label": "a", "score": float("nan")}] * 8, "gave 'a' the score nan; it must be a finite number"),
     (lambda texts: [{"label": "a", "score": "0.5"}] * 8, "gave 'a' the score '0.5'; it must be a finite number"),
     (lambda texts: [{"label": "LABEL_1", "score": 0.5}] * 8, "gave 'LABEL_1'; it must give one of: a, b"),
+    (lambda texts: [1] * 8, r"it, for the list: row 0: gave 1, a number, and the labels are names; .* one of: a, b"),
+    (lambda texts: ["1"] * 8, "gave '1', a number, and the labels are names; it must give one of: a, b"),
+    (lambda texts: np.zeros(8, np.int64), "a number, and the labels are names; it must give one of: a, b"),
     (raises, "it, for the list: row 0 to the list: row 7: ValueError: no such word"),
     (lambda: ["a"], r"it, for the list: row 0 to the list: row 7: TypeError: .*positional argument"),  # type: ignore[misc,list-item]
 ]
@@ -319,6 +323,61 @@ def test_what_is_no_text(output: Any, message: str) -> None:
     rows = [{"article": "One. Two.", "highlights": "One."}]
     with pytest.raises(DataError, match=message):
         compare({"it": lambda texts: [output]}, rows)
+
+
+def test_numbers_are_labels_where_labels_are_numbers_and_never_their_positions(tmp_path: Path) -> None:
+    """The emotions are numbered in the order of the data set, sadness first; sorted, anger would be."""
+    numbered = [{"text": str(i), "label": i % 3} for i in range(6)]
+    for kind in (int, str, np.int64):
+        right = compare([lambda texts, kind=kind: [kind(int(x) % 3) for x in texts]], numbered, task="classify")  # type: ignore[misc]
+        assert right.systems[0].metrics["f1_weighted"].value == 1
+    (tmp_path / "test.txt").write_text("I am sad;sadness\nlovely;joy\nI love you;love\nI hate it;anger\n")
+    order = {"I am sad": 0, "lovely": 1, "I love you": 2, "I hate it": 3}
+    with pytest.raises(
+        DataError, match=r"gave 0, a number, and the labels are names; .* one of: anger, joy, love, sad"
+    ):
+        compare([lambda texts: [order[x] for x in texts]], tmp_path / "test.txt", kind="emotion")
+    several = [{"text": "x", "label": ["a", "b"]}, {"text": "y", "label": ["b"]}]
+    with pytest.raises(
+        DataError, match=r"gave \[0\], a number, and the labels are names; .*a list of labels, of these"
+    ):
+        compare([lambda texts: [[0]] * 2], several, task="classify")
+
+
+def test_a_published_data_set_brings_its_columns_and_its_task(tmp_path: Path, run: Path) -> None:
+    data = tmp_path / "emotion"
+    data.mkdir()
+    (data / "test.txt").write_text("time flies;joy\nfruit flies;anger\n")
+    (data / "val.txt").write_text("time flies;anger\n")
+    said = {"time flies": "joy", "fruit flies": "anger"}
+    found = compare([lambda texts: [said[x] for x in texts]], data, kind="emotion", part="test")
+    assert (found.task, found.rows, found.systems[0].metrics["accuracy"].value) == ("classify", 2, 1)
+    pytest.importorskip("rouge_score", reason="needs rouge-score: pip install 'glassformer[evaluate]'")
+    (tmp_path / "test.json").write_text(json.dumps([{"id": "1", "dialogue": "A: Hi. B: Bye.", "summary": "A: Hi."}]))
+    summaries = compare(["lead-1"], tmp_path / "test.json", kind="samsum")
+    assert (summaries.task, summaries.rows) == ("summarization", 1)
+    assert compare(["lead-1"], read_rows(tmp_path / "test.json", kind="samsum")).metric == summaries.metric
+
+
+def test_rows_are_read_in_the_format_that_is_named(tmp_path: Path, run: Path) -> None:
+    rows = tmp_path / "rows.txt"
+    rows.write_text("time flies;a\nfruit flies;b\n")
+    found = compare([by_word], rows, task="classify", kind="csv", delimiter=";", names=["text", "label"])
+    assert (found.rows, found.systems[0].metrics["accuracy"].value) == (2, 1)
+    mood = open_run(run).config.data.columns.get("label", "label")
+    assert compare([run, by_word], rows, kind="csv", delimiter=";", names=["text", mood]).rows == 2
+
+
+def test_a_task_that_is_missing_is_named() -> None:
+    missing = "task= is missing, so they are to be summarised; there are: summarization, translation, classify"
+    with pytest.raises(DataError, match=f"no column 'article'; there are: 'text', 'label'; {missing}"):
+        compare([by_word], ROWS)
+    with pytest.raises(ConfigError, match=f"no column for 'label'; there is one for: source, target; {missing}"):
+        compare([by_word], ROWS, columns={"label": "label"})
+    with pytest.raises(DataError, match=r"'label'; say which one it is: columns=\{'source': NAME\}$"):
+        compare([by_word], ROWS, columns={"target": "label"})
+    with pytest.raises(ConfigError, match="'bag of words' is no model; a baseline needs a run among the systems"):
+        compare([by_word, "bag of words"], ROWS, task="classify")
 
 
 def test_the_nearest_label_is_named() -> None:

@@ -12,9 +12,8 @@ other rows                      no difference: rows differ more than models do
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -23,8 +22,9 @@ from typing import Any
 
 import torch
 
-from glassformer.data.rows import RowSequence, Source, read_rows
-from glassformer.data.sequence import MissingColumnError
+from glassformer.data.options import ReadingOptions
+from glassformer.data.rows import RowSequence, Source, is_data_set, read_rows
+from glassformer.data.sets import find_data_set
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison, ExampleRow
 from glassformer.evaluation.compare.costs import (
@@ -38,6 +38,7 @@ from glassformer.evaluation.compare.costs import (
 )
 from glassformer.evaluation.compare.options import CompareOptions
 from glassformer.evaluation.compare.predictors import (
+    LEAD,
     Predictor,
     Scores,
     Scoring,
@@ -45,8 +46,12 @@ from glassformer.evaluation.compare.predictors import (
     baseline_predictor,
     function_predictor,
     generator,
+    is_baseline,
     label_answer,
     labelled_rows,
+    model_of,
+    read_references,
+    references_of,
     score_by_task,
     text_answer,
 )
@@ -64,10 +69,10 @@ from glassformer.files.schema import given, parse
 from glassformer.model import Model, load
 from glassformer.progress import Bar, no_bar
 from glassformer.runs.folder import CONFIG, describe_environment, no_run, run_name, seed_folders
-from glassformer.task_names import TASK_ALIASES
+from glassformer.task_names import TASK_ALIASES, TRAINED, beginning
 from glassformer.tasks.base import Task, metrics_of, task_class, task_name
 from glassformer.tasks.classify.task import ClassificationTask
-from glassformer.tasks.columns import check_columns, columns_of, parts_of
+from glassformer.tasks.columns import check_columns, columns_of
 from glassformer.tasks.metrics.metric import RESAMPLES, Bootstrap, Interval, differences, greater_is_better, intervals
 from glassformer.tasks.predictions import read_predictions
 from glassformer.tasks.seq2seq.baselines import Lead
@@ -76,10 +81,9 @@ from glassformer.tasks.tag.task import Tag
 from glassformer.tasks.types import Prediction
 
 DIGITS = 3
-LONGEST = 100_000_000  # bytes of a row: whole books are summarised too
 TEXT_TASKS = {name: TASK_ALIASES[name] for name in ("summarise", "translate")}
 """Tasks whose texts any model that writes may generate → their names in a config.json."""
-LEAD = re.compile(r"lead-(\d{1,4})")
+TASK_NAMES = ", ".join([*TEXT_TASKS.values(), "classify"]) + "; with a model of it also " + beginning(TRAINED, 4)
 
 
 @dataclass(eq=False)
@@ -154,21 +158,22 @@ def compare(
         loading, generation: options of `load` and of `model.generate`
         resamples: of the bootstrap
         bar: shows progress, such as `glassformer.progress.progress_bar`
-        options: fields of `CompareOptions`
+        options: fields of `CompareOptions`, and of `ReadingOptions` for `data`: kind="emotion", part="test"
     Returns: after Ctrl-C, of the rows that all systems have done.
     Raises: ConfigError: no systems, one that is given twice, or systems of different tasks. DataError: a row that does
         not fit, or a system that fails on one. MissingExtraError: without the packages of the metrics.
     """
-    asked = parse(CompareOptions, options)
+    reading = parse(ReadingOptions, {x.name: options.pop(x.name) for x in fields(ReadingOptions) if x.name in options})
+    asked, format = parse(CompareOptions, options), reading.keywords()
     if isinstance(systems, (str, Path)) or not isinstance(systems, Iterable):
         systems = [systems]
     named = list(systems.items()) if isinstance(systems, Mapping) else [(None, source) for source in systems]
     of_rows = () if all(_is_run(source) for _, source in named) else ("batch", "examples")
-    if data is None and (of_data := given(asked).keys() - {"latency", "html", *of_rows}):
+    if data is None and (of_data := {**given(asked), **given(reading)}.keys() - {"latency", "html", *of_rows}):
         options_of_data = " and ".join(f"{name}=" for name in sorted(of_data))
         raise ConfigError(f"{options_of_data}: of systems that predict test data, which is missing: data= FILE")
     with bar("evaluating", None) as advance:
-        opened = _open(named, asked, data is not None, advance)
+        opened = _open(named, asked, data is not None, is_data_set(reading.kind), advance)
     first, work = opened[0], None
     tasks = {one.name: one.run.config.task for one in opened if one.run is not None}
     tasks |= {one.name: one.saved.first.task for one in opened if one.saved is not None}
@@ -176,7 +181,7 @@ def compare(
     if other := next((each for each in others if each[1] != task), None):
         raise ConfigError(f"{name} was trained to {task}, {other[0]} to {other[1]}; runs of one task can be compared")
     if any(one.saved is None for one in opened):
-        work = _Lockstep(opened, data, asked, loading or {}, generation or {})
+        work = _Lockstep(opened, data, format, asked, loading or {}, generation or {})
         work.predict(bar, resamples)
     compared = [_compared(one, first, work, resamples, asked.latency) for one in opened]
     taken = [name for one in opened for name in (one.name, one.source) if isinstance(name, str)]
@@ -188,9 +193,17 @@ def compare(
 
 
 def _open(
-    named: Sequence[tuple[str | None, Any]], asked: CompareOptions, live: bool, advance: Callable[[int], None]
+    named: Sequence[tuple[str | None, Any]],
+    asked: CompareOptions,
+    live: bool,
+    published: bool,
+    advance: Callable[[int], None],
 ) -> list[System]:
-    """The systems by names that differ; of runs their saved reports, unless they predict other data (`live`)."""
+    """The systems by names that differ; of runs their saved reports, unless they predict other data (`live`).
+
+    Args:
+        published: that is a published data set, of whose columns those that a run does not know are no mistake
+    """
     if not named:
         raise ConfigError("no system to compare; name at least one")
     paths = [source for _, source in named if isinstance(source, (str, Path))]
@@ -205,7 +218,7 @@ def _open(
     for name, source in named:
         one = System(_name_of(source), source)
         if _is_run(source):
-            one = _run_to_predict(source, asked) if live else _saved_run(source, advance)
+            one = _run_to_predict(source, asked, ["*"] * published) if live else _saved_run(source, advance)
         opened.append(one if name is None else replace(one, name=str(name)))
     names = [one.name for one in opened]
     taken = dict.fromkeys(names, 0)
@@ -226,12 +239,6 @@ def _is_run(source: Any) -> bool:
     return (Path(source) / CONFIG).is_file() or (Path(source) / REPORT).is_file() or bool(seed_folders(source))
 
 
-def _model_of(source: Any) -> str | Path | Model | None:
-    """A model, or the name of one; None = it is lead-N, a function or nothing of these."""
-    named = isinstance(source, (str, Path)) and not LEAD.fullmatch(str(source))
-    return source if named or isinstance(source, Model) else None
-
-
 def _name_of(source: Any) -> str:
     if isinstance(source, (str, Path)):
         return Path(source).name or str(source)
@@ -241,11 +248,11 @@ def _name_of(source: Any) -> str:
     return "function" if name == "<lambda>" else str(name)
 
 
-def _run_to_predict(source: Any, asked: CompareOptions) -> System:
+def _run_to_predict(source: Any, asked: CompareOptions, ignore: list[str]) -> System:
     if isinstance(source, (str, Path)) and not (Path(source) / CONFIG).is_file():
         what = "an evaluation, of its own rows" if (Path(source) / REPORT).is_file() else "a folder of several seeds"
         raise ConfigError(f"{source}: is {what}; to predict data= name the folder of one run")
-    run = source if isinstance(source, TrainedRun) else open_run(source, columns=dict(asked.columns))
+    run = source if isinstance(source, TrainedRun) else open_run(source, columns=dict(asked.columns), ignore=ignore)
     return System(run_name(run.folder), source, run, cost=read_cost(run.folder))
 
 
@@ -283,12 +290,16 @@ class _Lockstep:
         self,
         systems: Sequence[System],
         data: Source | None,
+        format: Mapping[str, Any],
         asked: CompareOptions,
         loading: Mapping[str, Any],
         generation: Mapping[str, Any],
     ) -> None:
         self.live = [one for one in systems if one.saved is None]
-        self.asked, self.loading, self.batch = asked, loading, asked.batch
+        self.asked, self.loading, self.batch, self.format = asked, loading, asked.batch, format
+        self.data_set = find_data_set(str(kind)) if is_data_set(kind := format.get("kind")) else None
+        self.names_task = "task" in given(asked)
+        self.task = self.data_set.task if self.data_set and not self.names_task else asked.task
         self.labelled: Iterator[Prediction] | None = None
         self.labeller = next((one for one in systems if one.run is not None), None)
         self.rows: Callable[[], RowSequence]
@@ -302,7 +313,12 @@ class _Lockstep:
         elif data is None:
             raise ConfigError("no run is among the systems, whose rows the others could predict; give data= FILE")
         else:
-            texts = task_name(asked.task) in TEXT_TASKS
+            if (baseline := next((one.source for one in self.live if is_baseline(one.source)), None)) is not None:
+                raise ConfigError(
+                    f"{safe_repr(baseline)} is no model; a baseline needs a run among the systems, and learns from its "
+                    "training rows"
+                )
+            texts = task_name(self.task) in TEXT_TASKS
             self.scoring = self._by_references(data, generation) if texts else self._by_task(data)
         for one in self.live:
             one.scores = self.scoring.fresh()
@@ -320,16 +336,14 @@ class _Lockstep:
         if data is not None:
             paths = [data] if isinstance(data, (str, Path)) else data if isinstance(data, (list, tuple)) else []
             are_paths = paths and all(isinstance(path, (str, Path)) for path in paths)
-            self._take(run.read_rows(list(map(str, paths)) if are_paths else read_rows(data)))
+            files = list(map(str, paths)) if are_paths else read_rows(data, **self.format)
+            self._take(run.read_rows(files, format=self.format or None))
         else:
             assert report is not None  # `_open`
             records = read_predictions(folder / PREDICTIONS)
             self.labelled = iter(records)
             self.rows = cache(EvaluatedSplit(run, folder.name, None, report, records).rows)
-        # No name of a model has a space, and most baselines' have; those that the run was evaluated with are known.
-        known = report.baselines if report else ()
-        named = [one for one in self.live if isinstance(one.source, str) and not Path(one.source).exists()]
-        baselines = [one for one in named if one.source in known or " " in one.source]
+        baselines = [one for one in self.live if is_baseline(one.source, report.baselines if report else ())]
         self._load_tasks(name, run.config.data.columns, run.config.task_options, baselines)
         task = first.task or run.task_for_evaluation()
         for one in baselines:
@@ -339,8 +353,8 @@ class _Lockstep:
 
     def _by_task(self, data: Source) -> Scoring:
         """Rows by a named task: scored as the first model does, else by their labels."""
-        name, columns = self.asked.task, self.asked.columns
-        kind, rows = task_class(name), self._take(read_rows(data))
+        name, columns = self.task, self.asked.columns
+        kind, rows = task_class(name), self._take(read_rows(data, **self.format))
         self._load_tasks(name, columns, {}, [])
         self.labeller = next((one for one in self.live if one.task is not None), None)
         if self.labeller is not None and self.labeller.task is not None:
@@ -361,33 +375,25 @@ class _Lockstep:
 
     def _by_references(self, data: Source, generation: Mapping[str, Any]) -> Scoring:
         """Sources and references, for which anything that writes generates texts."""
-        task, language = TEXT_TASKS[task_name(self.asked.task)], self.asked.language
-        columns = columns_of({"source": "article", "target": "highlights"}, self.asked.columns)
-        try:
-            rows = self._take(read_rows(data, columns=list(columns.values()), limit=LONGEST))
-        except MissingColumnError as error:
-            role = next(role for role, name in columns.items() if name == error.column)
-            raise DataError(f"{error}; say which one it is: --column {role}=NAME") from error
+        task, language = TEXT_TASKS[task_name(self.task)], self.asked.language
+        published = self.data_set is not None
+        without_task = f"; task= is missing, so they are to be summarised; there are: {TASK_NAMES}"
+        unnamed = "" if self.names_task or published else without_task
+        rows, columns = read_references(data, self.asked.columns, self.format, published, unnamed)
+        rows = self._take(rows)
         metrics, main, digits = translation_metrics, Translate.METRIC, 2
         if task == "summarization":
             metrics = partial(summary_metrics, stemming=self.asked.stemming, language=language)
             main, digits = Summarise.METRIC, DIGITS
 
-        def read(row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-            texts = {role: parts_of(row, name) for role, name in columns.items()}
-            for role, parts in texts.items():
-                if not all(part.strip() for part in parts):
-                    value = safe_repr(row[columns[role]])
-                    raise DataError(f"{columns[role]!r} is {value}; it must be a text that is not blank")
-            return {"source": " ".join(texts["source"])}, texts["target"]
-
+        read = references_of(columns)
         shown = {name: digits for _, names in metrics() for name in names}
         for _ in labelled_rows(rows, read):  # errors of rows come before models are loaded
             pass
         self.labelled, fresh = labelled_rows(rows, read), lambda: TextScores(metrics())
         scoring = Scoring(task=task, metric=main, answer=text_answer, fresh=fresh, texts=True, digits=shown)
         for one in self.live:
-            if (source := _model_of(one.source)) is not None:
+            if (source := model_of(one.source)) is not None:
                 model = source if isinstance(source, Model) else load(source, **self.loading)
                 options = {"language": language, "prefix": self.asked.prefix, **generation}
                 one.function = function_predictor(one.name, generator(model, task, one.name, **options), scoring)
@@ -407,7 +413,7 @@ class _Lockstep:
         for one in self.live:
             if one.run is not None:
                 one.task = one.run.task_for_evaluation()
-            elif one not in baselines and (model := _model_of(one.source)) is not None:
+            elif one not in baselines and (model := model_of(one.source)) is not None:
                 task = trained_task(model, name, columns, options, **self.loading)
                 one.task, one.cost = task.for_evaluation(), model_cost(task.model)
 

@@ -10,20 +10,30 @@ by the references of rows         summaries and translations of anything that wr
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from glassformer.data.sequence import RowSequence
+from glassformer.data.rows import Source, read_rows
+from glassformer.data.sequence import MissingColumnError, RowSequence
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, nearest
 from glassformer.files import counted, safe_repr
 from glassformer.model import Model
 from glassformer.tasks.base import Task
-from glassformer.tasks.classify.kinds import LabelKind, MultiLabel, RegressionTarget
+from glassformer.tasks.classify.kinds import (
+    LabelKind,
+    MultiLabel,
+    RegressionTarget,
+    SingleLabel,
+    labels_in,
+    name_of,
+)
 from glassformer.tasks.classify.task import ClassificationTask
-from glassformer.tasks.columns import placed
+from glassformer.tasks.columns import columns_of, parts_of, placed
 from glassformer.tasks.generate.long import ChunkAndMerge, Summariser
 from glassformer.tasks.generate.prompts import tldr
 from glassformer.tasks.generate.settings import recommended
@@ -37,6 +47,9 @@ Predictor = Callable[[Sequence[Prediction]], Sequence[Prediction]]
 """Gives a prediction for each of some rows, which come as predictions with their label."""
 Fields = dict[str, Any]
 """Of a prediction: predicted, correct, and details."""
+LEAD = re.compile(r"lead-(\d{1,4})")
+"""A baseline of summaries: the first sentences, this many."""
+LONGEST = 100_000_000  # bytes of a row: whole books are summarised too
 YES = 0.5
 """From which score on a label of several holds."""
 
@@ -125,6 +138,47 @@ def labelled_rows(rows: RowSequence, read: Callable[[Mapping[str, Any]], tuple[F
         yield Prediction(index=index, where=rows.where(index), row=inputs, label=label, predicted=None)
 
 
+def read_references(
+    data: Source, named: Mapping[str, str], format: Mapping[str, Any], published: bool, without_task: str
+) -> tuple[RowSequence, dict[str, str]]:
+    """Rows of sources and references, and the column of each role.
+
+    Args:
+        named: role → column, where it is not the usual one: an article and its highlights
+        format: options of reading files
+        published: it is a data set that is read by its name: its columns are called as the roles
+        without_task: what errors say of columns, where no task was named
+    Raises: ConfigError: no such role. DataError: no such column.
+    """
+    usual = {"source": "article", "target": "highlights"}
+    if published or {*usual} <= {*getattr(data, "columns", ())}:
+        usual = {role: role for role in usual}
+    try:
+        columns = columns_of(usual, named)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{without_task}") from error
+    try:
+        return read_rows(data, columns=list(columns.values()), limit=LONGEST, **format), columns
+    except MissingColumnError as error:
+        role = next(role for role, name in columns.items() if name == error.column)
+        remedy = f"; say which one it is: columns={{{role!r}: NAME}}"
+        raise DataError(f"{error}{remedy if named else without_task or remedy}") from error
+
+
+def references_of(columns: Mapping[str, str]) -> Callable[[Mapping[str, Any]], tuple[Fields, list[str]]]:
+    """What reads the source and the references of a row, for `labelled_rows`."""
+
+    def read(row: Mapping[str, Any]) -> tuple[Fields, list[str]]:
+        texts = {role: parts_of(row, name) for role, name in columns.items()}
+        for role, parts in texts.items():
+            if not all(part.strip() for part in parts):
+                value = safe_repr(row[columns[role]])
+                raise DataError(f"{columns[role]!r} is {value}; it must be a text that is not blank")
+        return {"source": " ".join(texts["source"])}, texts["target"]
+
+    return read
+
+
 # ---------------------------------------------------------------------------------------- what functions may give
 
 
@@ -152,7 +206,10 @@ def tag_answer(names: Sequence[str]) -> Callable[[Any, Prediction], Fields]:
 
 
 def label_answer(kind: LabelKind) -> Callable[[Any, Prediction], Fields]:
-    """A label, also as pipelines give it: {"label": "joy", "score": 0.9}, or a list of such."""
+    """A label, also as pipelines give it: {"label": "joy", "score": 0.9}, or a list of such.
+
+    A number is a label only where the labels are numbers themselves.
+    """
     names = ", ".join(kind.names[:10]) + " …" * (len(kind.names) > 10)
     expected = {MultiLabel: f"a list of labels, of these: {names}", RegressionTarget: "a finite number"}
 
@@ -165,12 +222,17 @@ def label_answer(kind: LabelKind) -> Callable[[Any, Prediction], Fields]:
         best = max(scores, key=lambda name: scores[name]) if scores else output
         if scores and isinstance(kind, (MultiLabel, RegressionTarget)):
             best = scores[best] if isinstance(kind, RegressionTarget) else [x for x in scores if scores[x] > YES]
+        must = expected.get(type(kind), f"one of: {names}")
         try:
             predicted = kind.value_of(kind.read(best))
         except DataError:
             near = nearest(best, kind.names) if isinstance(best, str) else ""
-            must = expected.get(type(kind), f"one of: {names}")
             raise DataError(f"gave {safe_repr(best)}{near}; it must give {must}") from None
+        if isinstance(kind, SingleLabel):
+            # Rows may number their labels; the numbers of a function are those of an order that is not known here.
+            of_one = labels_in(best, kind.separator) if isinstance(kind, MultiLabel) else [name_of(best)]
+            if any(name not in kind.names for name in of_one):
+                raise DataError(f"gave {safe_repr(best)}, a number, and the labels are names; it must give {must}")
         correct = None if isinstance(kind, RegressionTarget) else predicted == row.label
         return {"predicted": predicted, "correct": correct, **({"scores": scores} if scores else {})}
 
@@ -178,6 +240,17 @@ def label_answer(kind: LabelKind) -> Callable[[Any, Prediction], Fields]:
 
 
 # --------------------------------------------------------------------------------------------------- predictors
+
+
+def is_baseline(source: Any, known: Iterable[str] = ()) -> bool:
+    """Is it a baseline's name? No name of a model has a space, and most baselines' have; those of a run are known."""
+    return isinstance(source, str) and not Path(source).exists() and (source in known or " " in source)
+
+
+def model_of(source: Any) -> str | Path | Model | None:
+    """A model, or the name of one; None = it is lead-N, a function or nothing of these."""
+    named = isinstance(source, (str, Path)) and not LEAD.fullmatch(str(source))
+    return source if named or isinstance(source, Model) else None
 
 
 def function_predictor(name: str, function: Callable[[Any], Any], scoring: Scoring) -> Predictor:
