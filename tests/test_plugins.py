@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -172,8 +174,14 @@ def test_one_that_raises_is_named_and_breaks_nothing_else(broken: Callable[..., 
     assert command("--help").returncode == 0
     done = command("families", "bert")
     assert done.returncode == 0 and "bert" in done.stdout
-    done = command("families", "half")
+    assert done.stderr == ""
+    done = command("families")
+    assert done.returncode == 0 and "bert" in done.stdout
     assert done.stderr.count("note: the model family 'half' of the plug-in halfdone 1.0 cannot be imported") == 1
+    for name in ("half", "hal"):
+        done = command("families", name)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error: the model family 'half' of the plug-in halfdone 1.0 cannot be imported")
     with pytest.raises(PlugInError, match=r"the task .half. of the plug-in halfdone 1\.0 cannot be imported"):
         task_class("half")
     with pytest.warns(UserWarning, match="the task 'half'"):
@@ -184,6 +192,39 @@ def test_one_that_raises_is_named_and_breaks_nothing_else(broken: Callable[..., 
         read_rows("rows.half", kind="half")
     states = {state for _, name, _, state in plug_ins().parts if name == "half"}
     assert len(states) == len(GROUPS) and all("cannot be imported" in state for state in states)
+
+
+def test_one_that_raises_is_a_note_of_look(site: Path, tmp_path: Path) -> None:
+    """In a process of its own, where nothing has warned of it yet."""
+    packages = tmp_path / "packages"
+    entries = "[glassformer.views]\nhalf = halfdone:VIEW\n"
+    plug_in.write(packages, "halfdone", entries, module="raise ImportError('no quill')")
+    make_folder(tmp_path / "bert", "bert", task="fill-mask")
+    page = tmp_path / "page.html"
+    words = ["-m", "glassformer", "look", str(tmp_path / "bert"), "time flies", "--html", str(page)]
+    environment = {**os.environ, "PYTHONPATH": str(packages)}
+    done = subprocess.run(
+        [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0 and page.is_file(), done.stderr
+    assert done.stderr.count("note: the view 'half' of the plug-in halfdone 1.0 cannot be imported") == 1
+    assert "UserWarning" not in done.stderr and "registry.py" not in done.stderr
+
+
+def test_a_requirement_that_is_not_met_is_named(broken: Callable[..., None], command: Command) -> None:
+    module = "from numpy import no_such_name"
+    broken("torn", "[glassformer.commands]\ntorn = torn:f\n", module=module, requires="numpy>=99")
+    done = command("torn")
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        f"error: the command 'torn' of the plug-in torn 1.0 requires numpy>=99, which is {version('numpy')} here "
+        "(ImportError: cannot import name 'no_such_name'"
+    )
+    broken("bare", "[glassformer.commands]\nbare = bare:f\n", module="import quillpen", requires="quillpen<2")
+    assert "requires quillpen<2, which is not installed (ModuleNotFoundError: " in command("bare").stderr
+    extra = 'quillpen; extra == "pens"'
+    broken("more", "[glassformer.commands]\nmore = more:f\n", module="import quillpen", requires=extra)
+    assert "'more' of the plug-in more 1.0 cannot be imported (ModuleNotFoundError" in command("more").stderr
 
 
 def test_a_name_that_is_taken_stays_whose_it_was(broken: Callable[..., None], command: Command) -> None:

@@ -65,6 +65,9 @@ class PlugIn:
         try:
             return self.entry.load()
         except (Exception, SystemExit) as error:
+            if needs := _unmet(self.distribution):  # what is wrong, and the error follows from it
+                what = f"requires {', and '.join(needs)} ({type(error).__name__}: {error}); {self._update}"
+                raise self.error(what) from error
             raise self.error(f"cannot be imported ({type(error).__name__}: {error}); {self._update}") from error
 
     def error(self, what: str) -> PlugInError:
@@ -89,6 +92,30 @@ def _other_version(distribution: Distribution) -> tuple[str, str] | None:
         if requirement.name.lower() == "glassformer" and not requirement.specifier.contains(__version__, True):
             return f"glassformer {requirement.specifier}", __version__
     return None
+
+
+def _unmet(distribution: Distribution) -> list[str]:
+    """The requirements of a package that what is installed does not meet: `numpy<2, which is 2.4.0 here`."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    unmet = []
+    for line in distribution.requires or ():
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue  # as in `_other_version`
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            there = version(requirement.name)
+        except PackageNotFoundError:
+            unmet.append(f"{requirement.name}{requirement.specifier}, which is not installed")
+            continue
+        if not requirement.specifier.contains(there, prereleases=True):
+            unmet.append(f"{requirement.name}{requirement.specifier}, which is {there} here")
+    return unmet
 
 
 @cache

@@ -132,6 +132,9 @@ def test_kinds(
         rows[len(rows)]
 
 
+TORN = gzip.compress(b"text\na cat\n")
+TORN = TORN[:-8] + bytes(4) + TORN[-4:]
+"""An archive whose checksum is another."""
 WRONG: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.csv", "", {}, "a.csv: holds no row"),
     ("a.csv", "text,label\n", {}, "holds no row"),
@@ -253,7 +256,8 @@ WRONG: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ),
     ("a.txt", b"a\n\nb\xff", {}, "line 3 is not UTF-8"),
     ("a.txt", "a\nb\nc\n" * 9, {"separator": "--", "limit": 20}, "line 1 begins a row of more than 20 bytes"),
-    ("a.csv.gz", b"no archive", {}, "a.csv.gz: cannot be unpacked"),
+    ("a.csv.gz", b"no archive", {}, r"a.csv.gz: cannot be unpacked: Not a gzipped .*; the archive is damaged, get it"),
+    ("b.csv.gz", TORN, {}, r"b.csv.gz: cannot be unpacked: CRC check failed .*; the archive is damaged, get it again$"),
     ("a.jsonl", '{"n": 1}\n{"n": -1e999}', {}, "line 2 is not valid JSON: the number '-1e999' is too large"),
     ("a.json", '[{"n": 1},\n {"n": 1e400}]', {}, "line 2 is not valid JSON: the number '1e400' is too large"),
     ("a.parquet", b"PAR1 no parquet", {}, "a.parquet: cannot be read as Parquet"),

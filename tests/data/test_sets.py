@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -482,6 +483,68 @@ def test_a_folder_of_another_size_is_noted_by_its_part() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ another data set
+
+
+def test_rows_of_annotators_are_no_questions(tmp_path: Path) -> None:
+    """The 261 rows of dev.csv are the 255 pairs that are published, several by two annotators."""
+    entry = data_sets()["subjqa_electronics"]
+    assert entry.size_note("dev.csv.gz", 261) is None and entry.size_note("test.csv", 400) is None
+    assert "has 255 rows; subjqa_electronics as published has 261" in str(entry.size_note("dev.csv.gz", 255))
+    assert entry.size_note("validation.parquet", 255) is None
+    assert "255 in its part validation" in str(entry.size_note("validation.parquet", 261))
+    assert entry.size_note("electronics", 261, "validation", "electronics/dev.csv.gz") is None
+
+
+def test_a_file_without_labels_is_noted(tmp_path: Path) -> None:
+    pairs = "premise,hypothesis{}\nA cat.,An animal.{}\n"
+    bare = written(tmp_path / "bare.csv", pairs.format("", ""))
+    with pytest.warns(UserWarning, match=r"^bare\.csv: has no column 'label', so its rows have no label: a test part"):
+        inspect_files([bare], InspectionOptions(columns={"text": "text"}), ReadingOptions(kind="snli"))
+    lines = written(tmp_path / "bare.jsonl", '{"sentence1": "A cat.", "sentence2": "An animal."}\n')
+    assert "no column 'gold_label'" in str(data_sets()["snli"].label_note("bare.jsonl", read_rows(lines).columns))
+    full = written(tmp_path / "full.csv", pairs.format(",label", ",0"))
+    assert data_sets()["snli"].label_note("full.csv", read_rows(full, kind="snli").columns) is None
+    assert data_sets()["samsum"].label_note("a.json", ["source"]) is None
+
+
+def test_parallel_files_of_a_folder_are_named_as_they_are_read(tmp_path: Path) -> None:
+    for name in ("train.en", "train.de", "val.en", "val.de"):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(b"a cat\n"))
+    named = r"name parallel files by both: .*train\.\{en,de\}\.gz, .*val\.\{en,de\}\.gz$"
+    with pytest.raises(DataError, match=named) as found:
+        read_rows(tmp_path, kind="multi30k", part="val")
+    pair = str(found.value).rpartition(", ")[2]
+    assert list(read_rows(pair, kind="multi30k")) == [{"source": "a cat", "target": "a cat"}]
+
+
+READ = {
+    "classify": {"text", "label"},
+    "tag": {"tokens", "tags"},
+    "answer": {"question", "context", "answers"},
+    "summarise": {"source", "target"},
+    "translate": {"source", "target"},
+    "generate": {"text"},
+    "fill": {"text"},
+    "transcribe": {"file", "text"},
+}
+"""Task → the columns that a row needs to be learnt from."""
+
+
+def test_columns_have_the_names_that_the_task_reads() -> None:
+    """What the first sentence of the page says."""
+    answers = {*task_class("instruct").COLUMNS.values()}
+    for name, entry in data_sets().items():
+        known = task_class(entry.task).COLUMNS.values()
+        assert READ[entry.task] <= {*known}, entry.task
+        if not entry.columns:
+            assert name in ("multi30k", "whisper_ytb_uk")  # as published
+            continue
+        if name == "code_search_net":  # pairs, as its prompt writes them
+            assert [{*prompt} for prompt in entry.prompts.values()] == [answers]
+            continue
+        assert READ[entry.task] <= {*entry.columns}, name
+        for prompt in entry.prompts.values():
+            assert {*prompt} in ({"source", "target"}, answers), name
 
 
 def test_another_data_set_is_an_entry_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,9 @@ def look(
     from glassformer.explorer.look import InitialView
 
     written = generation_keywords(generation) or None
-    start = InitialView(view=page.view, layer=page.layer, heads=page.heads or None, theme=page.theme, options=written)
+    with notes():  # of views of plug-ins that cannot be used
+        view, layer, heads = page.view, page.layer, page.heads or None
+        start = InitialView(view=view, layer=layer, heads=heads, theme=page.theme, options=written)
     if page.html is not None and page.view != "sound":  # of models over codes a file of its own
         start.check_saved()
     with spinner("loading the model"):

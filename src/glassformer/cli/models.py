@@ -74,6 +74,8 @@ def families(
         from glassformer.models import FAMILIES
 
     chosen = _matching(names or [], FAMILIES, "family")
+    for name in chosen if len(chosen) == 1 else {*(names or ())} & {*chosen}:
+        FAMILIES[name]  # asked for by name: an error where it is a plug-in that cannot be used
     with notes():
         table = family_table(family for _, family in FAMILIES.usable(with_bar(chosen, "families")))
     show(table, json)

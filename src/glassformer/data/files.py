@@ -53,7 +53,7 @@ def inspect_files(
     # File names alone identify the files in a report, unless two have the same name.
     short = len({file.name for file in files} - {""}) == len(files)
     rows = {file.name if short else str(file): read_rows(file, **reading.keywords()) for file in files}
-    _warn_of_sizes(rows, reading)
+    _warn_of_sets(rows, reading)
     columns = {**usual_columns(list(rows.values())), **options.columns}
     text = columns["text"]
     if text not in ("text", "tokens") and "text" not in options.columns:
@@ -68,11 +68,14 @@ def inspect_files(
     return inspect_rows(rows, **roles, tokens=token_counts, limit=options.limit or tokenizer.model_max_length)
 
 
-def _warn_of_sizes(rows: Mapping[str, RowSequence], reading: ReadingOptions) -> None:
-    """Warn of files that do not have as many rows as the published data set that they are read as."""
+def _warn_of_sets(rows: Mapping[str, RowSequence], reading: ReadingOptions) -> None:
+    """Warn of files that lack rows or labels of the published data set that they are read as."""
     if reading.kind in data_sets():
+        entry = data_sets()[reading.kind]
         for name, read in rows.items():
-            if (text := data_sets()[reading.kind].size_note(name, len(read), reading.part or "")) is not None:
+            file = read.file(0)
+            labels = entry.label_note(name, read.columns, file)
+            for text in filter(None, (labels, entry.size_note(name, len(read), reading.part or "", file))):
                 warnings.warn(text, stacklevel=3)
 
 

@@ -29,7 +29,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn, Self, cast, get
 
 from glassformer.data.sequence import ColumnNames, Row, RowSchema, RowSequence, RowSource, ScannedRow
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import error_reason, max_unpacked_bytes, open_regular_file, safe_repr
+from glassformer.files import disk_reason, error_reason, max_unpacked_bytes, open_regular_file, safe_repr
 from glassformer.files.schema import convert
 
 MAX_ROW_BYTES = 1_000_000
@@ -168,9 +168,13 @@ class DataFile:
                     shutil.copyfileobj(packed, self._stream, 1 << 20)
                 self._stream.flush()
             except READ_ERRORS as problem:
+                if disk_reason(problem) is None:
+                    raise DataError(
+                        f"{path}: cannot be unpacked: {error_reason(problem)}; the archive is damaged, get it again"
+                    ) from problem
                 raise DataError(
-                    f"{path}: cannot be unpacked into {tempfile.gettempdir()}: {error_reason(problem)}; "
-                    "look at the archive and at the free space"
+                    f"{path}: cannot be unpacked into {tempfile.gettempdir()}: {error_reason(problem)}; make room "
+                    "there, or set TMPDIR to another folder"
                 ) from problem
         self._lock = Lock()
         self._stamp = self._size_and_time()

@@ -157,8 +157,20 @@ def _folder_sources(folder: Path, kind: str | None, options: Mapping[str, Any]) 
         kinds = {data_extension(path) for path in files}
     if len(kinds) != 1:
         what = f"files of several kinds: {', '.join(sorted(kinds))}" if kinds else "neither sound nor rows"
-        raise DataError(f"{folder}: holds {what}; name the files")
+        raise DataError(f"{folder}: holds {what}; {_parallel_in(folder, kind) or 'name the files'}")
     return (_file_source(path, kind, options, in_folder=True) for path in files)
+
+
+def _parallel_in(folder: Path, kind: str | None) -> str:
+    """How parallel files of a folder are named, train.en.gz and train.de.gz; "" = there are none."""
+    order = list(find_data_set(str(kind)).files) if is_data_set(kind) else []  # of English and German, say
+    there = sorted(path.name for path in folder.iterdir() if path.is_file())
+    by_text: dict[tuple[str, str], list[str]] = {}
+    for name in sorted(there, key=lambda name: order.index(name) if name in order else len(order)):
+        if (match := re.fullmatch(r"(.+\.)(?!gz$)([a-z]{2,3})(\.gz)?", name)) is not None:
+            by_text.setdefault((match[1], match[3] or ""), []).append(match[2])
+    pairs = [f"{text}{{{','.join(names)}}}{packed}" for (text, packed), names in by_text.items() if len(names) == 2]
+    return f"name parallel files by both: {', '.join(str(folder / pair) for pair in pairs[:3])}" if pairs else ""
 
 
 def _file_source(path: Path, kind: str | None, options: Mapping[str, Any], *, in_folder: bool = False) -> RowSource:

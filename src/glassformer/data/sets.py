@@ -66,6 +66,7 @@ class Layout:
     options: dict[str, Any] = field(default_factory=dict)
     names: str = "*"
     keys: bool = False
+    rows: dict[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,15 +253,28 @@ class DataSet(Record, keys=SET_KEYS):
             raise DataError(f"{folder}: has no file of {', '.join(parts)} of {self.name}; its files are: {names}")
         return files
 
-    def size_note(self, path: str, count: int, part: str = "") -> str | None:
-        """What to say where the rows of a file are not as many as those of the split that its name tells."""
+    def label_note(self, path: str, columns: Iterable[str], file: str = "") -> str | None:
+        """What to say of a file whose rows have no label, as those of test parts, though the data set has some."""
+        column = {**self.columns, **self.layout(Path(file or path)).columns}.get("label")
+        if column is None or "label" in columns:
+            return None
+        missing = " and ".join(map(safe_repr, _needed(column)))
+        return f"{path}: has no column {missing}, so its rows have no label: a test part, or not all of {self.name}"
+
+    def size_note(self, path: str, count: int, part: str = "", file: str = "") -> str | None:
+        """What to say where the rows of a file are not as many as those of the split that its name tells.
+
+        Args:
+            file: of a folder, one of its files
+        """
         shards = re.search(r"-of-(\d+)", path)
         split = self.split_of(Path(path).name, part)
         if split is None or part in self.parts or (shards is not None and int(shards[1]) > 1):
             return None
-        if self.rows[split] in (None, count):
+        published = {**self.rows, **self.layout(Path(file or path)).rows}[split]
+        if published in (None, count):
             return None
-        return f"{path}: has {count:,} rows; {self.name} as published has {self.rows[split]:,} in its part {split}"
+        return f"{path}: has {count:,} rows; {self.name} as published has {published:,} in its part {split}"
 
 
 def split_words(name: str) -> frozenset[str]:
