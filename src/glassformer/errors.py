@@ -78,7 +78,7 @@ class MissingImportError(UnsupportedError, ModuleNotFoundError):
 
 
 class UnknownNameError(UnsupportedError, KeyError):
-    """A task or an activation function that no part of the library has, by its name."""
+    """A task, an activation function or a factor of a study that there is not, by its name."""
 
 
 class MissingExtraError(GlassformerError, ImportError):

@@ -16,10 +16,11 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.reports.charts import Series, TradeOff
 from glassformer.reports.page import report_data
 from glassformer.reports.table import IntervalCell
-from glassformer.studies.cells import Cell, scored
+from glassformer.studies.cells import Cell, changed, scored
 from glassformer.studies.report import ReportOptions, StudyReport
 from glassformer.studies.study import EVALUATORS, Study, parse_study, register
 from glassformer.tasks.metrics.metric import BootstrapMeans, Interval, differences, intervals
+from glassformer.training.callbacks import TrainingStopped
 from tests.studies.few_labels import score
 from tests.studies.samples import Heard
 
@@ -152,8 +153,12 @@ def test_a_cell_is_kept_and_a_study_that_was_stopped_continues(tmp_path: Path) -
     assert calls == [2, 3, 4, 4, 5] and heard.told == [f"4 cells of {evaluate.__qualname__} (2 finished before)"]
     assert study.run().to_dict() == report.to_dict() and len(calls) == 5
     wider = Study({"n": [2, 3, 4, 5]}, evaluate, tmp_path / "study", settings={"rows": 9})
+    cells = wider.plan().trainings
+    assert {x.otherwise for x in cells} == {"options.rows was left out, is now 9"} and not cells[0].finished
+    assert "was evaluated otherwise: options.rows was left out, is now 9" in str(wider.plan())
+    assert "choose another output" in str(wider.plan()) and "finished" not in str(wider.plan())
     with pytest.raises(
-        ConfigError, match=r"was evaluated otherwise: options was {}, is now {'rows': 9}; choose another"
+        ConfigError, match=r"was evaluated otherwise: options.rows was left out, is now 9; choose another"
     ):
         wider.run()
 
@@ -176,8 +181,13 @@ def test_a_damaged_result_is_named(tmp_path: Path, text: str, problem: str) -> N
 
 
 def test_numbers_that_are_none_are_said_and_not_drawn(tmp_path: Path) -> None:
+    """A correlation of constant predictions, as the metrics of a task give it."""
     values = {8: math.nan, 16: 0.7, 32: 0.8}
-    report = Study({"labels": [8, 16, 32]}, lambda cell: {"r": [values[cell["labels"]]] * 3}, tmp_path).run()
+
+    def measure(cell: Cell) -> Any:
+        return BootstrapMeans({"r": np.full(3, values[cell["labels"]])}, {})
+
+    report = Study({"labels": [8, 16, 32]}, measure, tmp_path).run()
     assert report.table.rows[0][1].startswith("nan")
     assert "NaN" not in (tmp_path / "study.json").read_text()
     again = Study({"labels": [8, 16, 32]}, lambda cell: {}, tmp_path, name="<lambda>")
@@ -193,7 +203,7 @@ def test_a_curve_that_begins_at_zero_or_below_crosses_a_line_too(tmp_path: Path)
         return {"accuracy": values[cell["labels"]] if cell["method"] == "knn" else 0.4}
 
     factors = {"method": ["prompt", "knn"], "labels": [-4, 0, 8, 16]}
-    options = ReportOptions(against={"method": "prompt"})
+    options = ReportOptions(against={"method": "prompt", "labels": -4})
     report = Study(factors, measure, tmp_path, options=options).run()
     assert report.crossings[0].startswith("With about 4 labels, knn beats prompt, labels -4: with 0 not yet, with 8")
     (chart,) = report.charts()
@@ -251,6 +261,11 @@ def test_a_file_may_have_dataclasses_and_its_errors_are_told(tmp_path: Path) -> 
         ({"report": {"at": {"method": "knm"}}}, "study.report.at.method is 'knm'; nearest: 'knn'"),
         ({"report": {"intervals": "cells"}}, "intervals is 'cells'; allowed: seeds, rows"),
         ({"option": {}}, "'option' is no option; nearest: 'options'"),
+        (
+            {"factors": {"method": ["prompt", None]}},
+            r"method\[1\] is None; it must be a text, a number, or true",
+        ),
+        ({"report": {"at": {"method": None}}}, "at.method is None; it must be a text, a number, or true or false"),
     ],
 )
 def test_a_file_that_cannot_be_is_refused(tmp_path: Path, changed: dict[str, Any], problem: str) -> None:
@@ -263,7 +278,7 @@ def test_a_file_that_cannot_be_is_refused(tmp_path: Path, changed: dict[str, Any
 def test_keys_of_a_training_are_refused_where_a_function_evaluates(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'task' is no key of a study whose cells a function evaluates"):
         parse_study({**values_of(tmp_path), "task": "classify"})
-    with pytest.raises(ConfigError, match="two cells of the study would have one folder"):
+    with pytest.raises(ConfigError, match=r"would have one folder, .*a-b.*: rename one of 'a/b' and 'a-b'"):
         Study({"model": ["a/b", "a-b"]}, score, tmp_path).run()
 
 
@@ -273,6 +288,179 @@ def test_what_a_function_must_give(tmp_path: Path) -> None:
     options = ReportOptions(metric="f1", more=["accuracy"])
     with pytest.raises(ConfigError, match=r"names the metric 'f1'.*8 labels, seed 0 has: accuracy"):
         Study({"labels": [8]}, lambda cell: {"accuracy": 0.5}, tmp_path, options=options).run()
+
+
+NUMBER = r"it must be a finite number"
+LIST = r"it must be a number for each row, or one"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "costs", "problem"),
+    [
+        ({"accuracy": [math.nan] * 10}, {}, rf"the metric 'accuracy' is nan for 10 rows of 10; {NUMBER}"),
+        ({"accuracy": [1.0, math.inf]}, {}, rf"the metric 'accuracy' is inf for 1 row of 2; {NUMBER}"),
+        ({"accuracy": -math.inf}, {}, rf"the metric 'accuracy' is -inf; {NUMBER}"),
+        ({"accuracy": None}, {}, rf"the metric 'accuracy' is nan; {NUMBER}"),
+        ({"accuracy": ["a"]}, {}, rf"the metric 'accuracy' is \['a'\]; {LIST}"),
+        ({"accuracy": "0.5"}, {}, rf"the metric 'accuracy' is '0.5'; {LIST}"),
+        ({"accuracy": []}, {}, rf"the metric 'accuracy' is \[\]; {LIST}"),
+        ({"accuracy": [[1, 0], [1, 1]]}, {}, rf".*{LIST}"),
+        ({"accuracy": [[1, 0], [1]]}, {}, rf".*{LIST}"),
+        ({"accuracy": 0.5}, {"seconds": math.nan}, r"the cost 'seconds' is nan; it must be a number from 0 up"),
+        ({"accuracy": 0.5}, {"seconds": math.inf}, r"the cost 'seconds' is inf; it must be a number from 0 up"),
+        ({"accuracy": 0.5}, {"bytes": -1}, r"the cost 'bytes' is -1; it must be a number from 0 up"),
+        ({"accuracy": 0.5}, {"seconds": "three"}, r"the cost 'seconds' is 'three'; it must be a number from 0 up"),
+    ],
+)
+def test_a_metric_or_cost_that_is_no_number_is_named_with_its_cell(
+    tmp_path: Path, metrics: Any, costs: Any, problem: str
+) -> None:
+    study = Study({"labels": [8]}, lambda cell: scored(metrics, costs), tmp_path, name="few.py:score")
+    with pytest.raises(
+        (ConfigError, DataError), match=rf"few\.py:score \(test_factors\.py:\d+\), for 8 labels, seed 0: {problem}"
+    ):
+        study.run()
+    assert not (tmp_path / "8-labels" / "seed-0" / "cell.json").exists()
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    import torch
+
+    result = scored({"accuracy": torch.tensor([1.0, 0.0])}, {"seconds": np.float32(2), "bytes": torch.tensor(3)})
+    assert result.scores["accuracy"].value == 0.5 and result.costs == {"seconds": 2.0, "bytes": 3.0}
+
+
+def test_an_error_of_the_function_is_a_sentence_with_its_line_and_its_cell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config = tmp_path / "few.py", tmp_path / "study.yaml"
+    values = values_of(tmp_path / "runs", f"{path}:score")
+    config.write_text(yaml.safe_dump(values, sort_keys=False))
+    name = f"{path}:score (few.py:%d), for prompt, 8 labels, seed 0: "
+    path.write_text("def score(cell):\n    return half(cell)\ndef half(cell):\n    return 1 / 0\n")
+    with pytest.raises(SystemExit, match="2"):
+        main(["study", str(config)])
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{name % 4}ZeroDivisionError: division by zero" in said and "bug" not in said
+    path.write_text("def score(cell):\n    return cell['size']\n")
+    with pytest.raises(DataError) as told:
+        parse_study(values).run()
+    assert str(told.value) == f"{name % 2}the cell has no factor 'size'; it has: method, labels"
+    caught = "    try:\n        return cell['size']\n    except KeyError:\n        return {'a': 1}\n"
+    path.write_text(f"def score(cell):\n{caught}")
+    assert parse_study(values).run().metric == "a"
+    path.write_text("def score():\n    pass\n")
+    values["output"] = str(tmp_path / "again")
+    with pytest.raises(DataError, match=r"few\.py:score, for prompt, 8 labels, seed 0: TypeError: score\(\) takes 0"):
+        parse_study(values).run()
+
+
+def test_a_training_of_the_function_that_was_stopped_is_no_error_of_it(tmp_path: Path) -> None:
+    def train(cell: Cell) -> Any:
+        raise TrainingStopped("stopped after step 3")
+
+    with pytest.raises(TrainingStopped, match=r"^stopped after step 3$"):
+        Study({"n": [1]}, train, tmp_path).run()
+
+
+def test_cells_of_other_metrics_or_other_numbers_of_rows_are_named(tmp_path: Path) -> None:
+    def other_names(cell: Cell) -> Any:
+        return {"accuracy": 0.5} if cell["method"] == "prompt" else {"f1": 0.5, "recall": 0.1}
+
+    factors = {"method": ["prompt", "knn"], "labels": [8, 16]}
+    message = "prompt, 8 labels, seed 0 has the metrics accuracy, and knn, 8 labels, seed 0 has f1, recall; all cells"
+    for _ in range(2):  # it is not kept
+        with pytest.raises(ConfigError, match=message):
+            Study(factors, other_names, tmp_path / "names", name="names").run()
+
+    def other_rows(cell: Cell) -> Any:
+        return {"accuracy": [1, 0] * (5 if cell["method"] == "prompt" else 4)}
+
+    message = "accuracy of prompt, 8 labels, seed 0 is of 10 rows, that of knn, 8 labels, seed 0 of 8; .*remove the"
+    with pytest.raises(DataError, match=message):
+        Study(factors, other_rows, tmp_path / "rows").run()
+
+    # What is not compared may be of other rows: sizes of a curve, and rows that the function says are others.
+    options = ReportOptions(compare=[])
+    sizes = Study({"labels": [8, 16]}, lambda cell: {"a": [0.5] * cell["labels"]}, tmp_path / "sizes", options=options)
+    assert len(sizes.run().points) == 2
+    named = Study(
+        {"method": ["prompt", "knn"]},
+        lambda cell: scored(other_rows(cell), rows=cell["method"]),
+        tmp_path / "named",
+    )
+    assert named.run().effects == []
+
+
+def test_what_is_better_is_said_by_the_paired_difference(tmp_path: Path) -> None:
+    """The intervals of two systems overlap, while one is right wherever the other is, and on four rows more."""
+    base, more = np.arange(60) % 2 == 0, np.arange(60) % 8 == 1
+
+    def measure(cell: Cell) -> Any:
+        return {"accuracy": base | more if cell["method"] == "knn" else base}
+
+    factors = {"method": ["prompt", "knn"], "labels": [8, 16]}
+    options = ReportOptions(against={"method": "prompt", "labels": 8})
+    report = Study(factors, measure, tmp_path / "better", options=options).run()
+    low, high = report.points[0].metrics["accuracy"], report.points[2].metrics["accuracy"]
+    assert low.overlaps(high) and report.effects[0].difference.leaves_out_zero
+    assert report.points[2].beyond == report.effects[0].difference and report.points[0].beyond is None
+    assert report.finding == "Already with 8 labels, the fewest tried, knn beats prompt, 8 labels."
+    more = np.arange(60) == 1
+    chance = Study(factors, measure, tmp_path / "chance", options=options).run()
+    assert not chance.effects[0].difference.leaves_out_zero
+    assert chance.finding.endswith("knn beats prompt, 8 labels by its value (zero is within the paired interval).")
+
+
+def test_the_line_to_cross_is_one_combination(tmp_path: Path) -> None:
+    values = values_of(tmp_path)
+    values["study"]["report"] = {"against": {"method": "prompt"}}
+    message = r"against is {'method': 'prompt'}; it leaves out labels: name one level, such as {.*'labels': 8}"
+    for act in (lambda study: study.run(), lambda study: study.plan()):
+        with pytest.raises(ConfigError, match=message):
+            act(parse_study(values))
+    assert not list(tmp_path.glob("*/seed-0"))
+    of_tests = {"method": ["prompt", "knn"], "test": ["a", "b"]}
+    options = ReportOptions(against={"method": "prompt"}, columns="test")
+    assert Study(of_tests, lambda cell: {"accuracy": 0.5}, tmp_path / "tests", options=options).plan()
+
+
+def test_a_cost_that_no_cell_has_is_said_with_the_nearest(tmp_path: Path) -> None:
+    values = values_of(tmp_path)
+    values["study"]["report"]["cost"] = "secnds"
+    report = parse_study(values).run()
+    assert "study.report.cost is 'secnds'; nearest: 'seconds'; the cells have: seconds, latency" in report.remarks()
+    values["study"]["report"]["cost"] = "seconds"
+    assert not parse_study(values).run().unknown_cost
+
+
+def test_a_misspelt_evaluate_lists_the_options_of_both_kinds(tmp_path: Path) -> None:
+    values = values_of(tmp_path)
+    values["study"]["evalute"] = values["study"].pop("evaluate")
+    both = "of cells that a function evaluates: evaluate, factors, .*; of trainings: train, test_sets"
+    with pytest.raises(ConfigError, match=f"'evalute' is no option; nearest: 'evaluate'; {both}"):
+        parse_study(values)
+    del values["study"]["evalute"]
+    with pytest.raises(ConfigError, match=f"study.options is for a function, which study.evaluate does not.*{both}"):
+        parse_study(values)
+
+
+def test_the_first_setting_that_differs_is_named_by_its_path() -> None:
+    before = {"training": {"learning_rate": 1e-4, "epochs": 3}, "rows": "a"}
+    assert changed(before, {**before, "training": {"learning_rate": 2e-4, "epochs": 3}}) == (
+        "training.learning_rate was 0.0001, is now 0.0002"
+    )
+    assert changed({"options": {"k": 5}}, {"options": {}}) == "options.k was 5, is now left out"
+    assert changed({"options": {"sizes": [1, 2]}}, {"options": {"sizes": (1, 2)}}) == ""
+
+
+def test_ctrl_c_says_that_the_same_command_continues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, config = tmp_path / "few.py", tmp_path / "study.yaml"
+    path.write_text("def score(cell):\n    raise KeyboardInterrupt\n")
+    config.write_text(yaml.safe_dump(values_of(tmp_path / "study", f"{path}:score")))
+    with pytest.raises((SystemExit, KeyboardInterrupt)):
+        main(["study", str(config), "--quiet"])
+    assert "stopped; the same command continues" in capsys.readouterr().err
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

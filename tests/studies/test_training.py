@@ -104,7 +104,11 @@ def test_what_is_finished_is_kept_and_what_is_not_goes_on(values: dict[str, Any]
     assert before == after
 
     values["training"]["learning_rate"] = 1e-4
-    with pytest.raises(ConfigError, match="trained otherwise: training was"):
+    difference = "training.learning_rate was 0.001, is now 0.0001"
+    planned = parse_study(values).plan()
+    assert [x.otherwise for x in planned.trainings] == [difference] * 6
+    assert f"was trained otherwise: {difference}" in str(planned)
+    with pytest.raises(ConfigError, match=f"trained otherwise: {difference};"):
         parse_study(values).run()
 
 

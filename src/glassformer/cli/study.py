@@ -65,7 +65,11 @@ def study(
                 planned = design.plan(options.seeds)
             show(planned, json, indent=None)
             return
-        report = design.run(options.seeds, None if quiet or json else _progress_on_screen())
+        try:
+            report = design.run(options.seeds, None if quiet or json else _progress_on_screen())
+        except KeyboardInterrupt:
+            say("stopped; the same command continues", err=True)
+            raise
     page = design.output / "study.html"
     if options.html is not None:
         shutil.copyfile(page, options.html)

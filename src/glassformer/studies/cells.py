@@ -11,15 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from glassformer.files import is_int, is_number, safe_repr
+from glassformer.errors import DataError, UnknownNameError, nearest
+from glassformer.files import counted, is_int, is_number, safe_repr
+from glassformer.files.schema import Allowed, NonNegative, check
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapMeans, Interval, ResampledScore, resampled
 
 Level = str | int | float | bool | None
 """A value of a factor; None = the factor does not apply."""
+NamedLevel = Annotated[str | int | float | bool, Allowed("a text, a number, or true or false")]
+"""A level as a user names it."""
 Levels = Mapping[str, Level]
 
 
@@ -40,6 +44,11 @@ class Cell:
     about: Any = None
 
     def __getitem__(self, factor: str) -> Any:
+        if factor not in self.levels:
+            raise UnknownNameError(
+                f"the cell has no factor {safe_repr(factor)}{nearest(factor, self.levels)}; it has: "
+                f"{', '.join(self.levels)}"
+            )
         return self.levels[factor]
 
     def __str__(self) -> str:
@@ -75,27 +84,52 @@ def scored(
         costs: such as {"seconds": 12.0, "bytes": 4e6, "latency": 3.1}
         rows: fingerprint of the rows; cells of other rows are not compared. Empty = those of one number are the same
         baselines: name → the main metric
+    Raises: DataError: a metric that is no finite number, or none for a row. ConfigError: so a cost, or a negative one.
     """
     if isinstance(metrics, Bootstrap):
         scores, methods = resampled(metrics), dict(metrics.methods)
     else:
-        scores, methods = {name: _score(x) for name, x in metrics.items()}, {}
-    numbers = {name: float(value) for name, value in costs.items()}
+        scores, methods = {name: _score(name, x) for name, x in metrics.items()}, {}
+    numbers = {name: x.item() if hasattr(x, "item") else x for name, x in costs.items()}  # those of NumPy and torch
+    for name, value in numbers.items():
+        check(NonNegative, value, f"the cost {safe_repr(name)}")
+    numbers = {name: float(value) for name, value in numbers.items()}
     return CellResult(scores=scores, costs=numbers, rows=rows, baselines=dict(baselines), methods=methods)
 
 
-def _score(values: Any) -> ResampledScore:
-    """The mean of a number for each row; or one number."""
-    rows = np.asarray(values, dtype=float)
+def _score(name: str, values: Any) -> ResampledScore:
+    """The mean of a number for each row; or one number. Raises: DataError: anything else, by the metric's name."""
+    problem = f"the metric {safe_repr(name)} is {safe_repr(values)}; it must be a number for each row, or one"
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind not in "biufO" or given.ndim > 1 or not given.size:  # "0.5" would be converted
+            raise DataError(problem)
+        rows = given.astype(float)
+    except (TypeError, ValueError, RuntimeError) as error:  # rows of several lengths; a tensor that has a gradient
+        raise error if isinstance(error, DataError) else DataError(f"{problem}: {error}") from error
+    if len(wrong := np.flatnonzero(~np.isfinite(rows))):
+        value, of = rows.flat[wrong[0]], f" for {counted(len(wrong), 'row')} of {len(rows):,}" if rows.ndim else ""
+        raise DataError(f"the metric {safe_repr(name)} is {value}{of}; it must be a finite number")
     return resampled(BootstrapMeans({"": rows}, {}))[""] if rows.ndim else ResampledScore(float(rows))
 
 
 def changed(before: Any, now: Mapping[str, Any]) -> str:
-    """What differs in the settings of a result that was saved as JSON: `limit was 5, is now 9`; empty = nothing."""
-    saved = before if isinstance(before, dict) else {}
-    for name, value in json.loads(json.dumps(now)).items():  # tuples become lists, as in what was saved
-        if saved.get(name) != value:
-            return f"{name} was {safe_repr(saved.get(name))}, is now {safe_repr(value)}"
+    """What differs in the settings of a result that was saved as JSON; empty = nothing.
+
+    The first setting that does, by its path: `training.learning_rate was 0.0001, is now 0.0002`.
+    """
+    return _changed(before if isinstance(before, dict) else {}, json.loads(json.dumps(now)), "")  # tuples become lists
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any], path: str) -> str:
+    for name in dict.fromkeys([*now, *before]):
+        was, value = before.get(name), now.get(name)
+        if was == value:
+            continue
+        if isinstance(was, dict) and isinstance(value, dict):
+            return _changed(was, value, f"{path}{name}.")
+        old, new = ("left out" if name not in x else safe_repr(x[name]) for x in (before, now))
+        return f"{path}{name} was {old}, is now {new}"
     return ""
 
 

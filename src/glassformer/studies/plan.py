@@ -18,15 +18,19 @@ from typing import Annotated, Any
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
-from glassformer.files.schema import NonNegative, Schema, at_least
+from glassformer.files.schema import Allowed, NonNegative, Schema, at_least
 from glassformer.runs.config import RunConfig
-from glassformer.studies.cells import Level
+from glassformer.studies.cells import Level, NamedLevel
 from glassformer.studies.report import ReportOptions
 
 PRETRAINED, FINE_TUNED, TRAINED = "pretrained", "fine-tuned", "trained"
 SEARCH, SEARCHES = "language model", ("without LM", "with LM")
 EVALUATED_ON = "evaluated on"
 FromOne = Annotated[int, at_least(1)]
+Settings = Annotated[
+    list[NamedLevel] | dict[str, dict[str, Any]],
+    Allowed("a list of levels, each a text, a number, or true or false; or names of levels with keys and values each"),
+]
 SET_NAME = re.compile(r"\w[\w+.→-]*")  # of a set, and of its folder
 
 
@@ -95,7 +99,7 @@ class StudyPlan(Schema):
     limit: FromOne | None = None
     at_least_steps: FromOne | None = None
     baselines: bool = False
-    factors: dict[str, list[str | int | float | bool] | dict[str, dict[str, Any]]] = field(default_factory=dict)
+    factors: dict[str, Settings] = field(default_factory=dict)
     pretrained: bool | None = None
     language_model: FusionOptions | None = None
     speaker: str | None = None

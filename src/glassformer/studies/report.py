@@ -24,7 +24,7 @@ from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Report
 from glassformer.reports.table import IntervalCell, Table, amount
 from glassformer.runs.charts import clock, number
-from glassformer.studies.cells import Level, Levels, is_scale, label_of, written
+from glassformer.studies.cells import Level, Levels, NamedLevel, is_scale, label_of, written
 from glassformer.tasks.metrics.metric import Interval
 
 MAX_SENTENCES = 5
@@ -47,7 +47,8 @@ class ReportOptions(Schema):
     columns: a factor whose levels are columns of the table, such as test sets, which are not compared with each other
     over: a factor of numbers: the horizontal axis of curves; None = the one that there is
     at: factor → level that the curve in front, the trade-off and the sentences are of
-    against: factor → level of a combination whose metric is a horizontal line, for curves to cross
+    against: factor → level of one combination, whose metric is a horizontal line for curves to cross: all factors
+        with several levels, but for `columns` and those that do not apply to it
     cost: which cost the metric is drawn over
     compare: factors whose levels are compared with the first; None = all but numbers and `columns`
     intervals: over "seeds", where there are several, or over "rows", for which seeds are averaged; None = over seeds,
@@ -58,8 +59,8 @@ class ReportOptions(Schema):
     more: list[str] = field(default_factory=list)
     columns: str | None = None
     over: str | None = None
-    at: dict[str, str | int | float | bool] = field(default_factory=dict)
-    against: dict[str, str | int | float | bool] = field(default_factory=dict)
+    at: dict[str, NamedLevel] = field(default_factory=dict)
+    against: dict[str, NamedLevel] = field(default_factory=dict)
     cost: str | None = None
     compare: list[str] | None = None
     intervals: Literal["seeds", "rows"] | None = None
@@ -83,18 +84,34 @@ class ReportOptions(Schema):
                     f"{', '.join(texts) or 'none'}"
                 )
 
+    def check_against(self, cells: Sequence[Levels]) -> None:
+        """Check that `against` is one combination of levels. Raises: ConfigError: it is several, or none."""
+        wanted = {name: level for name, level in self.against.items() if name != self.columns}
+        if not self.against:
+            return
+        matches = [x for x in cells if all(x[name] == level for name, level in wanted.items())]
+        problem = f"study.report.against is {safe_repr(self.against)}"
+        if not matches:
+            raise ConfigError(f"{problem}; there is no such combination of levels")
+        missing = [name for name in matches[0] if name != self.columns and len({x[name] for x in matches}) > 1]
+        if missing:
+            example = {**wanted, **{name: matches[0][name] for name in missing}}
+            raise ConfigError(f"{problem}; it leaves out {', '.join(missing)}: name one level, such as {example}")
+
 
 @dataclass(frozen=True)
 class PlannedCell:
     """A training, or another cell, that is to be done.
 
     counts: of a training: `examples`, `steps`, and `tokens` that all its steps read
+    otherwise: what differs in a result that is there, and that the study would refuse
     """
 
     name: str
     seed: int
     finished: bool
     counts: dict[str, int] = field(default_factory=dict)
+    otherwise: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,8 +128,12 @@ class PlannedStudy(Report, kind="planned-study", version=2):
     def tables(self) -> list[Table]:
         """A row a training, or another cell."""
         names = list(self.trainings[0].counts) if self.trainings else []
+        was = "trained" if names else "evaluated"
         rows = [
-            [x.name, str(x.seed), *(f"{n:,}" for n in x.counts.values()), "finished" * x.finished]
+            [
+                *(x.name, str(x.seed), *(f"{n:,}" for n in x.counts.values())),
+                f"was {was} otherwise: {x.otherwise}" if x.otherwise else "finished" * x.finished,
+            ]
             for x in self.trainings
         ]
         return [Table(["training" if names else "cell", "seed", *names, ""], rows)]
@@ -120,10 +141,15 @@ class PlannedStudy(Report, kind="planned-study", version=2):
     def remarks(self) -> list[str]:
         """What is left to do."""
         left = [x for x in self.trainings if not x.finished]
+        others = sum(bool(x.otherwise) for x in left)
+        refused = ["results that were made otherwise are refused: choose another output, or remove those folders"] * (
+            others > 0
+        )
         if not self.test_sets:
-            return [f"to evaluate: {counted(len(left), 'cell')}"]
+            return [f"to evaluate: {counted(len(left), 'cell')}", *refused]
         rows, tokens = sum(self.test_sets.values()), amount(sum(x.counts["tokens"] for x in left))
-        return [f"to train: {tokens} tokens; then each is evaluated on {rows:,} rows of {', '.join(self.test_sets)}"]
+        to_train = f"to train: {tokens} tokens; then each is evaluated on {rows:,} rows of {', '.join(self.test_sets)}"
+        return [to_train, *refused]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +158,7 @@ class StudyPoint:
 
     costs: of several seeds the mean, with the least and the most
     baselines: name → the main metric
+    beyond: the paired difference of the main metric to the combination of `against`, where there is one
     folder: of a cell, in that of the study
     """
 
@@ -140,6 +167,7 @@ class StudyPoint:
     metrics: dict[str, Interval]
     costs: dict[str, Interval] = field(default_factory=dict)
     baselines: dict[str, Interval] = field(default_factory=dict)
+    beyond: Interval | None = None
     folder: str = ""
 
     def label(self, factors: Sequence[str]) -> str:
@@ -433,9 +461,12 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         worse = max((n for n in values if n not in better), default=None)
         after, most = crossing_point(values, line.value, self.higher), written(max(values))
         beats = f"{curve.name} beats {level.label(self.varied)}{_of(self.panels[0])}"
+        beyond = self._beyond(curve.name)
 
         def chance(n: float) -> str:
-            """Where the intervals of two metrics overlap, chance may explain which is better."""
+            """Whether chance may explain which is better: by the paired difference, else where intervals overlap."""
+            if (difference := beyond.get(n)) is not None and difference.low is not None:
+                return "" if difference.leaves_out_zero else " by its value (zero is within the paired interval)"
             at = list(curve.x).index(n)
             low, high = (ends[at] if ends else curve.y[at] for ends in (curve.low, curve.high))
             overlap = Interval(curve.y[at], low, high).overlaps(line)
@@ -453,6 +484,22 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         about = f"With about {written(round(after, digits))} {over}, {beats}"
         return f"{about}: with {written(worse)} not yet, with {written(above)} it does{chance(above)}."
 
+    def _beyond(self, curve: str) -> dict[float, Interval]:
+        """The paired differences of a curve in front to the horizontal line, by the number."""
+        others, over = [name for name in self.varied if name != self.over], str(self.over)
+        points = [x for x in self.points if x.has(self.panels[0]) and (x.label(others) or self.metric) == curve]
+        known = [(x.levels[over], x.beyond) for x in points]
+        return {float(n): x for n, x in known if n is not None and x is not None}
+
+    @property
+    def unknown_cost(self) -> str:
+        """That no cell has the cost that the report names, in a sentence; empty = they have, or it names none."""
+        known, name = list(dict.fromkeys(cost for x in self.cells for cost in x.costs)), self.options.cost
+        if name is None or name in known:
+            return ""
+        there = f"the cells have: {', '.join(known)}" if known else "the cells have no costs"
+        return f"study.report.cost is {safe_repr(name)}{nearest(name, known)}; {there}"
+
     @property
     def sentences(self) -> list[str]:
         """What curves and differences say, and how sure it is."""
@@ -469,7 +516,8 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
 
     def remarks(self) -> list[str]:
         """What the table says, and what one has to know to defend it."""
-        return [*self.sentences, *self.notes, *(f"{name}: {method}" for name, method in self.methods.items())]
+        methods = [f"{name}: {method}" for name, method in self.methods.items()]
+        return [*self.sentences, *filter(None, [self.unknown_cost]), *self.notes, *methods]
 
     def write(self, folder: str | Path) -> None:
         """Write `study.json` and `study.html` into a folder."""

@@ -21,17 +21,18 @@ A file names the function: `evaluate: "few_labels.py:score"`. Without one the ce
 from __future__ import annotations
 
 import sys
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import ConfigError, DataError, GlassformerError, nearest
 from glassformer.files import as_path, counted, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.json_values import nan_from_null
@@ -39,9 +40,10 @@ from glassformer.files.lock import FolderLock
 from glassformer.files.schema import check, parse
 from glassformer.reports.report import plain
 from glassformer.runs.folder import seed_folder
-from glassformer.studies.cells import Cell, CellResult, Level, changed, folder_name, label_of, scored
+from glassformer.studies.cells import Cell, CellResult, NamedLevel, changed, folder_name, label_of, scored
+from glassformer.studies.plan import StudyPlan
 from glassformer.studies.report import PlannedCell, PlannedStudy, ReportOptions, StudyReport
-from glassformer.studies.summary import Factors, study_report
+from glassformer.studies.summary import Factors, check_comparable, study_report
 from glassformer.tasks.metrics.metric import Bootstrap
 from glassformer.training.callbacks import Callback
 
@@ -127,7 +129,7 @@ class FunctionEvaluator(Evaluator):
         if not factors:
             raise ConfigError("study.factors names no factor; give at least one, such as labels: [8, 16, 32]")
         for factor, levels in factors.items():
-            check(list[str | int | float | bool], list(levels), f"study.factors.{factor}")
+            check(list[NamedLevel], list(levels), f"study.factors.{factor}")
             if len(levels) != len(set(levels)) or not levels:
                 raise ConfigError(f"study.factors.{factor} is {safe_repr(levels)}; it must be levels, each once")
         self.factors, self.function, self.output, self.seeds = factors, function, output, seeds
@@ -143,8 +145,14 @@ class FunctionEvaluator(Evaluator):
         return cells
 
     def planned(self, seeds: Sequence[int] | None) -> PlannedStudy:
-        cells = self.cells(seeds)
-        return PlannedStudy([PlannedCell(label_of(x.levels), x.seed, (x.folder / CELL).is_file()) for x in cells])
+        planned = []
+        for cell in self.cells(seeds):
+            saved = read_json_object(cell.folder / CELL, DataError) if (cell.folder / CELL).is_file() else None
+            otherwise = "" if saved is None else changed(saved.get("made_of"), self.made_of(cell))
+            planned.append(
+                PlannedCell(label_of(cell.levels), cell.seed, saved is not None and not otherwise, otherwise=otherwise)
+            )
+        return PlannedStudy(planned)
 
     def check(self, cells: Sequence[Cell]) -> str:
         done = sum((cell.folder / CELL).is_file() for cell in cells)
@@ -156,14 +164,31 @@ class FunctionEvaluator(Evaluator):
     def evaluate(self, cell: Cell, progress: StudyProgress) -> CellResult:
         progress.evaluating(str(cell))
         cell.folder.mkdir(parents=True, exist_ok=True)
-        answer = self.function(cell)
-        result = scored(answer) if isinstance(answer, Bootstrap | Mapping) else answer
+        try:
+            answer = self.function(cell)
+            result = scored(answer) if isinstance(answer, Bootstrap | Mapping) else answer
+        except Exception as error:  # the function is the caller's own, and may raise anything
+            raise self._failure(cell, error) from error
         if not isinstance(result, CellResult) or not result.scores:
             raise ConfigError(
                 f"{self.name} gave {safe_repr(answer)} for {cell}; it must give metrics, such as {{'accuracy': …}}, a "
                 "number for each row or one; with costs: scored({'accuracy': …}, {'seconds': …})"
             )
         return result
+
+    def _failure(self, cell: Cell, error: Exception) -> Exception:
+        """What the function raised, in a sentence: where, for which cell, and what."""
+        own = isinstance(error, GlassformerError)
+        if (
+            isinstance(error, GlassformerError) and error.exit_code != GlassformerError.exit_code
+        ):  # a training of the function was stopped, or diverged
+            return error
+        frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is ours
+        checked = frames and frames[0].filename == scored.__code__.co_filename  # what it gave, behind its end
+        within = [x for x in frames if x.filename == frames[0].filename]  # it may be NumPy that raised it
+        where = f" ({Path(within[-1].filename).name}:{within[-1].lineno})" if within and not checked else ""
+        kind = ConfigError if isinstance(error, ConfigError) else DataError
+        return kind(f"{self.name}{where}, for {cell}: {'' if own else f'{type(error).__name__}: '}{error}")
 
 
 class Study:
@@ -198,6 +223,7 @@ class Study:
 
     def plan(self, seeds: Sequence[int] | None = None) -> PlannedStudy:
         """What would be done; evaluates nothing."""
+        self.options.check_against([cell.levels for cell in self.evaluator.cells(seeds)])
         return self.evaluator.planned(seeds)
 
     def run(self, seeds: Sequence[int] | None = None, progress: StudyProgress | None = None) -> StudyReport:
@@ -214,14 +240,14 @@ class Study:
         self.output.mkdir(parents=True, exist_ok=True)
         with FolderLock(self.output / "lock"):  # two studies in one folder would evaluate the same cells
             cells, done = evaluator.cells(seeds), dict[str, tuple[Cell, CellResult]]()
-            if len({cell.folder for cell in cells}) < len(cells):
-                raise ConfigError(
-                    "two cells of the study would have one folder; rename levels that differ in signs alone"
-                )
+            _check_folders(cells)
+            self.options.check_against([cell.levels for cell in cells])
             progress.start(evaluator.check(cells))
             saved = [self._saved(cell) for cell in cells]
             for cell, result in zip(cells, saved, strict=True):
-                known = self._evaluated(cell, progress) if result is None else result
+                known = self._evaluated(cell, done, progress) if result is None else result
+                if result is not None:
+                    self._check_with(cell, known, done)
                 done[str(cell.folder.relative_to(self.output))] = cell, known
                 if result is None or len(done) == len(cells):
                     report = study_report(evaluator.factors, done, len(cells), self.options)
@@ -248,10 +274,23 @@ class Study:
             raise DataError(f"{path}: {error}; remove it to evaluate the cell again") from error
         return self._with_metrics(cell, result)
 
-    def _evaluated(self, cell: Cell, progress: StudyProgress) -> CellResult:
+    def _evaluated(
+        self, cell: Cell, done: Mapping[str, tuple[Cell, CellResult]], progress: StudyProgress
+    ) -> CellResult:
         result = self._with_metrics(cell, self.evaluator.evaluate(cell, progress))
+        self._check_with(cell, result, done)  # before it is kept
         write_json(cell.folder / CELL, {**plain(result), "made_of": self.evaluator.made_of(cell)}, DataError)
         return result
+
+    def _check_with(self, cell: Cell, result: CellResult, done: Mapping[str, tuple[Cell, CellResult]]) -> None:
+        """Raises: ConfigError, DataError: it cannot be in one report with those that are done."""
+        if not done:
+            return
+        try:
+            check_comparable(self.evaluator.factors, cell, result, done, self.options)
+        except (ConfigError, DataError) as error:
+            saved = [str(x.folder) for x in (cell, *(each for each, _ in done.values())) if (x.folder / CELL).is_file()]
+            raise type(error)(f"{error}; remove the folders of cells to evaluate again, such as {saved[0]}") from None
 
     def _with_metrics(self, cell: Cell, result: CellResult) -> CellResult:
         """A result that has the metrics that the report shows. Raises: ConfigError: it has not."""
@@ -262,6 +301,17 @@ class Study:
                     f"{', '.join(result.scores)}"
                 )
         return result
+
+
+def _check_folders(cells: Sequence[Cell]) -> None:
+    """Raises: ConfigError: two cells would have one folder."""
+    first: dict[Path, Cell] = {}
+    for cell in cells:
+        other = first.setdefault(cell.folder, cell)
+        if other is not cell:
+            pairs = [(safe_repr(other[name]), safe_repr(level)) for name, level in cell.levels.items()]
+            levels = ", ".join(f"{one} and {two}" for one, two in pairs if one != two)
+            raise ConfigError(f"two cells of the study would have one folder, {cell.folder}: rename one of {levels}")
 
 
 # ------------------------------------------------------------------------------------------------ from a file
@@ -316,9 +366,22 @@ class FunctionPlan:
     """
 
     evaluate: str
-    factors: dict[str, list[Level]]
+    factors: dict[str, list[NamedLevel]]
     options: dict[str, Any] = field(default_factory=dict)
     report: ReportOptions = field(default_factory=ReportOptions)
+
+
+def _check_kind(section: Mapping[str, Any]) -> None:
+    """Check that a study of trainings is meant. Raises: ConfigError: a misspelt option of one of a function."""
+    of_function = [x.name for x in fields(FunctionPlan)]
+    of_trainings = [x.name for x in fields(StudyPlan)]
+    both = f"of cells that a function evaluates: {', '.join(of_function)}; of trainings: {', '.join(of_trainings)}"
+    only = [x for x in of_function if x not in of_trainings]
+    for name in section:
+        if name not in (*of_function, *of_trainings) and (meant := nearest(name, only)):
+            raise ConfigError(f"study: {safe_repr(name)} is no option{meant}; {both}")
+    if misplaced := [name for name in only if name in section]:
+        raise ConfigError(f"study.{misplaced[0]} is for a function, which study.evaluate does not name; {both}")
 
 
 def parse_study(values: Mapping[str, Any], output: str | None = None, folder: str | None = None) -> Study:
@@ -337,6 +400,7 @@ def parse_study(values: Mapping[str, Any], output: str | None = None, folder: st
     if "evaluate" not in section:
         from glassformer.studies.training import trained_study  # which knows models, and this module
 
+        _check_kind(section)
         return trained_study(values, output, folder)
     plan = parse(FunctionPlan, section, "study")
     if unknown := [name for name in values if name not in ("study", "output")]:

@@ -14,8 +14,9 @@ from statistics import fmean
 
 import numpy as np
 
+from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.compare.seeds import mean_of
-from glassformer.studies.cells import Cell, CellResult, Level, is_scale, label_of
+from glassformer.studies.cells import Cell, CellResult, Level, Levels, is_scale, label_of
 from glassformer.studies.report import Effect, ReportOptions, StudyPoint, StudyReport
 from glassformer.tasks.metrics.metric import Interval, ResampledScore, greater_is_better
 
@@ -86,6 +87,10 @@ def study_report(
     metrics = list(dict.fromkeys([metric, *options.more]))
     alone = {folder: _Group(dict(cell.levels), {cell.seed: result}) for folder, (cell, result) in cells.items()}
     pairs = list(_compared(list(groups.values()), factors, options))
+    points = [
+        replace(group.point(metrics, options.intervals), beyond=_beyond(group, list(groups.values()), metric, options))
+        for group in groups.values()
+    ]
     return StudyReport(
         factors={name: list(levels) for name, levels in factors.items()},
         metric=metric,
@@ -94,25 +99,82 @@ def study_report(
         options=options,
         planned=planned,
         cells=[replace(one.point(metrics, "rows"), folder=folder) for folder, one in alone.items()],
-        points=[group.point(metrics, options.intervals) for group in groups.values()],
+        points=points,
         effects=[_effect(*pair, name, factors, options.intervals) for name in metrics for pair in pairs],
     )
+
+
+def check_comparable(
+    factors: Factors,
+    cell: Cell,
+    result: CellResult,
+    done: Mapping[str, tuple[Cell, CellResult]],
+    options: ReportOptions,
+) -> None:
+    """Check that a cell can be in one report with those that are done.
+
+    Raises: ConfigError: it lacks the metric of the first. DataError: it has another number of rows than a cell that it
+        is compared with.
+    """
+    first, scores = next((cell, result.scores) for cell, result in done.values())
+    metric = options.metric or next(iter(scores))
+    if metric not in result.scores:
+        raise ConfigError(
+            f"{first} has the metrics {', '.join(scores)}, and {cell} has {', '.join(result.scores)}; all cells must "
+            f"have the main one, {metric}"
+        )
+    for other, its in done.values():
+        if other.seed != cell.seed or its.rows != result.rows:
+            continue
+        pairs = (other.levels, cell.levels), (cell.levels, other.levels)
+        if not any(_is_pair(names, *x, factors) for names in _comparisons(factors, options) for x in pairs):
+            continue
+        for name in (metric, *options.more):
+            before, after = its.scores[name], result.scores[name]
+            if before.resamples and after.resamples and before.rows != after.rows:
+                raise DataError(
+                    f"{name} of {other} is of {before.rows:,} rows, that of {cell} of {after.rows:,}; what is compared "
+                    "needs the same rows (where they are others on purpose: scored(…, rows=…) says which)"
+                )
+
+
+def _beyond(group: _Group, groups: Sequence[_Group], metric: str, options: ReportOptions) -> Interval | None:
+    """The paired difference to the combination of `against`; None = there is none, or it is of other rows."""
+    if not options.against:
+        return None
+    wanted = dict(options.against)
+    if options.columns is not None:
+        wanted[options.columns] = group.levels[options.columns]  # type: ignore[assignment] # columns are never None
+    line = next((x for x in groups if all(x.levels[name] == level for name, level in wanted.items())), None)
+    if line is None or line is group or line.rows != group.rows:
+        return None
+    return _difference(line, group, metric, options.intervals)[0]
+
+
+def _comparisons(factors: Factors, options: ReportOptions) -> list[list[str]]:
+    """The factors that are compared: each alone, and all together where each has two levels."""
+    several = [name for name, levels in factors.items() if len(levels) > 1 and name != options.columns]
+    compare = options.compare
+    if compare is None:
+        compare = [name for name in several if not is_scale(factors[name])] or several
+    together = [compare] if len(compare) > 1 and all(len(factors[name]) == 2 for name in compare) else []
+    return [*([name] for name in compare), *together]
 
 
 def _compared(
     groups: Sequence[_Group], factors: Factors, options: ReportOptions
 ) -> Iterator[tuple[Sequence[str], _Group, _Group]]:
     """Pairs that differ in one factor, and in all together where each has two levels: factors, before, after."""
-    several = [name for name, levels in factors.items() if len(levels) > 1 and name != options.columns]
-    compare = options.compare
-    if compare is None:
-        compare = [name for name in several if not is_scale(factors[name])] or several
-    together = [compare] if len(compare) > 1 and all(len(factors[name]) == 2 for name in compare) else []
-    for names in [*([name] for name in compare), *together]:
+    for names in _comparisons(factors, options):
         first = [x for x in groups if all(x.levels[name] == factors[name][0] for name in names)]
         for after, before in product(groups, first):
             if before.rows == after.rows and _differ_in(names, before.levels, after.levels):
                 yield names, before, after
+
+
+def _is_pair(names: Sequence[str], before: Levels, after: Levels, factors: Factors) -> bool:
+    """Whether two combinations are compared by these factors: the first has the first level of each."""
+    return all(before[name] == factors[name][0] for name in names) and _differ_in(names, before, after)
 
 
 def _differ_in(names: Sequence[str], before: Mapping[str, Level], after: Mapping[str, Level]) -> bool:
@@ -128,15 +190,7 @@ def _differ_in(names: Sequence[str], before: Mapping[str, Level], after: Mapping
 def _effect(
     names: Sequence[str], before: _Group, after: _Group, metric: str, factors: Factors, over: str | None
 ) -> Effect:
-    its_own, other = after.scores(metric), before.scores(metric)
-    seeds = [x.value - (other[seed].value if seed in other else before.mean(metric)) for seed, x in its_own.items()]
-    was, now = before.score(metric), after.score(metric)
-    if over != "rows" and len(seeds) > 1:
-        difference = mean_of(seeds).interval
-    elif was is not None and now is not None and now.paired_with(was):
-        difference = now.minus(was).interval
-    else:
-        difference = Interval(fmean(seeds))
+    difference, seeds = _difference(before, after, metric, over)
     shared = [name for name, levels in factors.items() if name not in names and len(levels) > 1]
     return Effect(
         factor=" + ".join(names),
@@ -149,6 +203,18 @@ def _effect(
         difference=difference,
         seeds=seeds,
     )
+
+
+def _difference(before: _Group, after: _Group, metric: str, over: str | None) -> tuple[Interval, list[float]]:
+    """The paired difference, over seeds or over rows, and that of each seed."""
+    its_own, other = after.scores(metric), before.scores(metric)
+    seeds = [x.value - (other[seed].value if seed in other else before.mean(metric)) for seed, x in its_own.items()]
+    was, now = before.score(metric), after.score(metric)
+    if over != "rows" and len(seeds) > 1:
+        return mean_of(seeds).interval, seeds
+    if was is not None and now is not None and now.paired_with(was):
+        return now.minus(was).interval, seeds
+    return Interval(fmean(seeds)), seeds
 
 
 def mean_over_seeds(values: Sequence[Interval]) -> Interval:

@@ -14,7 +14,6 @@ The configuration is that of `glassformer train`, with a `StudyPlan` under `stud
 from __future__ import annotations
 
 import shutil
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -94,8 +93,8 @@ class StudyRun:
 
     def train(self, trainer: Trainer) -> dict[str, Any]:
         """Train; the facts of it are saved in its folder, with its curves and the card of its model."""
-        start = time.perf_counter()
         trainer.train()
+        seconds = trainer.state.seconds  # of all sessions
         write_page(self.folder, self.folder / "curves.html")
         write_card(trainer, self.folder / MODEL)
         rows, made_of = self._provenance()
@@ -104,7 +103,7 @@ class StudyRun:
             "rows": rows,
             "steps": trainer.state.step,
             "tokens": trainer.state.tokens,
-            "seconds": time.perf_counter() - start,
+            "seconds": seconds,
             "weights": open_run(self.folder).weights_digest(),
         }
         write_json(self.folder / FINISHED, facts)
@@ -117,16 +116,21 @@ class StudyRun:
 
         Raises: ConfigError: it was trained with another configuration; what differs.
         """
-        path = self.folder / FINISHED
-        if not path.is_file():
-            return None
-        facts = dict(read_json_object(path, DataError))
-        if what := changed(facts.get("made_of"), self._provenance()[1]):
+        facts, what = self.saved_facts()
+        if what:
             raise ConfigError(
                 f"{self.folder}: was trained otherwise: {what}; choose another output, or remove that folder to train "
                 "it again"
             )
         return facts
+
+    def saved_facts(self) -> tuple[dict[str, Any] | None, str]:
+        """The facts of a training that is there, and in what it was trained otherwise."""
+        path = self.folder / FINISHED
+        if not path.is_file():
+            return None, ""
+        facts = dict(read_json_object(path, DataError))
+        return facts, changed(facts.get("made_of"), self._provenance()[1])
 
     def _provenance(self) -> tuple[int, dict[str, Any]]:
         """The number of training rows, and everything that the result depends on."""
@@ -288,7 +292,8 @@ class TrainingEvaluator(Evaluator):
         examples, steps = trainer.train_examples, trainer.steps
         tokens = round(int(examples.lengths.sum()) * steps / trainer.batch_sampler.steps_per_epoch(0))
         counts = {"examples": len(examples), "steps": steps, "tokens": tokens}
-        return PlannedCell(run.name, run.seed, (run.folder / FINISHED).is_file(), counts)
+        facts, otherwise = run.saved_facts()
+        return PlannedCell(run.name, run.seed, facts is not None and not otherwise, counts, otherwise)
 
     def planned(self, seeds: Sequence[int] | None) -> PlannedStudy:
         runs = [run for run in self.runs(seeds) if run.trained]
