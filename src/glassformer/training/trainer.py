@@ -152,7 +152,16 @@ class Trainer:
                 result = self._finish()
             finally:
                 self._notify("on_end", result)
+            # One that came while the last weights were saved, before anything else hears signals again.
+            if self._stop_requested(stop):
+                raise TrainingStopped(
+                    "stopped behind the last step; the training is finished and saved, and the same command continues"
+                )
             return result
+
+    def _stop_requested(self, stop: GracefulShutdown | None) -> bool:
+        """Whether one of the processes was asked to stop."""
+        return bool(self.distributed.all_reduce_max(int(stop is not None and bool(stop.requested))))
 
     def train_epoch(self, stop: GracefulShutdown | None = None) -> None:
         """Train the rest of this epoch, with validations and checkpoints where they are due."""
@@ -163,7 +172,7 @@ class Trainer:
             ended = whole or self.state.step == self.steps
             if self.validation_examples is not None and _due(self.state.step, self.options.validate_every, ended):
                 self._validate_and_keep_best()
-            stop_requested = self.distributed.all_reduce_max(int(stop is not None and bool(stop.requested)))
+            stop_requested = self._stop_requested(stop)
             # Not between skipped steps: a rollback shall go to before them.
             if stop_requested or (not self.state.skipped and _due(self.state.step, self.options.save_every, ended)):
                 self.save()
