@@ -19,6 +19,7 @@ from tokenizers import AddedToken, normalizers
 from glassformer.errors import ConfigError, DataError, UnknownOptionError, UnsupportedError, warn_caller
 from glassformer.files import as_path, read_json_object, safe_repr
 from glassformer.hf.configs import options_of
+from glassformer.hf.languages import src_lang, tgt_lang, with_target_language
 from glassformer.hub.push import push_saved
 from glassformer.load_options import FINDING
 from glassformer.models import FAMILIES
@@ -69,6 +70,7 @@ class ReferenceTokenizer:
     pad_token_type_id = 0
     backend = "tokenizers"
     is_fast = True
+    src_lang, tgt_lang = src_lang, tgt_lang
 
     def __init__(self, inner: Tokenizer) -> None:
         object.__setattr__(self, "inner", inner)
@@ -105,7 +107,7 @@ class ReferenceTokenizer:
 
     def __call__(self, *texts: Any, **options: Any) -> Encoding:
         """Encode texts: see `Tokenizer`; the old keywords `pad_to_max_length` and `verbose` too."""
-        return self.inner(*texts, **_without_old(options))
+        return with_target_language(self.inner)(*texts, **_without_old(options))
 
     def encode_plus(self, text: Any, text_pair: Any = None, **options: Any) -> Encoding:
         """The same as calling the tokenizer."""
