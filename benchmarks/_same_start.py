@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import sys
 import types
 import zlib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 LOADING: list[str] = []
@@ -128,46 +128,39 @@ def _fill_reference(transformers: Any) -> None:
 
 def _copy_weights(transformers: Any) -> None:
     """Give models of `glassformer.hf` the new weights that the reference has there."""
-    import torch
-
+    from glassformer.hf.multiple_choice import MultipleChoice
     from glassformer.hf.reference_model import LoadsModels
 
-    load, make = LoadsModels.from_pretrained.__func__, LoadsModels.from_config.__func__  # type: ignore[attr-defined]
+    for kind in (MultipleChoice, LoadsModels):  # the subclass first: it calls the other, and renames what that gives
+        for name in ("from_pretrained", "from_config"):
+            setattr(kind, name, classmethod(_copying(transformers, getattr(kind, name).__func__)))
 
-    def copied(model: Any, name: Any) -> None:
-        if (kind := getattr(transformers, type(model).__name__, None)) is None:
-            return  # a model that the document defines
-        config = kind.config_class.from_dict(model.config.to_dict())
-        if name is None:
-            state = kind(config).state_dict()
-        else:
-            reference = kind.from_pretrained(name, config=config, ignore_mismatched_sizes=True)
-            whole = reference.state_dict()
-            state = {key: whole[key] for key in reference.new_names if key in whole}
-        if state:
-            model.load_state_dict(state, strict=False)
 
-    def from_pretrained(cls: Any, name: Any, *args: Any, **keywords: Any) -> Any:
-        LOADING.append("ours")
+def _copying(transformers: Any, make: Callable[..., Any]) -> Callable[..., Any]:
+    """A class method that makes a model, which then takes new weights; the outermost call counts."""
+    import torch
+
+    def made(cls: Any, source: Any, *args: Any, **keywords: Any) -> Any:
+        LOADING.append(cls.__name__)
         try:
-            made = load(cls, name, *args, **keywords)
+            result = make(cls, source, *args, **keywords)
         finally:
             LOADING.pop()
-        model = made[0] if isinstance(made, tuple) else made
-        if not LOADING and isinstance(model, torch.nn.Module) and re.match("[A-Z]", type(model).__name__):
-            copied(model, str(name))
+        model = result[0] if isinstance(result, tuple) else result
+        kind = getattr(transformers, type(model).__name__, None)  # None: of a class that the document defines
+        if not LOADING and isinstance(model, torch.nn.Module) and kind is not None:
+            model.load_state_dict(_new_weights(kind, model.config, source), strict=False)
         seed(1)
-        return made
+        return result
 
-    def from_config(cls: Any, config: Any, **keywords: Any) -> Any:
-        LOADING.append("ours")
-        try:
-            model = make(cls, config, **keywords)
-        finally:
-            LOADING.pop()
-        if not LOADING:
-            copied(model, None)
-        seed(1)
-        return model
+    return made
 
-    LoadsModels.from_pretrained, LoadsModels.from_config = classmethod(from_pretrained), classmethod(from_config)  # type: ignore[assignment,method-assign]
+
+def _new_weights(kind: Any, config: Any, source: Any) -> dict[str, Any]:
+    """The tensors that the reference's model of this config has, and the files of the source do not."""
+    config = kind.config_class.from_dict(config.to_dict())
+    if not isinstance(source, str | Path):
+        return dict(kind(config).state_dict())
+    reference = kind.from_pretrained(source, config=config, ignore_mismatched_sizes=True)
+    whole = reference.state_dict()
+    return {key: whole[key] for key in reference.new_names if key in whole}

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 UNSTEADY = (
-    r"'?\w*(runtime|per_second|flos)'?: '?[\d.e+-]+'?,?"  # times,
+    r"'?\w*(runtime|preparation_time|per_second|flos)'?: '?[\d.e+-]+'?,?"  # times,
     r"|[\d.]+ ?(ms|s|seconds|MB|it/s)\b|\d+:\d+(:\d+)?"
-    r"|0x[0-9a-f]+|/tmp/\S+"  # addresses, and files that every run has anew
+    r"|0x[0-9a-fA-F]+|/tmp/\S+"  # addresses, and files that every run has anew
 )
 NUMBER = r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?"
 
@@ -35,7 +35,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     if type(value).__module__.startswith("pandas") and hasattr(value, "head"):
         return plain(value.head(30).to_dict(), depth + 1)
     if isinstance(value, Mapping) and not type(value).__name__.endswith("Config"):
-        kept = [key for key in list(value)[:200] if not re.search("runtime|per_second|flos", str(key))]
+        kept = [key for key in list(value)[:200] if not re.search("runtime|preparation_time|per_second|flos", str(key))]
         return {str(key): plain(value[key], depth + 1) for key in kept}
     if isinstance(value, list | tuple):
         return [plain(each, depth + 1) for each in value[:200]] + [len(value)] * (len(value) > 200)

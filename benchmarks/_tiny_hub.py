@@ -203,6 +203,10 @@ def _tokenizer(family: str, cased: bool, folder: Path) -> Any:
         roles = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
         if not seq2seq:
             roles |= {"bos_token": "<s>", "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"}
+        if family == "MBart":  # which adds the tokens of its languages
+            pieces = json.loads(engine.to_str())["model"]["vocab"]
+            pieces = [*(("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)), *map(tuple, pieces[5:])]
+            return transformers.MBart50Tokenizer(vocab=pieces, src_lang="en_XX", model_max_length=512)
         made = transformers.PreTrainedTokenizerFast(tokenizer_object=engine, **roles)
     made.model_max_length = 1024 if family == "GPT2" else 512
     return made

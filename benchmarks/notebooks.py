@@ -4,8 +4,9 @@
     python benchmarks/notebooks.py FOLDER... --show     and what each cell that is not equal gives
 
 Names of the Hub become tiny random checkpoints, and data sets a few rows (`_tiny_hub.py`, `_rows.py`), so nothing is
-downloaded. Every document runs once with each library, in a process of its own, on the same starting weights; the
-values of the variables that a cell sets, of its last line and of what it prints are compared at 1e-4.
+downloaded. Every document runs twice with transformers and once with glassformer, each time in a process of its own and
+from the same weights. The values of the variables that a cell sets, of its last line and of what it prints are compared
+at 1e-4.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ from typing import Any
 from _same_values import plain, same
 
 HERE = Path(__file__).parent
-SIDES = ("transformers", "glassformer.hf")
+SIDES = ("transformers", "transformers again", "glassformer.hf")
+"""The reference runs twice: where it differs from itself (times, addresses), no comparison says anything."""
 KINDS = {
     "equal": "within 1e-4",
     "different": "other variables, value or printed text",
     "refused": "glassformer raises an error of its own",
     "bare": "another Python error",
-    "follows": "a name is missing, since an earlier cell of the document failed",
+    "follows": "a name is missing, since an earlier cell failed",
+    "unsteady": "a second run with transformers gives something else too",
 }
 CHANGES = (  # for both libraries: what release 5 renamed, what needs a network or a GPU, and how long it runs
     (r"^(\s*)[!%].*$", r"\1pass"),
@@ -129,7 +132,7 @@ def _too_slow(*_: Any) -> None:
 
 
 def judge(ours: dict[str, Any], theirs: dict[str, Any], failed: bool) -> tuple[str, list[str]]:
-    """The kind of a cell that runs with the reference, and what differs; `failed`: an earlier cell did, here alone."""
+    """The kind of a cell that runs with the reference, and what differs; `failed`: an earlier cell of ours did."""
     if "error" in ours:
         missing = failed and ours["kinds"][0] == "NameError"
         kind = "follows" if missing else "refused" if "GlassformerError" in ours["kinds"] else "bare"
@@ -147,19 +150,19 @@ def judge(ours: dict[str, Any], theirs: dict[str, Any], failed: bool) -> tuple[s
 def compare(documents: list[Path], out: Path) -> Iterator[tuple[Path, int, str, list[str]]]:
     """Document, number of the cell, kind and differences of each cell that runs with the reference or fails there."""
     for number, path in enumerate(documents):
-        sides = [(out / f"{side}-{number}.jsonl").read_text().splitlines() for side in SIDES]
-        failed = False
-        codes = cells_of(path)
-        for index, theirs in enumerate(map(json.loads, sides[0])):
+        reference, again, ours = [(out / f"{side}-{number}.jsonl").read_text().splitlines() for side in SIDES]
+        codes, failed = cells_of(path), False
+        for index, theirs in enumerate(map(json.loads, reference)):
             body = adapted(codes[index], SIDES[0])
             if all(line.strip() in ("", "pass") or line.lstrip().startswith("#") for line in body.split("\n")):
                 continue
+            failed = failed or (0 < index <= len(ours) and "error" in json.loads(ours[index - 1]))
             if "error" in theirs:
                 yield path, index, "not runnable", [theirs["error"]]
-            elif index < len(sides[1]):
-                kind, wrong = judge(json.loads(sides[1][index]), theirs, failed)
-                failed = failed or kind in ("refused", "bare")
-                yield path, index, kind, wrong
+            elif index < len(again) and judge(json.loads(again[index]), theirs, False)[0] != "equal":
+                yield path, index, "unsteady", []
+            elif index < len(ours):
+                yield path, index, *judge(json.loads(ours[index]), theirs, failed)
             else:
                 yield path, index, "bare", ["the document did not end in time"]
 
