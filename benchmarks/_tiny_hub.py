@@ -1,4 +1,4 @@
-"""Tiny checkpoints under names of the Hub, with random weights and trained tokenizers: the same at every run."""
+"""Tiny checkpoints under names of the Hub, with random weights and tokenizers trained on random sentences."""
 
 from __future__ import annotations
 
@@ -114,7 +114,8 @@ def write_checkpoint(cache: Path, name: str) -> None:
     model = getattr(transformers, family + end)(getattr(transformers, f"{family}Config")(**settings))
     with torch.no_grad():
         for parameter in model.parameters():  # norms and biases too, which begin as 1 and 0
-            parameter.add_(0.08 * torch.randn_like(parameter))
+            if parameter.requires_grad:  # not tables of sines, which models compute
+                parameter.add_(0.08 * torch.randn_like(parameter))
     model.tie_weights()
     model.save_pretrained(snapshot)
     if family == "Llama":
