@@ -35,7 +35,7 @@ CHECKPOINTS: tuple[tuple[str, str, str, list[str]], ...] = (
     (r"roberta-", "Roberta", "ForMaskedLM", []),
     (r"electra-", "Electra", "ForPreTraining", []),
     (r"distilbert-", "DistilBert", "ForMaskedLM", []),
-    (r"(^|/)(bert-(base|large)|all-minilm|multi-qa-mpnet)", "Bert", "ForPreTraining", []),
+    (r"(^|/)(bert-(base|large)|multi-qa-mpnet)", "Bert", "ForPreTraining", []),
     (r"gpt-?2|codeparrot", "GPT2", "LMHeadModel", []),
     (r"llama|mistral|smollm(?!3)|zephyr|qwen", "Llama", "ForCausalLM", []),
     (r"(^|/)vit-", "ViT", "ForImageClassification", [f"class {number}" for number in range(10)]),
