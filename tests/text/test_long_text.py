@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer as Engine
 
-from glassformer.text import Tokenizer, encode, long_text
+from glassformer.text import Tokenizer, encoding, long_text
 from glassformer.text.engine import sharing_copy
 
 
@@ -21,7 +21,7 @@ def shakespeare(shared: Path) -> str:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode, "MAX_UNSPLIT_CHARS", 2000)
+    monkeypatch.setattr(encoding, "MAX_UNSPLIT_CHARS", 2000)
     monkeypatch.setattr(long_text, "CHUNK_CHARS", 500)
 
 
