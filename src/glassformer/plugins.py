@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -26,6 +27,8 @@ from glassformer.version import __version__
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
+
+    from packaging.requirements import Requirement
 
 T = TypeVar("T")
 
@@ -80,15 +83,18 @@ class PlugIn:
         return f"update it (pip install --upgrade {name}) or remove it (pip uninstall {name})"
 
 
-def _other_version(distribution: Distribution) -> tuple[str, str] | None:
-    """The version of this library that a package requires and the one that this is, where they differ."""
+def _requirements(distribution: Distribution) -> Iterator[Requirement]:
+    """What a package requires; a line that cannot be read is left out, since pip has installed nothing from it."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for line in distribution.requires or ():
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement:
-            continue  # of another package: pip has not installed it from that line either
+        with suppress(InvalidRequirement):
+            yield Requirement(line)
+
+
+def _other_version(distribution: Distribution) -> tuple[str, str] | None:
+    """The version of this library that a package requires and the one that this is, where they differ."""
+    for requirement in _requirements(distribution):
         if requirement.name.lower() == "glassformer" and not requirement.specifier.contains(__version__, True):
             return f"glassformer {requirement.specifier}", __version__
     return None
@@ -98,14 +104,8 @@ def _unmet(distribution: Distribution) -> list[str]:
     """The requirements of a package that what is installed does not meet: `numpy<2, which is 2.4.0 here`."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from packaging.requirements import InvalidRequirement, Requirement
-
     unmet = []
-    for line in distribution.requires or ():
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement:
-            continue  # as in `_other_version`
+    for requirement in _requirements(distribution):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         try:
