@@ -13,7 +13,7 @@ from torch import nn
 
 from glassformer.data.rows import RowSequence
 from glassformer.engine.packed_linear import PackedLinear
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import DataError
 from glassformer.files import read_json_object
 from glassformer.files.schema import parse
 from glassformer.loaded_model import LoadedModel
@@ -108,33 +108,30 @@ def read_cost(folder: Path) -> Cost:
     precision: Any = known
     for name in ("config", "training", "precision"):
         precision = precision.get(name) if isinstance(precision, dict) else None
-    size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
-    return parse(Cost, {**values, "seconds": seconds, "steps": steps, "precision": precision, "bytes": size or None})
+    sizes = {"bytes": _folder_bytes(model), "precision": precision}
+    return parse(Cost, {**values, "seconds": seconds, "steps": steps, **sizes})
 
 
 def model_cost(model: LoadedModel) -> Cost:
     """The costs of a model that is no run: its parameters, and the bytes of its files."""
-    files = () if model.folder is None else model.folder.rglob("*")
-    size = sum(file.stat().st_size for file in files if file.is_file())
-    return Cost(parameters=sum(x.numel() for x in model.network.parameters()), bytes=size or None)
+    size = None if model.folder is None else _folder_bytes(model.folder)
+    return Cost(parameters=sum(x.numel() for x in model.network.parameters()), bytes=size)
 
 
-def measure_latency(
-    task: Task, rows: RowSequence, *, warm_up: int = WARM_UP, timed_rows: int = TIMED_ROWS
-) -> LatencySummary:
-    """Measure the latency of one row at a time: another row each time, after a warm-up.
+def _folder_bytes(folder: Path) -> int | None:
+    """The size of all files of a folder; None = there are none."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) or None
 
-    Args:
-        warm_up: rows that are not timed
-        timed_rows: rows that are
-    Raises: DataError: no rows. ConfigError: no row to time.
+
+def measure_latency(task: Task, rows: RowSequence) -> LatencySummary:
+    """Measure the latency of `TIMED_ROWS`, one at a time: another row each time, after a warm-up.
+
+    Raises: DataError: no rows.
     """
     if not len(rows):
         raise DataError("there is no row to measure latency on")
-    if timed_rows < 1 or warm_up < 0:
-        raise ConfigError(f"timed_rows is {timed_rows}, warm_up {warm_up}; at least one row is timed")
-    order = (i % len(rows) for i in range(warm_up + timed_rows))
-    return LatencySummary.measure(single_rows(task, rows, order), warm_up)
+    order = (i % len(rows) for i in range(WARM_UP + TIMED_ROWS))
+    return LatencySummary.measure(single_rows(task, rows, order), WARM_UP)
 
 
 def single_rows(task: Task, rows: RowSequence, order: Iterable[int]) -> Iterator[Callable[[], Any]]:
