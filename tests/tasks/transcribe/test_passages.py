@@ -16,7 +16,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.runs import open_run
 from glassformer.model import Model
 from glassformer.speech.results import Segment
-from glassformer.tasks.transcribe.passages import Passage, joined, passage_of
+from glassformer.tasks.transcribe.passages import AudioPassage, joined, passage_of
 from glassformer.tasks.transcribe.recognisers import DecoderRecogniser
 from glassformer.tasks.transcribe.task import Transcribe
 from glassformer.training.run import make_trainer
@@ -140,8 +140,8 @@ def test_times_follow_the_speed(model: Model) -> None:
 
 
 def test_passages_that_are_joined() -> None:
-    def row(sound: Any, begin: float, end: float | None) -> Passage:
-        return Passage(0, sound, "a", begin, end, (Segment(0.0, (end or 0.0) - begin, "a"),))
+    def row(sound: Any, begin: float, end: float | None) -> AudioPassage:
+        return AudioPassage(0, sound, "a", begin, end, (Segment(0.0, (end or 0.0) - begin, "a"),))
 
     rows = [row("a", 0, 1), row("a", 1.5, 2), row("a", 3.1, 4), row("b", 4.2, 5), row("b", 4.9, 6), row("b", 0.0, None)]
     assert [len(each.segments) for each in joined(rows, 30.0)] == [2, 1, 1, 1, 1]

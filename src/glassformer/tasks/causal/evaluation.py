@@ -139,7 +139,7 @@ class CausalEvaluation(EvaluationOptions):
 
 
 @dataclass(frozen=True)
-class Document:
+class ScoredText:
     """The tokens of a text as they are scored.
 
     ids: with what is around it in training
@@ -210,12 +210,12 @@ class LanguageModelTask(LanguageTask):
             if progress is not None:
                 progress(1)
 
-    def documents(self, rows: Dataset) -> Iterator[Document]:
+    def documents(self, rows: Dataset) -> Iterator[ScoredText]:
         """The texts of rows as tokens, as training reads them."""
         check_columns(rows, [self.columns["text"]])
         return encode_texts(rows, self.columns["text"], self._documents)
 
-    def _documents(self, texts: list[str]) -> Iterator[Document]:
+    def _documents(self, texts: list[str]) -> Iterator[ScoredText]:
         tokenizer = self.model.tokenizer
         before, end = len(prefix_and_suffix(tokenizer.engine)[0]), tokenizer.eos_token_id
         with_special, _ = tokenizer.batch_ids(texts, None)
@@ -229,9 +229,9 @@ class LanguageModelTask(LanguageTask):
             stretch[:before] = 0
             stretch[before : before + len(begins)] = np.searchsorted(bounds[1:-1], begins, side="right")
             counted = np.arange(len(whole)) >= before
-            yield Document(np.array(whole, dtype=np.int32), counted, stretch, bounds)
+            yield ScoredText(np.array(whole, dtype=np.int32), counted, stretch, bounds)
 
-    def losses(self, documents: Sequence[Document]) -> Iterator[np.ndarray]:
+    def losses(self, documents: Sequence[ScoredText]) -> Iterator[np.ndarray]:
         """The loss of each token of each document; ln V where nothing is before it."""
         if self.isolated:
             streams = [(document.ids, document.counted) for document in documents]

@@ -31,7 +31,7 @@ from glassformer.reports.table import Table
 from glassformer.tasks.columns import check_columns, columns_of
 from glassformer.tasks.transcribe.clean_options import CleanOptions
 from glassformer.tasks.transcribe.language import LanguageFilter, TextLanguageFilter
-from glassformer.tasks.transcribe.passages import Passage, late_segment, passages
+from glassformer.tasks.transcribe.passages import AudioPassage, late_segment, passages
 from glassformer.tasks.transcribe.quality import DroppedRow, QualityFilters
 from glassformer.tasks.transcribe.sounds import RowSounds
 from glassformer.tasks.transcribe.task import Transcribe
@@ -159,7 +159,7 @@ class SpeechCleaner:
             notes=tuple(self._notes(len(rows), dropped)),
         )
 
-    def _problem(self, samples: np.ndarray, passage: Passage) -> tuple[str, str] | None:
+    def _problem(self, samples: np.ndarray, passage: AudioPassage) -> tuple[str, str] | None:
         """Why a row is dropped by itself; None = it is not."""
         problem = late_segment(passage, len(samples) / RATE_HZ)
         problem = problem or self.filters.problem(samples, RATE_HZ, passage.text, passage.index)

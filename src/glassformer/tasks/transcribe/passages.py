@@ -36,7 +36,7 @@ TOLERANCE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class Passage:
+class AudioPassage:
     """What one example is made of: a recording, or a stretch of it.
 
     index: of its first row
@@ -54,7 +54,7 @@ class Passage:
     segments: tuple[Segment, ...] = ()
 
 
-def passages(rows: Dataset, columns: Mapping[str, str]) -> Iterator[Passage]:
+def passages(rows: Dataset, columns: Mapping[str, str]) -> Iterator[AudioPassage]:
     """The passage of each row; errors say which row they are about."""
     for index in range(len(rows)):
         with placed(rows, index):
@@ -62,14 +62,14 @@ def passages(rows: Dataset, columns: Mapping[str, str]) -> Iterator[Passage]:
         yield passage
 
 
-def passage_of(index: int, row: Mapping[str, Any], columns: Mapping[str, str]) -> Passage:
+def passage_of(index: int, row: Mapping[str, Any], columns: Mapping[str, str]) -> AudioPassage:
     """The passage of one row.
 
     Args:
         columns: role → column.
     Raises: DataError: no text, or no times in order.
     """
-    passage = Passage(index, row.get(columns["audio"]), text_of(row, columns["text"]))
+    passage = AudioPassage(index, row.get(columns["audio"]), text_of(row, columns["text"]))
     if (given := row.get(columns.get("segments", ""))) is not None:
         return replace(passage, segments=_segments(given, columns["segments"]))
     bounds = [row.get(columns.get(role, "")) for role in ("start", "end")]
@@ -82,9 +82,9 @@ def passage_of(index: int, row: Mapping[str, Any], columns: Mapping[str, str]) -
     return replace(passage, begin=begin, end=end, segments=segments)
 
 
-def joined(single: Iterable[Passage], longest: float) -> Iterator[Passage]:
+def joined(single: Iterable[AudioPassage], longest: float) -> Iterator[AudioPassage]:
     """Passages, where neighbours of one recording are one of up to this many seconds."""
-    held: Passage | None = None
+    held: AudioPassage | None = None
     for passage in single:
         if held is not None and _together(held, passage, longest):
             shift = passage.begin - held.begin
@@ -99,7 +99,7 @@ def joined(single: Iterable[Passage], longest: float) -> Iterator[Passage]:
         yield held
 
 
-def late_segment(passage: Passage, seconds: float) -> tuple[str, str] | None:
+def late_segment(passage: AudioPassage, seconds: float) -> tuple[str, str] | None:
     """Why a passage is left out, by the seconds of its sound: a segment ends after it. None = it is kept."""
     last = passage.segments[-1].end if passage.segments else (passage.end or passage.begin) - passage.begin
     if last <= seconds + TOLERANCE_SECONDS:
@@ -107,7 +107,7 @@ def late_segment(passage: Passage, seconds: float) -> tuple[str, str] | None:
     return "a segment ends after the recording", f"{last:.1f} s of {seconds:.1f} s"
 
 
-def _together(before: Passage, after: Passage, longest: float) -> bool:
+def _together(before: AudioPassage, after: AudioPassage, longest: float) -> bool:
     if before.end is None or after.end is None:
         return False
     one = isinstance(before.sound, str) and before.sound == after.sound

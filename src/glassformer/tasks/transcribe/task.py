@@ -37,7 +37,15 @@ from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.row_files import RowFiles
 from glassformer.tasks.transcribe.augmentation import Augmentation
 from glassformer.tasks.transcribe.language import LanguageFilter, TextLanguageFilter, language_filter
-from glassformer.tasks.transcribe.passages import SEGMENTS, TIMES, Passage, joined, late_segment, passage_of, passages
+from glassformer.tasks.transcribe.passages import (
+    SEGMENTS,
+    TIMES,
+    AudioPassage,
+    joined,
+    late_segment,
+    passage_of,
+    passages,
+)
 from glassformer.tasks.transcribe.quality import DroppedRow, QualityFilters, QualityReport
 from glassformer.tasks.transcribe.recognisers import Recogniser, recogniser_of
 from glassformer.tasks.transcribe.scores import SpeechBatch, TranscriptionEvaluation, TranscriptMetric, scores_of
@@ -158,7 +166,9 @@ class Transcribe(RowTask):
     def _sounds(self, rows: Dataset) -> RowSounds:
         return RowSounds(rows, self.columns["audio"], self.folder, self.recogniser.rate_hz)
 
-    def _example(self, rows: Dataset, sounds: RowSounds, passage: Passage, report: QualityReport) -> Example | None:
+    def _example(
+        self, rows: Dataset, sounds: RowSounds, passage: AudioPassage, report: QualityReport
+    ) -> Example | None:
         """The example of a row, or of several; None where it is left out, and the report then says why."""
         problem: tuple[str, str] | None
         with placed(rows, passage.index):
@@ -176,14 +186,14 @@ class Transcribe(RowTask):
         report.dropped.append(DroppedRow(rows.where(passage.index), *problem))
         return None
 
-    def _problem(self, samples: np.ndarray, labels: Sequence[int], passage: Passage) -> tuple[str, str] | None:
+    def _problem(self, samples: np.ndarray, labels: Sequence[int], passage: AudioPassage) -> tuple[str, str] | None:
         """Why a passage is left out: a reason, and its figure; None = it is kept."""
         problem = self._misfit(samples, labels, passage)
         if problem is None and self._language_filter is not None:
             problem = self._language_filter.problem(samples, self.recogniser.rate_hz)
         return problem
 
-    def _misfit(self, samples: np.ndarray, labels: Sequence[int], passage: Passage) -> tuple[str, str] | None:
+    def _misfit(self, samples: np.ndarray, labels: Sequence[int], passage: AudioPassage) -> tuple[str, str] | None:
         """The same, but for the language of the sound, which takes a model to tell."""
         rate = self.recogniser.rate_hz
         problem = late_segment(passage, len(samples) / rate)

@@ -1,0 +1,1 @@
+"""Search and question answering over documents: a store of passages, retrievers, readers, and answers with sources."""

@@ -1,0 +1,55 @@
+"""Documents: the text of a file, and where its parts and pages begin.
+
+# Apples              part 0: from character 0, headings ("Apples",), line 1
+They are green.
+## Storage            part 1: from character 26, headings ("Apples", "Storage"), line 3
+Keep them cool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class DocumentPart(NamedTuple):
+    """A stretch of a document that no passage crosses: a section under a heading, a row of a table, a function.
+
+    start: its first character; parts touch, and the last ends with the text
+    headings: those above it, the outermost first
+    line: of the file, from 1; 0 = the format has none
+    metadata: what is known of this part alone, such as the columns of a row
+    """
+
+    start: int
+    headings: tuple[str, ...] = ()
+    line: int = 0
+    metadata: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The text of a file in the order in which a person reads it.
+
+    text: of text, Markdown and source code as the decoded file has it; of other formats as it was extracted
+    parts: they cover the text; at least one, where there is text
+    pages: the character at which each page begins; none = the format has no pages
+    title: of the document; "" = it has none
+    metadata: of front matter, or of the properties of a PDF or DOCX
+    notes: what of the file could not be read, a sentence each
+    verbatim: whether the text is that of the file, so that its line breaks count lines of the file
+    """
+
+    text: str
+    parts: tuple[DocumentPart, ...]
+    pages: tuple[int, ...] = ()
+    title: str = ""
+    metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    verbatim: bool = False
+
+    def spans(self) -> Iterator[tuple[DocumentPart, int]]:
+        """Each part, with the character at which it ends."""
+        ends = [*(part.start for part in self.parts[1:]), len(self.text)]
+        return zip(self.parts, ends, strict=True)

@@ -1,0 +1,86 @@
+"""Options of retrieval: which files are read, how passages are made, what a store has, and how it is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from glassformer.errors import ConfigError
+from glassformer.files.schema import Count, Doc, NonNegativeInt, Positive, Schema, at_least
+
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+PASSAGE_TOKENS = 256
+"""Default passage size: what the usual embedding models were trained with, or more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentOptions(Schema):
+    """Which files of a folder are read, and how much of each."""
+
+    exclude: Annotated[
+        Sequence[str], Doc("Leave out files and folders that match, by the rules of .gitignore; repeatable.")
+    ] = ()
+    gitignore: Annotated[bool, Doc("Leave out what the folder's .gitignore files name.")] = True
+    hidden: Annotated[bool, Doc("Read files and folders whose names begin with a dot as well.")] = False
+    max_bytes: Annotated[Count, Doc("Largest file to read, in bytes; larger ones are listed as not read.")] = 50_000_000
+    seconds: Annotated[Positive, Doc("Longest time to read a PDF or DOCX, in seconds.")] = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassageOptions(Schema):
+    """How documents are cut into passages."""
+
+    size: Annotated[
+        Count | None,
+        Doc(
+            "Passage size in tokens of the model, its headings and special tokens included. "
+            f"Default: {PASSAGE_TOKENS}, or what the model reads where that is less."
+        ),
+    ] = None
+    overlap: Annotated[NonNegativeInt, Doc("Tokens that neighbouring passages of a section share, at most.")] = 32
+    language: Annotated[str, Doc("Language of the documents, whose rules tell where sentences end, such as en.")] = "en"
+
+    def validate(self) -> None:
+        if self.size is not None and self.overlap >= self.size:
+            raise ConfigError(f"overlap={self.overlap} must be less than size={self.size}: passages would never end")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreOptions(PassageOptions):
+    """What a store is made with: another model, size or language makes all passages again."""
+
+    model: Annotated[
+        str | None,
+        Doc(f"Sentence encoder: a folder or Hub name; none = search by words alone. Default: {DEFAULT_MODEL}."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievalOptions(Schema):
+    """How passages are searched."""
+
+    top: Annotated[Count, Doc("Number of passages.", "Search")] = 5
+    method: Annotated[
+        Literal["fusion", "bm25", "dense"] | None,
+        Doc("Search by words (bm25), by meaning (dense), or both (fusion). Default: what the store has.", "Search"),
+    ] = None
+    folder: Annotated[str | None, Doc("Search in this folder or file of the store alone.", "Search")] = None
+    where: Annotated[
+        dict[str, str] | None,
+        Doc("Search passages with this metadata alone, as NAME=VALUE; can be repeated.", "Search"),
+    ] = None
+    candidates: Annotated[
+        Count, Doc("Passages of each method that are fused, re-ranked or made diverse.", "Search")
+    ] = 100
+    dense_weight: Annotated[
+        Annotated[float, at_least(0.0, 1.0)], Doc("Weight of dense search in the fusion, 0 to 1.", "Search")
+    ] = 0.5
+    rerank: Annotated[
+        str | None, Doc("Cross-encoder that scores the candidates again: a folder or Hub name.", "Search")
+    ] = None
+    diversity: Annotated[
+        Annotated[float, at_least(0.0, 1.0)],
+        Doc("Maximal marginal relevance: 0 = by score alone, 1 = as different as can be.", "Search"),
+    ] = 0.0

@@ -1,0 +1,69 @@
+"""Passages: the parts of documents that a search finds, with the place of each in its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from glassformer.files.schema import Schema
+
+HEADING_SEPARATOR = " › "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A part of a document, short enough for a model to read.
+
+    start, stop: its characters in the document
+    line: of the file, in which it begins, from 1; 0 = the format has no lines
+    page: on which it begins, from 1; 0 = the format has no pages
+    headings: above it, the outermost first
+    metadata: such as the columns of a row
+    """
+
+    text: str
+    start: int
+    stop: int
+    line: int = 0
+    page: int = 0
+    headings: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def embedded(self) -> str:
+        """What a model reads of it: the headings, which often name what the text calls "it", then the text."""
+        return f"{HEADING_SEPARATOR.join(self.headings)}\n{self.text}" if self.headings else self.text
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassageMatch(Schema):
+    """A passage that a search found.
+
+    id: of the passage in its store
+    score: by which it is ranked
+    scores: of each method that found it: "bm25", "dense", "rerank"
+    file: its name in the folder; also: other files of the same content
+    title: of the document
+    start, stop, line, page, headings, metadata: as in `Passage`
+    """
+
+    id: int
+    score: float
+    scores: Mapping[str, float] = field(default_factory=dict)
+    file: str
+    also: list[str] = field(default_factory=list)
+    title: str = ""
+    text: str
+    start: int
+    stop: int
+    line: int = 0
+    page: int = 0
+    headings: list[str] = field(default_factory=list)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """Where it is: `notes/tower.md:12`, `report.pdf, page 3`."""
+        if self.page:
+            return f"{self.file}, page {self.page}"
+        return f"{self.file}:{self.line}" if self.line else self.file
