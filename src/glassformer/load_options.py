@@ -26,8 +26,7 @@ from glassformer.files import as_path, check_links, is_int, safe_repr
 from glassformer.hub import resolve
 from glassformer.hub.find import is_adapter_folder
 from glassformer.models import FAMILIES
-from glassformer.models._config import IGNORED_KEYS
-from glassformer.models._keys import Keys
+from glassformer.models._config import IGNORED_KEYS, Keys
 from glassformer.weights.header import read_file_header
 from glassformer.weights.layout import foreign_weights
 from glassformer.weights.read import WeightFiles, open_checkpoint

@@ -17,7 +17,7 @@ import yaml
 
 from glassformer.cli.app import main
 from glassformer.cli.options import SPELLINGS, of_field, spelling
-from glassformer.cli.train_screen import first_words
+from glassformer.cli.screen import first_words
 from glassformer.errors import GlassformerError
 from glassformer.files.schema import Doc, field_types, metadata_of
 from glassformer.runs import KEYS, folder

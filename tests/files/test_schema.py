@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.files.json_values import json_value
+from glassformer.files import json_value
 from glassformer.files.schema import (
     Allowed,
     BelowOne,

@@ -7,8 +7,7 @@ import pytest
 from glassformer import Model
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.models import ConfigReader
-from glassformer.models._config import MAX_LAYERS
-from glassformer.models._keys import Keys, Values, constant, flag, nullable_size
+from glassformer.models._config import MAX_LAYERS, Keys, Values, constant, flag, nullable_size
 from tests.e2e.tiny_models import small_config
 
 KEYS = Keys(

@@ -32,7 +32,9 @@ def entered() -> Iterator[list[str]]:
     def note(frame: FrameType, event: str, argument: Any) -> None:
         code, caller = frame.f_code, frame.f_back
         path = code.co_filename
-        if event != "call" or not path.startswith(SOURCE) or code.co_name in AT_IMPORT or path in (*modules, LAZY):
+        if event != "call" or path in modules or not path.startswith(SOURCE) or code.co_name in AT_IMPORT:
+            return
+        if path == LAZY:
             return
         while caller is not None:
             if caller.f_code.co_name == "<module>" and caller.f_code.co_filename.startswith(SOURCE):
@@ -88,7 +90,6 @@ def test_a_head_is_looked_at(load: Callable[[str, str], Any]) -> None:
     assert len(modules) <= said("A head is looked at"), modules
 
 
-@pytest.mark.soak  # nine seconds, most of them for importing the packages of metrics
 def test_a_row_of_a_csv_becomes_a_model_and_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sklearn", reason="the report needs the extra `evaluate`")
     make_folder(tmp_path / "body", "bert", task="feature-extraction")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from glassformer import DataError
-from glassformer.runs.charts import charts, number, ticks, value_range
-from glassformer.runs.curves import TrainingCurves, curves_page, settings_tables, write_page
+from glassformer.reports.table import number
+from glassformer.runs.curves import TrainingCurves, charts, curves_page, settings_tables, ticks, value_range, write_page
 from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.runs.history import read_run
 from tests.reports.packed import unpacked

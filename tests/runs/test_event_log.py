@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from glassformer import DataError
-from glassformer.runs.charts import charts, downsample
+from glassformer.runs.curves import charts, downsample
 from glassformer.runs.folder import EventLog, event_log_path, read_event_log
 from glassformer.runs.history import read_run, read_runs
 from tests.training.a_run import write_run

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.runs.charts import main_metric, verdict
+from glassformer.runs.curves import main_metric, verdict
 from glassformer.runs.folder import EventLog, event_log_path
 from glassformer.runs.history import RunHistory, read_run
 

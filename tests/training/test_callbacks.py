@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.runs.charts import clock, scores
+from glassformer.reports.table import clock, scores
 from glassformer.runs.folder import ExponentialAverage
 from glassformer.training.callbacks import EXIT_CODE, Callback, GracefulShutdown, Progress, TrainingStopped
 from glassformer.training.run_folder import Checkpoints

@@ -14,7 +14,7 @@ from glassformer.errors import DataError, nearest
 from glassformer.reports.page import check_html_path
 
 if TYPE_CHECKING:
-    from glassformer.runs.charts import CurveChart
+    from glassformer.runs.curves import CurveChart
     from glassformer.runs.history import RunHistory
 
 COLOURS = ("cyan", "yellow", "magenta", "green", "red", "blue")
@@ -44,7 +44,7 @@ def curves(
 
     [cyan]glassformer curves RUN_A RUN_B --html page.html[/]
     """
-    from glassformer.runs.charts import charts
+    from glassformer.runs.curves import charts
     from glassformer.runs.history import read_runs
 
     histories = read_runs(runs)
@@ -101,7 +101,7 @@ def _show(runs: list[RunHistory], plotted: list[CurveChart]) -> None:
 def _plot(chart: CurveChart, runs: list[RunHistory], width: int) -> Any:
     """A line chart in characters: smoothed lines where there are, validation in another colour."""
     from glassformer.reports.braille import dotted
-    from glassformer.runs.charts import number, value_range
+    from glassformer.runs.curves import number, value_range
 
     lines = [line for line in chart.lines if not line.behind]
     colours = [COLOURS[(line.run if len(runs) > 1 else i) % len(COLOURS)] for i, line in enumerate(lines)]

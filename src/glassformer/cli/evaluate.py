@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, command
-from glassformer.cli.screen import notes, say, show, show_next, visible
-from glassformer.cli.train_screen import first_words
+from glassformer.cli.screen import first_words, notes, say, show, show_next, visible
 from glassformer.data.options import ReadingOptions
 from glassformer.errors import DataError
 from glassformer.evaluation.options import EvaluationRequest

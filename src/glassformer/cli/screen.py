@@ -11,6 +11,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,21 @@ FOLDED_WIDTH = 20
 """Characters to which other columns of texts are folded first: lines of three or four words can still be read."""
 MIN_WHISKER, MAX_WHISKER = 9, 41
 """Characters of a drawn interval."""
+EXAMPLE_CHARACTERS = 100
+"""Of an example on a command line: most sentences are whole, and a long text ends at a word."""
 
 
 def show_next(commands: Sequence[str]) -> None:
     """The commands to continue with, where there are any."""
     if commands:
         typer.echo("\n".join(["next:", *(f"  {visible(command)}" for command in commands)]))
+
+
+def first_words(text: str) -> str:
+    """The beginning of an example, for a command line."""
+    words = text.split()
+    ends = accumulate(len(word) + 1 for word in words)
+    return " ".join(word for word, end in zip(words, ends, strict=True) if end <= EXAMPLE_CHARACTERS)
 
 
 def visible(text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import command
-from glassformer.cli.screen import note, notes, print_facts, print_json, show
-from glassformer.cli.train_screen import next_commands, show_end
+from glassformer.cli.screen import first_words, note, notes, print_facts, print_json, show, show_next, terminal, text_of
 from glassformer.data.options import ReadingOptions
 from glassformer.progress import hidden, is_first_process, progress_bar, spinner
 from glassformer.reports.report import plain
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from glassformer.runs.config import RunConfig
     from glassformer.studies.trained import TrainedResult
     from glassformer.training.callbacks import Callback
+    from glassformer.training.trainer import Trainer
+
+TEXT_ROLES = ("text", "tokens", "source", "question", "prompt")
+"""Roles of columns that hold what a model of text reads."""
+
 
 ConfigFile = Annotated[
     Path | None,
@@ -124,7 +130,6 @@ def _train(config: RunConfig, *, resume: bool, evaluate: bool, quiet: bool, at_e
 def _opening(config: RunConfig) -> Callback:
     from glassformer.training.callbacks import Progress
     from glassformer.training.run import few_steps_note, training_facts
-    from glassformer.training.trainer import Trainer
 
     class Opening(Progress):
         """Shows what is trained, on what and for how long, before the first step; then its progress."""
@@ -138,3 +143,51 @@ def _opening(config: RunConfig) -> Callback:
             super().on_begin(trainer)
 
     return Opening()
+
+
+def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> list[str]:
+    """Up to three commands to continue with, on words of an example where the model reads text."""
+    from glassformer.tasks.base import gives_sounds
+
+    run, verb = shlex.quote(config.output), {"generate": "generate", "instruct": "generate"}.get(config.task)
+    if config.task in ("classify", "tag", "fill", "translate", "summarise"):
+        verb = f"predict {config.task}"
+    tokenizer, text = trainer.model._tokenizer, example_words(trainer)
+    commands = [f"glassformer errors {run}" if evaluated else f"glassformer curves {run}"]
+    if gives_sounds(type(trainer.task)):
+        commands.insert(0, f"glassformer listen {run}")
+    if text:
+        commands.insert(0, f"glassformer look {run} {shlex.quote(text)}")
+        if config.task == "fill" and tokenizer is not None:
+            text = f"{text} {tokenizer.special_tokens.get('mask')}"
+        if verb is not None:
+            commands.insert(0, f"glassformer {verb} {run} {shlex.quote(text)}")
+    return commands[:3]
+
+
+def example_words(trainer: Trainer) -> str:
+    """The beginning of a training text, as its row has it: a tokenizer may lower-case it. "" = the rows have none."""
+    rows, columns = trainer.train_rows, trainer.task.columns
+    names = [columns[role] for role in TEXT_ROLES if role in columns and role not in trainer.task.TARGETS]
+    if rows is None or not trainer.task.READS_TEXT or trainer.model._tokenizer is None:
+        return ""
+    for index in range(min(len(rows), 100)):  # a row may have no words
+        for value in filter(None, map(rows[index].get, names)):
+            words = value if isinstance(value, str) else " ".join(map(str, value))
+            if text := first_words(words):
+                return text
+    return ""
+
+
+def show_end(result: TrainedResult, commands: Sequence[str], trainer: Trainer) -> None:
+    """Where the model is, how good it is, by which metric it was chosen, and the commands to continue with."""
+    from glassformer.reports.table import scores
+    from glassformer.training.run import chosen_by
+
+    best = f"step {result.steps:,}, the last"
+    if result.best_step is not None:
+        # A report has said how good it is.
+        metrics = f": {', '.join(scores(dict(result.metrics)))}" if result.report is None else ""
+        best = f"step {result.best_step:,}, the best by {trainer.metric if metrics else chosen_by(trainer)}{metrics}"
+    terminal().print(text_of(f"\nsaved in {result.folder}: the model of {best}"))
+    show_next(commands)

@@ -148,7 +148,7 @@ def group_names(rows: Dataset, column: str) -> list[GroupNames]:
     Raises: DataError: no such column, a value that is no text, number or truth value, nor a list of them, or no row
         has one.
     """
-    group_columns(rows, column)
+    check_group_column(rows, column)
     names: list[GroupNames] = []
     for index in range(len(rows)):
         value = rows[index].get(column)
@@ -165,13 +165,10 @@ def group_names(rows: Dataset, column: str) -> list[GroupNames]:
     return names
 
 
-def group_columns(rows: Dataset, column: str | None) -> list[str]:
-    """The column that groups rows, as columns that need no role; none without. Raises: DataError: no such column."""
-    if column is None:
-        return []
+def check_group_column(rows: Dataset, column: str) -> None:
+    """Check that rows have the column that groups them. Raises: DataError: they have not."""
     if column not in rows.columns:
         raise DataError(f"{rows.where(0)}: {missing_column(column, rows.columns)}; --by names one of them")
-    return [column]
 
 
 def metrics_by_group(

@@ -19,8 +19,7 @@ from glassformer.evaluation.error_analysis.served import write_explorer_pages
 from glassformer.evaluation.evaluate import beside_baselines
 from glassformer.evaluation.runs import EvaluatedSplit
 from glassformer.reports.page import report_files, report_part, scroll_region
-from glassformer.runs.charts import verdict
-from glassformer.runs.curves import RunSettings, TrainingCurves, subtitle
+from glassformer.runs.curves import RunSettings, TrainingCurves, subtitle, verdict
 from glassformer.runs.history import RunHistory, read_run
 from glassformer.tasks.predictions import sort_by_loss
 from glassformer.tasks.types import Prediction

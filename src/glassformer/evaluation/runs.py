@@ -31,7 +31,7 @@ from glassformer.evaluation.evaluate import (
     file_names,
     loss_remarks,
 )
-from glassformer.evaluation.groups import group_columns
+from glassformer.evaluation.groups import check_group_column
 from glassformer.files import as_path, file_sha256, read_json_object, safe_repr
 from glassformer.model import Model, load
 from glassformer.runs.config import RunConfig, config_values, parse_task_options, run_config, seen_from_here
@@ -180,7 +180,10 @@ class TrainedRun:
         rows = files if isinstance(files, RowSequence) else self.read_rows(files, format=format)
         # a column that the training ignored need not be in another file
         ignored = [x for x in data.unread if x in ("*", *rows.columns)]
-        check_unused_columns(rows, self.task.columns, [*ignored, *group_columns(rows, by), *self.ignore])
+        if by is not None:
+            check_group_column(rows, by)
+            ignored.append(by)
+        check_unused_columns(rows, self.task.columns, [*ignored, *self.ignore])
         names = file_names(rows)
         if files is None and isinstance(data.validation, float):
             names = [f"{name} ({100 * data.validation:g}% held out)" for name in names]
@@ -359,7 +362,9 @@ def evaluate_model(
     """
     check_evaluates(task)
     own = trained_task(model, task, columns, options, device=device)
-    check_unused_columns(rows, own.columns, [*group_columns(rows, by), *ignore])
+    if by is not None:
+        check_group_column(rows, by)
+    check_unused_columns(rows, own.columns, [*ignore, *([] if by is None else [by])])
     return evaluate(
         task,
         own.for_evaluation(**(evaluation or {})),

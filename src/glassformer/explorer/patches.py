@@ -8,7 +8,7 @@ from glassformer.errors import DataError
 from glassformer.explorer.readings import QUICK
 from glassformer.explorer.registry import Reading, fields_of, frame_of
 from glassformer.explorer.requests import SweepRequest
-from glassformer.files.json_values import null_for_nan
+from glassformer.files import null_for_nan
 from glassformer.inspect.interruption import before_each_block
 from glassformer.inspect.options import PatchSettings
 from glassformer.inspect.patching.readout import predicts

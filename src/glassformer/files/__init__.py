@@ -9,6 +9,7 @@ of the Hub cache the folder belongs to, which is made of links:
 
 Python's JSON parser accepts more than the standard (`NaN`, duplicate keys) and more than RAM may hold (a few megabytes
 of `[[[[`). Here the size is bounded before parsing, and every violation is an error that names the file.
+What is written is strict JSON too: `json_value` and `null_for_nan` replace what it cannot hold.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from io import BufferedReader, FileIO
 from itertools import islice
@@ -387,3 +388,35 @@ def read_json_object(
     if optional and not path.exists():
         return {}
     return parse_json_object(read_bytes(path, error, max_bytes), str(path), error, strict=strict)
+
+
+def json_value(value: Any) -> Any:
+    """Convert a value for strict JSON: "nan" for NaN, lists for arrays, strings for other objects."""
+    if isinstance(value, Mapping):
+        return {str(name): json_value(x) for name, x in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(x) for x in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if hasattr(value, "tolist"):  # a numpy or torch scalar or array
+        return json_value(value.tolist())
+    return str(value)  # a path, a dtype
+
+
+def null_for_nan(value: Any) -> Any:
+    """A value for strict JSON, which has no NaN and no infinity: they become None."""
+    if isinstance(value, Mapping):
+        return {str(name): null_for_nan(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [null_for_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def nan_from_null(value: Any) -> Any:
+    """What `null_for_nan` wrote, with the value of a confidence interval as NaN again."""
+    if isinstance(value, Mapping):
+        was_nan = set(value) == {"value", "low", "high"} and value["value"] is None
+        return {name: math.nan if was_nan and name == "value" else nan_from_null(item) for name, item in value.items()}
+    return [nan_from_null(item) for item in value] if isinstance(value, list) else value

@@ -17,7 +17,7 @@ from glassformer.files import as_path, read_json_object, safe_repr
 from glassformer.generation.options import GenerationOptions
 from glassformer.load_options import LoadOptions
 from glassformer.models import FAMILIES, text_part
-from glassformer.models._keys import Keys
+from glassformer.models._config import Keys
 from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
 
 GENERATION_KEYS = {x.name for x in fields(GenerationOptions)} | {"forced_decoder_ids", "no_timestamps_token_id"}

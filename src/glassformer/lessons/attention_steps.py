@@ -16,7 +16,7 @@ from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.dot_product import scaled_dot_product_attention, softmax
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.errors import DataError
-from glassformer.models._text import Encoder
+from glassformer.models._network import Encoder
 from glassformer.reports.report import Report
 from glassformer.reports.table import Table
 

@@ -30,7 +30,7 @@ from glassformer.errors import DataError, GlassformerError, UnsupportedError
 from glassformer.lessons.attention_steps import LessonStep, bare_attention, multi_head, one_head
 from glassformer.lessons.attention_steps import six_steps as six_steps  # documented here until it moved
 from glassformer.model import Model, load
-from glassformer.models._text import Encoder
+from glassformer.models._network import Encoder
 
 WORDS = ("time", "flies", "like", "an", "arrow")
 IDS = (2051, 10029, 2066, 2019, 8612)  # the same, in BERT's uncased vocabulary

@@ -1,4 +1,4 @@
-"""Base class of all models: a batch → final hidden states → head; and of text models with one stack."""
+"""Base class of all models: a batch → final hidden states → head; and text models with one stack, by their heads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,22 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.checks import Positive, Spec
-from glassformer.core.classification_heads import Problem
+from glassformer.core.classification_heads import Problem, SequenceClassifier, SpanClassifier, TokenClassifier
 from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output
 from glassformer.core.gradient_tape import GradientTape
-from glassformer.core.heads import Head, Labels
+from glassformer.core.heads import Head, Labels, Pooler
+from glassformer.core.language_heads import (
+    CausalLMHead,
+    MaskedLMHead,
+    NextSentenceHead,
+    PreTrainingHead,
+    TransformedCausalLMHead,
+)
 from glassformer.core.norms import NormSpec, make_norm
 from glassformer.core.stack import AttentionGroup, Stack, StackSpec, self_attention, stream_taps
 from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.models._config import flag
 
 FINGERPRINT_SAMPLES = 256
 """Values of each parameter that go into the fingerprint."""
@@ -307,7 +315,7 @@ class Network(Node):
 class TextModel(Network):
     """Text model with one stack: ids ─ embedding ─ blocks ─ final norm, where there is one ─ head.
 
-    A subclass says which head belongs to a task.
+    A subclass says which head belongs to a task; all else that tells families apart is in their specs and weight names.
     """
 
     EMBEDDING: ClassVar[type[Embedding]] = Embedding
@@ -334,6 +342,67 @@ class TextModel(Network):
     def finish(self, x: Tensor, flow: Flow) -> Tensor:
         normed: Tensor = self.final_norm(x)
         return normed
+
+
+class Encoder(TextModel):
+    """Encoder-only transformer: BERT and its siblings, with BERT's heads."""
+
+    def make_head(self, spec: TextSpec, task: str) -> Head | None:
+        width = spec.blocks.width
+        match task:
+            case "feature-extraction":
+                return Pooler(width)
+            case "fill-mask":
+                return self.make_masked_head(spec)
+            case "text-generation":
+                return self.make_transformed_head(spec, TransformedCausalLMHead)
+            case "next-sentence-prediction":
+                return NextSentenceHead(width)
+            case "pre-training":
+                return PreTrainingHead(self.make_masked_head(spec), NextSentenceHead(width))
+            case "text-classification":
+                return SequenceClassifier(width, spec.labels, dropout=spec.classifier_dropout, problem=spec.problem)
+            case "token-classification":
+                return TokenClassifier(width, spec.labels, spec.classifier_dropout)
+        return SpanClassifier(width) if task == "question-answering" else None
+
+    def make_masked_head(self, spec: TextSpec) -> MaskedLMHead:
+        return self.make_transformed_head(spec, MaskedLMHead)
+
+    def make_transformed_head(self, spec: TextSpec, kind: type[MaskedLMHead]) -> MaskedLMHead:
+        """A language-model head, with the embedding table as its output projection where they are tied."""
+        assert spec.embed.norm is not None  # an encoder's embedding has one, and the head a copy of it
+        head = kind(spec.blocks.width, spec.embed.vocabulary, spec.activation, spec.embed.norm)
+        if spec.tied:
+            head.decoder.weight = self.embed.tokens.weight
+        return head
+
+
+AS_DECODER: dict[str, Any] = {"causal": flag("is_decoder", False), "fixed": {"is_decoder": (True, False)}}
+"""Keys of encoder families that are used as decoders too: then their attention is causal."""
+
+
+class Decoder(TextModel):
+    """Decoder-only transformer: GPT, Llama and the like."""
+
+    def make_head(self, spec: TextSpec, task: str) -> Head | None:
+        width = spec.blocks.width
+        if task == "text-generation":
+            head = CausalLMHead(
+                width,
+                spec.embed.vocabulary,
+                bias=spec.head_bias,
+                logit_cap=spec.logit_cap,
+                logit_scale=spec.logit_scale,
+            )
+            if spec.tied:
+                head.decoder.weight = self.embed.tokens.weight
+            return head
+        if task == "text-classification":
+            return SequenceClassifier(width, spec.labels, pooling="last", bias=False, problem=spec.problem)
+        if task == "token-classification":
+            return TokenClassifier(width, spec.labels, spec.classifier_dropout)
+        return SpanClassifier(width) if task == "question-answering" else None
 
 
 def require_ids(batch: Batch) -> Tensor:

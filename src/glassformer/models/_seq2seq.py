@@ -31,7 +31,7 @@ from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
 from glassformer.core.position_bias import BucketedBiasSpec
 from glassformer.core.stack import AttentionGroup, Stack, StackSpec, cross_attention, self_attention
 from glassformer.errors import ConfigError
-from glassformer.models._keys import Values
+from glassformer.models._config import Values
 from glassformer.models._network import Network, Sizes, require_tokens
 
 if TYPE_CHECKING:

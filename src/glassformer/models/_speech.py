@@ -20,7 +20,7 @@ from glassformer.core.flow import Flow, Output
 from glassformer.core.heads import Head, Labels, mean_token, not_none, single_tensor
 from glassformer.core.losses import IGNORE_INDEX, refuse_smoothing, summed_cross_entropy
 from glassformer.errors import ConfigError, DataError
-from glassformer.models._keys import Values
+from glassformer.models._config import Values
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float

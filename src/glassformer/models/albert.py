@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from glassformer.core import Head, StackSpec
 from glassformer.core.language_heads import NextSentenceHead, PreTrainingHead
 from glassformer.models import bert
+from glassformer.models._config import Values, size
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Values, size
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Encoder
+from glassformer.models._network import Encoder, TextSpec
 from glassformer.models.electra import factorized
 from glassformer.weights.names import WeightNames
 

@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 
 from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, ResidualSpec, StackSpec
 from glassformer.core.embeddings import EmbeddingSpec, LearnedPositionsSpec
+from glassformer.models._config import Keys, Values, constant
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Keys, Values, constant
-from glassformer.models._network import TextSpec
-from glassformer.models._text import AS_DECODER, Encoder
+from glassformer.models._network import AS_DECODER, Encoder, TextSpec
 from glassformer.weights.name_table import NameTable
 
 AnySpec = TypeVar("AnySpec", bound=TextSpec)

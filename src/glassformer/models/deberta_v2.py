@@ -14,8 +14,8 @@ from glassformer.core.blocks import BlockSpec
 from glassformer.core.norms import LayerNormSpec
 from glassformer.errors import UnsupportedError
 from glassformer.models import deberta
+from glassformer.models._config import Key, Values, flag, size, size_or_zero, text
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Key, Values, flag, size, size_or_zero, text
 from glassformer.models.deberta.attention import RelativeEmbeddingSpec
 from glassformer.models.deberta.convolution import ConvolvedBlockSpec
 from glassformer.models.deberta.names import LEGACY_NAMES, weight_names

@@ -14,10 +14,9 @@ from torch import nn
 from glassformer.core import Head, Pooler, init
 from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier, TokenClassifier
 from glassformer.models import bert
+from glassformer.models._config import Keys, Values, constants, flag
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Keys, Values, constants, flag
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Encoder
+from glassformer.models._network import Encoder, TextSpec
 from glassformer.weights.name_table import NameTable
 
 

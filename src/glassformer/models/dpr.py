@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from glassformer.core import Flow, Head, Output, first_token
 from glassformer.models import bert
+from glassformer.models._config import Values
 from glassformer.models._family import Family
-from glassformer.models._keys import Values
 from glassformer.models._network import Sizes, TextModel, TextSpec
 
 READER = "passage-reading"

@@ -21,10 +21,9 @@ from glassformer.core.heads import Labels, not_none, single_tensor
 from glassformer.core.language_heads import MaskedLMHead
 from glassformer.core.losses import IGNORE_INDEX, refuse_smoothing, shaped_labels
 from glassformer.models import bert
+from glassformer.models._config import Values, size
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Values, size
-from glassformer.models._network import TextSpec
-from glassformer.models._text import AS_DECODER, Encoder
+from glassformer.models._network import AS_DECODER, Encoder, TextSpec
 
 if TYPE_CHECKING:
     from jaxtyping import Float

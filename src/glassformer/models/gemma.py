@@ -17,10 +17,9 @@ from glassformer.core.feed_forward import GatedFeedForwardSpec
 from glassformer.core.norms import RMSNormSpec
 from glassformer.core.rotary import RotarySpec
 from glassformer.models import llama
+from glassformer.models._config import Values, constant, size
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant, size
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Decoder
+from glassformer.models._network import Decoder, TextSpec
 
 KEYS = llama.KEYS.extend(
     head_width=size("head_dim", 256, maximum=10_000),

@@ -14,9 +14,8 @@ from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.rotary import RotarySpec
 from glassformer.errors import ConfigError
 from glassformer.models import gemma, llama
-from glassformer.models._config import MAX_ROWS
+from glassformer.models._config import MAX_ROWS, Values, constant, multiplier, nullable_multiplier, nullable_size
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant, multiplier, nullable_multiplier, nullable_size
 from glassformer.models._network import TextSpec
 
 KEYS = gemma.KEYS.extend(

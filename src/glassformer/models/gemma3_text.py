@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from glassformer.core.norms import RMSNormSpec
 from glassformer.models import gemma, gemma2, llama
+from glassformer.models._config import Values, constant, multiplier, nullable_multiplier, size
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant, multiplier, nullable_multiplier, size
 from glassformer.models._network import TextSpec
 from glassformer.models._rotary import rotary_specs
 

@@ -14,10 +14,9 @@ from torch import nn
 from glassformer.core import AttentionSpec, BlockSpec, EmbeddingSpec, FeedForwardSpec, ResidualSpec, StackSpec, init
 from glassformer.core.embeddings import LearnedPositionsSpec
 from glassformer.core.norms import LayerNormSpec, NormSpec
+from glassformer.models._config import Keys, Values, flag
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Keys, Values, flag
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Decoder
+from glassformer.models._network import Decoder, TextSpec
 from glassformer.weights.name_table import NameTable
 
 SHARED_KEYS = Keys(

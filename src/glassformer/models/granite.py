@@ -12,10 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glassformer.models import llama
+from glassformer.models._config import Values, multiplier
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, multiplier
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Decoder
+from glassformer.models._network import Decoder, TextSpec
 
 KEYS = llama.KEYS.extend(
     embedding_multiplier=multiplier("embedding_multiplier", 1.0),

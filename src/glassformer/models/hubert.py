@@ -8,8 +8,8 @@ Source: Hsu et al. 2021. The rest is wav2vec 2.0's.
 
 from __future__ import annotations
 
+from glassformer.models._config import flag
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import flag
 from glassformer.models.wav2vec2 import recipe as wav2vec2
 from glassformer.models.wav2vec2.names import NAMES
 from glassformer.models.wav2vec2.network import build, initialise

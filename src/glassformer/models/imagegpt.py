@@ -19,10 +19,9 @@ from glassformer.core import Batch, CausalLMHead, Head, RMSNormSpec, SequenceCla
 from glassformer.core.heads import Labels, single_tensor
 from glassformer.core.losses import shaped_labels
 from glassformer.models import gpt2
+from glassformer.models._config import Values, constant
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant
-from glassformer.models._network import TextSpec, require_ids
-from glassformer.models._text import Decoder
+from glassformer.models._network import Decoder, TextSpec, require_ids
 
 KEYS = gpt2.KEYS.extend(
     activation=("activation_function", "quick_gelu"),

@@ -23,10 +23,9 @@ from glassformer.core import Batch, Flow
 from glassformer.core.checks import any_true
 from glassformer.errors import DataError
 from glassformer.models import bert
+from glassformer.models._config import Values, probability, rows
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Values, probability, rows
-from glassformer.models._network import TextSpec, require_ids
-from glassformer.models._text import Encoder
+from glassformer.models._network import Encoder, TextSpec, require_ids
 from glassformer.weights.names import WeightNames
 
 if TYPE_CHECKING:

@@ -16,11 +16,10 @@ from glassformer.core.feed_forward import GatedFeedForwardSpec
 from glassformer.core.norms import RMSNormSpec
 from glassformer.core.rotary import RotarySpec
 from glassformer.core.stack import StackSpec
+from glassformer.models._config import Keys, Values, constant, constants, flag, size
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Keys, Values, constant, constants, flag, size
-from glassformer.models._network import TextSpec
+from glassformer.models._network import Decoder, TextSpec
 from glassformer.models._rotary import rotary_spec
-from glassformer.models._text import Decoder
 from glassformer.weights.name_table import NameTable
 
 KEYS = Keys(

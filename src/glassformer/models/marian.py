@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glassformer.core import HalvedSinusoidalSpec
+from glassformer.models._config import Values, constant, flag, rows
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant, flag, rows
 from glassformer.models._seq2seq import EncoderDecoderSpec, Seq2SeqModel
 from glassformer.models.bart import recipe as bart
 from glassformer.models.bart.names import NAMES as BART_NAMES

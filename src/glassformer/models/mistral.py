@@ -9,11 +9,9 @@ Source: Jiang et al. 2023, "Mistral 7B", section 2; windows: Beltagy et al. 2020
 from __future__ import annotations
 
 from glassformer.models import llama
-from glassformer.models._config import MAX_ROWS
+from glassformer.models._config import MAX_ROWS, Values, constant, nullable_size
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Values, constant, nullable_size
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Decoder
+from glassformer.models._network import Decoder, TextSpec
 
 KEYS = llama.KEYS.extend(
     bias=constant(False),

@@ -12,11 +12,9 @@ from dataclasses import replace
 from glassformer.core import ExpertsSpec, GatedFeedForwardSpec
 from glassformer.errors import UnsupportedError
 from glassformer.models import llama
-from glassformer.models._config import MAX_ROWS, ConfigReader
+from glassformer.models._config import MAX_ROWS, ConfigReader, Values, constant, nullable_size, size
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Values, constant, nullable_size, size
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Decoder
+from glassformer.models._network import Decoder, TextSpec
 from glassformer.weights.names import StackedExperts
 
 MAX_EXPERTS = 8_192

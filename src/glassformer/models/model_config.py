@@ -17,8 +17,7 @@ from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.files import as_path, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.models import FAMILIES
-from glassformer.models._config import ConfigReader
-from glassformer.models._keys import Keys
+from glassformer.models._config import ConfigReader, Keys
 
 COMMON_NAMES: Mapping[str, tuple[str, ...]] = {
     "hidden_size": ("width",),

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from glassformer.core.position_bias import BucketedBiasSpec
 from glassformer.models import roberta
+from glassformer.models._config import Values, constant, probability
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Values, constant, probability
 from glassformer.models._network import TextSpec
 
 KEYS = roberta.KEYS.extend(

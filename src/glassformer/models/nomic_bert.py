@@ -23,11 +23,10 @@ from glassformer.core import (
     StackSpec,
 )
 from glassformer.models import bert
+from glassformer.models._config import Values, constant, number, rows, size, text
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant, number, rows, size, text
-from glassformer.models._network import TextSpec
+from glassformer.models._network import Encoder, TextSpec
 from glassformer.models._rotary import rotary_spec
-from glassformer.models._text import Encoder
 
 KEYS = bert.KEYS.extend(
     width="hidden_size n_embd",

@@ -13,10 +13,9 @@ from dataclasses import replace
 from glassformer.core.blocks import ResidualSpec
 from glassformer.core.norms import RMSNormSpec
 from glassformer.models import llama
+from glassformer.models._config import Values, constant
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Decoder
+from glassformer.models._network import Decoder, TextSpec
 
 KEYS = llama.KEYS.extend(
     mlp_bias=constant(False),

@@ -11,11 +11,9 @@ from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNor
 from glassformer.errors import UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.models import gpt2
-from glassformer.models._config import ConfigReader
+from glassformer.models._config import ConfigReader, Values, constant
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Decoder
+from glassformer.models._network import Decoder, TextSpec
 from glassformer.weights.name_table import NameTable
 
 ACTIVATIONS = {"gelu": "gelu_new", "relu": "relu", "silu": "silu", "swish": "silu"}

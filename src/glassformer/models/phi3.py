@@ -8,11 +8,9 @@ Source: Abdin et al. 2024, "Phi-3 technical report", section 2.
 from __future__ import annotations
 
 from glassformer.models import llama
-from glassformer.models._config import MAX_ROWS
+from glassformer.models._config import MAX_ROWS, Values, constant, nullable_size
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant, nullable_size
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Decoder
+from glassformer.models._network import Decoder, TextSpec
 
 KEYS = llama.KEYS.extend(
     bias=constant(False),

@@ -12,11 +12,9 @@ from dataclasses import replace
 
 from glassformer.errors import ConfigError
 from glassformer.models import llama
-from glassformer.models._config import MAX_ROWS
+from glassformer.models._config import MAX_ROWS, Values, constant, flag, nullable_size, size_or_zero
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Values, constant, flag, nullable_size, size_or_zero
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Decoder
+from glassformer.models._network import Decoder, TextSpec
 
 KEYS = llama.KEYS.extend(
     bias=constant(True),

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from glassformer.core.norms import RMSNormSpec
 from glassformer.models import llama, qwen2
+from glassformer.models._config import constant, flag, size
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import constant, flag, size
-from glassformer.models._text import Decoder
+from glassformer.models._network import Decoder
 
 KEYS = qwen2.KEYS.extend(
     head_width=size("head_dim", 128, maximum=10_000),

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files.schema import at_least, check
-from glassformer.models._config import MAX_ROWS, ConfigReader
+from glassformer.models._config import MAX_ROWS, ConfigReader, Keys
 from glassformer.models._family import Family
-from glassformer.models._keys import Keys
 from glassformer.models._network import Network
 
 

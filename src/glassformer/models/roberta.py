@@ -14,11 +14,9 @@ from dataclasses import replace
 
 from glassformer.core import Head, LearnedPositionsSpec, Pooler, SequenceClassifier
 from glassformer.models import bert
-from glassformer.models._config import MAX_ROWS
+from glassformer.models._config import MAX_ROWS, Values, token_id
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Values, token_id
-from glassformer.models._network import TextSpec
-from glassformer.models._text import AS_DECODER, Encoder
+from glassformer.models._network import AS_DECODER, Encoder, TextSpec
 
 KEYS = bert.KEYS.extend(padding=token_id("pad_token_id", 1))
 

@@ -18,11 +18,10 @@ from glassformer.core.feed_forward import GatedFeedForwardSpec
 from glassformer.core.norms import LayerNormSpec
 from glassformer.core.stack import StackSpec
 from glassformer.models import llama
+from glassformer.models._config import Values, constant, flag
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant, flag
-from glassformer.models._network import TextSpec
+from glassformer.models._network import Decoder, TextSpec
 from glassformer.models._rotary import rotary_spec
-from glassformer.models._text import Decoder
 
 KEYS = llama.KEYS.extend(
     bias=flag("use_qkv_bias", False),

@@ -16,12 +16,10 @@ from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.norms import LayerNormSpec
 from glassformer.core.stack import StackSpec
 from glassformer.models import llama
-from glassformer.models._config import MAX_ROWS
+from glassformer.models._config import MAX_ROWS, Values, nullable_size
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, nullable_size
-from glassformer.models._network import TextSpec
+from glassformer.models._network import Decoder, TextSpec
 from glassformer.models._rotary import rotary_spec
-from glassformer.models._text import Decoder
 
 KEYS = llama.KEYS.extend(
     activation=("hidden_act", "gelu_pytorch_tanh"),

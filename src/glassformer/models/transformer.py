@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from glassformer.core import Head, SinusoidalSpec, init
 from glassformer.core.codebooks import CodebookLMHead
+from glassformer.models._config import Keys, Values, constant, flag, size, size_or_zero
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Keys, Values, constant, flag, size, size_or_zero
 from glassformer.models._seq2seq import (
     EncoderDecoderSpec,
     Seq2SeqLMHead,

@@ -17,9 +17,9 @@ from glassformer.core.classification_heads import Problem, SequenceClassifier
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Pooler
 from glassformer.core.patches import PatchesSpec
+from glassformer.models._config import Keys, Values, size, text
 from glassformer.models._family import Family, architectures
 from glassformer.models._image import MAX_CHANNELS, ImageEncoder, image_size
-from glassformer.models._keys import Keys, Values, size, text
 from glassformer.weights.name_table import NameTable
 
 

@@ -23,10 +23,9 @@ from glassformer.core.heads import Head
 from glassformer.core.language_heads import MaskedLMHead
 from glassformer.errors import UnsupportedError
 from glassformer.models import bert
+from glassformer.models._config import Keys, Values, constant, flag, number, size
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Keys, Values, constant, flag, number, size
-from glassformer.models._network import TextSpec, require_tokens
-from glassformer.models._text import Encoder
+from glassformer.models._network import Encoder, TextSpec, require_tokens
 from glassformer.weights.name_table import NameTable
 
 if TYPE_CHECKING:

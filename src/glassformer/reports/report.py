@@ -28,9 +28,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import as_path, is_int, read_json_object, safe_repr
+from glassformer.files import as_path, is_int, nan_from_null, null_for_nan, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
-from glassformer.files.json_values import nan_from_null, null_for_nan
 from glassformer.reports.charts import Chart, Passages
 from glassformer.reports.table import Table, shown_text
 

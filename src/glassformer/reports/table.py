@@ -5,8 +5,9 @@ Table(["", "f1"], [["model", "0.91 [0.89, 0.93]"], ["majority", "0.31"]], captio
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from html import escape
 from typing import Self
@@ -31,6 +32,33 @@ def percent(share: float, digits: int = 0) -> str:
     """Format a share in percent: `41%`, `4.1%`; one that is less than half of the last digit: `<1%`, `<0.1%`."""
     smallest = 10.0**-digits
     return f"<{smallest:.{digits}f}%" if 0 < 100 * share < smallest / 2 else f"{share:.{digits}%}"
+
+
+def number(x: float) -> str:
+    """A number as text, in four digits: `0.4123`, `1,240`, `1.2e-5`."""
+    if not math.isfinite(x):
+        return {math.inf: "∞", -math.inf: "−∞"}.get(x, "NaN")
+    if x == 0:
+        return "0"
+    if not 1e-3 <= abs(x) < 1e7:
+        digits, power = f"{x:.2e}".split("e")
+        return f"{float(digits):g}e{int(power)}"
+    return f"{x:.4g}" if abs(x) < 1000 else f"{x:,.0f}"
+
+
+def scores(metrics: Mapping[str, float], main: str | None = None) -> list[str]:
+    """Metrics as text: `f1_macro 0.41`; micro-averaged F1 only where it is `main`, or is not the accuracy too."""
+    same = metrics.get("f1_micro") == metrics.get("accuracy") and main != "f1_micro"
+    return [f"{name} {number(value)}" for name, value in metrics.items() if not (same and name == "f1_micro")]
+
+
+def clock(seconds: float) -> str:
+    """A duration as text: `0:42`, `1:02:03`; one that is not known (NaN) as `–`."""
+    if not math.isfinite(seconds):
+        return "–"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _scaled(number: float, units: tuple[str, ...]) -> str:

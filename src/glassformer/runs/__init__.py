@@ -3,7 +3,7 @@
 config.py   the YAML configuration, training options, presets; the runs of a file
 data.py     its training and validation rows              options.py  values in place of the configuration's
 folder.py   the run folder: its files, its event log      history.py  what the log says of a run, and its digest
-charts.py   charts and verdict of histories               curves.py   the page of training curves
+curves.py   the page of training curves: charts, tables and verdict
 
 A run can be read here without the code that trains.
 """

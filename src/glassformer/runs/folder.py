@@ -40,8 +40,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import BinaryIO
 
-from glassformer.files import append_handle, drop_cut_line, error_reason, open_regular_file
-from glassformer.files.json_values import json_value
+from glassformer.files import append_handle, drop_cut_line, error_reason, json_value, open_regular_file
 
 CHECKPOINTS, MODEL, CONFIG, CARD, METRICS = "checkpoints", "model", "config.yaml", "README.md", "metrics.json"
 DATA_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".conll", ".conllu", ".txt", ".gz"}

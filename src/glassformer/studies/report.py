@@ -22,8 +22,7 @@ from glassformer.files.schema import Schema
 from glassformer.reports.charts import Axis, Chart, Point, Series, SeriesLine, TradeOff
 from glassformer.reports.page import report_page, write_page
 from glassformer.reports.report import Report
-from glassformer.reports.table import IntervalCell, Table, amount
-from glassformer.runs.charts import clock, number
+from glassformer.reports.table import IntervalCell, Table, amount, clock, number
 from glassformer.studies.cells import Level, Levels, NamedLevel, is_scale, label_of, written
 from glassformer.tasks.metrics.metric import Interval
 

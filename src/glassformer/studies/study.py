@@ -33,9 +33,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, nearest
-from glassformer.files import as_path, counted, read_json_object, safe_repr
+from glassformer.files import as_path, counted, nan_from_null, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
-from glassformer.files.json_values import nan_from_null
 from glassformer.files.lock import FolderLock
 from glassformer.files.schema import check, parse
 from glassformer.reports.report import plain

@@ -31,7 +31,7 @@ from glassformer.evaluation.runs import load_trained_model, open_run
 from glassformer.files import counted, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.schema import parse
-from glassformer.runs.charts import clock
+from glassformer.reports.table import clock
 from glassformer.runs.config import RunConfig, parse_config
 from glassformer.runs.curves import write_page
 from glassformer.runs.data import drop_leaked_rows, read_splits, read_usable, sample_rows

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from glassformer.errors import GlassformerError
 from glassformer.files import counted
-from glassformer.runs.charts import clock, number, scores
+from glassformer.reports.table import clock, number, scores
 from glassformer.runs.folder import ExponentialAverage
 
 if TYPE_CHECKING:

@@ -17,11 +17,9 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import DataError
-from glassformer.files import as_path
+from glassformer.files import as_path, json_value
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
-from glassformer.files.json_values import json_value
-from glassformer.reports.table import markdown_table, markdown_text
-from glassformer.runs.charts import number
+from glassformer.reports.table import markdown_table, markdown_text, number
 from glassformer.runs.config import config_values
 from glassformer.runs.folder import CARD, METRICS, describe_environment, run_name
 from glassformer.tasks.metrics.metric import Interval

@@ -25,8 +25,7 @@ from glassformer.files import counted, read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file
 from glassformer.model import Model, load
 from glassformer.models.presets import PRESETS
-from glassformer.reports.table import amount
-from glassformer.runs.charts import number
+from glassformer.reports.table import amount, number
 from glassformer.runs.config import RunConfig, as_list, config_yaml, parse_task_options
 from glassformer.runs.data import check_unused_columns, read_splits
 from glassformer.runs.folder import CONFIG

@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, import_optional, nearest
-from glassformer.files import as_path, disk_reason, error_reason, is_number, safe_repr
+from glassformer.files import as_path, disk_reason, error_reason, is_number, json_value, safe_repr
 from glassformer.files.atomic import disk_errors
-from glassformer.files.json_values import json_value
 from glassformer.runs.folder import EventLog
 from glassformer.training.callbacks import Callback, TrainingStopped
 from glassformer.training.gradients import is_out_of_memory

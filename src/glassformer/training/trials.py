@@ -15,9 +15,8 @@ from glassformer.errors import DataError
 from glassformer.files import as_path, is_number
 from glassformer.reports.page import scroll_region
 from glassformer.reports.report import Report
-from glassformer.reports.table import Table
-from glassformer.runs.charts import COLUMNS, number, ticks, y_axis
-from glassformer.runs.curves import chart_page
+from glassformer.reports.table import Table, number
+from glassformer.runs.curves import COLUMNS, chart_page, ticks, y_axis
 
 Direction = Literal["minimize", "maximize"]
 STATES = ("complete", "pruned", "failed")

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import glassformer
-from glassformer.cli.train_screen import next_commands
+from glassformer.cli.train import next_commands
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.evaluation.evaluate import evaluate

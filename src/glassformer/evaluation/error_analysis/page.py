@@ -30,7 +30,7 @@ from glassformer.evaluation.error_analysis.errors import (
     label_kind,
 )
 from glassformer.evaluation.evaluate import EvaluationReport
-from glassformer.files.json_values import null_for_nan
+from glassformer.files import null_for_nan
 from glassformer.reports.page import json_script, page, scroll_region, shown_path, shown_place, write_page
 from glassformer.reports.table import html_table, percent
 from glassformer.runs.curves import STATIC as PAGE

@@ -9,8 +9,8 @@ Source: Lewis et al. 2020, sections 2 and 3.
 from __future__ import annotations
 
 from glassformer.core import LearnedPositionsSpec
+from glassformer.models._config import Keys, Values, constant, constants, flag, token_id
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Keys, Values, constant, constants, flag, token_id
 from glassformer.models._seq2seq import EncoderDecoderSpec, encoder_decoder_spec
 from glassformer.models.bart.names import NAMES, with_decoder_alone
 from glassformer.models.bart.network import Bart, build

@@ -14,8 +14,7 @@ from glassformer.core.feed_forward import FeedForwardSpec, make_feed_forward
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head, Labels, Pooler
 from glassformer.core.norms import NormSpec, make_norm
-from glassformer.models._network import TextSpec, require_ids
-from glassformer.models._text import Encoder
+from glassformer.models._network import Encoder, TextSpec, require_ids
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from glassformer.core.stack import StackSpec
 from glassformer.models import bert
+from glassformer.models._config import Values, flag, size, size_or_zero, text, token_id
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Values, flag, size, size_or_zero, text, token_id
 from glassformer.models.big_bird.block_sparse import BlockSparseAttentionSpec
 from glassformer.models.big_bird.network import BigBirdSpec, build
 

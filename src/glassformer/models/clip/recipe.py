@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from torch import nn
 
+from glassformer.models._config import Keys, Values, number, size
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Keys, Values, number, size
 from glassformer.models.clip import towers, weight_names
 from glassformer.models.clip.contrastive import ContrastiveHead
 from glassformer.models.clip.initialise import initialise

@@ -25,8 +25,8 @@ from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
 from glassformer.core.patches import Patches, PatchesSpec
 from glassformer.core.stack import Stack, StackSpec
 from glassformer.errors import DataError
+from glassformer.models._config import Keys, Values, number, size, token_id
 from glassformer.models._image import MAX_CHANNELS, image_size
-from glassformer.models._keys import Keys, Values, number, size, token_id
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -9,8 +9,8 @@ that does not end with a whole frame is padded with silence; there, the layers c
 
 from __future__ import annotations
 
+from glassformer.models._config import Keys, Values, number, rows, size, sizes
 from glassformer.models._family import Family
-from glassformer.models._keys import Keys, Values, number, rows, size, sizes
 from glassformer.models._quantizer import QuantizerSpec
 from glassformer.models.dac.names import NAMES
 from glassformer.models.dac.network import Codec, CodecSpec, initialise

@@ -10,8 +10,7 @@ from glassformer.core import init
 from glassformer.core.checks import Probability
 from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier, TokenClassifier
 from glassformer.core.heads import Head, Pooler
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Encoder
+from glassformer.models._network import Encoder, TextSpec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,8 +17,8 @@ from glassformer.core.attention import AttentionSpec
 from glassformer.core.stack import StackSpec
 from glassformer.errors import UnsupportedError
 from glassformer.models import bert
+from glassformer.models._config import Key, Values, constant, flag, probability, size, text
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Key, Values, constant, flag, probability, size, text
 from glassformer.models.deberta.attention import DisentangledAttentionSpec, RelativeEmbeddingSpec
 from glassformer.models.deberta.names import weight_names
 from glassformer.models.deberta.network import Deberta, DebertaSpec, initialise

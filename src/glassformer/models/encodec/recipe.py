@@ -12,8 +12,8 @@ import math
 from typing import Any
 
 from glassformer.errors import ConfigError
+from glassformer.models._config import Keys, Values, flag, multiplier, multipliers, number, rows, size, sizes, text
 from glassformer.models._family import Family
-from glassformer.models._keys import Keys, Values, flag, multiplier, multipliers, number, rows, size, sizes, text
 from glassformer.models._quantizer import QuantizerSpec
 from glassformer.models.encodec.names import names
 from glassformer.models.encodec.network import Encodec, EncodecSpec, initialise

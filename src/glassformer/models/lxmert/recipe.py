@@ -16,8 +16,8 @@ from glassformer.core.cross_attention import CrossAttentionSpec
 from glassformer.core.norms import LayerNormSpec
 from glassformer.core.stack import StackSpec
 from glassformer.models import bert
+from glassformer.models._config import Values, constant, flag, layer_count, number, rows, size
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant, flag, layer_count, number, rows, size
 from glassformer.models._network import TextSpec
 from glassformer.models.lxmert.names import NAMES
 from glassformer.models.lxmert.network import Lxmert, LxmertSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glassformer.core.attention import AttentionSpec
-from glassformer.models._keys import Values
+from glassformer.models._config import Values
 from glassformer.models._rotary import rotary_specs
 
 

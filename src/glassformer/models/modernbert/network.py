@@ -9,8 +9,7 @@ from glassformer.core.classification_heads import SequenceClassifier
 from glassformer.core.heads import Head
 from glassformer.core.language_heads import MaskedLMHead
 from glassformer.core.norms import LayerNormSpec
-from glassformer.models._network import TextSpec
-from glassformer.models._text import Encoder
+from glassformer.models._network import Encoder, TextSpec
 from glassformer.models.modernbert.heads import (
     Transform,
     TransformPooler,

@@ -14,8 +14,8 @@ from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import GatedFeedForwardSpec
 from glassformer.core.norms import LayerNormSpec
 from glassformer.core.stack import StackSpec
+from glassformer.models._config import Keys, Values, constant, flag, number, rows, size, text
 from glassformer.models._family import CLASSIFIERS, Family, architectures
-from glassformer.models._keys import Keys, Values, constant, flag, number, rows, size, text
 from glassformer.models.modernbert.attention import attention_specs
 from glassformer.models.modernbert.network import ModernBert, ModernBertSpec
 from glassformer.weights.name_table import NameTable

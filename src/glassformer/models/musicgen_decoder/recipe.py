@@ -21,8 +21,8 @@ from glassformer.core import (
     StackSpec,
 )
 from glassformer.core.codebooks import CodebookEmbeddingSpec
+from glassformer.models._config import Keys, Values, constants, number, size
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Keys, Values, constants, number, size
 from glassformer.models.musicgen_decoder.network import (
     CosineFirstSpec,
     MusicgenDecoder,

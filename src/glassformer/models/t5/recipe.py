@@ -17,8 +17,8 @@ from glassformer.core import AttentionSpec, BlockSpec, BucketedBiasSpec, Embeddi
 from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.errors import UnsupportedError
 from glassformer.files import safe_repr
+from glassformer.models._config import Keys, Values, flag, size, text, token_id
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Keys, Values, flag, size, text, token_id
 from glassformer.models._seq2seq import EncoderDecoderSpec, streams
 from glassformer.models.t5.names import names
 from glassformer.models.t5.network import build, initialise

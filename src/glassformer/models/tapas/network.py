@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import Batch, Flow, Head, Output, init
-from glassformer.models._network import Network, Sizes, TextSpec, require_ids
-from glassformer.models._text import Encoder
+from glassformer.models._network import Encoder, Network, Sizes, TextSpec, require_ids
 from glassformer.models.tapas.cells import (
     CellScore,
     CellSelection,

@@ -17,9 +17,8 @@ from typing import Any
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.models import bert
-from glassformer.models._config import MAX_ROWS
+from glassformer.models._config import MAX_ROWS, Values, constant, flag, number, probability, size, size_or_zero
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant, flag, number, probability, size, size_or_zero
 from glassformer.models.tapas.cells import CellSelectionSpec
 from glassformer.models.tapas.names import weight_names
 from glassformer.models.tapas.network import MAX_TABLE_SIZE, ROW, TapasSpec, build, initialise

@@ -14,8 +14,8 @@ Differs: no LayerDrop in training, which the reference library supports, and Spe
 from __future__ import annotations
 
 from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, ResidualSpec, StackSpec
+from glassformer.models._config import Keys, Values, constant, flag, size, sizes, text, token_id
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Keys, Values, constant, flag, size, sizes, text, token_id
 from glassformer.models._speech import spec_augment
 from glassformer.models.wav2vec2.names import NAMES
 from glassformer.models.wav2vec2.network import SpeechEncoderSpec, build, initialise

@@ -20,7 +20,7 @@ from glassformer.core.feed_forward import make_activation, saved_by_activation
 from glassformer.core.flow import Flow, Node
 from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
 from glassformer.errors import ConfigError, DataError
-from glassformer.models._keys import Values
+from glassformer.models._config import Values
 from glassformer.models._speech import SpecAugment, SpecAugmentSpec
 from glassformer.models.wav2vec2.positions import ConvolvedPositions, ConvolvedPositionsSpec
 

@@ -11,8 +11,8 @@ Differs: `scale_embedding` is not read, as in the reference library, which keeps
 from __future__ import annotations
 
 from glassformer.core import LayerNormSpec, LearnedPositionsSpec
+from glassformer.models._config import Values, constant, constants, flag, rows, size
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, constant, constants, flag, rows, size
 from glassformer.models._seq2seq import encoder_decoder_spec
 from glassformer.models._speech import mask_spans
 from glassformer.models.bart import recipe as bart
