@@ -101,7 +101,8 @@ def _show(runs: list[RunHistory], plotted: list[CurveChart]) -> None:
 def _plot(chart: CurveChart, runs: list[RunHistory], width: int) -> Any:
     """A line chart in characters: smoothed lines where there are, validation in another colour."""
     from glassformer.reports.braille import dotted
-    from glassformer.runs.curves import number, value_range
+    from glassformer.reports.table import number
+    from glassformer.runs.curves import value_range
 
     lines = [line for line in chart.lines if not line.behind]
     colours = [COLOURS[(line.run if len(runs) > 1 else i) % len(COLOURS)] for i, line in enumerate(lines)]
