@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from glassformer.training.callbacks import Callback
     from glassformer.training.trainer import Trainer
 
-TEXT_ROLES = ("text", "tokens", "source", "question", "prompt")
-"""Roles of columns that hold what a model of text reads."""
-
-
 ConfigFile = Annotated[
     Path | None,
     typer.Argument(help="Configuration file (YAML); options on the command line override it.", show_default=False),
@@ -148,11 +144,12 @@ def _opening(config: RunConfig) -> Callback:
 def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> list[str]:
     """Up to three commands to continue with, on words of an example where the model reads text."""
     from glassformer.tasks.base import gives_sounds
+    from glassformer.training.run import example_text
 
     run, verb = shlex.quote(config.output), {"generate": "generate", "instruct": "generate"}.get(config.task)
     if config.task in ("classify", "tag", "fill", "translate", "summarise"):
         verb = f"predict {config.task}"
-    tokenizer, text = trainer.model._tokenizer, example_words(trainer)
+    tokenizer, text = trainer.model._tokenizer, first_words(example_text(trainer))
     commands = [f"glassformer errors {run}" if evaluated else f"glassformer curves {run}"]
     if gives_sounds(type(trainer.task)):
         commands.insert(0, f"glassformer listen {run}")
@@ -163,20 +160,6 @@ def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> li
         if verb is not None:
             commands.insert(0, f"glassformer {verb} {run} {shlex.quote(text)}")
     return commands[:3]
-
-
-def example_words(trainer: Trainer) -> str:
-    """The beginning of a training text, as its row has it: a tokenizer may lower-case it. "" = the rows have none."""
-    rows, columns = trainer.train_rows, trainer.task.columns
-    names = [columns[role] for role in TEXT_ROLES if role in columns and role not in trainer.task.TARGETS]
-    if rows is None or not trainer.task.READS_TEXT or trainer.model._tokenizer is None:
-        return ""
-    for index in range(min(len(rows), 100)):  # a row may have no words
-        for value in filter(None, map(rows[index].get, names)):
-            words = value if isinstance(value, str) else " ".join(map(str, value))
-            if text := first_words(words):
-                return text
-    return ""
 
 
 def show_end(result: TrainedResult, commands: Sequence[str], trainer: Trainer) -> None:

@@ -41,6 +41,9 @@ from glassformer.training.run_folder import check_run_folder
 from glassformer.training.state import seed_all
 from glassformer.training.trainer import Trainer
 
+TEXT_ROLES = ("text", "tokens", "source", "question", "prompt")
+"""Roles of columns that hold what a model of text reads."""
+
 
 def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Trainer:
     """Make the trainer that a configuration describes: read the data, load the model.
@@ -232,6 +235,20 @@ def chosen_by(trainer: Trainer) -> str:
     if trainer.task.EVALUATION is None or reported == trainer.metric:
         return trainer.metric
     return f"{trainer.metric}, while the report leads with {reported}"
+
+
+def example_text(trainer: Trainer) -> str:
+    """The first text of the training rows, as its row has it: a tokenizer may lower-case it. "" = the rows have none."""
+    rows, columns = trainer.train_rows, trainer.task.columns
+    if rows is None or not trainer.task.READS_TEXT or not trainer.model.has_tokenizer:
+        return ""
+    names = [columns[role] for role in TEXT_ROLES if role in columns and role not in trainer.task.TARGETS]
+    for index in range(min(len(rows), 100)):  # a row may have no words
+        for value in filter(None, map(rows[index].get, names)):
+            text = value if isinstance(value, str) else " ".join(map(str, value))
+            if text.strip():
+                return text
+    return ""
 
 
 def few_steps_note(trainer: Trainer) -> str | None:
