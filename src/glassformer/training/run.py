@@ -238,7 +238,7 @@ def chosen_by(trainer: Trainer) -> str:
 
 
 def example_text(trainer: Trainer) -> str:
-    """The first text of the training rows, as its row has it: a tokenizer may lower-case it. "" = the rows have none."""
+    """The first text of the training rows as it is there: a tokenizer may lower-case it. "" = the rows have none."""
     rows, columns = trainer.train_rows, trainer.task.columns
     if rows is None or not trainer.task.READS_TEXT or not trainer.model.has_tokenizer:
         return ""
