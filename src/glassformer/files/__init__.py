@@ -9,7 +9,7 @@ of the Hub cache the folder belongs to, which is made of links:
 
 Python's JSON parser accepts more than the standard (`NaN`, duplicate keys) and more than RAM may hold (a few megabytes
 of `[[[[`). Here the size is bounded before parsing, and every violation is an error that names the file.
-What is written is strict JSON too: `json_value` and `null_for_nan` replace what it cannot hold.
+`json_value` and `null_for_nan` convert values to strict JSON, for writing.
 """
 
 from __future__ import annotations
