@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer import ConfigError, DataError
-from glassformer.text.sentences import WINDOW, sentence_spans, split_sentences
+from glassformer.text.sentences import WINDOW, clear_sentence_starts, sentence_spans, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -130,3 +131,39 @@ def test_no_warning_reaches_the_user(tmp_path: Path) -> None:
     loud = f"import glassformer.text, warnings; warnings.simplefilter('error'); {program}"
     done = subprocess.run([sys.executable, "-c", loud], capture_output=True, text=True, env=environment, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "['A b.', 'C d.']\n", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "starts"),
+    [
+        ("One is here. Two is here.", ["Two"]),
+        ("Dr. Smith met J. Jones at Prof. Miller's. They went.", ["They"]),
+        ("In the U.S. Army, no. 5 of 1999. It ended.", ["It"]),
+        ("He asked: “Why?” and left. “Because!” She sat.", ["“Because", "She"]),
+        ("(See below.) The end (of it). Fin.", ["The", "Fin"]),
+        ("A title\n\nAnd text\nwrapped by hand.", ["And"]),
+        ("人人生而自由。他们赋有理性！Fin", ["他", "Fin"]),
+        ("3.5 is a number. and 7. Only this", []),
+    ],
+)
+def test_clear_starts_are_beyond_doubt(text: str, starts: list[str]) -> None:
+    places = clear_sentence_starts(text, 0, len(text))
+    assert len(places) == len(starts)
+    assert all(text.startswith(word, place) for word, place in zip(starts, places, strict=True))
+
+
+def test_clear_starts_of_a_stretch_are_those_of_the_text_within_it() -> None:
+    text = "One is here. Two is here. Three is here. Four is here."
+    two, three = text.index("Two"), text.index("Three")
+    assert clear_sentence_starts(text, 5, three) == [two, three]
+    assert clear_sentence_starts(text, two, three - 1) == []
+
+
+def test_clear_starts_are_starts_by_the_rules() -> None:
+    pages = sorted((Path(__file__).parents[2] / "docs").glob("*.md"))
+    lines = [line for page in pages for line in page.read_text("utf-8").split("\n") if len(line) > 80]
+    prose = " ".join(line for line in lines if line[0].isalpha() and not re.search(r"[`*\[|]", line))[:30_000]
+    rules = {start for start, _ in sentence_spans(prose)}
+    clear = clear_sentence_starts(prose, 0, len(prose))
+    assert len(clear) > 0.8 * len(rules)
+    assert len(set(clear) & rules) > 0.95 * len(clear)
