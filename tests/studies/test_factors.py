@@ -478,3 +478,18 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "evaluating knn, 16 labels, seed 1" in err and "knn instead of prompt" in out
     assert (tmp_path / "page.html").read_text() == (tmp_path / "study" / "study.html").read_text()
     assert json.loads(typed("--seeds", "0,1", "--json")[0])["planned"] == 24
+
+
+def test_cells_of_other_code_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "few.py"
+    code = "def score(cell):\n    return {'accuracy': [1, 0, %s]}\n"
+    path.write_text(code % 1)
+    values = {"study": {"evaluate": f"{path}:score", "factors": {"n": [2]}}, "output": str(tmp_path / "study")}
+    parse_study(values).run()
+    path.write_text("# a comment decides about no result\n" + code % 1)
+    assert parse_study(values).plan().trainings[0].finished
+    path.write_text(code % 0)
+    other = r"code was 'few\.py, sha256 [0-9a-f]{12}', is now 'few\.py, sha256 [0-9a-f]{12}'"
+    with pytest.raises(ConfigError, match=rf"was evaluated otherwise: {other}; choose another output, or remove"):
+        parse_study(values).run()
+    assert "was evaluated otherwise: code was" in str(parse_study(values).plan())

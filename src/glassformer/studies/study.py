@@ -20,6 +20,8 @@ A file names the function: `evaluate: "few_labels.py:score"`. Without one the ce
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import sys
 import traceback
 from abc import ABC, abstractmethod
@@ -111,6 +113,7 @@ class FunctionEvaluator(Evaluator):
     Args:
         function: called with a `Cell`; gives what `scored` gives, or its metrics alone
         name: of the function, in a file
+        code: a digest of its file: cells of another one are not mixed with these
         options: of the study, which the function finds in the cell
     Raises: ConfigError: no factor, one without levels, or with a level twice.
     """
@@ -122,6 +125,7 @@ class FunctionEvaluator(Evaluator):
         output: Path,
         *,
         name: str = "",
+        code: str = "",
         seeds: Sequence[int] = (0,),
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -133,7 +137,7 @@ class FunctionEvaluator(Evaluator):
                 raise ConfigError(f"study.factors.{factor} is {safe_repr(levels)}; it must be levels, each once")
         self.factors, self.function, self.output, self.seeds = factors, function, output, seeds
         self.name = name or getattr(function, "__qualname__", type(function).__name__)
-        self.options = options or {}
+        self.code, self.options = code, options or {}
 
     def cells(self, seeds: Sequence[int] | None) -> list[Cell]:
         cells = []
@@ -158,7 +162,8 @@ class FunctionEvaluator(Evaluator):
         return f"{counted(len(cells), 'cell')} of {self.name}" + (f" ({done} finished before)" if done else "")
 
     def made_of(self, cell: Cell) -> dict[str, Any]:
-        return {"evaluate": self.name, "options": plain(self.options), "levels": dict(cell.levels), "seed": cell.seed}
+        made = {"evaluate": self.name, "options": plain(self.options), "levels": dict(cell.levels), "seed": cell.seed}
+        return made | ({"code": self.code} if self.code else {})
 
     def evaluate(self, cell: Cell, progress: StudyProgress) -> CellResult:
         progress.evaluating(str(cell))
@@ -346,6 +351,19 @@ def cell_function(name: str) -> Callable[[Cell], Any]:
     return functions[function]
 
 
+def code_digest(name: str) -> str:
+    """The file of an imported function, and the SHA-256 of its code without comments; "" = of one that was registered.
+
+    `few_labels.py, sha256 3f2a8c01d2e4`; what the file itself imports is not in it.
+    """
+    module, _, _ = name.rpartition(":")
+    file = None if name in EVALUATORS else getattr(sys.modules[module], "__file__", None)
+    if file is None or not file.endswith(".py"):
+        return ""
+    code = ast.unparse(ast.parse(Path(file).read_bytes()))  # comments and line breaks change no result
+    return f"{Path(file).name}, sha256 {hashlib.sha256(code.encode()).hexdigest()[:12]}"
+
+
 def _module_of_file(path: str) -> Any:
     spec = spec_from_file_location(path, path)  # by its path, which no other module is called
     assert spec is not None and spec.loader is not None  # its name ends in .py
@@ -410,5 +428,9 @@ def parse_study(values: Mapping[str, Any], output: str | None = None, folder: st
     settings = plan.options if folder is None else {**plan.options, "data": folder}
     target = output or values.get("output") or "runs/study"
     check(str, target, "output")
-    function = cell_function(plan.evaluate)
-    return Study(plan.factors, function, target, options=plan.report, settings=settings, name=plan.evaluate)
+    function = cell_function(plan.evaluate)  # which imports its module
+    code = code_digest(plan.evaluate)
+    evaluator = FunctionEvaluator(
+        plan.factors, function, as_path(target, "output"), name=plan.evaluate, code=code, options=settings
+    )
+    return Study({}, evaluator, target, options=plan.report)
