@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from importlib import import_module
@@ -31,7 +31,7 @@ from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
 from glassformer.plugins import Registry
 from glassformer.task_names import TASK_ALIASES, TRAINED
-from glassformer.tasks.metrics.metric import METRICS, Bootstrap, BootstrapUnion, Metric
+from glassformer.tasks.metrics.metric import METRICS, Bootstrap, BootstrapUnion, Metric, RowMetric
 from glassformer.tasks.microbatch import collate_inputs, run_examples
 from glassformer.tasks.predictions import is_readable
 from glassformer.tasks.types import Baseline, Dataset, Example, Examples, MicroBatch, Prediction
@@ -311,14 +311,21 @@ def metrics_of(task: Task, predictions: Sequence[Prediction]) -> Bootstrap:
 
     Raises: ConfigError: a registered metric has the name of another. DataError: it gives no number for a row.
     """
-    own, added = task.metrics(predictions), []
-    for name, metric in METRICS.usable():
-        if metric.tasks and not isinstance(task, tuple(map(task_class, metric.tasks))):
-            continue
-        if name in own.methods:
-            raise ConfigError(f"the task has a metric {safe_repr(name)}; register yours by another name")
-        added.append(metric.bootstrap(name, predictions))
+    own = task.metrics(predictions)
+    added = [metric.bootstrap(name, predictions) for name, metric in added_metrics(task, own.methods).items()]
     return BootstrapUnion(own, *added) if added else own
+
+
+def added_metrics(task: Task, own: Container[str]) -> dict[str, RowMetric]:
+    """The metrics that were registered for a task, by name. Raises: ConfigError: one has the name of its `own`."""
+    added = {
+        name: metric
+        for name, metric in METRICS.usable()
+        if not metric.tasks or isinstance(task, tuple(map(task_class, metric.tasks)))
+    }
+    if taken := [name for name in added if name in own]:
+        raise ConfigError(f"the task has a metric {safe_repr(taken[0])}; register yours by another name")
+    return added
 
 
 def gives_sounds(task: type[Task]) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from itertools import chain
@@ -27,9 +27,11 @@ from glassformer.core.flow import Output
 from glassformer.data.splits import sample
 from glassformer.engine.malloc import keep_freed_memory
 from glassformer.errors import ConfigError, GlassformerError
+from glassformer.files import safe_repr
 from glassformer.models import Network
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.base import Task
+from glassformer.tasks.base import Task, added_metrics
+from glassformer.tasks.metrics.metric import RowMetric
 from glassformer.tasks.microbatch import WINDOW, dummy_batch, run_batches
 from glassformer.tasks.types import Examples, MicroBatch
 from glassformer.training.batch_loader import BatchLoader
@@ -259,7 +261,7 @@ class ValidationLoop:
         self.module, self.distributed = gradients.training_module, gradients.distributed
 
     def metrics(self, examples: Examples, train: Examples | None = None) -> dict[str, float]:
-        """The loss and the other scores of the task's metric, over all examples of all processes.
+        """The loss, the scores of the task's metric and registered ones, over all examples of all processes.
 
         Args:
             train: the training examples, of which a sample is scored too, the same each time: train_loss, …
@@ -275,9 +277,15 @@ class ValidationLoop:
     def _scores(self, examples: Examples, indices: np.ndarray) -> dict[str, float]:
         metric = self.task.metric()
         share = indices[self.distributed.rank :: self.distributed.world_size]
+        # A task that overrides `predict` generates, or merges windows: no row's prediction is in one forward pass.
+        whole = metric.needs_output and type(self.task).predict is Task.predict
+        registered = added_metrics(self.task, ()) if whole else {}
+        totals = dict.fromkeys(registered, 0.0)
         if metric.needs_output:
             for output, batch in self._run(examples, share, self._output):
                 metric.update(output, batch)
+                if registered:
+                    self._add_rows(totals, registered, examples, output, batch)
         else:
             for sums, batch in self._run(examples, share, self._loss_sums):
                 metric.add_losses(sums, batch)
@@ -286,7 +294,25 @@ class ValidationLoop:
             added = list(self.distributed.all_reduce_sum(sums).values())
             metric.state[name] = torch.tensor(added, dtype=x.dtype).view(x.shape)
         metric.records = self.distributed.all_gather_rows(metric.records)
-        return metric.compute()
+        scores = metric.compute()
+        if taken := [name for name in registered if name in scores]:
+            raise ConfigError(f"validation has a metric {safe_repr(taken[0])}; register yours by another name")
+        totals = self.distributed.all_reduce_sum(totals) if registered else {}
+        return {**scores, **{name: total / len(indices) for name, total in totals.items()}}
+
+    def _add_rows(
+        self,
+        totals: dict[str, float],
+        added: Mapping[str, RowMetric],
+        examples: Examples,
+        output: Output,
+        batch: MicroBatch,
+    ) -> None:
+        """Add the scores of a micro-batch by registered metrics to their totals."""
+        for index, logits in zip(batch.indices, self.task.unbatch(output, batch), strict=True):
+            decoded = self.task.decode(logits.float().cpu(), examples[index])
+            for name, metric in added.items():
+                totals[name] += metric.of_row(name, decoded["predicted"], decoded["label"], f"example {index}")
 
     def outputs(self, examples: Examples) -> Iterator[Any]:
         """What the head gives for each example, in their order, as the task reads it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.evaluate import evaluate
 from glassformer.plugins import register
+from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.base import Task, metrics_of, task_class
 from glassformer.tasks.metrics.metric import METRICS, RowMetric, greater_is_better
+from glassformer.training.trainer import Trainer
 from tests.tasks.words import WORDS, tiny
 
 ROWS = [{"text": " ".join(WORDS[i : i + 3]), "label": ["a", "bb", "cccc"][i % 3], "by": "xy"[i % 2]} for i in range(12)]
@@ -73,3 +76,17 @@ def test_what_is_no_metric_is_refused(registered: None, task: Task) -> None:
     METRICS["wrong"] = RowMetric(letters, ["clasify"])
     with pytest.raises(ConfigError, match="nearest: 'classify'"):
         metrics_of(task, predictions)
+
+
+def test_validation_has_it_and_chooses_the_best_model_by_it(registered: None, task: Task, tmp_path: Path) -> None:
+    register("metrics", "letters", RowMetric(letters, ["classify"], greater_is_better=False))
+    rows = read_rows(ROWS)
+    options, examples = TrainingOptions(steps=2, batch_size=4, seed=1, metric="letters"), task.encode(rows)
+    trainer = Trainer(task.model, task, options, train=examples, validation=examples, folder=tmp_path / "run")
+    validated = trainer.validate()
+    expected = np.mean([letters(x.predicted, x.label) for x in task.predict(rows)])
+    assert validated["letters"] == pytest.approx(expected, abs=1e-12) and "accuracy" in validated
+    assert "letters" in trainer.train().metrics
+    register("metrics", "accuracy", RowMetric(letters, ["classify"]))
+    with pytest.raises(ConfigError, match="validation has a metric 'accuracy'; register yours by another name"):
+        trainer.validate()

@@ -58,14 +58,16 @@ class RowMetric:
 
     def bootstrap(self, name: str, predictions: Sequence[Prediction]) -> BootstrapMeans:
         """The scores of all rows. Raises: DataError: the function gives no number for one, which is named."""
-        values = np.zeros(len(predictions))
-        for number, x in enumerate(predictions):
-            value = self.score(x.predicted, x.label)
-            value = value.item() if isinstance(value, (np.generic, Tensor)) else value
-            if not is_number(value):
-                raise DataError(f"{x.where}: the metric {name!r} is {safe_repr(value)}; it must be a finite number")
-            values[number] = value
+        values = np.array([self.of_row(name, x.predicted, x.label, x.where) for x in predictions], float)
         return BootstrapMeans({name: values}, {name: self.method})
+
+    def of_row(self, name: str, predicted: Any, label: Any, where: str) -> float:
+        """The score of a row, which is at `where`. Raises: DataError: the function gives no number."""
+        value = self.score(predicted, label)
+        value = value.item() if isinstance(value, (np.generic, Tensor)) else value
+        if not is_number(value):
+            raise DataError(f"{where}: the metric {name!r} is {safe_repr(value)}; it must be a finite number")
+        return value
 
 
 METRICS: Registry[RowMetric] = Registry(
