@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 import glassformer
-from glassformer.data.rows import read_rows
+from glassformer.data.lines import DataFormat
+from glassformer.data.plain_text import PlainText
+from glassformer.data.rows import FORMATS, read_rows
 from glassformer.errors import ConfigError, DataError, PlugInError
 from glassformer.explorer.registry import VIEWS, tabs
 from glassformer.models import FAMILIES
@@ -314,3 +316,11 @@ def test_a_notebook_registers_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "mine" not in TASKS and "nothing" not in registry_of("data") and "lens" in VIEWS
     with pytest.raises((ConfigError, DataError)):
         read_rows("x", kind="nothing")
+
+
+def test_the_name_of_a_published_data_set_stays_whose_it_was(broken: Callable[..., None], tmp_path: Path) -> None:
+    broken("first", "[glassformer.data]\npanx = json:loads\n")
+    assert "panx" not in FORMATS
+    assert any("the data format 'panx' of the plug-in first 1.0 is not used" in each for each in plug_ins().problems)
+    with pytest.raises(ConfigError, match="there is a data format 'panx' already; choose another name"):
+        register("data", "panx", DataFormat.of_lines("panx", PlainText, ".x"))

@@ -12,7 +12,7 @@ used is an error where it is asked for by name, and a warning where all are list
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
+from collections.abc import Callable, Container, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -172,23 +172,33 @@ class Registry(MutableMapping[str, T], Generic[T]):
         parts: those of this package: name → the part, or "module:object", which is imported on first use
         fits: what is given a name and a part, and says whether it is one
         must: what a part must be, for messages
+        reserved: gives other names of this package that no part may have
     """
 
     def __init__(
-        self, group: str, parts: Mapping[str, str | T], *, fits: Callable[[str, Any], bool], must: str
+        self,
+        group: str,
+        parts: Mapping[str, str | T],
+        *,
+        fits: Callable[[str, Any], bool],
+        must: str,
+        reserved: Callable[[], Container[str]] = tuple,
     ) -> None:
-        self.group, self._fits, self._must = group, fits, must
+        self.group, self._fits, self._must, self._reserved = group, fits, must, reserved
         self._own = dict(parts)
         self._parts: dict[str, str | T] = dict(parts)
         self._warned = set[str]()
 
     def plug_ins(self) -> Mapping[str, PlugIn]:
         """Plug-ins by name, without those whose names this package has."""
-        return {name: each for name, each in installed()[0][self.group].items() if name not in self._own}
+        return {name: each for name, each in installed()[0][self.group].items() if not self._is_own(name)}
 
     def problems(self) -> list[str]:
         """What is wrong with plug-ins of this group as far as it is known without importing them: taken names."""
-        return [_taken(each, "glassformer") for name, each in installed()[0][self.group].items() if name in self._own]
+        return [_taken(each, "glassformer") for name, each in installed()[0][self.group].items() if self._is_own(name)]
+
+    def _is_own(self, name: str) -> bool:
+        return name in self._own or name in self._reserved()
 
     def __getitem__(self, name: str) -> T:
         part = self._parts.get(name)
@@ -246,7 +256,7 @@ class Registry(MutableMapping[str, T], Generic[T]):
         what = GROUPS[self.group][0]
         if not self._fits(name, part):
             raise ConfigError(f"the {what} {safe_repr(name)} is {safe_repr(part)}; it must be {self._must}")
-        if name in self and self[name] is not part:
+        if name in self._reserved() or (name in self and self[name] is not part):
             raise ConfigError(f"there is a {what} {safe_repr(name)} already; choose another name")
         self._parts[name] = part
 

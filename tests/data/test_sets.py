@@ -417,7 +417,7 @@ def test_names_that_are_none_are_refused_with_the_nearest(tmp_path: Path) -> Non
     path = written(tmp_path / "train.jsonl", [{"text": "A joy"}])
     with pytest.raises(ConfigError, match=r"kind is 'pan-x'; nearest: 'panx'"):
         read_rows(path, kind="pan-x")
-    with pytest.raises(ConfigError, match=r"kind is 'glue'; there are: glue/cola, .*glue/wnli"):
+    with pytest.raises(ConfigError, match=r"kind is 'glue'; it is several: glue/cola, .*glue/wnli.*; formats: csv"):
         read_rows(path, kind="glue")
     with pytest.raises(ConfigError, match=r"'header' is no option of jsonl"):
         read_rows(path, kind="c4", header=True)

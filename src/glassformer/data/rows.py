@@ -36,10 +36,10 @@ from glassformer.data.sequence import (
     ScannedRow,
     as_row,
 )
-from glassformer.data.sets import data_sets, find_data_set, read_as
+from glassformer.data.sets import data_sets, find_data_set, read_as, unknown_name
 from glassformer.data.tables import TSV_OPTIONS, DelimitedText
 from glassformer.data.views import ColumnSubset, ConcatenatedRows
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import error_reason, is_int, refuse_repeated, safe_repr
 from glassformer.files.atomic import new_file
 from glassformer.plugins import Registry
@@ -261,8 +261,9 @@ FORMATS: Registry[DataFormat] = Registry(
     _OWN_FORMATS,
     fits=lambda name, part: isinstance(part, DataFormat),
     must="a glassformer.data.lines.DataFormat",
+    reserved=data_sets,
 )
-"""Name → format; those of plug-ins too."""
+"""Name → format; those of plug-ins too, but of none that is called as a published data set."""
 
 
 def format_of_extension(extension: str) -> str | None:
@@ -281,12 +282,7 @@ def detect_format(path: Path, kind: str | None = None) -> str:
     """The format of a file. Raises: ConfigError: an unknown kind. DataError: an unknown extension, no such file."""
     if kind is not None:
         if kind not in FORMATS and not is_data_set(kind):
-            inner = [name for name in data_sets() if name.startswith(f"{kind}/")]
-            near = f"; there are: {', '.join(inner)}" if inner else nearest(kind, [*FORMATS, *data_sets()])
-            raise ConfigError(
-                f"kind is {safe_repr(kind)}{near}; it is one of: {', '.join(FORMATS)}; or a published data set, which "
-                "glassformer data list shows"
-            )
+            raise ConfigError(f"kind is {unknown_name(kind, FORMATS)}")
         return kind
     format = format_of_extension(data_extension(path))
     if format is None and not path.exists():

@@ -293,12 +293,18 @@ def data_sets(path: Path = SETS) -> dict[str, DataSet]:
 
 def find_data_set(name: str) -> DataSet:
     """The data set of a name. Raises: ConfigError: there is none."""
-    known = data_sets()
-    if name not in known:
-        inner = [each for each in known if each.startswith(f"{name}/")]
-        near = f"; it is several: {', '.join(inner)}" if inner and name else nearest(name, known)
-        raise ConfigError(f"no data set is called {safe_repr(name)}{near}; glassformer data list shows all")
-    return known[name]
+    if name not in data_sets():
+        raise ConfigError(f"no data set is called {unknown_name(name)}")
+    return data_sets()[name]
+
+
+def unknown_name(name: object, formats: Iterable[str] = ()) -> str:
+    """A name that no data set and no format has, as an error shows it: with those that are near, and where all are."""
+    known, formats = data_sets(), list(formats)
+    inner = [each for each in known if name and each.startswith(f"{name}/")]
+    near = f"; it is several: {', '.join(inner)}" if inner else nearest(name, [*formats, *known])
+    listed = f"; formats: {', '.join(formats)}" if formats else ""
+    return f"{safe_repr(name)}{near}{listed}; glassformer data list shows the published data sets"
 
 
 # ------------------------------------------------------------------------------------------------ rows of the task
