@@ -101,6 +101,8 @@ class Point:
 
     x, y: numbers, with intervals where they have some
     size: area of its dot, relative to the others
+    group: one of those of the trade-off, whose colour it has
+    mark: written next to its dot; "" = its name
     """
 
     name: str
@@ -109,16 +111,22 @@ class Point:
     _: KW_ONLY
     size: float | None = None
     baseline: bool = False
+    group: str = ""
+    mark: str = ""
 
 
 @dataclass(frozen=True)
 class TradeOff:
-    """Points between two amounts, of which one costs the other; those that no other beats in both are joined."""
+    """Points between two amounts, of which one costs the other; those that no other beats in both are joined.
+
+    groups: of points, in the order of their colours, which are those of the lines of a chart next to it
+    """
 
     title: str
     x: Axis
     y: Axis
     points: Sequence[Point]
+    groups: Sequence[str] = ()
 
 
 Chart = Series | TradeOff

@@ -306,9 +306,12 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
                     "y": _cell_data(point.y),
                     "size": None if point.size is None else _number(point.size),
                     "baseline": point.baseline,
+                    "group": list(chart.groups).index(point.group) if point.group else None,
+                    "mark": _label(point.mark or point.name),
                 }
                 for point in chart.points
             ],
+            "groups": list(map(_label, chart.groups)),
         }
     return {
         "type": "series",

@@ -420,14 +420,24 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
         if cost is None or not points:
             return charts
         name, unit, size = COSTS.get(cost, (cost, "", 1.0))
+        # A colour for each curve, as in the chart next to it; without curves, for each level of the first factor.
+        within = [self.over] if self.over in self.varied else self.varied[1:]
+        between = [factor for factor in self.varied if factor not in within]
+        grouped = bool(within and between)
         marks = [
-            Point(x.label(self.varied), _cost_cell(x.costs[cost], size), x.metrics[self.metric].cell()) for x in points
+            Point(
+                x.label(self.varied),
+                _cost_cell(x.costs[cost], size),
+                x.metrics[self.metric].cell(),
+                group=x.label(between) if grouped else "",
+                mark=x.label(within) if grouped else "",
+            )
+            for x in points
         ]
+        groups = list(dict.fromkeys(x.label(between) for x in self.points)) if grouped else []
         axis = Axis(name, unit, more=False, log=_is_wide([point.x.value for point in marks]))
-        return [
-            *charts,
-            TradeOff(f"{self.metric} by {name}{_of(at)}", axis, Axis(self.metric, more=self.higher), marks),
-        ]
+        title, metric = f"{self.metric} by {name}{_of(at)}", Axis(self.metric, more=self.higher)
+        return [*charts, TradeOff(title, axis, metric, marks, groups)]
 
     def _series(self, panel: Levels, *, folded: bool) -> Series:
         lines = self.lines_of(panel)

@@ -72,3 +72,25 @@ def test_curves_differences_and_every_cell(tab: Tabs, study_page: Path) -> None:
     assert not cells.is_visible()
     page.get_by_text("Every cell; in brackets").first.click()
     assert cells.locator("tbody tr").count() == 24 and "knn-16-labels/seed-1" in cells.inner_text()
+
+
+def test_charts_are_on_the_first_screen_and_colours_are_those_of_the_curves(tab: Tabs, study_page: Path) -> None:
+    page = tab(viewport={"width": 1440, "height": 900}).goto(study_page)
+    for plot in (".series-plot", ".trade-off-plot"):
+        box = page.locator(plot).first.bounding_box()
+        assert box is not None and box["y"] > 0 and box["y"] + box["height"] < 900
+    colours = "all => all.map((each) => getComputedStyle(each).getPropertyValue('--c'))"
+    curves = page.locator("figure[data-chart=accuracy] .series-legend [data-colour]").evaluate_all(colours)
+    dots = page.locator(".trade-off-plot g[data-colour]").evaluate_all(colours)
+    assert len(set(curves[:3])) == 3 and dots == [colour for colour in curves[:3] for _ in range(4)]
+    legend = page.locator(".trade-off-groups li")
+    assert legend.all_inner_texts() == ["prompt", "knn", "set-fit"] and legend.evaluate_all(colours) == curves[:3]
+
+
+def test_an_interval_takes_two_lines_on_a_phone(tab: Tabs, study_page: Path) -> None:
+    page = tab(viewport={"width": 390, "height": 844}).goto(study_page)
+    lines = (
+        "all => all.map((each) => each.getBoundingClientRect().height / parseFloat(getComputedStyle(each).fontSize))"
+    )
+    heights = page.locator("section.card td.interval .written").evaluate_all(lines)
+    assert len(heights) == 20 and max(heights) < 3.4  # of a line 1.5

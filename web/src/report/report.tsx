@@ -8,7 +8,7 @@ import type { ReportData, SeriesData, TableData, PassagesData, TradeOffData } fr
 function SeriesCharts({ charts }: { charts: SeriesData[] }) {
   const draw = globalThis.glassformerSeries;
   if (!draw) throw new Error("The page has charts of series and not the program that draws them.");
-  const place = element(<div />);
+  const place = element(<div class="series" />);
   draw(place, charts);
   return place as never;
 }
@@ -80,10 +80,10 @@ export function Report({ report, titled }: { report: ReportData; titled: boolean
       {titled && report.title && <h2 class="finding">{report.title}</h2>}
       {report.finding && <p class="finding"><Long text={report.finding} /></p>}
       {report.heading && <p class="heading"><Long text={report.heading} /></p>}
-      {tradeOffs.length > 0 && (
-        <TradeOffs charts={tradeOffs} />
-      )}
-      {series.length > 0 && <SeriesCharts charts={series} />}
+      <div class={series.length > 0 && tradeOffs.length > 0 ? "two-columns" : undefined}>
+        {series.length > 0 && <SeriesCharts charts={series} />}
+        {tradeOffs.length > 0 && <TradeOffs charts={tradeOffs} />}
+      </div>
       {hint && <p class="remark">{hint}</p>}
       {report.tables.length > 0 && (
         <div class="cards">

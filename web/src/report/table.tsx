@@ -84,7 +84,10 @@ function Bar({ cell, scale }: { cell: IntervalCell; scale: Scale }) {
 }
 
 function Interval({ cell, scale }: { cell: IntervalCell; scale: Scale | null }) {
-  const written = significant(cell) ? <b>{cell.text}</b> : cell.text;
+  // On a phone the ends of an interval are on a line of their own, and stay together.
+  const [, value, ends] = /^([^[]*)(\[[^[]*\])$/.exec(cell.text) ?? ["", cell.text, ""];
+  const text = <>{value}{ends && <span class="ends">{ends}</span>}</>;
+  const written = significant(cell) ? <b>{text}</b> : text;
   if (scale === null || cell.signed !== scale.signed) return <td>{written}</td>;
   return (
     <td class="interval">

@@ -11,6 +11,7 @@ import type { AxisData, DrawTradeOff, IntervalCell, PointData, TableData, TradeO
 const ROWS = 5;
 const COLUMNS = 6;
 const SIZE = 1000;
+const COLOURS = 8; // of the style sheet, as for lines
 const RADIUS = { least: 5, most: 13 };
 
 /** The points that no other is better than in both amounts, by x; none where an axis has no better end. */
@@ -70,6 +71,7 @@ const draw: DrawTradeOff = (data, Grid) => {
   const best = front(data).filter((point) => drawn.includes(point));
   const path = best.map((point) => `${(SIZE * x.share(point.x.value as number)).toFixed(1)} ${(SIZE * down(point.y.value as number)).toFixed(1)}`);
   const spoken = drawn.map((point) => `${point.name}: ${data.x.label} ${point.x.text}, ${data.y.label} ${point.y.text}`).join("; ");
+  const shown = data.groups.map((name, i) => ({ name, i })).filter(({ i }) => drawn.some((point) => point.group === i));
   const plot = element(
     <div class="trade-off-plot" role="img" aria-label={`${data.title}. ${spoken}`}>
       <svg aria-hidden="true">
@@ -114,6 +116,16 @@ const draw: DrawTradeOff = (data, Grid) => {
       <figcaption>
         <h2>{data.title}</h2>
       </figcaption>
+      {shown.length > 0 && (
+        <ul class="trade-off-groups">
+          {shown.map(({ name, i }) => (
+            <li data-colour={i % COLOURS}>
+              <span class="swatch" />
+              {name}
+            </li>
+          ))}
+        </ul>
+      )}
       {plot as never}
       {best.length > 1 && <p class="remark">The dashed line joins the points that no other beats in both.</p>}
       <details class="values">
@@ -158,7 +170,7 @@ function Mark({ point, x, down, radius, best }: MarkProps) {
   const [across, below] = [x(point.x.value as number), down(point.y.value as number)];
   const inside = (share: number) => percent(Math.min(Math.max(Number.isFinite(share) ? share : 0, 0), 1));
   return (
-    <g class={point.baseline ? "baseline" : undefined}>
+    <g class={point.baseline ? "baseline" : undefined} data-colour={point.group === null ? undefined : point.group % COLOURS}>
       {finite(point.x.low) && finite(point.x.high) && (
         <line class="range" x1={inside(x(point.x.low))} x2={inside(x(point.x.high))} y1={percent(below)} y2={percent(below)} />
       )}
@@ -169,7 +181,7 @@ function Mark({ point, x, down, radius, best }: MarkProps) {
         <title>{`${point.name}: ${point.x.text}, ${point.y.text}`}</title>
       </circle>
       <text class="name" data-best={best} x={percent(across)} y={percent(below)}>
-        {short(point.name, 32)}
+        {short(point.mark, 32)}
       </text>
     </g>
   );

@@ -77,6 +77,10 @@ export interface PointData {
   y: IntervalCell;
   size: number | null;
   baseline: boolean;
+  /** The number of its group, whose colour it has. */
+  group: number | null;
+  /** Written next to its dot. */
+  mark: string;
 }
 
 export interface TradeOffData {
@@ -85,6 +89,7 @@ export interface TradeOffData {
   x: AxisData;
   y: AxisData;
   points: PointData[];
+  groups: string[];
 }
 
 export interface PassagesData {

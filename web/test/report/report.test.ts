@@ -94,8 +94,9 @@ test("sorting puts numbers before texts and empty cells last, either way, and ke
 const tradeOff: TradeOffData = {
   type: "trade-off", title: "t", x: { label: "size", unit: "MB", log: true, more: false }, y: { label: "f1", unit: "", log: false, more: true },
   points: [["big", 100, 0.9], ["small", 10, 0.8], ["worse", 20, 0.7], ["same", 110, 0.9], ["none", "NaN", 1]].map(([name, x, y]) => ({
-    name: String(name), x: interval(x), y: interval(y), size: null, baseline: name === "big",
+    name: String(name), x: interval(x), y: interval(y), size: null, baseline: name === "big", group: null, mark: String(name),
   })),
+  groups: [],
 };
 
 test("the front of a trade-off holds what no other beats in both amounts", () => {
