@@ -173,3 +173,12 @@ def test_tokenizer_and_processor_are_set(bert: Path) -> None:
         model.encode(TEXT)
     model.tokenizer = other.tokenizer
     assert model.has_tokenizer and (model.encode(TEXT) == other.encode(TEXT)).all()
+
+
+def test_a_notebook_shows_what_a_model_is(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "<b>", "bert", task="text-classification")
+    labels = {"0": "joy", "1": "<sad>"}
+    table = load(folder, overrides={"id2label": labels})._repr_html_()
+    for cells in ("task</th><td>text-classification", "weights</th><td>float32 on cpu", "joy, &lt;sad&gt;"):
+        assert cells in table
+    assert "<sad>" not in table and "&lt;b&gt;" in table

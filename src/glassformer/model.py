@@ -34,7 +34,6 @@ from glassformer.audio_coding import CODEC, AudioCoder
 from glassformer.call import (
     CallOptions,
     complete_inputs,
-    decoder_inputs,
     encoder_of,
     head_loss,
     shared_features,
@@ -47,7 +46,6 @@ from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output, Tape
 from glassformer.core.heads import Head
 from glassformer.edge import CallInputs, read_call, warn_if_marker_missing
-from glassformer.engine.pooling import PoolingSettings
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import (
     MissingPartError,
@@ -57,14 +55,14 @@ from glassformer.errors import (
 )
 from glassformer.files import as_path, safe_repr
 from glassformer.load_options import shard_bytes
-from glassformer.models import Family, Network
-from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
+from glassformer.models import Network
 from glassformer.models.resize import replace_embeddings, resize_vocabulary, vocabulary_key
 from glassformer.pretrained import ModelParts, names_of, new_parts, read_pooling, read_pretrained, save
+from glassformer.reports.table import Table, amount
 from glassformer.sentence_embeddings import SentenceEmbedder
 from glassformer.text.chat import Chat
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.load import LoadReport, load_weights, name_list, nan_parameters
+from glassformer.weights.load import load_weights, name_list, nan_parameters
 from glassformer.weights.read import open_checkpoint
 
 if TYPE_CHECKING:
@@ -80,6 +78,7 @@ if TYPE_CHECKING:
     Processor = ImageProcessor | AudioProcessor
 
 INNER = "network."
+MAX_LABELS = 8  # in a notebook; model.config.id2label has all
 ANSWERING_TASKS = ("translation", "automatic-speech-recognition")
 
 if hasattr(os, "register_at_fork"):
@@ -130,47 +129,23 @@ class Model(nn.Module):
     network: Network
     GENERATION_CONFIG: ClassVar[Mapping[str, Any]] = {}
 
-    def __init__(
-        self,
-        network: Network,
-        family: Family,
-        spec: Any,
-        config: Mapping[str, Any],
-        task: str,
-        own_head: bool = False,
-        *,
-        tokenizer: Tokenizer | None = None,
-        processor: Processor | None = None,
-        generation_config: Mapping[str, Any] | None = None,
-        pooling: PoolingSettings | Path | None = None,
-        report: LoadReport | None = None,
-        folder: Path | None = None,
-        carried: dict[str, Tensor] | None = None,
-    ) -> None:
+    def __init__(self, parts: ModelParts) -> None:
         super().__init__()
-        self.network = network
-        self.training = network.training
-        self.family, self.spec, self.task, self.own_head = family, spec, task, own_head
-        self.config = ModelConfig(config)
-        self._tokenizer, self._processor = tokenizer, processor
-        self.generation_config = StoredGenerationConfig(generation_config or {})
-        self.pooling = read_pooling(folder, network) if pooling is None else pooling
-        self.report = report or LoadReport()
-        self.folder = folder
-        self.carried = carried or {}
+        self.network = parts.network
+        self.training = parts.network.training
+        self.family, self.spec, self.task, self.own_head = parts.family, parts.spec, parts.task, parts.own_head
+        self.config, self.generation_config = parts.config, parts.generation_config
+        self._tokenizer, self._processor = parts.tokenizer, parts.processor
+        self.pooling = read_pooling(parts.folder, parts.network) if parts.pooling is None else parts.pooling
+        self.report, self.folder, self.carried = parts.report, parts.folder, parts.carried
         self.recompute = self._nan_seen = False
         self.register_state_dict_post_hook(_drop_prefix)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_add_prefix)  # type: ignore[no-untyped-call]
 
     @classmethod
-    def of(cls, parts: ModelParts) -> Self:
-        """A model of these parts."""
-        return cls(**vars(parts))
-
-    @classmethod
     def from_pretrained(cls, name_or_folder: str | Path, **options: Any) -> Self:
         """Load a model folder in the Hugging Face layout, or a model of the Hub by name: as `load`."""
-        return cls.of(read_pretrained(name_or_folder, **options))
+        return cls(read_pretrained(name_or_folder, **options))
 
     @classmethod
     def from_config(
@@ -183,7 +158,7 @@ class Model(nn.Module):
         device: torch.device | str | None = None,
     ) -> Self:
         """A new model with random weights, in training mode; on the device "meta" it has shapes and no weights."""
-        return cls.of(new_parts(config, task=task, head=head, tokenizer=tokenizer, device=device))
+        return cls(new_parts(config, task=task, head=head, tokenizer=tokenizer, device=device))
 
     # ------------------------------------------------------------------------------------------------------- its parts
 
@@ -300,31 +275,9 @@ class Model(nn.Module):
             yield from self.network.named_modules(memo, prefix, remove_duplicate)
 
     @property
-    def base_model_prefix(self) -> str:
-        """What the names of the body's tensors begin with in files of a model with a head."""
-        return names_of(self).prefix
-
-    @property
-    def main_input_name(self) -> str:
-        """The input that the network reads first."""
-        return self.network.READS[0]
-
-    @property
     def num_labels(self) -> int:
         """How many labels the head has."""
         return int(self.config.num_labels)
-
-    def get_output_embeddings(self) -> nn.Module | None:
-        """The layer of a language-model head that scores every token; None: another head, or none."""
-        return getattr(self.network.head, "decoder", None)
-
-    def get_memory_footprint(self, return_buffers: bool = True) -> int:
-        """Bytes of all parameters, and of buffers."""
-        tensors = {id(x): x for x in (*self.parameters(), *(self.buffers() if return_buffers else ()))}
-        return sum(x.numel() * x.element_size() for x in tensors.values())
-
-    def tie_weights(self) -> None:
-        """Nothing to do: tied weights are one parameter from the start, and stay one."""
 
     def can_generate(self) -> bool:
         """Whether `generate` is there for this model's head."""
@@ -347,27 +300,27 @@ class Model(nn.Module):
             x.numel() for x in self.parameters() if id(x) not in embedded and (x.requires_grad or not only_trainable)
         )
 
-    @property
-    def name_or_path(self) -> str:
-        """The folder that the model was loaded from; "" = none."""
-        folder = getattr(self, "folder", None)
-        return "" if folder is None else str(folder)
-
-    @property
-    def dummy_inputs(self) -> dict[str, Tensor]:
-        """Any inputs of the right shape, of a model of text."""
-        ids = torch.tensor([[7, 6, 0, 0, 1], [1, 2, 3, 0, 0], [0, 0, 0, 4, 5]], device=self.device)
-        return {"input_ids": ids % self.get_input_embeddings().num_embeddings}
-
-    def init_weights(self) -> None:
-        """Nothing to do: what no file has given is initialised when a model is made, and the rest stays."""
-
     def __repr__(self) -> str:
-        count = sum(parameter.numel() for parameter in self.parameters())
         return (
-            f"Model({self.family.model_type}, {self.task}, {count / 1e6:.1f}M parameters, "
+            f"Model({self.family.model_type}, {self.task}, {amount(self.num_parameters())} parameters, "
             f"{str(self.dtype).removeprefix('torch.')} on {self.device})"
         )
+
+    def _repr_html_(self) -> str:
+        names = self.config.get("id2label") if self.task.endswith("classification") else None
+        labels = list(map(str, (names or {}).values()))
+        facts = {
+            "task": self.task,
+            "parameters": amount(self.num_parameters()),
+            "weights": f"{str(self.dtype).removeprefix('torch.')} on {self.device}",
+            "tokens": "" if self.network.max_tokens is None else f"up to {self.network.max_tokens:,}",
+            "vocabulary": f"{self.vocabulary:,}" if self.vocabulary else "",
+            "labels": ", ".join(labels[:MAX_LABELS]) + (", …" if len(labels) > MAX_LABELS else ""),
+            "adapters": ", ".join(self.adapters),
+            "folder": "" if self.folder is None else str(self.folder),
+        }
+        rows = [[name, text] for name, text in facts.items() if text]
+        return Table(["model", self.family.model_type], rows).html()
 
     # -------------------------------------------------------------------------------------------------------- its call
 
@@ -445,12 +398,6 @@ class Model(nn.Module):
                 stacklevel=3,
             )
 
-    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
-        """The labels of an encoder-decoder shifted right: what its decoder reads in training. [B, T]"""
-        if not self.is_encoder_decoder:
-            raise UnsupportedError(f"a {self.family.model_type!r} model has no decoder that reads labels")
-        return decoder_inputs(self.network, labels, self.config)
-
     def get_encoder(self) -> Callable[..., Output]:
         """The encoder of an encoder-decoder, called by itself: model.get_encoder()(ids).last_hidden_state [B, S, D]"""
         return encoder_of(self.network, self.family.model_type)
@@ -458,10 +405,6 @@ class Model(nn.Module):
     def taps(self) -> list[str]:
         """The names of all activations that a Tape can record."""
         return self.network.taps()
-
-    def _shift_right(self, labels: Tensor) -> Tensor:
-        shifted: Tensor = self.prepare_decoder_input_ids_from_labels(labels)
-        return shifted
 
     def get_text_features(self, **inputs: Any) -> Tensor:
         """Embeddings of texts in the space that they share with images, of any length (CLIP). [texts, E]"""
@@ -724,23 +667,6 @@ class Model(nn.Module):
         """Store all activations, as calls do by default."""
         self.recompute = False
 
-    @property
-    def is_gradient_checkpointing(self) -> bool:
-        """Whether calls in training mode recompute activations."""
-        return self.recompute
-
-    def enable_input_require_grads(self) -> None:
-        """Token embeddings require gradients, so that adapters behind frozen ones get theirs."""
-        self.disable_input_require_grads()
-        embed = self.get_input_embeddings()
-        object.__setattr__(
-            self, "_input_grads", embed.register_forward_hook(lambda *call: call[-1].requires_grad_(True))
-        )
-
-    def disable_input_require_grads(self) -> None:
-        if (handle := self.__dict__.pop("_input_grads", None)) is not None:
-            handle.remove()
-
     def get_input_embeddings(self) -> nn.Embedding:
         """The table of token embeddings.
 
@@ -862,7 +788,7 @@ def _add_prefix(module: nn.Module, state: dict[str, Any], prefix: str, *rest: An
 def _load(read: Callable[P, ModelParts]) -> Callable[P, Model]:
     @wraps(read)
     def load(*args: P.args, **options: P.kwargs) -> Model:
-        return Model.of(read(*args, **options))
+        return Model(read(*args, **options))
 
     load.__module__, load.__name__, load.__qualname__ = __name__, "load", "load"  # by which it is pickled
     return load

@@ -13,6 +13,7 @@ import torch
 import glassformer
 from glassformer.explorer.describe import command, describe, model_facts, session_id, without_places
 from glassformer.model import Model, load
+from glassformer.pretrained import ModelParts
 
 
 def test_a_pair_of_texts(models: dict[str, Model]) -> None:
@@ -128,7 +129,7 @@ def test_a_session_is_named_by_weights_and_texts() -> None:
 
 def named(models: dict[str, Model], folder: Path | None) -> Any:
     model = models["bert"]
-    other = Model(model.network, model.family, model.spec, model.config, model.task, folder=folder)
+    other = Model(ModelParts(model.network, model.family, model.spec, model.config, model.task, folder=folder))
     return model_facts(other)
 
 

@@ -25,6 +25,7 @@ from glassformer.explorer.options import LookOptions
 from glassformer.explorer.registry import TABS
 from glassformer.files.schema import Doc, field_types, metadata_of
 from glassformer.model import Model
+from glassformer.pretrained import ModelParts
 from tests.explorer.client import Client
 from tests.explorer.reader import Reader
 
@@ -180,7 +181,7 @@ def test_a_text_that_the_model_cannot_read_is_known_before_there_is_an_address(
 
 def test_a_model_without_a_tokenizer(models: dict[str, Model]) -> None:
     bare = models["bert"]
-    model = Model(bare.network, bare.family, bare.spec, bare.config, bare.task)
+    model = Model(ModelParts(bare.network, bare.family, bare.spec, bare.config, bare.task))
     with pytest.raises(DataError, match="no tokenizer"):
         model.look("time", block=False)
 

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _IncompatibleKeys
 from torch.utils import _pytree as pytree
 
+from glassformer.call import decoder_inputs
 from glassformer.core.flow import Output
 from glassformer.core.heads import Pooler
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
@@ -42,7 +43,7 @@ from glassformer.hf.reference_tokenizer import plain_tokenizer
 from glassformer.load_options import FINDING
 from glassformer.model import Model, load
 from glassformer.models import find_family, text_part
-from glassformer.pretrained import is_bare, names_of
+from glassformer.pretrained import ModelParts, is_bare, names_of
 from glassformer.weights.load import export_parameters, listed_kinds
 from glassformer.weights.names import Slice, Tied
 
@@ -169,18 +170,19 @@ class ReferenceModel(LoadsModels, Model):  # type: ignore[misc] # from_config ha
 
     GENERATION_CONFIG: ClassVar[Mapping[str, Any]] = {"top_k": 50}
 
-    def __init__(self, config: Any = None, *parts: Any, **named: Any) -> None:
-        if not isinstance(config, Mapping | None):  # a network, and what belongs to it
-            super().__init__(config, *parts, **named)
+    def __init__(self, config: Mapping[str, Any] | ModelParts | None = None, **named: Any) -> None:
+        if isinstance(config, ModelParts):
+            super().__init__(config)
             return
-        if config is None:
+        if not isinstance(config, Mapping):
+            given = "" if config is None else safe_repr(config)
             raise ConfigError(
-                f"{type(self).__name__}() makes no model; load one with {type(self).__name__}.from_pretrained(folder), "
-                "or give its config"
+                f"{type(self).__name__}({given}) makes no model; load one with "
+                f"{type(self).__name__}.from_pretrained(folder), or give its config"
             )
         own = {"model_type": self.FAMILY}  # RobertaModel(XLMRobertaConfig()): the class says which family it is
         made = type(self).from_config({**config, **own})
-        super().__init__(made.network, made.family, made.spec, made.config, made.task, report=made.report)
+        super().__init__(ModelParts(made.network, made.family, made.spec, made.config, made.task, report=made.report))
         as_reference(self, type(self))
         if named.get("add_pooling_layer") is False and isinstance(self.network.head, Pooler):
             self.network.head = None
@@ -272,6 +274,70 @@ class ReferenceModel(LoadsModels, Model):  # type: ignore[misc] # from_config ha
         """The decoder of an encoder-decoder, or the body of another model: a view, such as to freeze it."""
         body = self.base_model
         return body.decoder if "decoder_input_ids" in self.network.READS else body
+
+    @property
+    def base_model_prefix(self) -> str:
+        """What the names of the body's tensors begin with in files of a model with a head."""
+        return names_of(self).prefix
+
+    @property
+    def main_input_name(self) -> str:
+        """The input that the network reads first."""
+        return self.network.READS[0]
+
+    def get_output_embeddings(self) -> nn.Module | None:
+        """The layer of a language-model head that scores every token; None: another head, or none."""
+        return getattr(self.network.head, "decoder", None)
+
+    def get_memory_footprint(self, return_buffers: bool = True) -> int:
+        """Bytes of all parameters, and of buffers."""
+        tensors = {id(x): x for x in (*self.parameters(), *(self.buffers() if return_buffers else ()))}
+        return sum(x.numel() * x.element_size() for x in tensors.values())
+
+    def tie_weights(self) -> None:
+        """Nothing to do: tied weights are one parameter from the start, and stay one."""
+
+    @property
+    def name_or_path(self) -> str:
+        """The folder that the model was loaded from; "" = none."""
+        folder = getattr(self, "folder", None)
+        return "" if folder is None else str(folder)
+
+    @property
+    def dummy_inputs(self) -> dict[str, Tensor]:
+        """Any inputs of the right shape, of a model of text."""
+        ids = torch.tensor([[7, 6, 0, 0, 1], [1, 2, 3, 0, 0], [0, 0, 0, 4, 5]], device=self.device)
+        return {"input_ids": ids % self.get_input_embeddings().num_embeddings}
+
+    def init_weights(self) -> None:
+        """Nothing to do: what no file has given is initialised when a model is made, and the rest stays."""
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """The labels of an encoder-decoder shifted right: what its decoder reads in training. [B, T]"""
+        if not self.is_encoder_decoder:
+            raise UnsupportedError(f"a {self.family.model_type!r} model has no decoder that reads labels")
+        return decoder_inputs(self.network, labels, self.config)
+
+    def _shift_right(self, labels: Tensor) -> Tensor:
+        shifted: Tensor = self.prepare_decoder_input_ids_from_labels(labels)
+        return shifted
+
+    @property
+    def is_gradient_checkpointing(self) -> bool:
+        """Whether calls in training mode recompute activations."""
+        return self.recompute
+
+    def enable_input_require_grads(self) -> None:
+        """Token embeddings require gradients, so that adapters behind frozen ones get theirs."""
+        self.disable_input_require_grads()
+        embed = self.get_input_embeddings()
+        object.__setattr__(
+            self, "_input_grads", embed.register_forward_hook(lambda *call: call[-1].requires_grad_(True))
+        )
+
+    def disable_input_require_grads(self) -> None:
+        if (handle := self.__dict__.pop("_input_grads", None)) is not None:
+            handle.remove()
 
     def _reference_entries(self) -> dict[str, Entry]:
         return reference_entries(self.network, names_of(self), prefixed=not is_bare(self))
