@@ -7,6 +7,7 @@ import json
 import shutil
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from glassformer import ConfigError, DataError, UnsupportedError
 from glassformer.data.rows import read_rows
 from glassformer.data.sequence import InMemoryRows
 from glassformer.evaluation.compare.compare import compare
-from glassformer.evaluation.compare.predictors import score_by_task
+from glassformer.evaluation.compare.predictors import label_answer, score_by_task
 from glassformer.evaluation.evaluate import evaluate
 from glassformer.evaluation.runs import EvaluatedSplit, TrainedRun, open_run
+from glassformer.tasks.classify.kinds import MultiLabel, SingleLabel
 from glassformer.tasks.metrics.metric import differences
 from glassformer.tasks.predictions import read_predictions
+from glassformer.tasks.types import Prediction
 from tests.evaluation.compare.conftest import BERT, trained
 from tests.evaluation.made import AccuracyTask, make_run
 
@@ -50,6 +53,19 @@ def test_functions_are_scored_by_the_labels_of_rows() -> None:
     )
     assert found.finding.startswith("by_word has a better f1_weighted than always_a")
     assert found.examples == [] and found.words is None
+
+
+def test_functions_may_give_the_probability_of_each_label() -> None:
+    def probabilities(texts: list[str]) -> list[dict[str, float]]:
+        return [{"a": 0.25 + 0.5 * (label == "a"), "b": 0.75 - 0.5 * (label == "a")} for label in by_word(texts)]
+
+    labels, scored = glassformer.compare([by_word, probabilities], ROWS, task="classify").systems
+    assert scored.metrics == labels.metrics
+    row = Prediction(index=0, where="row 0", row={}, label="a", predicted=None)
+    scores = {"a": 0.75, "b": 0.25}
+    assert label_answer(SingleLabel(["a", "b"]))(scores, row) == {"predicted": "a", "correct": True, "scores": scores}
+    holds = label_answer(MultiLabel(["a", "b"]))({"a": 0.75, "b": 0.6}, replace(row, label=["a", "b"]))
+    assert holds["predicted"] == ["a", "b"] and holds["correct"]
 
 
 def test_a_run_a_model_a_baseline_and_a_function(run: Path) -> None:
@@ -294,6 +310,8 @@ WRONG: list[tuple[Callable[[list[str]], Any], str]] = [
     (lambda texts: [None] * 8, "gave None; it must give one of"),
     (lambda texts: [{"label": "a", "score": float("nan")}] * 8, "gave 'a' the score nan; it must be a finite number"),
     (lambda texts: [{"label": "a", "score": "0.5"}] * 8, "gave 'a' the score '0.5'; it must be a finite number"),
+    (lambda texts: [{"a": float("inf"), "b": 0.5}] * 8, "gave 'a' the score inf; it must be a finite number"),
+    (lambda texts: [{"a": 0.5, "c": 0.5}] * 8, r"gave \{'a': 0.5, 'c': 0.5\}; it must give one of: a, b"),
     (lambda texts: [{"label": "LABEL_1", "score": 0.5}] * 8, "gave 'LABEL_1'; it must give one of: a, b"),
     (lambda texts: [1] * 8, r"it, for the list: row 0: gave 1, a number, and the labels are names; .* one of: a, b"),
     (lambda texts: ["1"] * 8, "gave '1', a number, and the labels are names; it must give one of: a, b"),

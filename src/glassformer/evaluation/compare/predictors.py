@@ -206,7 +206,7 @@ def tag_answer(names: Sequence[str]) -> Callable[[Any, Prediction], Fields]:
 
 
 def label_answer(kind: LabelKind) -> Callable[[Any, Prediction], Fields]:
-    """A label, also as pipelines give it: {"label": "joy", "score": 0.9}, or a list of such.
+    """A label, or scores: {"joy": 0.9, "fear": 0.1}, {"label": "joy", "score": 0.9} as of pipelines, or a list of such.
 
     A number is a label only where the labels are numbers themselves.
     """
@@ -216,6 +216,8 @@ def label_answer(kind: LabelKind) -> Callable[[Any, Prediction], Fields]:
     def answer(output: Any, row: Prediction) -> Fields:
         several = [output] if isinstance(output, Mapping) else output if isinstance(output, (list, tuple)) else []
         scores = {x["label"]: x["score"] for x in several if isinstance(x, Mapping) and {"label", "score"} <= x.keys()}
+        if isinstance(output, Mapping) and output and kind.names and set(output) <= set(kind.names):
+            scores = {str(name): score for name, score in output.items()}
         for name, score in scores.items():
             if not isinstance(score, (int, float)) or not math.isfinite(score):
                 raise DataError(f"gave {safe_repr(name)} the score {safe_repr(score)}; it must be a finite number")
