@@ -140,11 +140,12 @@ TABLE = (
     TaskNames("generate-audio", trains="audio_codes.generate:GenerateAudio"),
     TaskNames("audio-to-audio", trains="audio_codes.convert:AudioToAudio"),
     TaskNames(
-        "features",
+        "embed",
         "feature-extraction",
-        answers="pipelines:FeatureExtraction",
-        example="sentence-transformers/all-MiniLM-L6-v2",
-        also=("embed",),
+        "embed:Embed",
+        "pipelines:FeatureExtraction",
+        "sentence-transformers/all-MiniLM-L6-v2",
+        also=("features", "sentence-similarity"),
     ),
     TaskNames(
         there="text2text-generation", answers="generate.pipeline:Text2TextGeneration", example="google-t5/t5-small"

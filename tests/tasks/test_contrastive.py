@@ -19,7 +19,8 @@ from glassformer.evaluation.error_analysis.page import ErrorsPage
 from glassformer.evaluation.error_analysis.served import ServedErrors
 from glassformer.evaluation.evaluate import evaluate
 from glassformer.runs.config import TrainingOptions
-from glassformer.tasks.contrastive import Contrastive, rank_pairs
+from glassformer.tasks.contrastive import Contrastive
+from glassformer.tasks.metrics.ranking import rank_pairs
 from glassformer.training.trainer import Trainer
 from tests.cli.conftest import run_here
 from tests.e2e.tiny_models import make_folder

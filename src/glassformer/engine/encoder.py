@@ -76,8 +76,8 @@ def encode(
     """
     texts = check_texts(texts)
     batch_tokens = _check_call(network, batch_tokens)
-    settings = _settings(network, folder, pooling)
-    tokenise = partial(_batch_ids, tokenizer, settings, truncate, settings.prompt(prompt, prompt_name))
+    settings = settings_of(network, folder, pooling)
+    tokenise = partial(prompted_ids, tokenizer, settings, truncate, settings.prompt(prompt, prompt_name))
     if precision is not None:
         network = prepared_copy(network, precision)
     elif len(texts) >= MIN_TEXTS_TO_PREPARE:
@@ -101,8 +101,8 @@ def token_states(
 ) -> list[np.ndarray]:
     """The final states of the tokens of each text, special ones included. [T, D] each"""
     listed = check_texts(texts)
-    settings = _settings(network, settings, None)
-    ids, truncated = _batch_ids(tokenizer, settings, True, prompt, listed)
+    settings = settings_of(network, settings, None)
+    ids, truncated = prompted_ids(tokenizer, settings, True, prompt, listed)
     _warn_of_cut(truncated, len(listed), settings)
     states: dict[int, np.ndarray] = {i: np.zeros((0, network.width), dtype=np.float32) for i in range(len(listed))}
 
@@ -136,7 +136,8 @@ def _encode_windows(
     return vectors, truncated
 
 
-def _settings(network: Network, folder: Path | PoolingSettings | None, pooling: str | None) -> PoolingSettings:
+def settings_of(network: Network, folder: Path | PoolingSettings | None, pooling: str | None) -> PoolingSettings:
+    """The settings of a folder, with no more tokens than the network has positions for; `pooling` overrides theirs."""
     settings = folder if isinstance(folder, PoolingSettings) else read_pooling_settings(folder, network.POOLING)
     if pooling is not None:
         settings = replace(settings, poolings=(check_pooling(pooling),), normalise=False, layers=())
@@ -164,7 +165,7 @@ def check_one_stack(network: Network, what: str) -> None:
         )
 
 
-def _batch_ids(
+def prompted_ids(
     tokenizer: BatchTokenizer, settings: PoolingSettings, truncate: bool, prompt: str, texts: list[str]
 ) -> tuple[list[list[int]], int]:
     """The ids of texts behind their prompt, as the settings ask for, and how many texts were cut."""

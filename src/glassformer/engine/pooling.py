@@ -165,13 +165,17 @@ class PoolingSettings:
             size = layer.size(size)
         return size if self.truncate_dim is None else min(size, self.truncate_dim)
 
-    def pool_packed(self, states: Tensor, packing: Packing) -> np.ndarray:
+    def pool_row(self, states: Tensor, packing: Packing) -> Tensor:
         """Pool texts that are packed into one row. [tokens, D] → [texts, D · poolings]"""
         groups = [
             self.pool(states[start : start + texts * length].unflatten(0, (texts, length)))
             for start, texts, length in packing.groups()
         ]
-        return torch.cat(groups).cpu().numpy()
+        return torch.cat(groups)
+
+    def pool_packed(self, states: Tensor, packing: Packing) -> np.ndarray:
+        """The same as an array, outside of training."""
+        return self.pool_row(states, packing).cpu().numpy()
 
 
 def check_pooling(name: str) -> str:

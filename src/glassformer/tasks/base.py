@@ -26,6 +26,7 @@ from torch import Tensor
 
 from glassformer.audio.listening import SoundExample
 from glassformer.core.flow import Batch, Flow, Output
+from glassformer.core.heads import Head
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.loaded_model import LoadedModel
@@ -62,7 +63,10 @@ class Task(ABC):
     VALIDATION_METRIC: the one that chooses the best model in training; of the class or, where labels decide it, of the
         instance
     WHOLE_BATCH: the loss compares the examples of a batch with one another (contrastive learning), so no token budget
-        may cut it: `micro_batch_size` examples, or else all of a step, are one call of the network
+        may cut it: `micro_batch_size` examples, or else all of a step, are one call of the network; of the class or,
+        where the loss is an option, of the instance
+    CACHES_GRADIENTS: such a batch may be computed in parts all the same, by gradient caching: its loss is one of a
+        vector a text, by a `VectorHead`
     PIPELINE: the pipeline of a task of a plug-in: `pipeline(NAME)` and `glassformer predict NAME`
     BASELINES: "module:function" of its baselines, imported when they are asked for; it takes the task, and what
         `baselines` does
@@ -81,7 +85,8 @@ class Task(ABC):
     METRIC: str = "loss"
     VALIDATION_METRIC: str = "loss"
     EVALUATION: ClassVar[type | None] = EvaluationOptions
-    WHOLE_BATCH: ClassVar[bool] = False
+    WHOLE_BATCH: bool = False
+    CACHES_GRADIENTS: bool = False
     PIPELINE: ClassVar[type[Any] | None] = None
     BASELINES: ClassVar[str] = ""
     READS_TEXT: ClassVar[bool] = True
@@ -100,6 +105,20 @@ class Task(ABC):
         # One stack for text keeps the texts of a packed row apart; two, or pictures and sounds, need rectangles.
         self.packs = list(model.network.stacks()) == ["text"]
         self.evaluation: Any = self.EVALUATION() if self.EVALUATION else None
+
+    @property
+    def loss_head(self) -> Head | None:
+        """The head whose loss is trained: the network's, or one of the task's own, which has no weights."""
+        return self.model.network.head
+
+    def check_training(self, examples: Examples, compared: int) -> None:
+        """Check that these examples can be learned from.
+
+        Args:
+            compared: how many examples of a step are compared with one another, of a task with `WHOLE_BATCH`
+        Raises: ConfigError, DataError: why nothing can be learned.
+        """
+        return
 
     @property
     def training_identity(self) -> str:

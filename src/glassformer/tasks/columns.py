@@ -273,8 +273,16 @@ class RowTask(Task):
     def __init__(self, model: LoadedModel, columns: Mapping[str, str] | None = None) -> None:
         super().__init__(model)
         self.columns = columns_of(self.COLUMNS, columns)
-        self.head = head_of(model, self.HEAD)
+        self.head = self.trained_head()
         self.how = {}
+
+    def trained_head(self) -> Head:
+        """The head that learns: the model's. Raises: ConfigError: the model was loaded for another task."""
+        return head_of(self.model, self.HEAD)
+
+    @property
+    def loss_head(self) -> Head | None:
+        return self.head
 
     def columns_read(self) -> list[str]:
         """The columns that rows must have."""

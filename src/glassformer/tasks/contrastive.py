@@ -9,9 +9,7 @@ Source: Radford et al. 2021, section 2.3 and figure 3; recall at k: Karpathy and
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,16 +27,11 @@ from glassformer.tasks.base import Progress
 from glassformer.tasks.columns import limit_of, placed, text_of, tokenised_texts
 from glassformer.tasks.images import ImageTask, patch_count
 from glassformer.tasks.metrics.metric import Bootstrap, BootstrapMeans, Metric
+from glassformer.tasks.metrics.ranking import TOP_KS, rank_pairs
 from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.types import Baseline, Dataset, Example, MicroBatch, Prediction
 
-TOP_KS = (1, 5, 10)
-"""The ranks at which recall is published, as in CLIP's paper."""
 DIRECTIONS = ("image_to_text", "text_to_image")
-TOP_CANDIDATES = 5
-"""Candidates of a ranking whose probabilities a prediction holds."""
-SCORED_AT_ONCE = 512
-"""Texts, or images, whose scores with all others are in memory together."""
 
 
 class Contrastive(ImageTask):
@@ -167,55 +160,6 @@ class ContrastiveMetric(Metric):
     def compute(self) -> dict[str, float]:
         scores, count = super().compute(), float(self.state["loss.count"])
         return {**scores, **{f"{each}_accuracy": float(self.state[each]) / count for each in DIRECTIONS}}
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The candidates of one query, such as all texts for an image.
-
-    rank: of the best of its own, from 1; candidates of the same score come before it
-    probabilities: of the best few
-    losses: -log of the probability of each of its own
-    """
-
-    rank: int
-    probabilities: dict[Hashable, float]
-    losses: dict[Hashable, float]
-
-
-def rank_pairs(
-    queries: Tensor,
-    query_keys: Sequence[Hashable],
-    candidates: Tensor,
-    candidate_keys: Sequence[Hashable],
-    scale: float,
-) -> dict[Hashable, Ranking]:
-    """Rank all candidates for each query by their cosine; row i of both is a pair, and equal keys are one thing.
-
-    Args:
-        queries, candidates: vectors of length 1 [N, E]
-        scale: of cosines, for probabilities
-    """
-    own: dict[Hashable, set[Hashable]] = defaultdict(set)
-    for query, candidate in zip(query_keys, candidate_keys, strict=True):
-        own[query].add(candidate)
-    rows, columns = ({key: i for i, key in reversed(list(enumerate(keys)))} for keys in (query_keys, candidate_keys))
-    names, among = list(own), list(dict.fromkeys(candidate_keys))
-    places = {key: place for place, key in enumerate(among)}
-    pool = candidates[[columns[key] for key in among]]
-    ranked: dict[Hashable, Ranking] = {}
-    for start in range(0, len(names), SCORED_AT_ONCE):
-        chunk = names[start : start + SCORED_AT_ONCE]
-        cosines = queries[[rows[key] for key in chunk]] @ pool.T  # [chunk, candidates]
-        logs = (scale * cosines).log_softmax(-1)
-        best = cosines.topk(min(TOP_CANDIDATES, len(among))).indices.tolist()
-        for key, row, log, first in zip(chunk, cosines, logs, best, strict=True):
-            mine = sorted(places[each] for each in own[key])
-            right = row[mine]
-            rank = int((row >= right.max()).sum()) - int((right >= right.max()).sum()) + 1
-            losses = {among[place]: -float(log[place]) for place in mine}
-            ranked[key] = Ranking(rank, {among[place]: float(log[place].exp()) for place in first}, losses)
-    return ranked
 
 
 def _image_key(value: object, index: int) -> Hashable:

@@ -13,6 +13,7 @@ in a report.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -173,6 +174,8 @@ def run_batches(
             shown = [task.augment(examples[i], example_generator(0, 0, i)) for i in window]
             lengths = [task.length(example) for example in shown]
             budget = tokens if isinstance(tokens, int) else tokens()
+            # Without gradients a whole batch takes little memory, so one that is trained in parts is not cut here.
+            budget = sys.maxsize if whole is not None and task.CACHES_GRADIENTS else budget
             batches = plan_batches(lengths, budget) if whole is None else plan_whole(lengths, budget, whole)
             if on_window is not None:
                 on_window(len(batches))
@@ -214,13 +217,24 @@ def micro_batches(
 ) -> list[MicroBatch]:
     """Examples collated in micro-batches of at most this many tokens and examples, those of like length together.
 
-    Of a task with `WHOLE_BATCH`, `size` examples (None = all) are a micro-batch, in their order.
+    Of a task with `WHOLE_BATCH`, `size` examples (None = all) are a micro-batch, in their order; or, where it caches
+    gradients, as many micro-batches as its tokens need, which say that they are parts of one batch (`whole`).
     """
     lengths = [task.length(example) for example in examples]
+
+    def collated(group: Sequence[int], whole: int = 0) -> MicroBatch:
+        return replace(task.collate([examples[i] for i in group], [indices[i] for i in group]), whole=whole)
+
+    if task.WHOLE_BATCH and task.CACHES_GRADIENTS:
+        return [
+            collated([group[i] for i in part], number)
+            for number, group in enumerate(plan_whole(lengths, sys.maxsize, size))
+            for part in plan_batches([lengths[i] for i in group], tokens)
+        ]
     groups = plan_whole(lengths, tokens, size) if task.WHOLE_BATCH else plan_batches(lengths, tokens)
     if size is not None and not task.WHOLE_BATCH:
         groups = [group[i : i + size] for group in groups for i in range(0, len(group), size)]
-    return [task.collate([examples[i] for i in group], [indices[i] for i in group]) for group in groups]
+    return [collated(group, number * task.WHOLE_BATCH) for number, group in enumerate(groups)]
 
 
 def plan_whole(lengths: Sequence[int], tokens: int, size: int | None) -> list[list[int]]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Labels
@@ -54,6 +55,7 @@ class MicroBatch:
 
     indices: which examples of the data these are, for messages
     tokens: how many are not padding
+    whole: number of the batch that it is a part of, where a loss compares the examples of several micro-batches
     """
 
     batch: Batch
@@ -61,6 +63,7 @@ class MicroBatch:
     labels: Labels
     indices: tuple[int, ...] = ()
     tokens: int = 0
+    whole: int = 0
 
     def to(self, device: torch.device) -> MicroBatch:
         """The same on a device."""
@@ -134,10 +137,21 @@ class Baseline:
     predictions: Sequence[Prediction]
 
 
+class VectorHead(Protocol):
+    """What gradient caching needs of a head: a loss of one vector a text, apart from the network that makes them."""
+
+    def vectors(self, output: Output, labels: Labels) -> Tensor:
+        """The vectors of a micro-batch, in the order of its examples. [texts, D]"""
+
+    def vector_losses(self, vectors: Tensor, labels: Sequence[Labels]) -> dict[str, Tensor]:
+        """The losses of the vectors of several micro-batches, end to end, as sums; and the labels of each."""
+
+
 class RunnableTask(Protocol):
     """What `run_batches` needs of a task: how its examples become calls of the network; see `Task`."""
 
-    WHOLE_BATCH: ClassVar[bool]
+    WHOLE_BATCH: bool
+    CACHES_GRADIENTS: bool
 
     @property
     def model(self) -> LoadedModel: ...

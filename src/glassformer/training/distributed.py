@@ -25,6 +25,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from glassformer.core.flow import Output
+from glassformer.core.heads import Head
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
 from glassformer.model import Model
@@ -37,22 +38,30 @@ class TrainingModule(nn.Module):
     """A network as training calls it: from a micro-batch to the sums of its losses, or to its output.
 
     DDP and FSDP hook into this one call.
+
+    Args:
+        head: a task's own, without weights, which reads the final states; None = the network's
     """
 
-    def __init__(self, network: Network, *, smoothing: float = 0.0, recompute: bool = False) -> None:
+    def __init__(
+        self, network: Network, head: Head | None = None, *, smoothing: float = 0.0, recompute: bool = False
+    ) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.head = network, head
         self.smoothing = smoothing
         self.recompute = recompute
 
     def forward(
         self, batch: MicroBatch, with_loss: bool = True, smoothing: float | None = None
     ) -> dict[str, Tensor] | Output:
+        flow = replace(batch.flow, recompute=self.recompute)
+        smoothing = self.smoothing if smoothing is None else smoothing
+        if self.head is not None:
+            x = self.network.states(batch.batch, flow)
+            return self.head.loss_sums(x, flow, batch.labels, smoothing=smoothing) if with_loss else self.head(x, flow)
         if not with_loss:
             output: Output = self.network(batch.batch, batch.flow)
             return output
-        flow = replace(batch.flow, recompute=self.recompute)
-        smoothing = self.smoothing if smoothing is None else smoothing
         return self.network.loss_sums(batch.batch, flow, batch.labels, smoothing=smoothing)
 
 

@@ -15,8 +15,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
-from itertools import chain
-from typing import Any
+from itertools import chain, groupby
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -33,9 +33,10 @@ from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.base import Task, added_metrics
 from glassformer.tasks.metrics.metric import RowMetric
 from glassformer.tasks.microbatch import WINDOW, dummy_batch, run_batches
-from glassformer.tasks.types import Examples, MicroBatch
+from glassformer.tasks.types import Examples, MicroBatch, VectorHead
 from glassformer.training.batch_loader import BatchLoader
 from glassformer.training.distributed import Distributed, TrainingModule
+from glassformer.training.gradient_cache import cached_backward
 from glassformer.training.state import TrainingState, capture_rng, restore_rng
 
 
@@ -105,7 +106,9 @@ class Gradients:
     ) -> None:
         self.network, self.batch_loader, self.options = network, batch_loader, options
         self.distributed, self.device = distributed, device
-        task, head = batch_loader.task, network.head
+        task = batch_loader.task
+        head = task.loss_head
+        self.own_head = None if head is network.head else head
         if head is not None and head.WHOLE_BATCH and not task.WHOLE_BATCH:
             raise ConfigError(
                 f"the loss of {type(head).__name__} compares all examples of a batch, and {type(task).__name__} lets a "
@@ -126,7 +129,7 @@ class Gradients:
                 wide = torch.promote_types(tensor.dtype, torch.float32) if tensor.is_floating_point() else tensor.dtype
                 tensor.data = tensor.data.to(wide, copy=True)
         self.training_module = TrainingModule(
-            network, smoothing=options.label_smoothing, recompute=options.gradient_checkpointing
+            network, self.own_head, smoothing=options.label_smoothing, recompute=options.gradient_checkpointing
         )
         self.wrapped_module: nn.Module = distributed.wrap(self.training_module)
         self.scaler = torch.amp.GradScaler(device.type, enabled=options.precision == "fp16")
@@ -155,7 +158,8 @@ class Gradients:
                         f"out of memory with a single example of {max(batch.tokens for batch in batches)} tokens; try "
                         "gradient_checkpointing, precision bf16, or shorter texts"
                     ) from error
-                if self.batch_loader.task.WHOLE_BATCH:
+                task = self.batch_loader.task
+                if task.WHOLE_BATCH and not task.CACHES_GRADIENTS:
                     raise ConfigError(
                         f"out of memory with a batch of {max(len(batch.indices) for batch in batches)} examples, which "
                         "cannot be cut; lower micro_batch_size or batch_size, or try gradient_checkpointing"
@@ -173,7 +177,7 @@ class Gradients:
         # without a share runs the first example, which then counts for nothing.
         rounds, loader = self.distributed.all_reduce_max(len(batches)), self.batch_loader
         dummy = dummy_batch(loader.task, loader.examples) if rounds > len(batches) else batches[0]
-        head = self.network.require_head()
+        head = self.own_head or self.network.require_head()
         names = list(head.label_counts(dummy.labels))
         counted = [{"tokens": batch.tokens, **head.label_counts(batch.labels)} for batch in batches]
         counts = self.distributed.all_reduce_sum(
@@ -183,20 +187,46 @@ class Gradients:
         # A step may have no label of a kind, such as no hidden token: its sum is 0 then, and 0 / 1 its mean.
         weights = {name: self.distributed.world_size / max(counts[name], 1) for name in names}
         sums = {name: torch.zeros((), device=self.device) for name in names}
+        wholes = [list(parts) for _, parts in groupby(batches, key=lambda batch: batch.whole)]
+        if loader.task.CACHES_GRADIENTS and len(wholes) < len(batches):  # of a single process
+            for parts in wholes:
+                for name, x in self._cached_backward(parts, weights).items():
+                    sums[name] = sums[name] + x.detach()
+            rounds = 0
         for i in range(rounds):
             batch = batches[i] if i < len(batches) else dummy
             counts_at_all = float(i < len(batches))  # a dummy's loss is multiplied by 0
             with self.distributed.gradient_sync(self.wrapped_module, last=i == rounds - 1):
-                # What the backward pass needs may wait in the host's RAM, where an accelerator's is short.
-                offload = torch.autograd.graph.save_on_cpu() if self.options.offload else nullcontext()
-                with self.autocast(), offload:
+                with self._forward_pass():
                     losses = self.wrapped_module(batch.to(self.device))
-                    loss = sum(x * (counts_at_all * weights[name]) for name, x in losses.items())
-                self.scaler.scale(loss).backward()
+                self._backward({name: x * counts_at_all for name, x in losses.items()}, weights)
             for name, x in losses.items():
                 sums[name] = sums[name] + counts_at_all * x.detach()
         total = self.distributed.all_reduce_sum({name: float(x) for name, x in sums.items()})
         return sum(total[name] / max(counts[name], 1) for name in names), int(counts["tokens"])
+
+    @contextmanager
+    def _forward_pass(self) -> Iterator[None]:
+        # What the backward pass needs may wait in the host's RAM, where an accelerator's is short.
+        with self.autocast(), torch.autograd.graph.save_on_cpu() if self.options.offload else nullcontext():
+            yield
+
+    def _backward(self, losses: Mapping[str, Tensor], weights: Mapping[str, float]) -> None:
+        loss = sum((x * weights[name] for name, x in losses.items()), start=torch.zeros((), device=self.device))
+        self.scaler.scale(loss).backward()
+
+    def _cached_backward(self, parts: list[MicroBatch], weights: Mapping[str, float]) -> dict[str, Tensor]:
+        """Add the gradients of a batch whose examples are compared with one another, part by part; its losses."""
+        head = cast(VectorHead, self.own_head)
+
+        def vectors_of(part: MicroBatch) -> Tensor:
+            with self._forward_pass():
+                part = part.to(self.device)
+                return head.vectors(self.wrapped_module(part, with_loss=False), part.labels)
+
+        labels = [part.to(self.device).labels for part in parts]
+        losses_of = partial(head.vector_losses, labels=labels)
+        return cached_backward(parts, vectors_of, losses_of, partial(self._backward, weights=weights))
 
     def diagnose(self, batches: Sequence[MicroBatch]) -> str:
         """Where NaN or infinity comes from: the weights, the output of a module, a gradient, or the loss.
@@ -235,14 +265,19 @@ class Gradients:
 
     def micro_batch_tokens(self, state: TrainingState) -> int:
         """Maximum tokens of a micro-batch; a batch that may not be cut has no limit by default."""
-        if self.options.micro_batch_tokens is None and self.batch_loader.task.WHOLE_BATCH:
+        task = self.batch_loader.task
+        if self.options.micro_batch_tokens is None and task.WHOLE_BATCH and not task.CACHES_GRADIENTS:
             return sys.maxsize
-        full = self.options.micro_batch_tokens or (CPU_TOKENS if self.device.type == "cpu" else TOKENS)
+        # A batch that is cut costs a second forward pass, where its examples are compared with one another.
+        few = self.device.type == "cpu" and not task.WHOLE_BATCH
+        full = self.options.micro_batch_tokens or (CPU_TOKENS if few else TOKENS)
         return max(full >> state.micro_batch_halvings, 1)
 
     def micro_batch_size(self, state: TrainingState) -> int | None:
-        """Maximum examples of a micro-batch; None = any number."""
+        """Maximum examples of a micro-batch; None = any number. Where they are compared, memory does not change it."""
         size = self.options.micro_batch_size
+        if self.batch_loader.task.WHOLE_BATCH:
+            return size
         return None if size is None else max(size >> state.micro_batch_halvings, 1)
 
 

@@ -463,7 +463,9 @@ class RunFolder:
             for left in (new, old):
                 remove_folder(left)
             model.save_pretrained(new)
-            sums = "".join(f"{file_sha256(file)}  {file.name}\n" for file in sorted(new.iterdir()))
+            # A sentence encoder has folders too, of its pooling.
+            files = sorted(file for file in new.rglob("*") if file.is_file())
+            sums = "".join(f"{file_sha256(file)}  {file.relative_to(new).as_posix()}\n" for file in files)
             with atomic_file(new / SUMS) as stream:
                 stream.write(sums.encode())
             if path.exists():
@@ -499,7 +501,8 @@ def _damaged_file(folder: Path) -> Path | None:
     if not sums.is_file():
         return None
     lines = [_SUM.fullmatch(line) for line in sums.read_text("utf-8", "replace").splitlines()]
-    entries = [(folder / Path(line[2]).name, line[1]) for line in lines if line is not None]
-    if not entries or len(entries) < len(lines):
+    entries = [(folder / line[2], line[1]) for line in lines if line is not None]
+    outside = any(folder not in file.parents or ".." in file.parts for file, _ in entries)
+    if not entries or len(entries) < len(lines) or outside:
         return sums
     return next((file for file, digest in entries if not file.is_file() or file_sha256(file) != digest), None)

@@ -108,6 +108,7 @@ class Trainer:
         self.distributed, self.device = init_distributed(model.device, sharded=sharded)
         self.network = model.network.to(self.device)
         share = self.distributed.rank, self.distributed.world_size
+        task.check_training(train, self.options.micro_batch_size or self.options.batch_size)
         batch_loader = BatchLoader(task, train, self.batch_sampler, share)
         self.gradients = Gradients(self.network, batch_loader, self.options, self.distributed, self.device)
         given = self.options

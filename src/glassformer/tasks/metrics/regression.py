@@ -61,12 +61,13 @@ class RegressionScores(Bootstrap):
 
     Args:
         true, predicted: [N]
+        squares: False = without the squared error, where both have different units
     """
 
-    def __init__(self, true: np.ndarray, predicted: np.ndarray) -> None:
+    def __init__(self, true: np.ndarray, predicted: np.ndarray, *, squares: bool = True) -> None:
         self.true, self.predicted = true.astype(np.float64), predicted.astype(np.float64)
         by_scipy = method("scipy.stats", "scipy", "0 where one side is constant")
-        self.methods = {"pearson": by_scipy, "spearman": by_scipy, "mse": by_sklearn()}
+        self.methods = {"pearson": by_scipy, "spearman": by_scipy, **({"mse": by_sklearn()} if squares else {})}
         self._squares = (self.true - self.predicted) ** 2
         self._centred = tuple(x - x.mean() if np.ptp(x) else np.zeros_like(x) for x in (self.true, self.predicted))
         self._orders = tuple(Order(x) for x in (self.true, self.predicted))
@@ -76,24 +77,27 @@ class RegressionScores(Bootstrap):
 
     def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
         true, predicted = (order.ranks(resample_counts) for order in self._orders)
-        return {
+        scores = {
             "pearson": correlations(self._centred[0][None], self._centred[1][None], resample_counts),
             "spearman": correlations(true, predicted, resample_counts),
             "mse": resample_counts @ self._squares / resample_counts.sum(-1),
         }
+        return {name: scores[name] for name in self.methods}
 
     def reference_scores(self) -> dict[str, float]:
         stats = reference("scipy.stats", "scipy")
         if stats is None or reference("sklearn.metrics", "scikit-learn") is None:
             return {}
-        mse = float(sklearn().mean_squared_error(self.true, self.predicted))
+        squares = {}
+        if "mse" in self.methods:
+            squares["mse"] = float(sklearn().mean_squared_error(self.true, self.predicted))
         if len(self) < 2 or not all(np.ptp(x) for x in (self.true, self.predicted)):
-            return {"pearson": 0.0, "spearman": 0.0, "mse": mse}
+            return {"pearson": 0.0, "spearman": 0.0, **squares}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of numbers that are nearly constant
             pearson = float(stats.pearsonr(self.true, self.predicted).statistic)
             spearman = float(stats.spearmanr(self.true, self.predicted).statistic)
-        return {"pearson": pearson, "spearman": spearman, "mse": mse}
+        return {"pearson": pearson, "spearman": spearman, **squares}
 
     def notes(self) -> list[str]:
         return [
