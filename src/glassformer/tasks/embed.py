@@ -196,10 +196,9 @@ class Embed(RowTask):
         if self.kind.scored:
             return [self.settings.prompt()] * roles
         names = self.settings.prompts
-        asked = next((name for name in ("query",) if name in names), None)
-        told = next((name for name in PROMPTS_OF_DOCUMENTS if name in names), None)
-        query, document = (self.settings.prompt(name=x) if x else self.settings.prompt("") for x in (asked, told))
-        return [query, *[document] * (roles - 1)]
+        of_query = self.settings.prompt(name="query") if "query" in names else ""
+        of_document = next((self.settings.prompt(name=name) for name in PROMPTS_OF_DOCUMENTS if name in names), "")
+        return [of_query, *[of_document] * (roles - 1)]
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         tokenizer, cut, of = self.model.tokenizer, 0, 0
@@ -289,8 +288,8 @@ class Embed(RowTask):
         candidates = [*pairs, *(text for row in texts for text in row[2:])]
         b = self.vectors(candidates, document)
         queries = torch.stack([a[row[0]] for row in texts])
-        found = ranked_vectors(self._head, queries, torch.stack([b[text] for text in candidates]))
-        return rank_pairs(found[0], [row[0] for row in texts], found[1], candidates, self._head.scale)
+        queries, vectors = ranked_vectors(self._head, queries, torch.stack([b[text] for text in candidates]))
+        return rank_pairs(queries, [row[0] for row in texts], vectors, candidates, self._head.scale)
 
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
         """The similarity of each pair; or the best text for each, and where its own is in the ranking."""

@@ -42,15 +42,15 @@ def baselines_of_task(task: Embed, train: Dataset | None, predictions: Sequence[
 
 
 def _scored_by(task: Embed, predictions: Sequence[Prediction]) -> list[Prediction]:
-    found = task.similarities([[x.row["text"], x.row["text_pair"]] for x in predictions])
-    return [x.by_baseline(similarity, None) for x, similarity in zip(predictions, found, strict=True)]
+    similarities = task.similarities([[x.row["text"], x.row["text_pair"]] for x in predictions])
+    return [x.by_baseline(similarity, None) for x, similarity in zip(predictions, similarities, strict=True)]
 
 
 def _ranked_by(task: Embed, predictions: Sequence[Prediction]) -> list[Prediction]:
-    found = task.rankings([[x.row["text"], *x.details["texts"]] for x in predictions])
+    rankings = task.rankings([[x.row["text"], *x.details["texts"]] for x in predictions])
     known = []
     for x in predictions:
-        ranking = found[x.row["text"]]
+        ranking = rankings[x.row["text"]]
         best = next(iter(ranking.probabilities))
         known.append(x.by_baseline(best, ranking.rank == 1, rank=ranking.rank, texts=x.details["texts"]))
     return known
@@ -106,9 +106,9 @@ class BM25:
             for word, times in count.items():
                 postings[word].append((place, times))
         self._weights: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        for word, found in postings.items():
-            places, times_each = np.array(found).T
-            rarity = math.log(1 + (self.count - len(found) + 0.5) / (len(found) + 0.5))
+        for word, entries in postings.items():
+            places, times_each = np.array(entries).T
+            rarity = math.log(1 + (self.count - len(entries) + 0.5) / (len(entries) + 0.5))
             self._weights[word] = places, rarity * times_each * (SATURATION + 1) / (times_each + norms[places])
 
     def scores(self, query: str) -> np.ndarray:

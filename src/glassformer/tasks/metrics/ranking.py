@@ -125,11 +125,11 @@ class AveragePrecisionScores(Bootstrap):
 
     def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
         ordered = resample_counts[:, self._order]
-        found = np.cumsum(ordered * self.true[self._order], axis=1)[:, self._last]
+        true = np.cumsum(ordered * self.true[self._order], axis=1)[:, self._last]
         shown = np.cumsum(ordered, axis=1)[:, self._last]
-        precision = np.divide(found, shown, out=np.zeros(found.shape), where=shown > 0)
-        steps = np.diff(found, axis=1, prepend=0)
-        total = np.maximum(found[:, -1], 1)
+        precision = np.divide(true, shown, out=np.zeros(true.shape), where=shown > 0)
+        steps = np.diff(true, axis=1, prepend=0)
+        total = np.maximum(true[:, -1], 1)
         return {"average_precision": (steps * precision).sum(1) / total}
 
     def reference_scores(self) -> dict[str, float]:
