@@ -127,7 +127,7 @@ class Embed(RowTask):
             )
         super().__init__(model, columns)
         model.pooling = self.settings  # what the trained folder says
-        self.scores = Scores(loss, score_range, teacher, teacher_activation, self.columns["label"])
+        self.scores = PairScores(loss, score_range, teacher, teacher_activation, self.columns["label"])
         read = [role for role in self.kind.reads if role != "label" or teacher is None]
         self.columns = {role: self.columns[role] for role in read}
         self._reads_negative = True if not self.kind.compares or "negative" in (columns or {}) else None
@@ -293,7 +293,7 @@ class Embed(RowTask):
 
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
         """The similarity of each pair; or the best text for each, and where its own is in the ranking."""
-        self.encode(rows)  # what is wrong with a row is said of it
+        self.encode(rows)  # an error names the row
         texts = [self.texts_of(row) for row in iter(rows)]
         predicted = self._scored(rows, texts) if self.kind.scored else self._ranked(rows, texts)
         yield from predicted
@@ -376,7 +376,7 @@ class EmbeddingMetric(Metric):
         return {**scores, **ranking_scores([ranked[key].rank for key in keys[0]])}
 
 
-class Scores:
+class PairScores:
     """The scores of pairs: labels of rows, or those of a teacher.
 
     Args:
