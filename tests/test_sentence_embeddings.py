@@ -161,6 +161,20 @@ def test_quantized_vectors_are_those_of_the_field(precision: str) -> None:
         assert np.array_equal(ours.astype(int), quantized(vectors, "uint8").astype(int) - 128)
 
 
+def test_blocks_that_share_ranges_are_quantized_as_one() -> None:
+    from sentence_transformers.util.quantization import quantize_embeddings
+
+    vectors = np.random.default_rng(0).normal(size=(150, 6)).astype(np.float32)
+    ranges = np.stack([vectors[:120].min(axis=0), vectors[:120].max(axis=0)])
+    ours = np.concatenate([quantized(block, "int8", ranges=ranges) for block in (vectors[:40], vectors[40:120])])
+    assert np.array_equal(ours, quantized(vectors[:120], "int8"))
+    inside = ((vectors >= ranges[0]) & (vectors <= ranges[1])).all(axis=1)
+    theirs = quantize_embeddings(vectors, "uint8", ranges=ranges)
+    assert np.array_equal(quantized(vectors, "uint8", ranges=ranges)[inside], theirs[inside])
+    beyond = quantized(ranges + [[-5], [5]], "int8", ranges=ranges)
+    assert (beyond == [[-128], [127]]).all()  # held at the extremes, where the field's wraps around
+
+
 def test_similarity(model: Model) -> None:
     vectors = model.encode(TEXTS[:2])
     cosine = vectors @ vectors.T / np.outer(*[np.linalg.norm(vectors, axis=1)] * 2)

@@ -325,24 +325,28 @@ def _check_precisions(compute: str | None, precision: str) -> None:
         raise ConfigError(f"compute is {safe_repr(compute)}; allowed: {', '.join(PRECISIONS)}")
 
 
-def quantized(vectors: np.ndarray, precision: str) -> np.ndarray:
+def quantized(vectors: np.ndarray, precision: str, *, ranges: np.ndarray | None = None) -> np.ndarray:
     """Quantized vectors: fewer bytes for an index, at some cost in accuracy. [N, D]
 
     Args:
-        precision: "int8", "uint8": 256 steps between the extremes of each dimension of these vectors; "binary",
-            "ubinary": whether a number is above 0, eight of them in a byte [N, D / 8]
+        precision: "int8", "uint8": 256 steps between the extremes of each dimension; "binary", "ubinary": whether a
+            number is above 0, eight of them in a byte [N, D / 8]
+        ranges: the smallest and the largest number of each dimension [2, D]; None = of these vectors
     """
     if precision in ("binary", "ubinary"):
         packed = np.packbits(vectors > 0, axis=-1)
         return packed if precision == "ubinary" else (packed.astype(np.int16) - 128).astype(np.int8)
-    if len(vectors) < 100:
+    if len(vectors) < 100 and ranges is None:
         warnings.warn(
             f"the range of each dimension is that of {len(vectors)} vectors; quantize 100 or more together",
             stacklevel=4,
         )
-    low = vectors.min(axis=0, keepdims=True) if len(vectors) else np.zeros((1, vectors.shape[1]))
-    step = np.maximum((vectors.max(axis=0, keepdims=True) if len(vectors) else low) - low, 1e-12) / 255
-    steps = np.floor((vectors - low) / step).clip(0, 255)  # down, not towards zero: every step is as wide
+    if ranges is None:
+        none = np.zeros(vectors.shape[1])
+        ranges = np.stack([vectors.min(axis=0), vectors.max(axis=0)] if len(vectors) else [none, none])
+    low, high = ranges[:1], ranges[1:]
+    step = np.maximum(high - low, 1e-12) / 255
+    steps: np.ndarray = np.floor((vectors - low) / step).clip(0, 255)  # down, not towards zero: every step is as wide
     return steps.astype(np.uint8) if precision == "uint8" else (steps - 128).astype(np.int8)
 
 
