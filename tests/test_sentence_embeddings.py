@@ -171,7 +171,7 @@ def test_blocks_that_share_ranges_are_quantized_as_one() -> None:
     inside = ((vectors >= ranges[0]) & (vectors <= ranges[1])).all(axis=1)
     theirs = quantize_embeddings(vectors, "uint8", ranges=ranges)
     assert np.array_equal(quantized(vectors, "uint8", ranges=ranges)[inside], theirs[inside])
-    beyond = quantized(ranges + [[-5], [5]], "int8", ranges=ranges)
+    beyond = quantized(np.add(ranges, [[-5], [5]]), "int8", ranges=ranges)
     assert (beyond == [[-128], [127]]).all()  # held at the extremes, where the field's wraps around
 
 
