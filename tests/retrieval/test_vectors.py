@@ -34,7 +34,7 @@ def test_exact_search_is_a_sort_of_all_scores_whatever_the_blocks(
     measure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SCORED_ROWS", 300)
-    monkeypatch.setattr(module, "CONVERTED_ROWS", 64)
+    monkeypatch.setattr(module, "PIECE_ROWS", 64)
     monkeypatch.setattr(module, "QUERY_BLOCK", 7)
     vectors, queries = unit_vectors(1_000, 24), 3 * unit_vectors(20, 24, seed=1).astype(np.float32)
     ids = np.random.default_rng(2).permutation(5_000)[:1_000]

@@ -24,8 +24,8 @@ from glassformer.errors import ConfigError
 from glassformer.files import check_count
 from glassformer.retrieval.vectors import ArraySearch, blocks, largest_products
 
-SAMPLE_PER_CLUSTER = 64
-"""Vectors that the centres are computed from, for each: more change them little."""
+SAMPLE_PER_CLUSTER, FIRST_PER_CLUSTER = 64, 8
+"""Vectors that centres, and first centres, are computed from, for each: more change them little."""
 ROUNDS = 20
 LEAST_GAIN = 1e-4
 """A round that lowers the mean squared distance by less than this share is the last."""
@@ -57,7 +57,8 @@ def kmeans(
     draw = np.random.default_rng(seed)
     rows = np.sort(draw.choice(len(vectors), min(len(vectors), k * SAMPLE_PER_CLUSTER), replace=False))
     points = torch.from_numpy(np.asarray(vectors[rows], np.float32))
-    centres = plus_plus(points, k, draw)
+    some = draw.choice(len(points), min(len(points), max(k * FIRST_PER_CLUSTER, 1_000)), replace=False)
+    centres = plus_plus(points[torch.from_numpy(some)], k, draw)
     before = math.inf
     for number in range(rounds):
         nearest, distances = assign(points, centres)
@@ -157,20 +158,24 @@ class ClusteredVectors(ArraySearch):
         return np.diff(self.starts)
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
-        products = queries @ self.centres.T
-        # A dot product is largest where the centre is far out as well; a cosine, where it is nearest.
-        near = products if self.measure == "dot" else products - (self.centres**2).sum(1) / 2
-        probes = np.argsort(-near, axis=1, kind="stable")[:, : self.n_probe]
-        found: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in queries]
-        for cluster in np.unique(probes).tolist():  # once for all queries that probe it
-            rows = np.flatnonzero((probes == cluster).any(axis=1))
-            start, stop = self.starts[cluster], self.starts[cluster + 1]
-            best = largest_products(self.vectors[start:stop], queries[rows], k)
-            for row, scores, places in zip(rows.tolist(), best.scores, best.ids, strict=True):
-                found[row].append((scores, places + start))
         keys = np.full((len(queries), k), -1, np.int64)
-        for number, parts in enumerate(found):
-            scores, places = (np.concatenate(column) for column in zip(*parts, strict=True))
-            best_places = places[np.argsort(-scores, kind="stable")[:k]]
-            keys[number, : len(best_places)] = best_places
+        for row, clusters in enumerate(nearest_clusters(self.centres, queries, self.n_probe, self.measure)):
+            spans = [slice(self.starts[cluster], self.starts[cluster + 1]) for cluster in clusters]
+            best = largest_products([self.vectors[span] for span in spans], queries[row : row + 1], k)
+            places = np.concatenate([np.arange(span.start, span.stop) for span in spans])[best.ids[0]]
+            keys[row, : len(places)] = places
         return keys
+
+
+def nearest_clusters(centres: np.ndarray, queries: np.ndarray, count: int, measure: str) -> np.ndarray:
+    """The clusters that a search looks into: those of the nearest centres, in the order of their numbers. [Q, count]
+
+    For cosine, centres count by their direction alone: a mean of unit vectors is the shorter the wider its cluster is,
+    and neighbours are as likely in a wide one.
+    """
+    products = queries @ centres.T
+    if measure == "cosine":
+        products /= np.maximum(np.linalg.norm(centres, axis=1), np.finfo(np.float32).tiny)
+    if count >= len(centres):
+        return np.tile(np.arange(len(centres)), (len(queries), 1))
+    return np.sort(np.argpartition(-products, count - 1, axis=1)[:, :count], axis=1)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import copy
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +33,8 @@ from glassformer.sentence_embeddings import quantized
 MEASURES = ("cosine", "dot")
 PRECISIONS = {"float16": 2, "int8": 4, "binary": 40}
 """Precision of a quantised search → how many candidates are re-scored for each result."""
-QUERY_BLOCK, CONVERTED_ROWS, SCORED_ROWS = 64, 2_048, 65_536
-"""Rows that are converted to 32 bits at a time fit in the processor's cache."""
+QUERY_BLOCK, PIECE_ROWS, SCORED_ROWS = 64, 2_048, 65_536
+"""Rows of a piece, converted to 32 bits, fit in the processor's cache."""
 MARGIN = 16
 """Candidates beyond k: sums in 32 bits depend on where a row is, so the k-th by these may not be the k-th."""
 
@@ -116,9 +116,9 @@ class VectorSearch(ABC):
                 )
             for row, own in enumerate(keys, start):
                 at = np.searchsorted(distinct, np.unique(own[own >= 0]))
-                found = self._ranked(queries[row], self._ids_at(distinct[at]), vectors[at])
-                count = min(k, len(found.ids))
-                scores[row, :count], ids[row, :count] = found.scores[:k], found.ids[:k]
+                ranked = self._ranked(queries[row], self._ids_at(distinct[at]), vectors[at])
+                count = min(k, len(ranked.ids))
+                scores[row, :count], ids[row, :count] = ranked.scores[:k], ranked.ids[:k]
         return Neighbours(scores, ids)
 
     def _checked(self, queries: np.ndarray) -> np.ndarray:
@@ -185,7 +185,7 @@ class ExactVectors(ArraySearch):
     """
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
-        rows = largest_products(self.vectors, queries, k + MARGIN)
+        rows = largest_products(pieces(self.vectors), queries, k + MARGIN)
         damaged = ~np.isfinite(rows.scores[:, 0])  # NaN counts as the largest number
         if damaged.any():
             vector = self.ids[rows.ids[damaged, 0][0]]
@@ -226,7 +226,7 @@ class QuantisedVectors(ArraySearch):
         check_count("dimensions", self.dimensions)
         if self.dimensions > self.dimension:
             raise ConfigError(f"dimensions is {dimensions}; the vectors have {self.dimension}")
-        self._steps = np.ones(self.dimensions, np.float32)
+        self._steps: np.ndarray = np.ones(self.dimensions, np.float32)
         self._codes = self._quantise(self.vectors)
         if vectors_of is not None:
             self.vectors = self.vectors[:0]
@@ -248,11 +248,9 @@ class QuantisedVectors(ArraySearch):
             packed = codes.view(np.uint8).reshape(len(vectors), codes.shape[1] * 8)
         elif self.precision == "int8":
             codes = packed = np.empty((len(vectors), self.dimensions), np.int8)
-            ranges = np.stack([np.full(self.dimensions, np.inf), np.full(self.dimensions, -np.inf)]).astype(np.float32)
-            for _, block in blocks(vectors):
-                part = self._shorter(block)
-                ranges[0], ranges[1] = np.minimum(ranges[0], part.min(0)), np.maximum(ranges[1], part.max(0))
-            self._steps = (ranges[1] - ranges[0]) / 255 if len(vectors) else self._steps
+            parts = [value_ranges(self._shorter(block)) for _, block in blocks(vectors)]
+            ranges = value_ranges(np.concatenate(parts) if parts else self._shorter(vectors))
+            self._steps = (ranges[1] - ranges[0]) / 255
         else:
             codes = packed = np.empty((len(vectors), self.dimensions), np.float16)
         for rows, block in blocks(vectors):
@@ -268,7 +266,7 @@ class QuantisedVectors(ArraySearch):
         count, queries = min(k * self.oversampling, len(self)), self._shorter(queries)
         if self.precision != "binary":
             # A dimension is low + step · (level + 128.5): low and 128.5 add the same to every score of a query.
-            return largest_products(self._codes, queries * self._steps, count).ids
+            return largest_products(pieces(self._codes), queries * self._steps, count).ids
         bits = np.zeros((len(queries), self._codes.shape[1] * 8), np.uint8)
         packed = quantized(queries, "ubinary")
         bits[:, : packed.shape[1]] = packed
@@ -310,26 +308,59 @@ def blocks(array: np.ndarray, rows: int = 16_384) -> Iterator[tuple[slice, np.nd
         yield slice(start, start + rows), array[start : start + rows]
 
 
-def largest_products(matrix: np.ndarray, queries: np.ndarray, k: int) -> Neighbours:
-    """Rows of a matrix with the largest products with each query; of equal ones the first.
+def pieces(array: np.ndarray) -> Iterator[np.ndarray]:
+    """An array in pieces for `largest_products`."""
+    return (block for _, block in blocks(array, PIECE_ROWS))
+
+
+def value_ranges(vectors: np.ndarray) -> np.ndarray:
+    """The smallest and the largest number of each dimension. [N, D] → [2, D] float32"""
+    parts = [(block.min(axis=0), block.max(axis=0)) for _, block in blocks(vectors)]
+    if not parts:
+        return np.zeros((2, vectors.shape[1]), np.float32)
+    low, high = (np.stack(column).astype(np.float32) for column in zip(*parts, strict=True))
+    return np.stack([low.min(axis=0), high.max(axis=0)])
+
+
+def largest_products(parts: Iterable[np.ndarray], queries: np.ndarray, k: int) -> Neighbours:
+    """Rows with the largest products with each query, of parts of a matrix; of equal ones the first.
+
+    Products of int8 are sums in 32 bits, of queries that are rounded to int8 each: 20 times as fast as in float32.
 
     Args:
-        matrix: float16 or int8. [N, D]
+        parts: float16 or int8, some rows each. [n, D]
         queries: float32. [Q, D]
-    Returns: products, and numbers of the rows, the largest first. [Q, min(k, N)]
+    Returns: products (of int8: times a factor of each query), and numbers of the rows, as if the parts were one
+        matrix; the largest first. [Q, min(k, N)]
     """
     columns = torch.from_numpy(np.ascontiguousarray(queries.T))
-    converted = np.empty((min(CONVERTED_ROWS, len(matrix)), matrix.shape[1]), np.float32)
+    largest = np.maximum(np.abs(queries).max(axis=1, keepdims=True, initial=0), np.finfo(np.float32).tiny)
+    levels = torch.from_numpy(np.rint(queries / largest * 127).astype(np.int8))
     best, places = torch.empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64)
-    for rows, chunk in blocks(matrix, SCORED_ROWS):
-        products = torch.empty(len(chunk), len(queries))
-        for part, block in blocks(chunk, CONVERTED_ROWS):
-            np.copyto(converted[: len(block)], block)
-            products[part] = torch.from_numpy(converted[: len(block)]) @ columns
-        here = torch.arange(rows.start, rows.start + len(chunk)).expand(len(queries), -1)
-        # Earlier rows first: where numbers are equal, the first is taken.
-        best, taken = _largest(torch.cat([best, products.T], dim=1), k)
+    waiting: list[Tensor] = []
+    seen = rows = 0
+
+    def merge() -> None:
+        nonlocal best, places, seen, rows
+        here = torch.arange(seen, seen + rows).expand(len(queries), -1)
+        # Earlier rows first: of equal numbers, the first is taken.
+        best, taken = _largest(torch.cat([best, *waiting], dim=1), k)
         places = torch.cat([places, here], dim=1).gather(1, taken)
+        waiting.clear()
+        seen, rows = seen + rows, 0
+
+    for piece in parts:
+        if not len(piece):
+            continue
+        if piece.dtype == np.int8:
+            waiting.append(torch._int_mm(levels, torch.from_numpy(piece).T).float())
+        else:
+            waiting.append((torch.from_numpy(piece.astype(np.float32)) @ columns).T)
+        rows += len(piece)
+        if rows >= SCORED_ROWS:
+            merge()
+    if rows:
+        merge()
     return Neighbours(best.numpy(), places.numpy())
 
 
@@ -344,17 +375,17 @@ def _largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, at.gather(1, order)
 
 
-def recall(found: Neighbours, exact: Neighbours) -> np.ndarray:
+def recall(result: Neighbours, exact: Neighbours) -> np.ndarray:
     """Recall@k of each query: the share of its k nearest vectors, by exact search, that another search found. [Q]
 
     One that is as near as the k-th nearest counts: of equal vectors any may be among k.
     """
-    if not exact.ids.shape[1] or found.ids.shape != exact.ids.shape:
+    if not exact.ids.shape[1] or result.ids.shape != exact.ids.shape:
         raise ConfigError(
-            f"results of the shapes {list(found.ids.shape)} and {list(exact.ids.shape)} cannot be compared; search for "
-            "the same queries, and for 1 vector or more each"
+            f"results of the shapes {list(result.ids.shape)} and {list(exact.ids.shape)} cannot be compared; "
+            "search for the same queries, and for 1 vector or more each"
         )
-    return np.asarray(((found.ids >= 0) & (found.scores >= exact.scores[:, -1:])).mean(axis=1))
+    return np.asarray(((result.ids >= 0) & (result.scores >= exact.scores[:, -1:])).mean(axis=1))
 
 
 def recall_curve(
@@ -382,6 +413,6 @@ def recall_curve(
             began = time.perf_counter()
             parts.append(changed.search(query[None], k))
             seconds.append(time.perf_counter() - began)
-        found = Neighbours(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-        points.append(RecallPoint(value, recall(found, exact), float(np.median(seconds))))
+        result = Neighbours(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        points.append(RecallPoint(value, recall(result, exact), float(np.median(seconds))))
     return points
