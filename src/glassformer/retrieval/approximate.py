@@ -1,0 +1,255 @@
+"""Approximate nearest-neighbour search (ANN): an index file of k-means clusters of int8 vectors, mapped, re-scored.
+
+    write_approximate("vectors.ann", ids, vectors)                        derived data: made anew when much has changed
+    search = ApproximateVectors("vectors.ann", vectors_of)                maps the file; reads what it searches
+    search.search(queries, k=10)                                          scores are those of the vectors in 16 bits
+
+A query is compared with the centres of 4·√N clusters (inverted file, IVF), then with the int8 vectors of the nearest
+ones, a 32-bit sum each, and the best of these are re-scored by the vectors that `vectors_of` gives. By default as many
+clusters are probed as hold 6% of the vectors, or 60,000 where that is more.
+
+Only NumPy and torch read the file, within the bounds of its arrays: damage can give a wrong number, which a checksum
+of each part refuses when it is first read, and cannot crash the process.
+
+    magic · length and checksum of the header · header (JSON) · steps [D] · centres [k, D] · starts [k + 1] · ids [N]
+    · checksums of clusters [k] · int8 vectors [N, D] in the order of their clusters; each at a multiple of 64 bytes
+
+Sources: Sivic and Zisserman 2003, "Video Google"; Jégou et al. 2011, "Product Quantization for Nearest Neighbor Search"
+(inverted files with re-scoring); Malkov and Yashunin 2018 (HNSW, the alternative).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import struct
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, BinaryIO, Literal
+
+import numpy as np
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import as_path, check_count, open_regular_file, parse_json_object
+from glassformer.files.atomic import atomic_file, disk_errors
+from glassformer.files.schema import Count, Schema, at_least, parse
+from glassformer.retrieval.clusters import ClusteredVectors, kmeans, nearest_clusters
+from glassformer.retrieval.vectors import VectorSearch, VectorsOf, largest_products, value_ranges
+from glassformer.sentence_embeddings import quantized
+
+MAGIC, ALIGNED, MAX_HEADER = b"GLASSANN", 64, 4_096
+PREFIX = struct.Struct("<8sII")
+"""The magic, and the length and the checksum of the header."""
+SHARE, LEAST_PROBED = 0.06, 60_000
+"""What is probed by default: this share of the vectors, and at least so many of them."""
+ROUNDS = 8
+"""Of k-means: later ones move few centres far."""
+OVERSAMPLING = 4
+Part = Literal["steps", "centres", "starts", "ids", "checks", "codes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexHeader(Schema):
+    """The header of an index file: sizes, from which the place of each part follows.
+
+    count: N
+    dimension: D
+    clusters: k
+    newest: the largest id: what came later is not in the index
+    crc32: of each part but the last, whose clusters have their own
+    """
+
+    format: Literal[1] = 1
+    count: Count
+    dimension: Count
+    clusters: Count
+    measure: Literal["cosine", "dot"]
+    newest: Annotated[int, at_least(0)]
+    crc32: dict[str, int]
+
+    def parts(self) -> dict[Part, tuple[str, tuple[int, ...]]]:
+        """Type and shape of each part, in the order of the file."""
+        n, d, k = self.count, self.dimension, self.clusters
+        return {
+            "steps": ("<f4", (d,)), "centres": ("<f4", (k, d)), "starts": ("<i8", (k + 1,)), "ids": ("<i8", (n,)),
+            "checks": ("<u4", (k,)), "codes": ("|i1", (n, d)),
+        }  # fmt: skip
+
+    def places(self) -> dict[Part, slice]:
+        """Which bytes of the file each part has."""
+        place, places = MAX_HEADER, dict[Part, slice]()
+        for name, (kind, shape) in self.parts().items():
+            size = math.prod(shape) * np.dtype(kind).itemsize
+            places[name] = slice(place, place + size)
+            place += -(-size // ALIGNED) * ALIGNED
+        return places
+
+
+def write_approximate(
+    path: str | Path,
+    ids: np.ndarray,
+    vectors: np.ndarray,
+    *,
+    clusters: int | None = None,
+    centres: np.ndarray | None = None,
+    measure: str = "cosine",
+    seed: int = 0,
+) -> None:
+    """Write an index of vectors, atomically: readers see the old file or the new one; one that has it open keeps it.
+
+    Args:
+        ids: from 0 up, each once. [N] int64
+        vectors: in memory, or mapped. [N, D] float16
+        clusters: None = 4·√N
+        centres: of an earlier index (`ApproximateVectors.centres`), to save the time of k-means. [k, D]
+        seed: of k-means
+    Raises: DataError: no vectors, ids that are negative or repeated, vectors that are not finite; the disk refuses.
+    """
+    path = as_path(path)
+    if centres is None and len(vectors):
+        count = min(len(vectors), 4 * math.isqrt(len(vectors))) if clusters is None else clusters
+        centres = kmeans(vectors, count, rounds=ROUNDS, seed=seed)
+    ordered = ClusteredVectors(ids, vectors, centres=centres, measure=measure)
+    if not len(ordered):
+        raise DataError(f"{path}: an index needs 1 vector or more; search without one")
+    if ordered.ids.min() < 0 or len(np.unique(ordered.ids)) < len(ordered):
+        raise DataError(f"{path}: ids must be whole numbers from 0 up, each of one vector")
+    ranges = value_ranges(ordered.vectors)
+    if not np.isfinite(ranges).all():
+        raise DataError(f"{path}: a vector holds NaN or an infinity; make the vectors again")
+    with disk_errors(path, DataError, "the index"), atomic_file(path) as stream:
+        _write(stream, ordered, ranges)
+
+
+def _write(stream: BinaryIO, ordered: ClusteredVectors, ranges: np.ndarray) -> None:
+    small: dict[Part, np.ndarray] = {
+        "steps": np.maximum(ranges[1] - ranges[0], 1e-12) / 255,
+        "centres": ordered.centres,
+        "starts": ordered.starts,
+        "ids": ordered.ids,
+        "checks": np.zeros(len(ordered.centres), np.uint32),
+    }
+    header = IndexHeader(
+        count=len(ordered),
+        dimension=ordered.dimension,
+        clusters=len(ordered.centres),
+        measure=ordered.measure,  # type: ignore[arg-type]  # checked by the search
+        newest=int(ordered.ids.max()),
+        crc32={},
+    )
+    places, parts = header.places(), header.parts()
+    stream.seek(places["codes"].start)
+    for cluster, (start, stop) in enumerate(zip(ordered.starts[:-1], ordered.starts[1:], strict=True)):
+        codes = quantized(ordered.vectors[start:stop].astype(np.float32), "int8", ranges=ranges).tobytes()
+        small["checks"][cluster] = zlib.crc32(codes)
+        stream.write(codes)
+    for name, array in small.items():
+        data = array.astype(parts[name][0]).tobytes()
+        header.crc32[name] = zlib.crc32(data)
+        stream.seek(places[name].start)
+        stream.write(data)
+    text = json.dumps(asdict(header)).encode()
+    stream.seek(0)
+    stream.write(PREFIX.pack(MAGIC, len(text), zlib.crc32(text)) + text)
+
+
+class ApproximateVectors(VectorSearch):
+    """Approximate search over an index file of `write_approximate`.
+
+    path: the file; it is mapped, and may be replaced while it is searched
+    vectors_of: ids [n] → vectors [n, D] float16 for re-scoring; a row of NaN = the id is gone, and is left out
+    n_probe: how many clusters a query is compared with; None = those of 6% of the vectors, or of 60,000
+    oversampling: candidates that are re-scored for each result
+    Raises: DataError: no such file, or one that is cut, damaged, or of another version.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        vectors_of: VectorsOf,
+        *,
+        n_probe: int | None = None,
+        oversampling: int = OVERSAMPLING,
+    ) -> None:
+        self.path, self.vectors_of, self.oversampling = as_path(path), vectors_of, oversampling
+        check_count("oversampling", oversampling)
+        stream, size = open_regular_file(self.path, DataError)
+        with stream:
+            self.header = _read_header(self.path, stream, size)
+            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)  # torch takes arrays that can be written
+        super().__init__(self.header.dimension, self.header.measure)
+        parts: dict[Part, np.ndarray] = {}
+        for name, (kind, shape) in self.header.parts().items():
+            place = self.header.places()[name]
+            parts[name] = np.frombuffer(mapped, kind, math.prod(shape), place.start).reshape(shape)
+            if name != "codes" and zlib.crc32(parts[name].data) != self.header.crc32.get(name):
+                raise _damaged(self.path, f"its {name} differ from their checksum")
+        self.steps, self.centres, self.starts = parts["steps"], parts["centres"], parts["starts"]
+        self.ids, self.checks, self.codes = parts["ids"], parts["checks"], parts["codes"]
+        self._verified = np.zeros(len(self.centres), bool)
+        if n_probe is None:
+            share = max(SHARE, LEAST_PROBED / len(self))
+            n_probe = min(len(self.centres), math.ceil(share * len(self.centres)))
+        check_count("n_probe", n_probe)
+        self.n_probe = n_probe
+
+    def __len__(self) -> int:
+        return self.header.count
+
+    @property
+    def newest(self) -> int:
+        """The largest id in the index: what came later is to be searched in another way."""
+        return self.header.newest
+
+    def _cluster(self, number: int) -> np.ndarray:
+        """The int8 vectors of a cluster, compared with their checksum when they are first read. [n, D]"""
+        codes: np.ndarray = self.codes[self.starts[number] : self.starts[number + 1]]
+        if not self._verified[number]:
+            if zlib.crc32(codes.data) != self.checks[number]:
+                raise _damaged(self.path, f"the vectors of cluster {number} differ from their checksum")
+            self._verified[number] = True
+        return codes
+
+    def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
+        count = k * self.oversampling
+        keys = np.full((len(queries), count), -1, np.int64)
+        for row, clusters in enumerate(nearest_clusters(self.centres, queries, self.n_probe, self.measure).tolist()):
+            # A dimension is low + step · (level + 128.5): low and 128.5 add the same to every score of a query.
+            query = queries[row : row + 1] * self.steps
+            best = largest_products((self._cluster(number) for number in clusters), query, count).ids[0]
+            sizes = self.starts[[number + 1 for number in clusters]] - self.starts[clusters]
+            ends = sizes.cumsum()
+            within = np.searchsorted(ends, best, side="right")
+            keys[row, : len(best)] = self.starts[clusters][within] + best - (ends - sizes)[within]
+        return keys
+
+    def _ids_at(self, keys: np.ndarray) -> np.ndarray:
+        return np.asarray(self.ids[keys])
+
+    def _vectors_at(self, keys: np.ndarray) -> np.ndarray:
+        return np.asarray(self.vectors_of(self.ids[keys]))
+
+
+def _read_header(path: Path, stream: BinaryIO, size: int) -> IndexHeader:
+    """Raises: DataError: it is no index, of another version, cut or damaged."""
+    start = stream.read(MAX_HEADER)
+    if len(start) < MAX_HEADER or not start.startswith(MAGIC):
+        raise _damaged(path, f"of its {size} bytes, the first are not those of an index")
+    _, length, checksum = PREFIX.unpack_from(start)
+    text = start[PREFIX.size : PREFIX.size + length]
+    if zlib.crc32(text) != checksum:
+        raise _damaged(path, "its header differs from its checksum")
+    try:
+        header = parse(IndexHeader, parse_json_object(text, f"{path}: header", DataError))
+    except ConfigError as error:  # of another version
+        raise DataError(f"{path}: cannot be searched: {error}; make the index again") from error
+    whole = header.places()["codes"].stop
+    if size != whole:
+        raise _damaged(path, f"it has {size} bytes, and was written with {whole}")
+    return header
+
+
+def _damaged(path: Path, what: str) -> DataError:
+    return DataError(f"{path}: the index is damaged: {what}; make the index again")
