@@ -1,6 +1,6 @@
 """Approximate nearest-neighbour search (ANN): an index file of k-means clusters of int8 vectors, mapped, re-scored.
 
-    write_approximate("vectors.ann", ids, vectors)                        derived data: made anew when much has changed
+    write_approximate("vectors.ann", ids, vectors)                        derived data: made again when much has changed
     search = ApproximateVectors("vectors.ann", vectors_of)                maps the file; reads what it searches
     search.search(queries, k=10)                                          scores are those of the vectors in 16 bits
 
@@ -30,6 +30,8 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import as_path, check_count, open_regular_file, parse_json_object
@@ -188,7 +190,8 @@ class ApproximateVectors(VectorSearch):
                 raise _damaged(self.path, f"its {name} differ from their checksum")
         self.steps, self.centres, self.starts = parts["steps"], parts["centres"], parts["starts"]
         self.ids, self.checks, self.codes = parts["ids"], parts["checks"], parts["codes"]
-        self._verified = np.zeros(len(self.centres), bool)
+        self._codes, self._spans = torch.from_numpy(self.codes), self.starts.tolist()
+        self._verified = [False] * len(self.centres)
         if n_probe is None:
             share = max(SHARE, LEAST_PROBED / len(self))
             n_probe = min(len(self.centres), math.ceil(share * len(self.centres)))
@@ -203,14 +206,14 @@ class ApproximateVectors(VectorSearch):
         """The largest id in the index: what came later is to be searched in another way."""
         return self.header.newest
 
-    def _cluster(self, number: int) -> np.ndarray:
+    def _cluster(self, number: int) -> Tensor:
         """The int8 vectors of a cluster, compared with their checksum when they are first read. [n, D]"""
-        codes: np.ndarray = self.codes[self.starts[number] : self.starts[number + 1]]
+        span = slice(self._spans[number], self._spans[number + 1])
         if not self._verified[number]:
-            if zlib.crc32(codes.data) != self.checks[number]:
+            if zlib.crc32(self.codes[span].data) != self.checks[number]:
                 raise _damaged(self.path, f"the vectors of cluster {number} differ from their checksum")
             self._verified[number] = True
-        return codes
+        return self._codes[span]
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
         count = k * self.oversampling

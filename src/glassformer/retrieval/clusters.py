@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import chain
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError
 from glassformer.files import check_count
-from glassformer.retrieval.vectors import ArraySearch, blocks, largest_products
+from glassformer.retrieval.vectors import ArraySearch, blocks, largest_products, pieces
 
 SAMPLE_PER_CLUSTER, FIRST_PER_CLUSTER = 64, 8
 """Vectors that centres, and first centres, are computed from, for each: more change them little."""
@@ -161,7 +162,9 @@ class ClusteredVectors(ArraySearch):
         keys = np.full((len(queries), k), -1, np.int64)
         for row, clusters in enumerate(nearest_clusters(self.centres, queries, self.n_probe, self.measure)):
             spans = [slice(self.starts[cluster], self.starts[cluster + 1]) for cluster in clusters]
-            best = largest_products([self.vectors[span] for span in spans], queries[row : row + 1], k)
+            best = largest_products(
+                chain.from_iterable(pieces(self.vectors[span]) for span in spans), queries[row : row + 1], k
+            )
             places = np.concatenate([np.arange(span.start, span.stop) for span in spans])[best.ids[0]]
             keys[row, : len(places)] = places
         return keys
