@@ -351,9 +351,9 @@ def largest_products(parts: Iterable[Tensor], queries: np.ndarray, k: int) -> Ne
         seen, rows = seen + rows, 0
 
     for piece in parts:
-        if len(piece):
+        if piece.shape[0]:
             waiting.append(torch._int_mm(levels, piece.T) if piece.dtype == torch.int8 else (piece @ columns).T)
-        rows += len(piece)
+        rows += piece.shape[0]
         if rows >= SCORED_ROWS:
             merge()
     if rows:
