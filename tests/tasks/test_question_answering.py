@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import glassformer
 from glassformer import ConfigError, DataError, UnsupportedError, hf
 from glassformer.models import FAMILIES
 from glassformer.tasks.pipelines import Pipeline
+from glassformer.tasks.span import keep_threshold
 from tests.core.small import perturbed
 from tests.e2e.tiny_models import make_folder
 
@@ -98,8 +100,13 @@ def test_no_answer_is_one_where_it_is_asked_for(answering: Pipeline) -> None:
 
 
 def test_what_cannot_be_asked_is_refused(answering: Pipeline) -> None:
-    with pytest.raises(DataError, match=r"it must be \{'question': 'Who"):
+    for row in ({"question": QUESTION}, {"question": QUESTION, "context": 3}, {}):
+        with pytest.raises(DataError, match=r"it must be \{'question': 'Who"):
+            answering(row)
+    with pytest.raises(DataError, match="the context is ' '; it must have a word"):
         answering({"question": QUESTION, "context": " "})
+    with pytest.raises(DataError, match="text 1: the question is ''; it must have a word"):
+        answering(question=[QUESTION, ""], context=CONTEXT)
     with pytest.raises(DataError, match="2 questions and 1 contexts"):
         answering(question=["a", "b"], context=["c"])
     with pytest.raises(ConfigError, match="max_answer_len is 0"):
@@ -165,3 +172,47 @@ def test_an_answer_of_two_windows_is_given_once(answering: Pipeline) -> None:
     answers = answering(row, max_seq_len=16, doc_stride=10, top_k=200, max_answer_len=2)
     places = [(answer.start, answer.end) for answer in answers]
     assert len(set(places)) == len(places)
+
+
+def logit_difference(answering: Pipeline) -> float:
+    """The score of "no answer" minus that of the best span, of the row of these tests."""
+    tokenizer = answering.model.tokenizer
+    begin = tokenizer(QUESTION, CONTEXT).sequence_ids(0).index(1)
+    with torch.no_grad():
+        output = answering.model(**tokenizer(QUESTION, CONTEXT, return_tensors="pt"))
+    start, end = output.start_logits[0], output.end_logits[0]
+    last = len(start) - 1  # [SEP]
+    best = max(float(start[a] + end[b]) for a in range(begin, last) for b in range(a, min(last, a + 15)))
+    return float(start[0] + end[0]) - best
+
+
+def test_a_tuned_threshold_decides_whether_there_is_an_answer(answering: Pipeline) -> None:
+    row: dict[str, Any] = {"question": QUESTION, "context": CONTEXT}
+    config, difference = answering.model.config, logit_difference(answering)
+    best, *_, least = answering(row, top_k=99)
+    try:
+        for threshold, empty in ((difference - 0.1, True), (difference + 0.1, False)):
+            keep_threshold(answering.model, threshold)
+            assert (answering(row).answer == "") is empty  # by default, as there is a threshold
+            assert answering(row, handle_impossible_answer=False) == best
+            first, *others = answering(row, top_k=99)
+            assert (first.answer == "") is empty and (best in others) is empty
+            assert [answer.answer for answer in (first, *others)].count("") == 1
+            there = hf.pipeline("question-answering", answering.model)
+            assert there(**row)["answer"] == first.answer
+        keep_threshold(answering.model, math.inf)  # each question of its validation rows had an answer
+        assert all(answer.answer for answer in answering(row, top_k=99))
+        assert answering(row, top_k=99, handle_impossible_answer=True)[0] == best != least
+    finally:
+        del config["task_specific_params"]
+
+
+def test_a_context_without_a_token_has_no_answer(in_pieces: Pipeline) -> None:
+    invisible = {"question": QUESTION, "context": "\u200b\u200d"}
+    assert not in_pieces.model.tokenizer(invisible["context"], add_special_tokens=False).input_ids
+    assert in_pieces(invisible).answer == "" and [a.answer for a in in_pieces(invisible, top_k=3)] == [""]
+
+
+def test_more_answers_than_there_are(answering: Pipeline) -> None:
+    answers = answering({"question": QUESTION, "context": "a banana"}, top_k=10_000)
+    assert sorted(answer.answer for answer in answers) == ["a", "a banana", "banana"]

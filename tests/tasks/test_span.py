@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Output
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.span import Answer, AnswerWindow, answers_of, span_of
+from glassformer.tasks.span import Answer, AnswerWindow, answers_of, span_of, tuned_threshold
 from tests.tasks.word_pieces import NUMBER, check_passes, families_for, tiny_model
 
 HEAD = "question-answering"
@@ -250,8 +251,13 @@ def test_the_best_window_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [record.predicted for record in records] == ["", "", "arrow"]  # not the "arrow" of the question
     assert [record.label for record in records] == [["deans"], [], ["arrow"]]
     assert [record.correct for record in records] == [False, True, True]
-    assert task.metrics(records).values() == {"f1": pytest.approx(2 / 3), "exact_match": pytest.approx(2 / 3)}
-    assert task.notes(records) == ["1 of 3 questions have no answer"]
+    shares = {"": 2 / 3, "_answerable": 1 / 2, "_unanswerable": 1}
+    expected = {score + kind: pytest.approx(x) for kind, x in shares.items() for score in ("f1", "exact_match")}
+    assert task.metrics(records).values() == expected
+    assert task.notes(records) == [
+        "1 of 3 questions have no answer",
+        "no_answer_threshold is 0.00; the best for these rows is -4.00, with an F1 of 0.667",
+    ]
     plant(task, monkeypatch, "##s")
     assert [record.predicted for record in task.predict(rows_of())] == ["s", "", ""]
 
@@ -270,3 +276,92 @@ def test_baselines_and_progress() -> None:
     assert task.metrics(found["no answer"].predictions).values()["exact_match"] == pytest.approx(1 / 3)
     assert found["first sentence"].predictions[0].predicted == ROWS[0]["context"]
     assert all(record.loss is None for record in found["no answer"].predictions)
+
+
+# ---------------------------------------------------------------------------------------- unanswerable questions
+
+
+def test_the_threshold_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = task_of()
+    plant(task, monkeypatch, "arrow")
+    records = list(task.predict(rows_of()))
+    assert [record.details["no_answer"] for record in records] == [2.0, 2.0, -10.0]  # none 2, spans 0, 0 and 12
+    last = records[2].details
+    assert LONG[last["start"] : last["stop"]] == last["best"] == "arrow"
+    for threshold, answered in ((-11.0, 0), (-10.0, 1), (1.9, 1), (2.0, 3)):
+        other = task.for_evaluation(no_answer_threshold=threshold)
+        monkeypatch.setattr(other, "unbatch", task.unbatch)
+        assert sum(bool(record.predicted) for record in other.predict(rows_of())) == answered
+    with pytest.raises(ConfigError, match="evaluation: no_answer_threshold is 'high'; it must be a number"):
+        task.for_evaluation(no_answer_threshold="high")
+
+
+def test_a_threshold_can_be_tuned_on_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = task_of()
+    assert tuned_threshold(task.model) is None and task.threshold == 0
+    plant(task, monkeypatch, "arrow")
+    rows = rows_of(ROWS[1], ROWS[2], ROWS[1])
+    threshold = task.tune_threshold(rows)
+    assert threshold == task.threshold == tuned_threshold(task.model) == (-8 + 2) / 2
+    assert task.metrics(list(task.predict(rows))).values()["f1"] == 1
+    with pytest.raises(DataError, match="each of the 1 questions has an answer; give some that have none"):
+        task.tune_threshold(rows_of(ROWS[2]))
+
+
+def test_a_run_keeps_the_threshold_of_its_validation_rows(tmp_path: Path) -> None:
+    """Validation, the saved model, the reference library and a resumed run have the same one."""
+    from transformers import AutoConfig, AutoModelForQuestionAnswering
+
+    from glassformer.model import load
+    from glassformer.runs.config import TrainingOptions
+    from glassformer.training import Trainer
+
+    def trainer(steps: int, folder: Path) -> Trainer:
+        task = reader()
+        examples = task.encode(rows_of())
+        options = TrainingOptions(steps=steps, batch_size=4, learning_rate=1e-3, validate_every=1, save_every=1)
+        return Trainer(task.model, task, options, train=examples, validation=examples, folder=folder)
+
+    first = trainer(3, tmp_path / "run")
+    metrics = first.train().metrics
+    loaded = load(tmp_path / "run" / "model", task=HEAD)
+    assert tuned_threshold(loaded) == tuned_threshold(first.model) == metrics["no_answer_threshold"]
+    task = Answer(loaded, max_tokens=14, stride=3)
+    values = task.metrics(list(task.predict(rows_of()))).values()
+    assert {name: values[name] for name in ("f1", "exact_match")} == pytest.approx(
+        {name: metrics[name] for name in ("f1", "exact_match")}
+    )
+    again = trainer(3, tmp_path / "run")  # nothing is left to train
+    again.train()
+    assert tuned_threshold(again.model) == metrics["no_answer_threshold"]
+    kept = AutoConfig.from_pretrained(tmp_path / "run" / "model").task_specific_params
+    assert kept == {HEAD: {"no_answer_threshold": metrics["no_answer_threshold"]}}
+    AutoModelForQuestionAnswering.from_pretrained(tmp_path / "run" / "model")
+
+
+def test_where_each_question_has_an_answer_each_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = task_of()
+    plant(task, monkeypatch, "banana")  # "no answer" scores more than any span
+    rows = rows_of(ROWS[0], ROWS[2])
+    assert [record.predicted for record in task.predict(rows_of(ROWS[0]))] == [""]
+    task.note_validation(metrics_of(task, rows, Planted([(0, 0)] * 9, [3.0] * 9)))
+    assert task.model.config["task_specific_params"] == {HEAD: {"no_answer_threshold": None}}  # as JSON has it
+    assert tuned_threshold(task.model) == np.inf
+    assert all(record.predicted for record in task.predict(rows))
+    task.model.config["task_specific_params"] = {HEAD: {"no_answer_threshold": "low"}}
+    with pytest.raises(ConfigError, match="no_answer_threshold is 'low'; it must be a number, or null"):
+        list(task.predict(rows))
+
+
+def test_wrong_answers_are_listed_with_their_places(tmp_path: Path) -> None:
+    good, bad = ROWS[0], ROWS[0] | {"answers": "dean's"}
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (good, bad, good, bad | {"answer_start": 1}, bad)))
+    with pytest.raises(DataError) as caught:
+        reader().encode(read_rows(path))
+    first, _, others = str(caught.value).partition(". As wrong are the questions or answers of: ")
+    wrong = f"{path}: line 2: the answer \"dean's\" is not what the context has at character 5, 'deans '"
+    assert first == f"{wrong}; it is nowhere in it"
+    assert others == f"{path}: line 4, {path}: line 5"
+    with pytest.raises(DataError, match=r"and 979 more$"):
+        reader().encode(rows_of(*[bad] * 1_000))

@@ -275,6 +275,9 @@ class Task(ABC):
     def metric(self) -> Metric:
         """A fresh metric for a validation."""
 
+    def note_validation(self, metrics: Mapping[str, float]) -> None:  # noqa: B027 - most tasks note nothing
+        """Keep with the model what the best validation so far has found, such as a threshold; it is saved next."""
+
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
         """The scores of predictions, for any resample of them."""
         raise NotImplementedError(f"{type(self).__name__} does not say how predictions are scored")

@@ -8,6 +8,7 @@ Source: Devlin et al. 2019, sections 4.2 and 4.3.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,10 +20,11 @@ from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import check_count, safe_repr
 from glassformer.files.schema import check
 from glassformer.model import Model
+from glassformer.tasks.metrics.answers import ranked_spans
 from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import ExtractedAnswer, Results
-from glassformer.tasks.span import Answer, Question
+from glassformer.tasks.span import Answer, Question, check_asked, tuned_threshold
 
 if TYPE_CHECKING:
     from glassformer.text.engine import EncodedRow
@@ -46,8 +48,9 @@ class QuestionAnswering(Pipeline):
     top_k: how many answers (default 1) · max_answer_len: tokens of the longest one (default 15)
     doc_stride: tokens that neighbouring windows share · max_seq_len: tokens of a window
     max_question_len: tokens of a question, after which it is cut (default: none is cut)
-    handle_impossible_answer: also "no answer", an empty text, where that is likelier; a report of `glassformer
-        evaluate` counts it always
+    handle_impossible_answer: also "no answer", an empty text: where the model has a threshold for it, tuned on
+        validation rows without an answer, the first where its score exceeds that of the best span by more; else by its
+        probability. Default: where there is a threshold. A report of `glassformer evaluate` counts it always
     align_to_words: answers begin and end with whole words, unless False
 
     The probabilities of spans that are the same answer add up: spans of tokens in the same words, and those of windows
@@ -80,9 +83,13 @@ class QuestionAnswering(Pipeline):
         return isinstance(given, Mapping)
 
     def check_input(self, given: Any) -> None:
-        fields = [given.get(name) for name in ("question", "context")] if isinstance(given, Mapping) else []
-        if not fields or not all(isinstance(text, str) and text.strip() for text in fields):
-            raise DataError(f"the input is {safe_repr(given)}; it must be {{'question': 'Who?', 'context': 'a text'}}")
+        fields = {name: given.get(name) for name in self.ROLES} if isinstance(given, Mapping) else {"": None}
+        for name, text in fields.items():
+            if not isinstance(text, str):
+                raise DataError(
+                    f"the input is {safe_repr(given)}; it must be {{'question': 'Who?', 'context': 'a text'}}"
+                )
+            check_asked(name, text)
 
     def in_words(self, answer: Any) -> str:
         return str((answer[0] if isinstance(answer, list) else answer).answer)
@@ -110,20 +117,44 @@ class QuestionAnswering(Pipeline):
         examples = [task.example(window, questions[owner]) for window, owner in owned]
         outputs = run_examples(task, examples, tokens=task.evaluation.tokens, labelled=False)
         candidates: list[list[Span]] = [[] for _ in batch]
-        none_of: list[float] = [1.0] * len(batch)
+        best_of = [-math.inf] * len(batch)
+        longest = options.get("max_answer_len") or LONGEST
+        none_of: list[tuple[float, float]] = [(1.0, math.inf)] * len(batch)
         owners = encoding.overflow_to_sample
-        for window, example, owner, logits in zip(encoding.rows, examples, owners, outputs, strict=True):
-            begins, ends = ends_of(*logits, *example["context"].tolist())
-            none_of[owner] = min(none_of[owner], float(begins[0] * ends[0]))
+        for window, example, owner, (start, end) in zip(encoding.rows, examples, owners, outputs, strict=True):
+            context = example["context"].tolist()
+            begins, ends = ends_of(start, end, *context)
+            none = float(begins[0] * ends[0]), float(start[0]) + float(end[0])
+            none_of[owner] = min(none_of[owner][0], none[0]), min(none_of[owner][1], none[1])
+            best_of[owner] = max([best_of[owner], *(score for score, *_ in ranked_spans(start, end, context, longest))])
             candidates[owner].extend(_spans(window, begins, ends, options))
-        count = options.get("top_k") or 1
         ranked = []
-        for row, spans, none in zip(batch, candidates, none_of, strict=True):
+        for row, spans, best, (share, score) in zip(batch, candidates, best_of, none_of, strict=True):
             answers = [ExtractedAnswer(*span, row["context"][slice(*span[1:])]) for span in merged(spans)]
-            if options.get("handle_impossible_answer"):
-                answers.append(ExtractedAnswer(none, 0, 0, ""))
-            ranked.append(sorted(answers, key=lambda each: -each.score)[:count])
-        return [answers[0] if count == 1 else Results(answers) for answers in ranked]
+            answers.sort(key=lambda each: -each.score)
+            ranked.append(self._with_none(answers, ExtractedAnswer(share, 0, 0, ""), score - best, options))
+        count = options.get("top_k") or 1
+        return [answers[0] if count == 1 else Results(answers[:count]) for answers in ranked]
+
+    def _with_none(
+        self, answers: list[ExtractedAnswer], none: ExtractedAnswer, difference: float, options: Mapping[str, Any]
+    ) -> list[ExtractedAnswer]:
+        """Answers, best first, and "no answer" among them, where it is asked for.
+
+        Args:
+            difference: the score of "no answer" minus that of the best span, as logits
+        """
+        own = tuned_threshold(self.model)
+        asked = options.get("handle_impossible_answer")
+        if not answers:  # no token of the context is one of the model's
+            return [none]
+        if not (own is not None and math.isfinite(own) if asked is None else asked):
+            return answers
+        if own is None:  # by probability, as the reference library
+            return sorted([*answers, none], key=lambda each: -each.score)
+        if difference > own:
+            return [none, *answers]
+        return [*answers[:1], *sorted([*answers[1:], none], key=lambda each: -each.score)]
 
 
 def _spans(window: EncodedRow, begins: Tensor, ends: Tensor, options: Mapping[str, Any]) -> Iterator[Span]:

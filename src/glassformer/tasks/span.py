@@ -26,12 +26,12 @@ from torch import Tensor
 from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Output
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import safe_repr
+from glassformer.files import is_number, safe_repr
 from glassformer.loaded_model import LoadedModel
-from glassformer.tasks.base import Progress
+from glassformer.tasks.base import EvaluationOptions, Progress
 from glassformer.tasks.columns import RowTask, limit_of, listed, reads_segments, row_chunks, text_of
-from glassformer.tasks.metrics.answers import LONGEST, SpanMetric, best_spans, exact_match, word_f1
-from glassformer.tasks.metrics.metric import BootstrapMeans, Metric
+from glassformer.tasks.metrics.answers import LONGEST, SpanMetric, best_threshold, exact_match, ranked_spans, word_f1
+from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums, Metric
 from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.types import Baseline, Dataset, Example, Examples, MicroBatch, Prediction
 from glassformer.text.sentences import split_sentences
@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 ENDS = ("start_positions", "end_positions")
 
 METHOD = f"glassformer {__version__}, words as in SQuAD: lower case, without punctuation and articles"
+
+MOST_LISTED = 20
+"""Places of wrong rows in one message."""
+
+THRESHOLD = "no_answer_threshold"
+"""Key of `config.json`, below `task_specific_params` and the name of the task, and of a validation's metrics."""
 
 WINDOW = 384
 """Tokens of question and context, as BERT was trained on SQuAD."""
@@ -101,6 +107,66 @@ class Question(NamedTuple):
     answers: list[tuple[int, int]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnswerEvaluation(EvaluationOptions):
+    """How a model that finds answers is evaluated.
+
+    no_answer_threshold: there is no answer where its score is higher than that of the best span by more than this;
+        None = the threshold of the model, see `tuned_threshold`
+    """
+
+    no_answer_threshold: float | None = None
+
+
+def tuned_threshold(model: LoadedModel) -> float | None:
+    """By how much the score of "no answer" must exceed that of the best span to be the answer, as tuned in training.
+
+    None where the model says nothing of it; infinity where each question of its validation rows had an answer.
+
+    Raises: ConfigError: it is no number.
+    """
+    own = (model.config.get("task_specific_params") or {}).get(Answer.HEAD) or {}
+    if THRESHOLD not in own:
+        return None
+    value = own[THRESHOLD]
+    if value is not None and not is_number(value):
+        raise ConfigError(
+            f"config.json: task_specific_params: {THRESHOLD} is {safe_repr(value)}; it must be a number, or null where "
+            "each question has an answer"
+        )
+    return np.inf if value is None else float(value)
+
+
+def keep_threshold(model: LoadedModel, threshold: float) -> None:
+    """Note the threshold of "no answer" in the config of a model, with which it is saved."""
+    settings = dict(model.config.get("task_specific_params") or {})
+    value = threshold if np.isfinite(threshold) else None  # JSON has no infinity
+    settings[Answer.HEAD] = {**(settings.get(Answer.HEAD) or {}), THRESHOLD: value}
+    model.config["task_specific_params"] = settings
+
+
+def check_rows(rows: Dataset, numbers: Sequence[int], results: Sequence[object]) -> None:
+    """Raises: DataError: what is wrong with the first of these rows that makes no question, and the places of others.
+
+    Args:
+        results: what each row makes, or its error
+    """
+    wrong = {number: error for number, error in zip(numbers, results, strict=True) if isinstance(error, DataError)}
+    if not wrong:
+        return
+    (first, error), *others = wrong.items()
+    listed_rows = ", ".join(rows.where(number) for number, _ in others[:MOST_LISTED])
+    more = f", and {len(others) - MOST_LISTED} more" if len(others) > MOST_LISTED else ""
+    also = f". As wrong are the questions or answers of: {listed_rows}{more}" if others else ""
+    raise DataError(f"{rows.where(first)}: {error}{also}") from error
+
+
+def check_asked(name: str, text: str) -> None:
+    """Raises: DataError: a question or a context without a word."""
+    if not text.strip():
+        raise DataError(f"the {name} is {safe_repr(text)}; it must have a word")
+
+
 def check_question(where: str, tokens: int, most: int, *, window: int, stride: int) -> None:
     """Raises: DataError: a question of more tokens than leave room for its context in each window."""
     if tokens > most:
@@ -116,6 +182,9 @@ class Answer(RowTask):
     `answers` is as in SQuAD: a list of {"text", "answer_start"}, or an object with a list of each. Or it is a text, and
     `start` the column of the character at which it begins in the context. No text means no answer. The first answer is
     learned; metrics take each as right.
+
+    Which questions have no answer is decided by a threshold, as in SQuAD 2.0: training keeps the one that is best on
+    the validation rows with the model (`tuned_threshold`).
 
     Args:
         columns: role → column
@@ -134,6 +203,7 @@ class Answer(RowTask):
     }
     TARGETS = ("answers", "start")
     METRIC = VALIDATION_METRIC = "f1"
+    EVALUATION = AnswerEvaluation
 
     def __init__(
         self,
@@ -170,11 +240,16 @@ class Answer(RowTask):
     def _read(self, rows: Dataset) -> Iterator[tuple[int, Question, list[EncodedRow]]]:
         """Each row: its number, what it asks, and its windows."""
 
-        def parse(row: Mapping[str, Any]) -> Question:
-            question, context = (text_of(row, self.columns[role]) for role in ("question", "context"))
-            return Question(question, context, answers_of(row, context, self.columns))
+        def parse(row: Mapping[str, Any]) -> Question | DataError:
+            try:
+                question, context = (text_of(row, self.columns[role]) for role in ("question", "context"))
+                return Question(question, context, answers_of(row, context, self.columns))
+            except DataError as error:
+                return error  # all of the wrong rows are listed together
 
-        for numbers, parsed in row_chunks(rows, parse):
+        for numbers, results in row_chunks(rows, parse):
+            check_rows(rows, numbers, results)
+            parsed = [result for result in results if not isinstance(result, DataError)]
             questions = [row.question for row in parsed]
             contexts = [row.context for row in parsed]
             encoding = self.windows(questions, contexts, [rows.where(number) for number in numbers])
@@ -269,17 +344,50 @@ class Answer(RowTask):
         assert output.start_logits is not None and output.end_logits is not None
         return list(zip(output.start_logits, output.end_logits, strict=True))
 
+    @property
+    def threshold(self) -> float:
+        """The threshold of "no answer": that of the evaluation, else that of the model, else 0."""
+        given, own = self.evaluation.no_answer_threshold, tuned_threshold(self.model)
+        return next((float(value) for value in (given, own) if value is not None), 0.0)
+
+    def check_evaluation(self) -> None:
+        given = self.evaluation.no_answer_threshold
+        if given is not None and not is_number(given):
+            raise ConfigError(f"evaluation: {THRESHOLD} is {safe_repr(given)}; it must be a number")
+
+    def note_validation(self, metrics: Mapping[str, float]) -> None:
+        keep_threshold(self.model, metrics.get(THRESHOLD, np.inf))
+
+    def tune_threshold(self, rows: Dataset) -> float:
+        """The threshold of "no answer" with the highest F1 on rows, such as validation rows; the model keeps it.
+
+        Raises: DataError: each of the rows has an answer, so there is nothing to choose.
+        """
+        predictions = list(self.predict(rows))
+        if all(x.label for x in predictions):
+            raise DataError(f"each of the {len(predictions):,} questions has an answer; give some that have none, too")
+        threshold, _ = _best_threshold(predictions)
+        keep_threshold(self.model, threshold)
+        return threshold
+
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
-        """The best span of all windows of a row, where it beats "no answer" in the window that is least for it.
+        """The best span of all windows of a row, unless "no answer" beats it by more than the threshold.
+
+        The score of "no answer" is that of the window which is least for it.
 
         windows   [CLS] question [SEP] it plays 6000 hours [SEP]     best span 5.9    none 1.2
-                  [CLS] question [SEP] hours of music .    [SEP]     best span 0.3    none 4.0    answer: 5.9 > 1.2
+                  [CLS] question [SEP] hours of music .    [SEP]     best span 0.3    none 4.0    answer: 1.2 - 5.9 ≤ 0
+
+        The `details` of a prediction: `best`, the best span as a text; `start` and `stop`, its characters in the
+        context; `no_answer`, how far the score of "no answer" is above that of the span. They are missing where the
+        context has no token.
         """
-        examples = self.encode(rows)
+        examples, threshold = self.encode(rows), self.threshold
         outputs = enumerate(run_examples(self, examples, tokens=self.evaluation.tokens))
         for index, row, windows in self._read(rows):
             logits = [(*pair, examples[number]) for number, pair in islice(outputs, len(windows))]
-            answer, loss = self._best_answer(windows, logits, row.context)
+            details, loss = self._best_span(windows, logits, row.context)
+            answer = details["best"] if details and details["no_answer"] <= threshold else ""
             label = [row.context[start:end] for start, end in row.answers]
             yield Prediction(
                 index=index,
@@ -289,39 +397,54 @@ class Answer(RowTask):
                 predicted=answer,
                 correct=bool(exact_match(answer, label)),
                 loss=loss,
+                details=details,
             )
             if progress is not None:
                 progress(1)
 
-    def _best_answer(
+    def _best_span(
         self, windows: Sequence[EncodedRow], logits: Sequence[tuple[Tensor, Tensor, Example]], context: str
-    ) -> tuple[str, float]:
-        """The best span of all windows, or nothing, and the mean of their losses."""
-        best, no_answer, answer, losses = -np.inf, np.inf, "", []
+    ) -> tuple[dict[str, Any], float]:
+        """The details of a prediction: the best span of all windows; and the mean of their losses."""
+        best, no_answer, losses = (-np.inf, 0, 0), np.inf, []
         for window, (start, end, example) in zip(windows, logits, strict=True):
             start, end = start.float().cpu(), end.float().cpu()
-            context_of_window = torch.from_numpy(np.asarray(example["context"]))
-            spans, scores = best_spans(start[None], end[None], context_of_window[None], self.longest)
             no_answer = min(no_answer, float(start[0] + end[0]))
-            if float(scores[0]) > best:
-                best = float(scores[0])
-                first, last = spans[0].tolist()
-                answer = context[window.offsets[first][0] : window.offsets[last][1]]
+            for score, first, last in ranked_spans(start, end, example["context"].tolist(), self.longest):
+                if score > best[0]:
+                    best = score, window.offsets[first][0], window.offsets[last][1]
             ends = zip((start, end), ENDS, strict=True)
             losses.append(-sum(float(x.log_softmax(-1)[int(example[name])]) for x, name in ends) / 2)
-        return answer if best > no_answer else "", float(np.mean(losses))
+        score, begin, stop = best
+        if score == -np.inf:
+            return {}, float(np.mean(losses))
+        details = {"best": context[begin:stop], "start": begin, "stop": stop, "no_answer": no_answer - score}
+        return details, float(np.mean(losses))
 
     def metric(self) -> Metric:
         return SpanMetric(self.head, self.longest)
 
-    def metrics(self, predictions: Sequence[Prediction]) -> BootstrapMeans:
-        return BootstrapMeans(
-            {
-                name: np.array([score(x.predicted, x.label) for x in predictions])
-                for name, score in (("f1", word_f1), ("exact_match", exact_match))
-            },
-            dict.fromkeys(("f1", "exact_match"), METHOD),
-        )
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        """F1 and exact match of all questions; where some have no answer, also of those that have one, and of these.
+
+        The official script of SQuAD 2.0 calls the two kinds HasAns and NoAns.
+        """
+        scores = {"f1": word_f1, "exact_match": exact_match}
+        values = np.array([[score(x.predicted, x.label) for score in scores.values()] for x in predictions])
+        answerable = np.array([bool(x.label) for x in predictions], dtype=float)
+        kinds = {"": np.ones(len(predictions))}
+        if 0 < answerable.sum() < len(predictions):
+            kinds |= {"_answerable": answerable, "_unanswerable": 1 - answerable}
+        names = [name + kind for kind in kinds for name in scores]
+
+        def means(sums: np.ndarray) -> dict[str, np.ndarray]:
+            # Of each kind the sums of both scores, then how many there are; a resample may have none of a kind.
+            parts = sums.reshape(len(sums), len(kinds), len(scores) + 1)
+            shares = parts[..., :-1] / np.maximum(parts[..., -1:], 1)
+            return dict(zip(names, shares.reshape(len(sums), -1).T, strict=True))
+
+        rows = [np.column_stack((values * of_kind[:, None], of_kind)) for of_kind in kinds.values()]
+        return BootstrapSums(np.concatenate(rows, axis=1), means, dict.fromkeys(names, METHOD))
 
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         """Two that learn nothing: no answer, and the first sentence of the context."""
@@ -337,7 +460,22 @@ class Answer(RowTask):
 
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
         unanswerable = sum(not x.label for x in predictions)
-        return [f"{unanswerable:,} of {len(predictions):,} questions have no answer"] if unanswerable else []
+        if not unanswerable:
+            return []
+        notes = [f"{unanswerable:,} of {len(predictions):,} questions have no answer"]
+        if all("no_answer" in x.details for x in predictions):
+            best, f1 = _best_threshold(predictions)
+            notes.append(
+                f"{THRESHOLD} is {self.threshold:.2f}; the best for these rows is {best:.2f}, with an F1 of {f1:.3f}"
+            )
+        return notes
+
+
+def _best_threshold(predictions: Sequence[Prediction]) -> tuple[float, float]:
+    """The threshold of "no answer" with the highest F1 of predictions, and that F1."""
+    of_none = [word_f1("", x.label) for x in predictions]
+    of_span = [word_f1(x.details.get("best", ""), x.label) for x in predictions]
+    return best_threshold([x.details.get("no_answer", np.inf) for x in predictions], of_span, of_none)
 
 
 def answers_of(row: Mapping[str, Any], context: str, columns: Mapping[str, str]) -> list[tuple[int, int]]:

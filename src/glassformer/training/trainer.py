@@ -290,6 +290,7 @@ class Trainer:
             raise ConfigError(f"metric is {safe_repr(self.metric)}; validation gives {', '.join(metrics)}")
         better = state.note_validation(metrics, self.metric)
         if better:
+            self.task.note_validation(metrics)
             self._save_best_model()
         self.run_folder.log_event("validation", step=state.step, metrics=metrics, best=better)
         self._notify("on_validation", metrics)
@@ -327,6 +328,8 @@ class Trainer:
     def _restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         parts = self.network, self.optimizer, self.gradients.scaler, self.distributed
         self.state = restore_state(tensors, values, *parts, seed=self.options.seed)
+        if self.state.best_metrics:
+            self.task.note_validation(self.state.best_metrics)
         self.state.start_clocks()
         self._saved_step = self.state.step
 

@@ -12,7 +12,15 @@ from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.masks import Packing
 from glassformer.errors import ConfigError
-from glassformer.tasks.metrics.answers import SpanMetric, best_spans, exact_match, word_f1, words_of
+from glassformer.tasks.metrics.answers import (
+    SpanMetric,
+    best_spans,
+    best_threshold,
+    exact_match,
+    ranked_spans,
+    word_f1,
+    words_of,
+)
 from glassformer.tasks.span import AnswerWindow, SpanBatch
 
 
@@ -132,3 +140,42 @@ def test_exact_match_and_f1(said: str, answers: list[str], exact: float, f1: flo
 
 def test_words() -> None:
     assert words_of("An  apple, a day: the U.S. theory!") == ["apple", "day", "us", "theory"]
+
+
+def test_ranked_spans_are_all_pairs_in_order() -> None:
+    start, end = torch.randn(2, 9, generator=torch.Generator().manual_seed(2))
+    pairs = [(float(start[a] + end[b]), a, b) for a in range(2, 8) for b in range(a, min(a + 3, 8))]
+    found = ranked_spans(start, end, (2, 7), longest=3, count=99)
+    assert [place for _, *place in found] == [place for _, *place in sorted(pairs, reverse=True)]
+    assert [score for score, *_ in found] == pytest.approx(sorted((score for score, *_ in pairs), reverse=True))
+    assert ranked_spans(start, end, (2, 7), longest=3, count=2) == found[:2]
+    assert ranked_spans(start, end, (1, 0)) == []
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 4), st.booleans()), min_size=1, max_size=12))
+def test_the_best_threshold_is_that_of_an_exhaustive_search(questions: list[tuple[int, int, bool]]) -> None:
+    differences = [float(difference) for difference, *_ in questions]
+    of_span = [f1 / 4 if answerable else 0.0 for _, f1, answerable in questions]
+    of_none = [float(not answerable) for *_, answerable in questions]
+
+    def mean(threshold: float) -> float:
+        pairs = zip(differences, of_span, of_none, strict=True)
+        return float(np.mean([span if difference <= threshold else none for difference, span, none in pairs]))
+
+    threshold, score = best_threshold(differences, of_span, of_none)
+    assert score == pytest.approx(mean(threshold))
+    assert score == pytest.approx(max(map(mean, np.arange(-4.5, 5))))
+    assert all(abs(threshold - difference) >= 0.5 for difference in differences)  # no rounding decides
+
+
+def test_a_question_without_a_span_has_no_answer_at_any_threshold() -> None:
+    assert best_threshold([np.inf, 1.0], [0, 1], [1, 0]) == (2.0, 1.0)
+    assert best_threshold([np.inf], [0], [1]) == (0.0, 1.0)
+
+
+def test_an_answer_of_articles_alone_is_none() -> None:
+    """By the rules of SQuAD 2.0; those of 1.1 know no such answer."""
+    assert exact_match("", ["the"]) == word_f1("", ["the"]) == 1
+    assert exact_match("", ["the", "cat"]) == word_f1("", ["the", "cat"]) == 0
+    assert exact_match("A cat", ["the", "cat"]) == word_f1("A cat", ["the", "cat"]) == 1

@@ -21,12 +21,14 @@ Sources: Devlin et al. 2019, sections 4.2 and 4.3: the score of a span is the su
 
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,6 +39,7 @@ from glassformer.tasks.metrics.metric import Metric
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+    from numpy.typing import ArrayLike
 
 LONGEST = 30
 """Default maximum number of tokens of an answer; Devlin et al. 2019, released code."""
@@ -76,6 +79,59 @@ def best_spans(
     return spans, best
 
 
+def ranked_spans(
+    start: Float[Tensor, "T"],
+    end: Float[Tensor, "T"],
+    context: tuple[int, int],
+    longest: int = LONGEST,
+    count: int = 1,
+) -> list[tuple[float, int, int]]:
+    """The spans of a text with the highest start + end, best first, under the conditions of `best_spans`.
+
+    Args:
+        count: how many at most
+    Returns: score, first and last token of each.
+    """
+    first, last = context
+    tokens = last - first + 1
+    if tokens < 1:
+        return []
+    inner = slice(first, last + 1)
+    begins, ends = start[inner].float().cpu(), end[inner].float().cpu()
+    allowed = torch.ones(tokens, tokens, dtype=torch.bool).triu().tril(longest - 1)
+    joint = (begins[:, None] + ends).masked_fill(~allowed, -torch.inf).flatten()
+    best = joint.topk(min(count, int(allowed.sum())))
+    places = (divmod(place, tokens) for place in best.indices.tolist())
+    return [(score, first + a, first + b) for score, (a, b) in zip(best.values.tolist(), places, strict=True)]
+
+
+def best_threshold(differences: ArrayLike, answered: ArrayLike, unanswered: ArrayLike) -> tuple[float, float]:
+    """The threshold above which "no answer" is the best answer to a question, for questions whose answers are known.
+
+    A question is answered where its difference is at most the threshold. Of equally good thresholds the one that
+    answers the fewest questions.
+
+    Args:
+        differences: the score of "no answer" minus that of the best span; ∞ where there is no span. [questions]
+        answered: the metric of the best span. [questions]
+        unanswered: the metric of "no answer". [questions]
+    Returns: the threshold, half way between two differences, and the mean of the metric with it.
+    Source: `find_best_thresh` of the official script of SQuAD 2.0 (Rajpurkar et al. 2018).
+    """
+    difference, with_answer, without = (np.asarray(x, dtype=float) for x in (differences, answered, unanswered))
+    order = np.argsort(difference, kind="stable")
+    order = order[np.isfinite(difference[order])]
+    steps = difference[order]
+    if not len(steps):
+        return 0.0, float(without.mean())
+    totals = np.concatenate(([0.0], (with_answer - without)[order].cumsum()))
+    # Equal differences are on the same side of any threshold.
+    possible = np.concatenate(([True], steps[1:] > steps[:-1], [True]))
+    best = int(np.argmax(np.where(possible, totals, -np.inf)))
+    around = np.concatenate(([steps[0] - 2], steps, [steps[-1] + 2]))
+    return float(around[best : best + 2].mean()), float(without.mean() + totals[best] / len(difference))
+
+
 class WindowAnswer(NamedTuple):
     """What a reader makes of one window.
 
@@ -100,6 +156,8 @@ class SpanMetric(Metric):
     """The share of questions whose answer is exactly right, and the F1 of the words that predicted and true one share.
 
     Each question counts once, with the answer that all of its windows together give, as in the report of an evaluation.
+    Where some questions have no answer, `no_answer_threshold` is the one with the highest F1, with which both metrics
+    are computed; where all have one, each is answered.
 
     Args:
         longest: tokens of an answer
@@ -127,13 +185,18 @@ class SpanMetric(Metric):
         questions: dict[float, list[WindowAnswer]] = {}
         for answer in sorted(WindowAnswer(*record) for record in self.records):
             questions.setdefault(answer.question, []).append(answer)
-        f1 = exact = 0.0
-        for windows in questions.values():
-            best = max(windows, key=lambda window: window.score)  # of equals the first
-            answered = best.score > min(window.no_answer for window in windows)
-            f1 += best.f1 if answered else best.f1_of_none
-            exact += best.exact if answered else best.exact_of_none
-        return {**loss, "exact_match": exact / len(questions), "f1": f1 / len(questions)}
+        best = [max(windows, key=lambda window: window.score) for windows in questions.values()]  # of equals the first
+        none = [min(window.no_answer for window in windows) for windows in questions.values()]
+        differences = [no_answer - answer.score for answer, no_answer in zip(best, none, strict=True)]
+        threshold, scores = math.inf, loss
+        if any(answer.f1_of_none for answer in best):
+            threshold, _ = best_threshold(differences, *zip(*((x.f1, x.f1_of_none) for x in best), strict=True))
+            scores = {**loss, "no_answer_threshold": threshold}
+        answered = [difference <= threshold for difference in differences]
+        chosen = list(zip(best, answered, strict=True))
+        exact = sum(x.exact if given else x.exact_of_none for x, given in chosen)
+        f1 = sum(x.f1 if given else x.f1_of_none for x, given in chosen)
+        return {**scores, "exact_match": exact / len(questions), "f1": f1 / len(questions)}
 
 
 # ---------------------------------------------------------------------------------------- answers as texts
@@ -150,7 +213,7 @@ def exact_match(predicted: str, answers: Sequence[str]) -> float:
     Args:
         answers: any is right; none = there is no answer
     """
-    return float(any(words_of(predicted) == words_of(answer) for answer in answers or [""]))
+    return float(any(words_of(predicted) == words for words in _true_words(answers)))
 
 
 def word_f1(predicted: str, answers: Sequence[str]) -> float:
@@ -159,7 +222,13 @@ def word_f1(predicted: str, answers: Sequence[str]) -> float:
     Args:
         answers: the best counts; none = there is no answer
     """
-    return max(_shared_words(words_of(predicted), words_of(answer)) for answer in answers or [""])
+    words = words_of(predicted)
+    return max(_shared_words(words, true) for true in _true_words(answers))
+
+
+def _true_words(answers: Sequence[str]) -> list[list[str]]:
+    """The words of each true answer; by the rules of SQuAD 2.0, one of articles and punctuation alone is none."""
+    return [words for answer in answers if (words := words_of(answer))] or [[]]
 
 
 def _shared_words(predicted: list[str], true: list[str]) -> float:
