@@ -61,6 +61,8 @@ LINES = {
     "sst2": Line("SST-2", MINILM, "accuracy", 0.89),
     "wikiann-en": Line("WikiANN, English", MINILM, "f1", 0.78),
     "wnut17": Line("WNUT 2017", MINILM, "f1"),
+    "xquad": Line("XQuAD, English", MINILM, "f1"),
+    "subjqa": Line("SubjQA, electronics", MINILM, "f1"),
     "multi30k": Line("Multi30k, en → de", "Transformer from scratch", "BLEU", 37.0, 40),
     "scitldr": Line("SciTLDR, abstracts", "Transformer from scratch"),
     "tinyshakespeare": Line("tiny Shakespeare", "GPT-2 from scratch", None, 2.4, 40),

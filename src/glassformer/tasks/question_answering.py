@@ -166,7 +166,7 @@ def _spans(window: EncodedRow, begins: Tensor, ends: Tensor, options: Mapping[st
     words = options.get("align_to_words", True)
     for score, first, last in token_spans(begins, ends, options, merging=words):
         if words:
-            yield score, _word(window, first)[0], _word(window, last)[1]
+            yield score, word_place(window, first)[0], word_place(window, last)[1]
         else:
             yield score, window.offsets[first][0], window.offsets[last][1]
 
@@ -228,7 +228,7 @@ def ends_of(start: Tensor, end: Tensor, first: int, last: int) -> tuple[Tensor, 
     return begins, ends
 
 
-def _word(window: EncodedRow, token: int) -> tuple[int, int]:
+def word_place(window: EncodedRow, token: int) -> tuple[int, int]:
     """The characters of the word that a token of the context is of."""
     word = window.word_ids[token]
     offsets: Sequence[tuple[int, int]] = [
