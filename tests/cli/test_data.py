@@ -328,5 +328,5 @@ def test_inspect_reads_the_first_column_of_texts_where_none_is_called_text(tmp_p
     questions = [{"id": "q1", "question": "Which?", "answers": [{"text": "Rome", "answer_start": 0}]}]
     path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "Rome is a city.", "qas": questions}]}]}))
     done = run("inspect", path)
-    assert done.exit_code == 0 and "no column 'text': inspecting 'question'" in done.output
+    assert done.exit_code == 0 and "inspecting 'question'; for another one: --column text=NAME" in done.output
     assert "inspecting" not in output_of("inspect", path, "--column", "text=context")

@@ -32,7 +32,7 @@ class Letters:
 
 
 def test_a_report_a_card_and_a_version(table: Path, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="no column 'text': inspecting 'body'"):
+    with pytest.warns(UserWarning, match=r"no column 'text': inspecting 'body'; .*: columns=\{'text': NAME\}$"):
         inspect_files([table])
     options = InspectionOptions(columns={"text": "body", "label": "mood"}, tokenizer="letters")
     report = inspect_files([table], options, tokenizer=Letters())

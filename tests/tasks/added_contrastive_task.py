@@ -53,7 +53,7 @@ class Pairs(Task):
         self.columns = columns_of(self.COLUMNS, columns)
 
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        check_columns(rows, list(self.columns.values()))
+        check_columns(rows, self.columns)
         return store_examples(self._encode(rows), rows, self.model, cache, made="pairs", columns=self.columns)
 
     def _encode(self, rows: Dataset) -> Iterator[dict[str, Any]]:

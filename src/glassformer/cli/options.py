@@ -16,6 +16,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,14 +24,15 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
 
-from glassformer.errors import ConfigError, DataError, GlassformerError
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_json_object, safe_repr
 from glassformer.files.schema import Doc, convert, field_types, given, metadata_of
 from glassformer.generation import served_options
 
 T = TypeVar("T")
-E = TypeVar("E", bound=GlassformerError)
 DATA = "Data"
+_TYPED: ContextVar[tuple[tuple[type, Iterable[str]], ...]] = ContextVar("typed", default=())
+"""The groups of options of the command that runs, with the names of their fields."""
 
 # ── options from dataclasses ─────────────────────────────────────────────────────────────────────────────
 
@@ -94,12 +96,14 @@ class Command:
         values = bound.arguments
         for name, (group, names) in groups.items():
             values[name] = _group_of(group, {name: values.pop(name) for name in names})
+        typed_now = _TYPED.set(tuple(groups.values()))
         try:
             self._function(**values)
         except (ConfigError, DataError) as error:
-            if (typed := _as_typed(error, *groups.values(), words=False)) is error:
-                raise
-            raise typed from error
+            error.args = (in_options(str(error)),)
+            raise
+        finally:
+            _TYPED.reset(typed_now)
 
 
 command = Command
@@ -259,16 +263,21 @@ def _group_of(group: Any, values: dict[str, Any]) -> Any:
     try:
         return group(**typed)
     except ConfigError as error:  # of fields that do not go together
-        raise _as_typed(error, (group, values), words=True) from error
+        error.args = (_with_options(str(error), (group, values), words=True),)
+        raise
 
 
-def _as_typed(error: E, *groups: tuple[type, Iterable[str]], words: bool) -> E:
-    """An error of the library with its fields, `task=`, as options.
+def in_options(text: str) -> str:
+    """A message of the library with its fields, `task=`, as options of the command that runs."""
+    return _with_options(text, *_TYPED.get(), words=False)
+
+
+def _with_options(text: str, *groups: tuple[type, Iterable[str]], words: bool) -> str:
+    """A message of the library with its fields, `task=`, as options.
 
     Args:
         words: also those that are words of it, `task`
     """
-    text = str(error)
     for group, fields_ in groups:
         names = "|".join(fields_)
         fields_in_text = rf"\b({names})=(?![\w'\"\[{{(])"
@@ -279,7 +288,7 @@ def _as_typed(error: E, *groups: tuple[type, Iterable[str]], words: bool) -> E:
         text = re.sub(fields_in_text, lambda x, group=group: spelling(x[x.lastindex], group), text)  # type: ignore[misc]
         for name in fields_:  # columns={'text': NAME} is --column text=NAME
             text = re.sub(rf"\b{name}=\{{'(\w+)': (\w+)\}}", rf"{spelling(name, group)} \1=\2", text)
-    return error if text == str(error) else type(error)(text)
+    return text
 
 
 def _read(group: type, name: str, value: Any, hint: Any) -> Any:

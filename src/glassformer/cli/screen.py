@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from glassformer.cli.options import in_options
 from glassformer.files import counted
 from glassformer.reports.table import IntervalCell, colours
 from glassformer.reports.table import Table as ReportTable
@@ -92,7 +93,7 @@ def notes(*, repeats: bool = True) -> Iterator[None]:
         kind = re.sub(r"\d[\d,]*", "", str(message))
         if repeats or kind not in printed:
             printed.add(kind)
-            note(message)
+            note(in_options(str(message)))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

@@ -57,7 +57,7 @@ def inspect_files(
     columns = {**usual_columns(list(rows.values())), **options.columns}
     text = columns["text"]
     if text not in ("text", "tokens") and "text" not in options.columns:
-        warnings.warn(f"no column 'text': inspecting {text!r}; for another one: --column text=NAME", stacklevel=2)
+        warnings.warn(f"no column 'text': inspecting {text!r}; for another one: columns={{'text': NAME}}", stacklevel=2)
     roles: dict[str, Any] = {role: columns.get(role) for role in ("text", "text_pair", "label")}
     if tokenizer is None:
         return inspect_rows(rows, **roles)

@@ -65,7 +65,7 @@ def missing_column(name: str, names: Iterable[str], role: str | None = None) -> 
     """`no column 'lable'; nearest: 'label'; there are: 'text', 'label'`, and how to name the column of a role."""
     known = list(names)
     available = ", ".join(map(safe_repr, known[:20])) or "none"
-    remedy = f"; say which one it is: --column {role}=NAME" if role else ""
+    remedy = f"; say which one it is: columns={{'{role}': NAME}}" if role else ""
     return f"no column {safe_repr(name)}{nearest(name, known)}; there are: {available}{remedy}"
 
 

@@ -47,14 +47,13 @@ def columns_of(usual: Mapping[str, str], named: Mapping[str, str] | None) -> dic
     return {**usual, **named}
 
 
-def check_columns(rows: Dataset, columns: Sequence[str]) -> None:
-    """Raises: DataError: rows that lack a column."""
-    for column in columns:
+def check_columns(rows: Dataset, columns: Mapping[str, str]) -> None:
+    """Raises: DataError: rows that lack the column of a role."""
+    for role, column in columns.items():
         if column not in rows.columns:
             raise DataError(
                 f"{rows.where(0)}: there is no column {safe_repr(column)}{nearest(column, rows.columns)}; there are: "
-                f"{', '.join(map(safe_repr, rows.columns))}; say which one to read instead: columns={{{column!r}: …}}, "
-                f"or --column {column}=…"
+                f"{', '.join(map(safe_repr, rows.columns))}; say which one to read instead: columns={{{role!r}: NAME}}"
             )
 
 
@@ -284,9 +283,9 @@ class RowTask(Task):
     def loss_head(self) -> Head | None:
         return self.head
 
-    def columns_read(self) -> list[str]:
-        """The columns that rows must have."""
-        return list(self.columns.values())
+    def columns_read(self) -> dict[str, str]:
+        """The columns that rows must have, by their roles."""
+        return self.columns
 
     def inputs(self) -> list[str]:
         """The columns that are read to predict others; without targets, a text is only more or less of a corpus."""

@@ -167,8 +167,8 @@ class Embed(RowTask):
 
     # ------------------------------------------------------------------------------- from rows to the network
 
-    def columns_read(self) -> list[str]:
-        return [column for role, column in self.columns.items() if role != "negative" or self._reads_negative]
+    def columns_read(self) -> dict[str, str]:
+        return {role: column for role, column in self.columns.items() if role != "negative" or self._reads_negative}
 
     def inputs(self) -> list[str]:
         return [self.columns[role] for role in ("text", "text_pair")]

@@ -172,7 +172,7 @@ class Masked(LanguageTask):
 
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
         column = self.columns["text"]
-        check_columns(rows, [column])
+        check_columns(rows, {"text": column})
         texts = list(encode_texts(rows, column, self.read))
         windows = [list(self.window_examples(*text)) for text in texts]
         if not any(windows):

@@ -229,8 +229,8 @@ class Answer(RowTask):
         self._segments = reads_segments(model)
         self.how = {"window": self.window, "stride": stride, "scored by": "text"}
 
-    def columns_read(self) -> list[str]:
-        return [self.columns[role] for role in ("question", "context", "answers")]
+    def columns_read(self) -> dict[str, str]:
+        return {role: self.columns[role] for role in ("question", "context", "answers")}
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         for number, row, windows in self._read(rows):

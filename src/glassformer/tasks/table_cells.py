@@ -120,7 +120,7 @@ class AnswerTable(RowTask):
         column = columns_of(cls.COLUMNS, columns)["operator"]
         if column not in rows.columns and "operator" not in (columns or {}):
             return {**config, "num_aggregation_labels": 0, "aggregation_labels": None}
-        check_columns(rows, [column])
+        check_columns(rows, {"operator": column})
         names = {_operator(row, column) for row in iter(rows)}
         if own and names <= set(operator_names(config)):
             return {**config, "use_answer_as_supervision": False}
@@ -134,8 +134,8 @@ class AnswerTable(RowTask):
             "use_answer_as_supervision": False,
         }
 
-    def columns_read(self) -> list[str]:
-        return [column for role, column in self.columns.items() if role != "operator" or self.operators]
+    def columns_read(self) -> dict[str, str]:
+        return {role: column for role, column in self.columns.items() if role != "operator" or self.operators}
 
     def inputs(self) -> list[str]:
         return [self.columns["question"]]

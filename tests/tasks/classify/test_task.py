@@ -94,7 +94,7 @@ def test_a_pair_is_read_where_rows_have_one() -> None:
         objective.encode(rows)
     with pytest.raises(ConfigError, match="no column for 'txt'; nearest: 'text'"):
         Classify(objective.model, columns={"txt": "text"})
-    assert objective.columns_read() == ["text", "second", "label"]
+    assert objective.columns_read() == {"text": "text", "text_pair": "second", "label": "label"}
 
 
 def test_empty_texts_are_counted() -> None:

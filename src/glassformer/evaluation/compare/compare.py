@@ -362,7 +362,7 @@ class _Lockstep:
         if not issubclass(kind, ClassificationTask) or issubclass(kind, Tag):
             raise UnsupportedError(f"{name} is scored as a model of it does; give one among the systems, or a run")
         own = columns_of(kind.COLUMNS, columns)
-        check_columns(rows, [column for role, column in own.items() if role != "text_pair" or role in columns])
+        check_columns(rows, {role: column for role, column in own.items() if role != "text_pair" or role in columns})
         inputs = {role: column for role, column in own.items() if role not in kind.TARGETS}
         labels = kind.kind_of_rows(rows, own, None)
 

@@ -212,7 +212,7 @@ class LanguageModelTask(LanguageTask):
 
     def documents(self, rows: Dataset) -> Iterator[ScoredText]:
         """The texts of rows as tokens, as training reads them."""
-        check_columns(rows, [self.columns["text"]])
+        check_columns(rows, {"text": self.columns["text"]})
         return encode_texts(rows, self.columns["text"], self._documents)
 
     def _documents(self, texts: list[str]) -> Iterator[ScoredText]:

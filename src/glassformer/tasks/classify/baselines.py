@@ -163,7 +163,7 @@ def class_baselines(
         return
     columns = {role: task.columns[role] for role in ("text", "text_pair") if role in rows_to_predict[0].row}
     label = task.columns["label"]
-    check_columns(train, [*columns.values(), label])
+    check_columns(train, {**columns, "label": label})
     numbers, note = training_sample(train)
 
     def parse(row: Mapping[str, Any]) -> tuple[Text, np.ndarray]:

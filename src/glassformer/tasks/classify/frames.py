@@ -67,7 +67,7 @@ class TagAudio(ClassifyAudio):
     @staticmethod
     def kind_of_rows(rows: Dataset, columns: Mapping[str, str], separator: str | None) -> LabelKind:
         column = columns["label"]
-        check_columns(rows, [column])
+        check_columns(rows, {"label": column})
         values = [row.get(column) for row in iter(rows)]
         counts, _ = count_names(rows, values, lambda value: [label for *_, label in segments_of(value, column)])
         if not counts:

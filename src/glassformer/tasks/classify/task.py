@@ -74,7 +74,7 @@ def labels_of(
         raise ConfigError(f"problem is {safe_repr(problem)}; it must be one of: {', '.join(PROBLEMS)}")
     if separator is not None and (separator == "" or problem not in (None, "multi")):
         raise ConfigError(f"separator={separator!r} is what is between labels; it needs problem='multi'")
-    check_columns(rows, [column])
+    check_columns(rows, {"label": column})
     values = [row.get(column) for row in iter(rows)]
     kind = problem or ("multi" if separator else _problem_of(values))
     if kind == "regression":
@@ -270,8 +270,8 @@ class Classify(ClassificationTask):
         self._token_types = reads_segments(model)
         self.how = {"cut": self.max_tokens, "labels": self.kind.config(), "separator": separator}
 
-    def columns_read(self) -> list[str]:
-        return [column for role, column in self.columns.items() if role != "text_pair" or self._reads_pair]
+    def columns_read(self) -> dict[str, str]:
+        return {role: column for role, column in self.columns.items() if role != "text_pair" or self._reads_pair}
 
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         if self._reads_pair is None:  # the rows that come first are those that are learned from

@@ -101,7 +101,7 @@ class ReferenceTask(SequenceToSequence):
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
         """What the model generates for each source, with its references."""
         source, target = self.columns["source"], self.columns["target"]
-        check_columns(rows, [source, target])
+        check_columns(rows, {"source": source, "target": target})
         pairs = list(self.pairs(rows))
         examples = [self.example(source_ids, target_ids) for source_ids, target_ids in pairs]
         losses = list(token_losses(self, examples))

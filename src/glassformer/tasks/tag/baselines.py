@@ -51,7 +51,7 @@ def tag_baselines(task: Tag, train: Dataset | None, predictions: Sequence[Predic
     if train is None:
         return
     numbers, note = training_sample(train)
-    check_columns(train, list(task.columns.values()))
+    check_columns(train, task.columns)
 
     def parse(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         words, tags_of_row = words_and_tags(row, task.columns)

@@ -147,7 +147,7 @@ def tags_of(rows: Dataset, columns: Mapping[str, str] | None = None) -> Tags:
         column, such as 0 with B-PER.
     """
     columns = columns_of(COLUMNS, columns)
-    check_columns(rows, list(columns.values()))
+    check_columns(rows, columns)
     counts, where = count_names(rows, iter(rows), lambda row: [name_of(tag) for tag in words_and_tags(row, columns)[1]])
     names = sorted(sorted_names(counts), key=lambda tag: (tag != "O", tag.partition("-")[2]))
     if len(names) < 2:

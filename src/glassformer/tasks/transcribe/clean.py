@@ -130,7 +130,7 @@ class SpeechCleaner:
         Raises: DataError: no such column, or a row without a text, with its file and line; an unreadable recording,
             where the filters do not skip it.
         """
-        check_columns(rows, [self.columns[role] for role in ("audio", "text")])
+        check_columns(rows, {role: self.columns[role] for role in ("audio", "text")})
         sounds, dropped = RowSounds(rows, self.columns["audio"], self.folder, RATE_HZ), dict[int, tuple[str, str]]()
         measured: dict[int, tuple[float, float]] = {}  # seconds, and characters a second, of rows that can be read
         for passage in passages(rows, self.columns):

@@ -129,7 +129,7 @@ class Transcribe(RowTask):
     def corpus(cls, rows: Dataset, columns: Mapping[str, str]) -> Iterator[str]:
         """Transcripts in lower case, without punctuation but apostrophes: the letters of a vocabulary made of them."""
         column = {**cls.COLUMNS, **columns}["text"]
-        check_columns(rows, [column])
+        check_columns(rows, {"text": column})
         return (letters_of(text_of(row, column)) for row in iter(rows))
 
     # ------------------------------------------------------------------------------------------------ examples
@@ -137,8 +137,8 @@ class Transcribe(RowTask):
     def inputs(self) -> list[str]:
         return []  # an empty path is an error
 
-    def columns_read(self) -> list[str]:
-        return [column for role, column in self.columns.items() if role not in TIMES]
+    def columns_read(self) -> dict[str, str]:
+        return {role: column for role, column in self.columns.items() if role not in TIMES}
 
     @property
     def language(self) -> str | None:
