@@ -200,6 +200,16 @@ def test_a_column_of_a_table(stories: str, tmp_path: Path) -> None:
         encode(stories, str(tmp_path / "lines.txt"), output=tmp_path / "x.npy", columns=["text=body"])
 
 
+@pytest.mark.parametrize("name", ["lines.txt", "rows.csv"])
+def test_a_file_that_is_not_utf_8(name: str, tmp_path: Path, stories: str) -> None:
+    path = tmp_path / name
+    path.write_text(f"{'text' if name == 'rows.csv' else 'so'}\nschön\n", encoding="latin-1")
+    with pytest.raises(DataError, match=r"line 2 is not UTF-8 text; .* or give its encoding: --encoding latin-1$"):
+        encode(stories, str(path), output=tmp_path / "v.npy")
+    encode(stories, str(path), output=tmp_path / "v.npy", encoding="latin-1")
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy")[-1], load(stories).encode("schön"), atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["rows.ndjson", "rows.csv.gz", "ROWS.CSV"])
 def test_every_name_of_a_table_is_read_by_its_columns(name: str, tmp_path: Path, stories: str) -> None:
     content = b'{"body": "time flies"}\n' if "json" in name else b"body\ntime flies\n"

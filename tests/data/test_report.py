@@ -219,7 +219,7 @@ def test_the_report_as_text_shows_the_most_frequent_classes_and_the_first_locati
 def test_what_cannot_be_looked_at() -> None:
     with pytest.raises(DataError, match="no file"):
         inspect_rows({}, text="text")
-    with pytest.raises(DataError, match="a: no column 'txt'; nearest: 'text'; .*columns={'text': NAME}"):
+    with pytest.raises(DataError, match=r"a: no column 'txt'; nearest: 'text'; .*columns=\{'text': NAME\}"):
         inspect_rows({"a": InMemoryRows([{"text": "x"}])}, text="txt")
     with pytest.raises(DataError, match=r"the list: row 1: 'text' is 5, a number; it must be a text"):
         inspect_rows({"a": InMemoryRows([{"text": None}, {"text": 5}])}, text="text")

@@ -67,7 +67,7 @@ def test_the_runs_of_options_alone() -> None:
 def test_how_files_are_read_reaches_the_format_of_the_data(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("{task: classify, model: m, data: {train: a.csv, format: {quotes: false}}, output: runs/x}")
-    reading = ReadingOptions(delimiter="\\t", names=["text", "label"], skip_bad_rows=True)
+    reading = ReadingOptions(delimiter="\\t", names=["text", "label"], skip_bad_rows=True, encoding="latin-1")
     (config,) = configured_runs(path, TrainOptions(), reading).values()
     expected = {"quotes": False, "delimiter": "\t", "names": ["text", "label"], "header": False}
-    assert config.data.format == {**expected, "on_bad_rows": "skip"}
+    assert config.data.format == {**expected, "on_bad_rows": "skip", "encoding": "latin-1"}

@@ -269,7 +269,8 @@ def _group_of(group: Any, values: dict[str, Any]) -> Any:
 
 def in_options(text: str) -> str:
     """A message of the library with its fields, `task=`, as options of the command that runs."""
-    return _with_options(text, *_TYPED.get(), words=False)
+    text = _with_options(text, *_TYPED.get(), words=False)
+    return text.removesuffix(", or give its encoding: encoding= latin-1")  # of a command without this option
 
 
 def _with_options(text: str, *groups: tuple[type, Iterable[str]], words: bool) -> str:

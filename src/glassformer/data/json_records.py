@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.json_rows import cut_off, parse_json
-from glassformer.data.lines import READ_ERRORS, open_decompressed
+from glassformer.data.lines import NOT_UTF_8, READ_ERRORS, open_decompressed
 from glassformer.data.sequence import ColumnNames, InMemoryRows, Row, RowSequence, RowSource
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import error_reason, safe_repr
@@ -25,12 +25,12 @@ from glassformer.files import error_reason, safe_repr
 _SQUAD = re.compile(rb'\s*\{\s*("version"\s*:\s*"[^"]*"\s*,\s*)?"data"\s*:\s*\[\s*\{\s*"(title|paragraphs)"\s*:')
 
 
-def is_squad(path: Path) -> bool:
+def is_squad(path: Path, encoding: str | None = None) -> bool:
     """Whether a JSON file begins as SQuAD files do: {"data": [{"title": …, or {"data": [{"paragraphs": …"""
     try:
-        with open_decompressed(path) as stream:
+        with open_decompressed(path, encoding) as stream:
             return _SQUAD.match(stream.read(1000).removeprefix(codecs.BOM_UTF8)) is not None
-    except READ_ERRORS:
+    except (*READ_ERRORS, DataError):
         return False  # reading it says what is wrong
 
 
@@ -39,12 +39,13 @@ class RecordFile(RowSource):
 
     Args:
         records: the names of the lists, from the outermost on: data.paragraphs.qas
+        encoding: None = UTF-8
     """
 
-    def __init__(self, path: Path, records: object) -> None:
+    def __init__(self, path: Path, records: object, encoding: str | None = None) -> None:
         if not isinstance(records, str) or not all(records.split(".")):
             raise ConfigError(f"records is {safe_repr(records)}; give names of lists, such as data.paragraphs.qas")
-        self.name, self._path, self._records = str(path), path, records
+        self.name, self._path, self._records, self._encoding = str(path), path, records, encoding
 
     def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
         rows = list(self._below(self._document(), self._records.split("."), ""))
@@ -55,7 +56,7 @@ class RecordFile(RowSource):
 
     def _document(self) -> Any:
         try:
-            with open_decompressed(self._path) as stream:
+            with open_decompressed(self._path, self._encoding) as stream:
                 data = stream.read()
         except READ_ERRORS as problem:
             raise DataError(f"{self.name}: cannot be read: {error_reason(problem)}") from problem
@@ -63,7 +64,7 @@ class RecordFile(RowSource):
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as problem:
             line = data.count(b"\n", 0, problem.start) + 1
-            raise DataError(f"{self.name}: line {line} is not UTF-8 text; save the file as UTF-8") from problem
+            raise DataError(f"{self.name}: line {line} {NOT_UTF_8}") from problem
         try:
             return parse_json(text)
         except (ValueError, RecursionError) as problem:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from glassformer.data.lines import Format, LineReader, OnBadRows, ParsedRow
+from glassformer.data.lines import NOT_UTF_8, Format, LineReader, OnBadRows, ParsedRow
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import STRICT, check_surrogates, safe_repr
 
@@ -312,7 +312,7 @@ class _JsonReader:
             except UnicodeDecodeError as error:
                 before = rest.count("\n") + error.object.count(b"\n", 0, error.start)
                 self._lines.row_line = self.lines_read + before + 1
-                self._lines.fail("is not UTF-8 text; save the file as UTF-8")
+                self._lines.fail(NOT_UTF_8)
             if self.offset == 0 and not rest and data.startswith(codecs.BOM_UTF8):
                 self.offset = len(codecs.BOM_UTF8)
             if text:

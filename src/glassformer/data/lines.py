@@ -3,12 +3,13 @@
 offset 0   name,age\\n      lines_read 1       row_start, row_line     where the current row began
 offset 9   Ann,31\\n        lines_read 2       offset, lines_read      how far the stream has been read
 
-Files are UTF-8; .gz files are decompressed. Lines end in LF or CR LF; in files of which most end in CR alone, as some
-programs for the Mac write them, each CR is read as LF. Of each row 16 bytes stay in memory.
+Files of another encoding are read as UTF-8; .gz files are decompressed. Lines end in LF or CR LF; in files that mostly
+end in CR alone, as some programs for the Mac write them, each CR is read as LF. Of each row 16 bytes stay in memory.
 """
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -43,17 +44,47 @@ FIRST_BYTES = 1 << 16
 """Bytes at the beginning of a file that show how its lines end."""
 
 
-def open_decompressed(path: Path) -> BinaryIO:
-    """Open a regular file of lines for reading, decompressed where its name ends in .gz."""
-    return line_feeds(_open(path))
+NOT_UTF_8 = "is not UTF-8 text; save the file as UTF-8, or give its encoding: encoding= latin-1"
+"""What is wrong with a line; encoding= is an option of `read_rows`."""
 
 
-def _open(path: Path) -> BinaryIO:
+def encoding_of(options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """The encoding among options of `read_rows`, None = UTF-8, and the others. Raises: ConfigError: no encoding."""
+    others = dict(options)
+    encoding = others.pop("encoding", None)
+    try:
+        if encoding is not None:
+            "".encode(encoding)
+    except (LookupError, TypeError, ValueError):
+        raise ConfigError(
+            f"encoding is {safe_repr(encoding)}; it must be a text encoding of Python, such as latin-1, cp1252 or gbk"
+        ) from None
+    return encoding, others
+
+
+def open_decompressed(path: Path, encoding: str | None = None) -> BinaryIO:
+    """Open a regular file of lines for reading as UTF-8, decompressed where its name ends in .gz.
+
+    Args:
+        encoding: of the file; None = UTF-8, or UTF-16 where it begins with the mark of that
+    """
+    return line_feeds(_open(path, encoding))
+
+
+def _open(path: Path, encoding: str | None) -> BinaryIO:
     stream, _ = open_regular_file(path, DataError)
-    if path.suffix.lower() != ".gz":
-        return stream
-    stream.close()
-    return cast(BinaryIO, io.BufferedReader(_GzipStream(path), FIRST_BYTES))
+    if path.suffix.lower() == ".gz":
+        stream.close()
+        stream = cast(BinaryIO, io.BufferedReader(_GzipStream(path), FIRST_BYTES))
+    if encoding is None:
+        try:
+            utf_16 = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        except READ_ERRORS:  # of a damaged archive, as below
+            utf_16 = False
+        stream.seek(0)
+        if not utf_16:
+            return stream
+    return cast(BinaryIO, io.BufferedReader(_RecodedStream(stream, encoding or "utf-16", path), FIRST_BYTES))
 
 
 def line_feeds(stream: BinaryIO) -> BinaryIO:
@@ -141,6 +172,50 @@ class _GzipStream(io.RawIOBase):
         super().close()
 
 
+class _RecodedStream(io.RawIOBase):
+    """A raw stream that reads a text file in another encoding as UTF-8; offsets are those of the UTF-8."""
+
+    def __init__(self, stream: BinaryIO, encoding: str, path: Path) -> None:
+        self._stream, self._encoding, self._path = stream, encoding, path
+        self.seek(0)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Continue from an offset: a file of another encoding is read again up to there."""
+        assert whence == io.SEEK_SET
+        self._stream.seek(0)
+        self._decoder, self._data, self._offset = codecs.getincrementaldecoder(self._encoding)(), b"", 0
+        while self._offset < offset and self.readinto(bytearray(min(offset - self._offset, FIRST_BYTES))):
+            pass
+        return self._offset
+
+    def tell(self) -> int:
+        return self._offset
+
+    def readinto(self, buffer: Any) -> int:
+        ended = False
+        while not self._data and not ended:
+            data = self._stream.read(FIRST_BYTES)
+            ended = not data
+            try:
+                self._data = self._decoder.decode(data, ended).encode("utf-8")
+            except UnicodeError as problem:
+                raise DataError(f"{self._path}: is not {self._encoding} text: {problem}") from problem
+        count = min(len(buffer), len(self._data))
+        buffer[:count], self._data = self._data[:count], self._data[count:]
+        self._offset += count
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
 def data_extension(path: Path) -> str:
     """The file extension in lower case without .gz: `.csv`, of `Train.CSV.gz` too."""
     inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
@@ -152,15 +227,17 @@ def strip_newline(line: str) -> str:
 
 
 class DataFile:
-    """Random access to the bytes of a file, for any number of readers; an archive is unpacked to a temporary file.
+    """Random access to the bytes of a file, as UTF-8, for any number of readers.
+
+    An archive, and a file of another encoding, is unpacked to a temporary file.
 
     Raises: DataError: it cannot be opened or unpacked.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, encoding: str | None = None) -> None:
         self.name = str(path)
-        self._stream = _open(path)
-        if path.suffix.lower() == ".gz":
+        self._stream = _open(path, encoding)
+        if isinstance(getattr(self._stream, "raw", None), (_GzipStream, _RecodedStream)):
             packed = self._stream
             self._stream = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (closed in __del__)
             try:
@@ -291,7 +368,7 @@ class LineReader:
         try:
             self.line = data.decode("utf-8-sig" if self.lines_read == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(f"{self.name}: line {self.lines_read} is not UTF-8 text; save the file as UTF-8") from error
+            raise DataError(f"{self.name}: line {self.lines_read} {NOT_UTF_8}") from error
         if self.lines_read == 1:
             self.first_line = self.line
         return self.line
@@ -390,11 +467,11 @@ class Format(ABC):
 class LineFile(RowSource):
     """A text file in a line-based format."""
 
-    def __init__(self, path: Path, format: Format) -> None:
-        self.name, self.path, self.format = str(path), path, format
+    def __init__(self, path: Path, format: Format, encoding: str | None = None) -> None:
+        self.name, self.path, self.format, self.encoding = str(path), path, format, encoding
 
     def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
-        return IndexedRows(self.path, self.format, columns=columns, limit=limit)
+        return IndexedRows(self.path, self.format, columns=columns, limit=limit, encoding=self.encoding)
 
     def scan(self, position: Any, columns: ColumnNames, limit: int) -> Iterator[ScannedRow]:
         for item in self.parse(position, limit):
@@ -402,7 +479,7 @@ class LineFile(RowSource):
 
     def parse(self, position: Any = None, limit: int = MAX_ROW_BYTES) -> Iterator[ParsedRow]:
         """Its rows in order from a position on, None = from the first, not validated."""
-        with open_decompressed(self.path) as stream:
+        with open_decompressed(self.path, self.encoding) as stream:
             lines = LineReader(stream, self.name, limit=limit)
             header = self.format.read_header(lines)
             if position is not None:
@@ -413,7 +490,7 @@ class LineFile(RowSource):
             lines.warn_of_skipped(count)
 
     def stamp(self) -> list[Any]:
-        return [*super().stamp(), repr(self.format)]
+        return [*super().stamp(), repr(self.format), self.encoding]
 
 
 class IndexedRows(RowSequence):
@@ -422,8 +499,16 @@ class IndexedRows(RowSequence):
     Raises: DataError: what is wrong with a row, with the file and its line.
     """
 
-    def __init__(self, path: Path, format: Format, *, columns: ColumnNames = None, limit: int = MAX_ROW_BYTES) -> None:
-        self.name, self._file, self._format, self._limit = str(path), DataFile(path), format, limit
+    def __init__(
+        self,
+        path: Path,
+        format: Format,
+        *,
+        columns: ColumnNames = None,
+        limit: int = MAX_ROW_BYTES,
+        encoding: str | None = None,
+    ) -> None:
+        self.name, self._file, self._format, self._limit = str(path), DataFile(path, encoding), format, limit
         schema, digest = RowSchema(columns), hashlib.sha256(repr((format, columns)).encode())
         self._starts, self._sizes, self._lines = array("q"), array("I"), array("I")
         lines = LineReader(self._file.stream(), self.name, limit=limit, digest=digest)
@@ -488,7 +573,8 @@ class DataFormat:
 def _line_source(
     name: str, lines: type[Format], defaults: Mapping[str, Any], path: Path, options: Mapping[str, Any]
 ) -> RowSource:
-    return LineFile(path, format_of(name, lines, options, **defaults))
+    encoding, options = encoding_of(options)
+    return LineFile(path, format_of(name, lines, options, **defaults), encoding)
 
 
 def format_of(kind: str, cls: type[Format], options: Mapping[str, Any], **defaults: Any) -> Format:

@@ -61,6 +61,9 @@ class ReadingOptions(Schema):
         ),
     ] = False
     no_quotes: Annotated[bool, Doc("No quoting: a quote is an ordinary character.", FILE_FORMAT)] = False
+    encoding: Annotated[
+        str | None, Doc("Encoding of text files that are not UTF-8: latin-1, cp1252, gbk, …", FILE_FORMAT)
+    ] = None
 
     def keywords(self) -> dict[str, Any]:
         """The options as keywords of `read_rows`."""
@@ -76,6 +79,8 @@ class ReadingOptions(Schema):
             options["on_bad_rows"] = "skip"
         if self.no_quotes:
             options["quotes"] = False
+        if self.encoding is not None:
+            options["encoding"] = self.encoding
         return options
 
 

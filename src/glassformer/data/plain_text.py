@@ -160,8 +160,10 @@ def _fields(line: str) -> list[str]:
 class ParallelFiles(RowSource):
     """Parallel files: line n of each makes a row, a column a file."""
 
-    def __init__(self, files: Mapping[str, str | Path]) -> None:
-        self._files = {name: LineFile(Path(path), PlainText(name=name, blank=True)) for name, path in files.items()}
+    def __init__(self, files: Mapping[str, str | Path], encoding: str | None = None) -> None:
+        self._files = {
+            name: LineFile(Path(path), PlainText(name=name, blank=True), encoding) for name, path in files.items()
+        }
         self.name = next(iter(self._files.values())).name
 
     def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:

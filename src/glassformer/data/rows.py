@@ -24,7 +24,7 @@ from glassformer.data.audio_folder import AudioFolder, is_audio_folder
 from glassformer.data.columnar import HuggingFaceRows, ParquetFile, rows_of_frame
 from glassformer.data.json_records import RecordFile, is_squad
 from glassformer.data.json_rows import JsonLines, JsonList
-from glassformer.data.lines import MAX_ROW_BYTES, DataFormat, LineFile, data_extension, format_of
+from glassformer.data.lines import MAX_ROW_BYTES, DataFormat, LineFile, data_extension, encoding_of, format_of
 from glassformer.data.plain_text import UNIVERSAL_DEPENDENCIES, ParallelFiles, PlainText, Sentences
 from glassformer.data.sequence import (
     ColumnNames,
@@ -81,9 +81,10 @@ def read_rows(
             data set, such as squad or glue/cola (`sets.yaml`); or a format of a plug-in, such as guitar of
             glassformer-guitar
         limit: maximum bytes of a row
-        options: of the format: `DelimitedText` (csv, tsv), `JsonList` (json), `Sentences` (conll, conllu), `PlainText`
-            (text); records: the lists of nested JSON, "data.paragraphs.qas". Of a published data set also part: a
-            split, "validation", or several; prompt: rows as one of its prompts; characters: of each text, at most
+        options: encoding: of text files that are not UTF-8, "latin-1". Of the format: `DelimitedText` (csv, tsv),
+            `JsonList` (json), `Sentences` (conll, conllu), `PlainText` (text); records: the lists of nested JSON,
+            "data.paragraphs.qas". Of a published data set also part: a split, "validation", or several; prompt: rows
+            as one of its prompts; characters: of each text, at most
     Returns: `RowSequence`: a sequence of dicts, each with its file and line.
     Raises:
         DataError: a file that cannot be read, is empty or damaged; an invalid row, with file and line
@@ -104,6 +105,7 @@ def open_sources(source: Source, kind: str | None, options: Mapping[str, Any]) -
         an unknown option.
     """
     if isinstance(source, Mapping):
+        encoding, options = encoding_of(options)
         _refuse_options("parallel lines", options)
         other = [type(path).__name__ for path in source.values() if not isinstance(path, (str, Path))]
         if other or not source:
@@ -111,7 +113,7 @@ def open_sources(source: Source, kind: str | None, options: Mapping[str, Any]) -
                 f"a mapping names a file of lines for each column, and not {other[0] if other else 'none'}; "
                 "of several data sets, give one"
             )
-        return [ParallelFiles(source)]
+        return [ParallelFiles(source, encoding)]
     paths: list[Any] = [source] if isinstance(source, (str, Path)) else []
     if isinstance(source, (list, tuple)) and source and all(isinstance(path, (str, Path)) for path in source):
         paths = list(source)
@@ -129,8 +131,9 @@ def _sources_at(path: str | Path, kind: str | None, options: Mapping[str, Any]) 
         yield FORMATS[kind].open(Path(path), options)
         return
     if PAIR.fullmatch(str(path)):
+        encoding, options = encoding_of(options)
         _refuse_options("parallel lines", options)
-        yield ParallelFiles(dict(zip(("source", "target"), files_of(str(path)), strict=True)))
+        yield ParallelFiles(dict(zip(("source", "target"), files_of(str(path)), strict=True)), encoding)
         return
     if glob.has_magic(str(path)) and not Path(path).exists():
         matches = sorted(glob.glob(str(path), recursive=True))
@@ -221,12 +224,14 @@ class InMemorySource(RowSource):
 
 
 def _json_source(path: Path, options: Mapping[str, Any]) -> RowSource:
-    if not options and is_squad(path):
-        return _file_source(path, "squad", {})
-    if "records" not in options:
-        return LineFile(path, format_of("json", JsonList, options))
-    _refuse_options("records", {name: value for name, value in options.items() if name != "records"})
-    return RecordFile(path, options["records"])
+    encoding, own = encoding_of(options)
+    if not own and is_squad(path, encoding):
+        return _file_source(path, "squad", options)
+    if "records" not in own:
+        return LineFile(path, format_of("json", JsonList, own), encoding)
+    records = own.pop("records")
+    _refuse_options("records", own)
+    return RecordFile(path, records, encoding)
 
 
 def _parquet_source(path: Path, options: Mapping[str, Any]) -> RowSource:

@@ -579,7 +579,7 @@ class SetSource(RowSource):
 def read_as(reader: SetReader, source: RowSource) -> RowSource:
     """A source of the rows of a task, from one of the rows of a file."""
     if isinstance(source, LineFile):
-        return LineFile(source.path, SetFormat(reader, source.format))
+        return LineFile(source.path, SetFormat(reader, source.format), source.encoding)
     return SetSource(reader, source)
 
 
