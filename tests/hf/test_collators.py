@@ -62,7 +62,7 @@ def _both(folder: Path) -> tuple[Any, Any]:
 
 def _same(own: Any, theirs: Any) -> None:
     theirs = {name: x for name, x in dict(theirs).items() if x is not None}
-    assert dict(own).keys() == theirs.keys()
+    assert list(own) == list(theirs)
     for name, x in theirs.items():
         assert type(own[name]) is type(x) and own[name].dtype == x.dtype
         np.testing.assert_array_equal(own[name], x)
@@ -80,6 +80,10 @@ TENSORS = [{name: torch.tensor(x) for name, x in row.items()} for row in TAGGED]
     [
         ("DataCollatorWithPadding", CLASSED, (), {}),
         ("DataCollatorWithPadding", [{**x, "label": 0.5, "weight": 0.25} for x in INPUTS], (), {}),
+        ("DataCollatorWithPadding", [{"labels": i, "weight": 0.5, **x} for i, x in enumerate(INPUTS)], (), {}),
+        ("DataCollatorWithPadding", [{"label": i, **x} for i, x in enumerate(INPUTS)], (), {}),
+        ("DataCollatorWithPadding", [{"attention_mask": [1] * len(x), "input_ids": x} for x in IDS], (), {}),
+        ("DataCollatorWithPadding", [{"label": 1, "input_ids": x} for x in IDS], (), {}),
         ("DataCollatorWithPadding", INPUTS, ("max_length", 12), {"return_tensors": "np"}),
         ("DataCollatorForTokenClassification", TAGGED, (), {"pad_to_multiple_of": 8}),
         ("DataCollatorForTokenClassification", TENSORS, (), {}),

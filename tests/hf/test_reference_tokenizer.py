@@ -160,6 +160,14 @@ def bert(bert_folder: Path) -> ReferenceTokenizer:
     return ReferenceTokenizer.from_pretrained(bert_folder)
 
 
+def test_padding_leaves_the_mask_out_where_asked_to(bert: ReferenceTokenizer) -> None:
+    rows = [bert(text) for text in TEXTS]
+    assert "attention_mask" in rows[0] and "attention_mask" in bert.pad(rows)
+    for given in (rows, [{"input_ids": row["input_ids"]} for row in rows]):
+        padded = bert.pad(given, return_attention_mask=False, return_tensors="pt")
+        assert "attention_mask" not in padded and len(padded["input_ids"]) == len(TEXTS)
+
+
 def test_a_special_token_that_is_set_counts_everywhere(bert: ReferenceTokenizer, tmp_path: Path) -> None:
     bert.pad_token = "[MASK]"
     assert bert(["time flies", "time"], padding=True).input_ids[1] == [2, 5, 3, bert.mask_token_id]

@@ -364,6 +364,17 @@ def test_the_text_tower_alone(tmp_path: Path, end: int) -> None:
     assert torch.equal(again(ids).pooler_output, ours(ids).pooler_output)
 
 
+def test_a_tower_with_its_projection_has_the_keys_of_the_reference(tmp_path: Path) -> None:
+    config = transformers.CLIPTextConfig.from_dict(FAMILIES["clip_text_model"].tiny)
+    theirs = transformers.CLIPTextModelWithProjection(config).eval()
+    theirs.save_pretrained(tmp_path)
+    ids = torch.tensor([[5, 98, 7, config.eos_token_id]])
+    output, expected = glassformer.load(tmp_path)(ids), theirs(input_ids=ids)
+    assert list(output) == list(expected) == ["text_embeds", "last_hidden_state"]
+    close(output[0], expected[0], 1e-5)
+    assert output.pooler_output is not None
+
+
 def test_a_text_without_an_end_for_the_tower_alone() -> None:
     model = Model.from_config({**FAMILIES["clip_text_model"].tiny, "eos_token_id": END})
     with pytest.raises(DataError, match="text 0 has no end token"):

@@ -21,7 +21,9 @@ def test_encode_gives_what_the_model_calls_its_vector(task: str, tmp_path: Path)
     model = load(make_folder(tmp_path, "dpr", task=task))
     inputs = model.tokenizer(TEXTS, padding=True, return_tensors="pt")
     with torch.no_grad():
-        expected = model(**{name: inputs[name] for name in ("input_ids", "attention_mask")}).pooler_output
+        output = model(**{name: inputs[name] for name in ("input_ids", "attention_mask")})
+    expected = output.pooler_output
+    assert list(output) == ["pooler_output"] and output[0] is expected and output.last_hidden_state is not None
     np.testing.assert_allclose(model.encode(TEXTS), expected.numpy(), atol=1e-6)
 
 

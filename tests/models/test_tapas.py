@@ -160,6 +160,7 @@ def test_the_head_is_the_reference_s(changes: dict[str, Any], dtype: torch.dtype
     within = 1e-5 if dtype == torch.float32 else 1e-9
     torch.testing.assert_close(output.loss, expected.loss, atol=within, rtol=within)
     torch.testing.assert_close(output.logits, expected.logits, atol=within, rtol=within)
+    assert list(output) == list(expected)
     torch.testing.assert_close(ours(**fields).logits, plain, atol=within, rtol=within)
     if operators:
         operator = output.logits_aggregation

@@ -62,9 +62,13 @@ class Output(Mapping[str, Any]):
     A mapping with the reference's keys in its order: `output["logits"]`, `output[0]`, `output.to_tuple()`. Besides them
     there are fields of our own, such as the hidden states that a head has read: `output.present()` holds all.
 
+    OWN: the fields of our own
+
     Args:
         pairs: fields by name, as a mapping or in pairs.
     """
+
+    OWN: ClassVar[frozenset[str]] = frozenset({"frames"})
 
     pairs: InitVar[Mapping[str, Any] | Iterable[tuple[str, Any]]] = ()
     _: KW_ONLY
@@ -134,7 +138,7 @@ class Output(Mapping[str, Any]):
 
     def __iter__(self) -> Iterator[str]:
         scored = any(getattr(self, name) is not None for name in _SCORES)
-        own = {"frames", "last_hidden_state", "extract_features"} if scored else {"frames"}
+        own = {*self.OWN, "last_hidden_state", "extract_features"} if scored else self.OWN
         return (_KEY_OF.get(name, name) for name in self.present() if name not in own)
 
     def __len__(self) -> int:

@@ -195,7 +195,8 @@ class DataCollatorWithPadding(PaddingCollator):
         batch = self.pad(rows)
         if (name := _labels_in(rows)) is not None:
             batch["labels"] = labels_of(rows, name)
-        return batch
+        order = [key for key in rows[0] if key in batch]  # as the reference's: labels of that name keep their place
+        return Encoding({key: batch[key] for key in dict.fromkeys([*order, *batch])}, (), [])
 
 
 @dataclass

@@ -172,7 +172,9 @@ class ReferenceTokenizer:
         columns, single = _columns_of(encoded_inputs)
         return_tensors = return_tensors or _kind_of(encoded_inputs)
         rows = columns["input_ids"]
-        if return_attention_mask is not False:
+        if return_attention_mask is False:
+            columns.pop("attention_mask", None)
+        else:
             columns.setdefault("attention_mask", [[1] * len(row) for row in rows])
         length = max(map(len, rows), default=0)
         if padding == "max_length":

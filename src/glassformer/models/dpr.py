@@ -13,7 +13,8 @@ Source: Karpukhin et al. 2020, sections 3.1 and 6.1.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -39,13 +40,20 @@ def spec(c: Values) -> TextSpec:
     return bert.text_spec(c, TextSpec)
 
 
+@dataclass(frozen=True, slots=True)
+class PassageOutput(Output):
+    """Output of an encoder of questions or passages: the vector of each text."""
+
+    OWN: ClassVar[frozenset[str]] = Output.OWN | {"last_hidden_state"}
+
+
 class FirstTokenHead(Head):
     """Pooling: the hidden state of a text's first token is its embedding."""
 
     FIELDS = ("pooler_output",)
 
     def forward(self, x: Tensor, flow: Flow) -> Output:
-        return Output(pooler_output=first_token(x, flow))
+        return PassageOutput(pooler_output=first_token(x, flow))
 
 
 class ReaderHead(Head):

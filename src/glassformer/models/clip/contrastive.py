@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -80,6 +81,13 @@ def l2_normalise(x: Float[Tensor, "N E"]) -> Float[Tensor, "N E"]:
     return x / lengths
 
 
+@dataclass(frozen=True, slots=True)
+class TowerOutput(Output):
+    """Output of a tower alone: its embeddings, and the hidden states that they are projected from."""
+
+    OWN: ClassVar[frozenset[str]] = Output.OWN | {"pooler_output"}
+
+
 class ProjectionHead(Head):
     """Projection of a tower alone into the embedding space that texts and images share.
 
@@ -104,7 +112,7 @@ class TextProjection(ProjectionHead):
     FIELDS = ("text_embeds",)
 
     def project(self, pooled: Float[Tensor, "B D"]) -> Output:
-        return Output(text_embeds=self.projection(pooled))
+        return TowerOutput(text_embeds=self.projection(pooled))
 
 
 class ImageProjection(ProjectionHead):
@@ -113,4 +121,4 @@ class ImageProjection(ProjectionHead):
     FIELDS = ("image_embeds",)
 
     def project(self, pooled: Float[Tensor, "B D"]) -> Output:
-        return Output(image_embeds=self.projection(pooled))
+        return TowerOutput(image_embeds=self.projection(pooled))

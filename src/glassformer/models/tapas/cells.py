@@ -8,7 +8,7 @@ A token's row and column are integers from 0; row 0 is the header, column 0 the 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -92,6 +92,8 @@ class CellSelectionOutput(Output):
     cells: each token's cell id [B, T]
     visible: 1 for tokens, 0 for padding [B, T]
     """
+
+    OWN: ClassVar[frozenset[str]] = Output.OWN | {"token_logits", "column_logits", "cells", "visible"}
 
     token_logits: Tensor
     column_logits: Tensor
