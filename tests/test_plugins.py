@@ -258,6 +258,17 @@ def test_one_of_the_wrong_kind(group: str, broken: Callable[..., None]) -> None:
         registry_of(group)["wrong"]
 
 
+def test_families_of_which_none_can_be_used(broken: Callable[..., None], command: Command) -> None:
+    entries = "[glassformer.families]\nverse = torn:VERSE\nversed = torn:VERSED\n"
+    broken("torn", entries, module="raise ImportError('no module named quill')")
+    for names in (("vers",), ("verse", "versed"), ("vers", "sed")):
+        done = command("families", *names)
+        assert (done.returncode, done.stdout) == (2, ""), names
+        assert done.stderr.splitlines()[-1].startswith("error: the model family 'verse"), names
+    done = command("families", "vers", "roberta")
+    assert done.returncode == 0 and "xlm-roberta" in done.stdout
+
+
 def test_a_family_of_another_name(broken: Callable[..., None]) -> None:
     module = "from glassformer.models.bert import FAMILY"
     broken("other", "[glassformer.families]\nverse = other:FAMILY\n", module=module)

@@ -37,6 +37,25 @@ def test_intervals_go_below_where_there_is_no_room(monkeypatch: pytest.MonkeyPat
     assert lines(16)[1] == "a         0.959" and "without" in lines(16)[2]
 
 
+@pytest.mark.parametrize(
+    ("cell", "left_out"),
+    [
+        ("4.2 ms [3.9 ms, 4.5 ms]", True),
+        ("+5.74 [-4.99, +6.51]", True),
+        ("nan [nan, nan]", True),
+        ("85% [80%, 90%]", True),
+        ("see [this, that] first", False),
+        ("a [CLS], and [SEP, then] more", False),
+        ("tokens [[CLS], a, [SEP]]", False),
+    ],
+)
+def test_brackets_of_texts_are_no_intervals(cell: str, left_out: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "9")
+    table = table_of(["model", "x"], [["a", cell]], left=1)
+    assert ("without intervals" in str(table.caption)) is left_out
+    assert left_out or "".join(str(part) for part in table.columns[1].cells) == cell
+
+
 def test_what_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Messages are folded between words, rows of columns cut; a file or a pipe gets all of both."""
     facts, row, message = (

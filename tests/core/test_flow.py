@@ -91,6 +91,14 @@ def test_an_output_shows_what_it_was_given() -> None:
     assert repr(output) == "Output(\n  logits: [2, 3, 4] float32\n  taps: 1 tensors\n)"
 
 
+def test_the_keys_of_an_output_are_those_of_the_reference() -> None:
+    x = torch.zeros(1)
+    scored = Output(last_hidden_state=x, loss=x, logits=x, frames=x)
+    assert repr(scored.keys()) == "odict_keys(['loss', 'logits'])" and scored.to_tuple() == (x, x)
+    assert list(Output(pooler_output=x, last_hidden_state=x)) == ["last_hidden_state", "pooler_output"]
+    assert scored.keys() == {"loss", "logits"} and len(scored) == 2
+
+
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────────
 
 ATTENTION = ["q", "k", "v", "scores", "probs", "z", "out"]

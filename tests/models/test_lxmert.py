@@ -85,6 +85,7 @@ def test_both_sides(tmp_path: Path, hidden: bool, dtype: torch.dtype) -> None:
         close(fused[name][visible], expected[name][visible], within, f"fused {name}")
     close(fused.pooled_output, expected.pooled_output, within, "pooled")
     assert torch.equal(fused.last_hidden_state, fused.language_output)
+    assert list(fused) == ["language_output", "vision_output", "pooled_output"]
 
 
 @torch.no_grad()

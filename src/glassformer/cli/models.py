@@ -77,5 +77,7 @@ def families(
     for name in chosen if len(chosen) == 1 else {*(names or ())} & {*chosen}:
         FAMILIES[name]  # asked for by name: an error where it is a plug-in that cannot be used
     with notes():
-        table = family_table(family for _, family in FAMILIES.usable(with_bar(chosen, "families")))
-    show(table, json)
+        usable = [family for _, family in FAMILIES.usable(with_bar(chosen, "families"))]
+    if not usable:
+        FAMILIES[chosen[0]]  # the error of the first; the notes are those of all
+    show(family_table(usable), json)

@@ -25,7 +25,8 @@ from glassformer.files import counted
 from glassformer.reports.table import IntervalCell, colours
 from glassformer.reports.table import Table as ReportTable
 
-INTERVAL = re.compile(r"^(\S+(?: \S{1,4})?) (\[[^\s\]]+(?: \S{1,4})?, [^\s\]]+(?: \S{1,4})?\])")
+_END = r"[+\-−]?(?:[\d.∞]|nan|inf)[^\s\]]*(?: \S{1,4})?"  # of an interval
+INTERVAL = re.compile(rf"^(\S+(?: \S{{1,4}})?) (\[{_END}, {_END}\])")
 """A number with its interval, `0.56 [0.51, 0.61]` or `4.2 ms [3.9 ms, 4.5 ms]`; other brackets are part of a text."""
 TEXTS_SHARE = 0.6
 """Part of a narrow terminal for the columns of texts, which are folded, before columns of numbers are left out."""

@@ -11,7 +11,8 @@ threads at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
 from fnmatch import fnmatchcase
@@ -144,6 +145,10 @@ class Output(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(list(iter(self)))
 
+    def keys(self) -> KeysView[str]:
+        """The reference's keys, which print as its do."""
+        return OrderedDict.fromkeys(self).keys()
+
     def __repr__(self) -> str:
         def show(value: Any) -> str:
             if isinstance(value, Tensor):
@@ -155,7 +160,7 @@ class Output(Mapping[str, Any]):
 
 _KEY_OF = {"cache": "past_key_values"}
 _FIELD_OF = {key: name for name, key in _KEY_OF.items()}
-_SCORES = ("logits", "start_logits", "prediction_logits", "question_answering_score")
+_SCORES = ("logits", "start_logits", "prediction_logits", "question_answering_score", "language_output")
 """Where a head fills one of these, the reference's output does not show what the head has read."""
 
 

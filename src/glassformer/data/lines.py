@@ -72,7 +72,7 @@ def open_decompressed(path: Path, encoding: str | None = None) -> BinaryIO:
 
 
 def _open(path: Path, encoding: str | None) -> BinaryIO:
-    stream, _ = open_regular_file(path, DataError)
+    stream: BinaryIO = open_regular_file(path, DataError)[0]
     if path.suffix.lower() == ".gz":
         stream.close()
         stream = cast(BinaryIO, io.BufferedReader(_GzipStream(path), FIRST_BYTES))

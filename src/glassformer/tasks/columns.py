@@ -285,7 +285,7 @@ class RowTask(Task):
 
     def columns_read(self) -> dict[str, str]:
         """The columns that rows must have, by their roles."""
-        return self.columns
+        return dict(self.columns)
 
     def inputs(self) -> list[str]:
         """The columns that are read to predict others; without targets, a text is only more or less of a corpus."""

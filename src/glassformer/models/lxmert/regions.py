@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -205,6 +205,8 @@ class RegionPredictions(Output):
 
     regions: predictions by name: obj, attr, feat. [B, R, …]
     """
+
+    OWN: ClassVar[frozenset[str]] = Output.OWN | {"regions"}
 
     regions: dict[str, Tensor]
 

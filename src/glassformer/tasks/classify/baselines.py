@@ -161,7 +161,9 @@ def class_baselines(
     """
     if train is None:
         return
-    columns = {role: task.columns[role] for role in ("text", "text_pair") if role in rows_to_predict[0].row}
+    columns: dict[str, str] = {
+        role: task.columns[role] for role in ("text", "text_pair") if role in rows_to_predict[0].row
+    }
     label = task.columns["label"]
     check_columns(train, {**columns, "label": label})
     numbers, note = training_sample(train)
