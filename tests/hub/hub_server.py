@@ -39,6 +39,7 @@ class Repository:
     states_sizes: bool = True
     faults: list[Fault] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    ranges: list[str] = field(default_factory=list)  # that were asked for
 
     def digest(self, name: str) -> str:
         content = self.files[name]
@@ -152,6 +153,8 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
             elif kind == "long":
                 content += b"more"
             status, start = 200, 0
+            if body and "Range" in self.headers:
+                hub.repository.ranges.append(self.headers["Range"])
             if "Range" in self.headers and kind != "no range":
                 start = int(self.headers["Range"].removeprefix("bytes=").split("-")[0])
                 if start >= len(content):

@@ -402,3 +402,44 @@ def test_a_cache_behind_a_link_is_still_the_cache(serve: Serve, tmp_path: Path) 
     (fetch(server, tmp_path / "cache") / "model.safetensors").resolve().write_bytes(b"damaged")
     folder = fetch(server, tmp_path / "cache")
     assert (folder / "model.safetensors").read_bytes() == server.repository.files["model.safetensors"]
+
+
+def test_a_large_file_continues_where_the_last_call_stopped(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glassformer.hub.fetch.LARGE", 1_000)
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 100)
+    served = repository(4)
+    server, content = serve(served), served.files["model.safetensors"]
+    for at in (700, 1900):
+        served.faults = [Fault("cut", at)]
+        with pytest.raises(DataError, match="could not be fetched from the Hub"):
+            fetch(server, tmp_path)
+        (partial,) = tmp_path.glob("models--*/glassformer/partial/*[!k]")
+        assert partial.read_bytes() == content[:at] and not wrong_files(tmp_path)
+    served.faults, served.ranges[:] = [], []
+    folder = fetch(server, tmp_path)
+    assert served.ranges == ["bytes=1900-"] and (folder / "model.safetensors").read_bytes() == content
+    assert not partial.exists() and not wrong_files(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["other bytes", "too many bytes", "no range", "wrong range"])
+def test_a_large_file_that_continues_wrongly_is_fetched_whole(
+    kind: str, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glassformer.hub.fetch.LARGE", 1_000)
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 100)
+    served = repository(5)
+    server = serve(served)
+    served.faults = [Fault("cut", 900)]
+    with pytest.raises(DataError):
+        fetch(server, tmp_path)
+    (partial,) = tmp_path.glob("models--*/glassformer/partial/*[!k]")
+    served.faults = [Fault(kind, times=1)] if kind.endswith("range") else []
+    if kind == "other bytes":
+        partial.write_bytes(bytes(900))
+    elif kind == "too many bytes":
+        partial.write_bytes(bytes(10_000))
+    folder = fetch(server, tmp_path)
+    assert (folder / "model.safetensors").read_bytes() == served.files["model.safetensors"]
+    assert not wrong_files(tmp_path) and not partial.exists()

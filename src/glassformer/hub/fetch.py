@@ -4,8 +4,9 @@
           │ no                          │ no: quarantine
           └──────> list, choose, download, verify ── damaged twice ──> error
 
-The download itself (resuming, locks, links, progress bar) is the client's; its files are verified here. The Hub cache
-names each file by the digest that the server stated, and links to it:
+The download itself (locks, links, progress bar) is the client's; its files are verified here. The client starts again
+with a file that an earlier call did not complete, so large files are received first, in `glassformer/partial/`, where
+the next call continues them. The Hub cache names each file by the digest that the server stated, and links to it:
 
     models--org--name/snapshots/<commit>/model.safetensors  →  ../../blobs/<digest>
 
@@ -30,6 +31,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from glassformer.errors import DataError, GlassformerError, MissingModelError, WeightsError
 from glassformer.files import blob_stores, disk_reason, file_sha256
@@ -44,6 +46,12 @@ from glassformer.hub.find import (
     pickled_weights,
     similar_models,
 )
+
+LARGE = 10_000_000
+"""Bytes from which a file is received so that another call can continue it."""
+
+PARTIAL = Path("glassformer", "partial")
+"""Folder of a repository in the cache for files that are not complete, by their digests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +159,9 @@ def _download(request: HubRequest) -> tuple[Path, list[str]]:
         selected = model_files(names, allow_pickle=request.allow_pickle)
         _require_weights(request, names)
         commit, wanted = info.sha, {name: sizes[name] for name in selected}
-        _check_space(request, _missing(request, commit, wanted))
+        missing = _missing(request, commit, wanted)
+        _check_space(request, missing)
+        _receive_large(request, str(commit), missing)
         folder = snapshot_download(
             request.name,
             revision=request.revision,
@@ -182,9 +192,52 @@ def _missing(request: HubRequest, commit: str | None, sizes: Mapping[str, int]) 
     return {name: sizes[name] for name in sorted(sizes, key=lambda name: -sizes[name]) if not is_cached(name)}
 
 
+def _receive_large(request: HubRequest, commit: str, missing: Mapping[str, int]) -> None:
+    """Receive large files into the cache, from where an earlier call has stopped.
+
+    A file that is wrong in the end is found by `_verify`, and fetched whole.
+    """
+    from huggingface_hub import file_download, get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.utils import WeakFileLock, build_hf_headers  # type: ignore[attr-defined]
+
+    folder = _repository_folder(request)
+    for name in (name for name, size in missing.items() if size >= LARGE):
+        url = hf_hub_url(request.name, name, revision=commit, endpoint=request.endpoint)
+        stated = get_hf_file_metadata(url, token=request.token, endpoint=request.endpoint)
+        by_xet = stated.xet_file_data is not None and file_download.is_xet_available()  # type: ignore[attr-defined]
+        if stated.etag is None or stated.size is None or by_xet:  # Xet has a transport and a cache of its own
+            continue
+        headers = build_hf_headers(token=request.token)
+        if urlsplit(stated.location).netloc != urlsplit(url).netloc:
+            headers.pop("authorization", None)  # of the Hub, not of the store that it leads to
+        blob, partial = folder / "blobs" / stated.etag, folder / PARTIAL / stated.etag
+        blob.parent.mkdir(parents=True, exist_ok=True)
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        with WeakFileLock(partial.with_suffix(".lock")):
+            if blob.exists():
+                continue
+            if partial.exists() and partial.stat().st_size > stated.size:
+                partial.unlink()
+            with partial.open("ab") as stream:
+                options: dict[str, Any] = {"headers": headers, "expected_size": stated.size, "displayed_filename": name}
+                file_download.http_get(stated.location, stream, resume_size=stream.tell(), **options)
+            os.replace(partial, blob)
+
+
+def _received(request: HubRequest) -> int:
+    """Bytes that earlier calls have received of files that are not complete."""
+    return sum(path.stat().st_size for path in (_repository_folder(request) / PARTIAL).glob("*") if path.is_file())
+
+
+def _repository_folder(request: HubRequest) -> Path:
+    from huggingface_hub.file_download import repo_folder_name
+
+    return _cache_folder(request) / repo_folder_name(repo_id=request.name, repo_type="model")
+
+
 def _check_space(request: HubRequest, missing: Mapping[str, int]) -> None:
-    """Check before a download that it fits: the client drops what it has of a file that does not."""
-    folder, needed = _cache_folder(request), sum(missing.values())
+    """Check before a download that it fits."""
+    folder, needed = _cache_folder(request), sum(missing.values()) - _received(request)
     existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
     free = shutil.disk_usage(existing).free
     if needed > free:
