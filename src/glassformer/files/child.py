@@ -59,6 +59,7 @@ def enter_sandbox(
     cpu_s: int | None = None,
     writable: Path | None = None,
     reads: bool = True,
+    allowed_events: tuple[str, ...] = (),
 ) -> None:
     """Give up what the job does not need; the limits hold for the rest of the process's life.
 
@@ -68,6 +69,7 @@ def enter_sandbox(
         cpu_s: seconds of processor time; None: no limit.
         writable: the one file that it may write; None: none.
         reads: whether it may open files for reading.
+        allowed_events: beginnings of audit events that are not refused, such as "ctypes.", by which some packages work.
     """
     if sys.platform != "win32":
         import resource
@@ -87,6 +89,7 @@ def enter_sandbox(
             _, hard = resource.getrlimit(kind)
             bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
             resource.setrlimit(kind, (bound, bound))
+    refused = tuple(event for event in _REFUSED if event not in allowed_events)
     allowed = None if writable is None else os.fspath(writable)
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
@@ -96,7 +99,7 @@ def enter_sandbox(
             writes = writes or bool(isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
             if (writes and (allowed is None or name != allowed)) or not (writes or reads):
                 raise PermissionError(f"it tried to {'write' if writes else 'read'} a file")
-        elif event.startswith(_REFUSED):
+        elif event.startswith(refused):
             raise PermissionError(f"it tried {event}")
 
     sys.addaudithook(refuse)

@@ -1,0 +1,89 @@
+"""HTML: what a browser shows, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer.errors import DataError
+from glassformer.retrieval.formats.html import html_document
+from glassformer.retrieval.formats.isolated import read_isolated
+
+PAGE = """<!DOCTYPE html><html lang="en"><head><title> The
+ page </title><meta name="description" content="about apples"><style>p { color: red }</style></head><body>
+<h1>Apples &amp; pears</h1><!-- comment --><p>They are <b>gre</b>en.<br>And
+round.</p><script>alert("1")</script><noscript>no script</noscript><template>template</template>
+<p hidden>hidden one</p><div style="color: red; display:none">hidden two</div>
+<span aria-hidden="true">hidden three</span>
+<ul><li>One<li>Two <i>x</i></ul>
+<h2>Sorts <a href="#x">of them</a></h2>
+<table><thead><tr><th>Sort<th>Weeks</thead><tr><td>Gala<td>12<tr><td>Fuji <td><p>20</p><p>or more</p></table>
+<pre>def f():
+    return  1</pre>
+<h4>Deep</h4>text<div>outer<div>inner</div>again</div><img alt="A tree" src="x"></body></html>"""
+
+
+def test_text_comes_in_order_without_what_is_not_shown() -> None:
+    assert html_document(PAGE.encode()).text == (
+        "Apples & pears\n\nThey are green.\nAnd round.\n\n- One\n- Two x\n\nSorts of them\n\n"
+        "| Sort | Weeks |\n| Gala | 12 |\n| Fuji | 20 or more |\n\ndef f():\n    return  1\n\nDeep\n\n"
+        "text\n\nouter\n\ninner\n\nagain\n\nA tree\n\n"
+    )
+
+
+def test_headings_begin_parts() -> None:
+    document = html_document(PAGE.encode())
+    top = "Apples & pears"
+    assert [part.headings for part in document.parts] == [
+        (top,), (top, "Sorts of them"), (top, "Sorts of them", "Deep")
+    ]  # fmt: skip
+    assert all(document.text[part.start :].startswith(part.headings[-1]) for part in document.parts)
+
+
+def test_title_description_and_language_are_kept() -> None:
+    document = html_document(PAGE.encode())
+    assert document.title == "The page"
+    assert document.metadata == {"description": "about apples", "language": "en"}
+    assert html_document(b"<h1>Only</h1><p>text").title == "Only"
+
+
+@pytest.mark.parametrize("head", ['<meta charset="windows-1251">', '<meta http-equiv="x" content="a; charset=cp1251">'])
+def test_the_declared_encoding_is_believed(head: str) -> None:
+    text = "Яблоки"  # too short to guess
+    assert html_document(f"{head}<p>{text}".encode("cp1251")).text.strip() == text
+    assert html_document(f"{head}<p>{text}".encode()).text.strip() == text  # UTF-8 all the same
+
+
+def test_a_table_that_lays_out_a_page_is_text() -> None:
+    document = html_document(
+        b"<table><tr><td><p>One text.</p></td></tr><tr><td>Two <table><tr><td>a<td>b</table></table>"
+    )
+    assert document.text.strip() == "One text.\nTwo a b"
+
+
+@pytest.mark.parametrize("page", [b"", b"<html><body></body></html>", b"<script>write('x')</script><p hidden>a</p>"])
+def test_a_page_that_shows_nothing_is_refused(page: bytes) -> None:
+    with pytest.raises(DataError, match="it shows no text"):
+        html_document(page)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [b"<p>open <b>never <i>closed", b"</div></p><p>x", b"<tr><td>x", b"<table>x", b"<p>&#xD800;&#0;x", b"<<<>>x",
+     b"<li>x<li>"],
+)  # fmt: skip
+def test_damaged_pages_are_read_as_browsers_do(page: bytes) -> None:
+    text = html_document(page).text
+    assert text.strip() and text.encode()
+
+
+def test_nesting_without_end_is_bounded_in_time_and_the_next_page_is_read() -> None:
+    assert html_document(b"<div>" * 3_000 + b"x").text == "x\n\n"
+    with pytest.raises(DataError, match="it could not be read: it runs too long; it may take 1 s"):
+        read_isolated("html", b"<div>" * 2_000_000, 1.0)
+    assert read_isolated("html", b"<p>next", 1.0).text == "next\n\n"
+
+
+def test_the_child_gives_the_same_document() -> None:
+    assert read_isolated("html", PAGE.encode(), 60.0) == html_document(PAGE.encode())
+    with pytest.raises(DataError, match="it shows no text"):
+        read_isolated("html", b"", 60.0)
