@@ -44,7 +44,7 @@ LONGEST_ROW = 4_000
 
 _SPACE = re.compile(r"\s*")
 _BETWEEN_WORDS = re.compile(r"\s(?=\S)")
-_MARK = re.compile(r"[.!?…]\S{0,3}\s")
+_MARK = re.compile(r"[.!?…]\S{0,3}\s+")
 _LINE = re.compile(r"\n\s*(?=\S)")
 _MARKED_LINE = re.compile(r"\n[ \t]*(?=[-*+•|#>]\s?|\d{1,3}[.)]\s)")
 """Before an item of a list, a row of a table, a quote: such a line break is no wrapping of prose."""
@@ -239,7 +239,8 @@ class _Cutter:
 
     def _in_doubt(self, text: str, start: int, stop: int) -> list[int]:
         """Where a sentence begins by the rules of its language, which take their time."""
-        if not _MARK.search(text, start, stop):
+        followed = (text[match.end() : match.end() + 1] for match in _MARK.finditer(text, start, stop))
+        if all(char.islower() for char in followed):
             return []
         return [start + begin for begin, _ in sentence_spans(text[start : stop + 1], self._language)[1:]]
 

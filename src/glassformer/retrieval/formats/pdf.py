@@ -31,11 +31,13 @@ _ITEM = re.compile(r"[-–•*▪‣◦·]\s|\(?\w{1,3}[.)]\s")
 _SENTENCE_END = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
 _HYPHENS = "\x02\ufffe\xad"
 """What pdfium writes for a hyphen at the end of a line."""
+_DIVIDED = re.compile(rf"[{_HYPHENS}](?=\S)")
 
 
 class _Line(NamedTuple):
     """A line of text, and the rectangle that its characters take on their page, in points from the lower left.
 
+    height: of its tallest run of characters; pdfium makes one line of lines that a hyphen joins
     font: size of the font of its first character, in the units of the file
     is_row: it has cells, or no place, and is not continued
     """
@@ -45,12 +47,9 @@ class _Line(NamedTuple):
     bottom: float
     right: float
     top: float
+    height: float = 0.1
     font: float = 1.0
     is_row: bool = False
-
-    @property
-    def height(self) -> float:
-        return max(self.top - self.bottom, 0.1)
 
 
 def pdf_document(data: bytes, seconds: float) -> Document:
@@ -86,8 +85,8 @@ def pdf_document(data: bytes, seconds: float) -> Document:
         notes.append(f"{'pages' if len(empty) > 1 else 'page'} {', '.join(empty[:20])}{more} of it without text")
     text, starts = _joined(pages)
     facts = {name.lower(): value.strip() for name, value in file.get_metadata_dict(skip_empty=True).items()}
-    kept = {name: facts[name] for name in ("author", "subject", "keywords") if facts.get(name)}
-    return Document(text, _parts(file, text, starts), starts, facts.get("title", ""), kept, tuple(notes))
+    known = {name: facts[name] for name in ("author", "subject", "keywords") if facts.get(name)}
+    return Document(text, _parts(file, text, starts), starts, facts.get("title", ""), known, tuple(notes))
 
 
 def _reason(problem: str) -> str:
@@ -121,19 +120,20 @@ def _placed(source: Any, text: str, start: int) -> _Line:
         return _Line(" ".join(text.split()), 0, 0, 0, 0, is_row=True)
     left, bottom = min(box[0] for box in boxes), min(box[1] for box in boxes)
     right, top = max(box[2] for box in boxes), max(box[3] for box in boxes)
+    height = max(0.1, *(box[3] - box[1] for box in boxes))
     cuts = []
     for before, after in pairwise(boxes):
-        if after[0] - before[2] > _CELL_GAP * (top - bottom):
-            index = source.get_index(after[0] + 0.5, (after[1] + after[3]) / 2, 2, top - bottom)
+        if after[0] - before[2] > _CELL_GAP * height:
+            index = source.get_index(after[0] + 0.5, (after[1] + after[3]) / 2, 2, height)
             if index is not None and start < index < start + len(text):
                 cuts.append(index - start)
     cells = [text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    cells = [" ".join(cell.split()) for cell in cells]
+    cells = [" ".join(_DIVIDED.sub("", cell).split()) for cell in cells]
     if len(cells) > 1:
         return _Line(f"| {' | '.join(cells)} |", left, bottom, right, top, is_row=True)
     raw = import_optional("pypdfium2.raw", "pypdfium2", "documents", "reading PDF")
     font = raw.FPDFText_GetFontSize(source.raw, start + len(text) - len(text.lstrip()))
-    return _Line(cells[0], left, bottom, right, top, max(font, 0.1))
+    return _Line(cells[0], left, bottom, right, top, height, max(font, 0.1))
 
 
 def _paragraphs(lines: Iterator[_Line]) -> Iterator[str]:
