@@ -20,7 +20,7 @@ MAX_HEADING = 300
 """Characters of a heading; what is longer is a paragraph that was made large."""
 
 
-class Blocks:
+class TextBlocks:
     """Collects a text; a part begins at each heading."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from glassformer.errors import DataError, import_optional
 from glassformer.files import FREELY_UNPACKED_BYTES, MAX_UNPACKING
 from glassformer.retrieval.document import Document
-from glassformer.retrieval.formats.blocks import Blocks
+from glassformer.retrieval.formats.blocks import TextBlocks
 
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 _NOTES = ("/word/footnotes.xml", "/word/endnotes.xml")
@@ -22,7 +22,7 @@ def docx_document(data: bytes) -> Document:
     check_unpacked_size(data)
     try:
         file = package.Document(io.BytesIO(data))
-        blocks, title = Blocks(), ""
+        blocks, title = TextBlocks(), ""
         for block in file.iter_inner_content():
             if hasattr(block, "rows"):
                 _write_table(block, blocks)
@@ -56,7 +56,7 @@ def check_unpacked_size(data: bytes) -> None:
         raise DataError(f"it unpacks to {size:,} bytes, far more than a document of {len(data):,} bytes does")
 
 
-def _write_paragraph(paragraph: Any, blocks: Blocks) -> str:
+def _write_paragraph(paragraph: Any, blocks: TextBlocks) -> str:
     """Write a paragraph; its text, if it is the title of the document."""
     style = (paragraph.style.name if paragraph.style is not None else "") or ""
     text = paragraph.text
@@ -74,7 +74,7 @@ def _write_paragraph(paragraph: Any, blocks: Blocks) -> str:
     return " ".join(text.split()) if style.lower() == "title" else ""
 
 
-def _write_table(table: Any, blocks: Blocks) -> None:
+def _write_table(table: Any, blocks: TextBlocks) -> None:
     """Write a table, a row a line; a cell that is merged over several columns once."""
     blocks.end_block()
     for row in table.rows:
@@ -86,7 +86,7 @@ def _write_table(table: Any, blocks: Blocks) -> None:
     blocks.end_block()
 
 
-def _write_notes(file: Any, blocks: Blocks) -> None:
+def _write_notes(file: Any, blocks: TextBlocks) -> None:
     """Write footnotes and endnotes, which python-docx keeps as they are."""
     from lxml import etree
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from glassformer.errors import DataError, import_optional
 from glassformer.retrieval.document import Document
-from glassformer.retrieval.formats.blocks import Blocks
+from glassformer.retrieval.formats.blocks import TextBlocks
 from glassformer.retrieval.formats.encoding import decode
 
 _LEFT_OUT = frozenset(
@@ -36,7 +36,7 @@ def html_document(data: bytes) -> Document:
     text = decode(data, declared[1].decode("ascii", "replace") if declared else None)
     lexbor = import_optional("selectolax.lexbor", "selectolax", "documents", "HTML")
     tree = lexbor.LexborHTMLParser(text)
-    blocks = Blocks()
+    blocks = TextBlocks()
     if tree.root is not None:
         _Writer(blocks).write(tree.root)
     title = tree.css_first("title")
@@ -61,7 +61,7 @@ def _metadata(tree: Any) -> Iterator[tuple[str, str]]:
 class _Writer:
     """Writes the nodes of a tree as blocks. It calls itself for no child: elements may be nested without end."""
 
-    def __init__(self, blocks: Blocks) -> None:
+    def __init__(self, blocks: TextBlocks) -> None:
         self._blocks = blocks
         self._heading = 0  # the level of the heading that is open
         self._rows = self._verbatim = 0  # open rows of tables and preformatted elements
