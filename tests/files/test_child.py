@@ -58,6 +58,26 @@ def test_limits_hold_and_a_stopped_child_is_replaced(worker: Worker) -> None:
     assert worker.ask("well")[1] == "well"
 
 
+def test_an_event_is_allowed_by_name_and_the_others_stay_refused() -> None:
+    program = """
+import ctypes, socket
+from glassformer.files.child import enter_sandbox, serve
+def answer(request):
+    try: return ctypes.string_at(b"read").decode() if request == "ctypes" else str(socket.create_server(("", 0)))
+    except PermissionError as problem: return str(problem)
+enter_sandbox(memory_bytes=100_000_000, allowed_events=("ctypes.",))
+serve(answer, cpu_s=5)
+"""
+    for source, expected in (
+        (program, "read"),
+        (program.replace('"ctypes."', '"os.exec"'), "it tried ctypes.string_at"),
+    ):
+        worker = Worker(source, timeout_s=30)
+        assert worker.ask("ctypes") == expected
+        assert str(worker.ask("network")).startswith("it tried socket.")
+        worker.close()
+
+
 def test_threads_and_forks_get_their_own_answers(worker: Worker) -> None:
     wrong = []
 

@@ -8,7 +8,7 @@ Keep them cool.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -53,3 +53,27 @@ class Document:
         """Each part, with the character at which it ends."""
         ends = [*(part.start for part in self.parts[1:]), len(self.text)]
         return zip(self.parts, ends, strict=True)
+
+
+MARKS = 12
+"""Characters around a heading in its line, such as `###`, or of the line below it."""
+
+
+def joined_headings(text: str, parts: Sequence[DocumentPart]) -> tuple[DocumentPart, ...]:
+    """The parts of a text, without those that hold a heading alone, above deeper ones: these begin there instead."""
+    joined: list[DocumentPart] = []
+    start: DocumentPart | None = None  # the first of the headings above the next part
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        start = start or part
+        if following is not None and _is_bare(text[part.start : following.start], part, following):
+            continue
+        joined.append(part._replace(start=start.start, line=start.line))
+        start = None
+    return tuple(joined)
+
+
+def _is_bare(text: str, part: DocumentPart, following: DocumentPart) -> bool:
+    path = part.headings
+    if not path or len(following.headings) <= len(path) or following.headings[: len(path)] != path:
+        return False
+    return len("".join(text.split())) <= len("".join(path[-1].split())) + MARKS

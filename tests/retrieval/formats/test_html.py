@@ -44,6 +44,8 @@ def test_title_description_and_language_are_kept() -> None:
     assert document.title == "The page"
     assert document.metadata == {"description": "about apples", "language": "en"}
     assert html_document(b"<h1>Only</h1><p>text").title == "Only"
+    (part,) = html_document(b"<h1>One</h1><h2>Two</h2><p>text").parts
+    assert part == (0, ("One", "Two"), 0, {})
 
 
 @pytest.mark.parametrize("head", ['<meta charset="windows-1251">', '<meta http-equiv="x" content="a; charset=cp1251">'])

@@ -99,6 +99,14 @@ def test_text_without_headings_is_one_part_and_blank_text_none() -> None:
             markdown_document(blank)
 
 
+def test_a_heading_without_text_is_of_the_section_below_it() -> None:
+    document = markdown_document("# One\n\n## Two\n\n### Three\n\ntext\n\n## Four\n\n## Five\n\ntext\n\n# Six\n")
+    assert [(part.headings, part.line) for part in document.parts] == [
+        (("One", "Two", "Three"), 1), (("One", "Four"), 9), (("One", "Five"), 11), (("Six",), 15)
+    ]  # fmt: skip
+    assert document.parts[0].start == 0
+
+
 def test_windows_line_ends_count_lines_too() -> None:
     text = "# A\r\n\r\ntext\r\n\r\n# B\r\n\r\nmore\r\n"
     document = markdown_document(text)
@@ -112,3 +120,10 @@ def test_headings_of_a_very_long_file_end_with_a_note(monkeypatch: pytest.Monkey
     document = markdown_document(text)
     assert 20 < len(document.parts) < 60 and document.text == text
     assert document.notes == ("headings after the first 1,000 characters were not looked for",)
+
+
+def test_a_heading_of_any_length_takes_no_time() -> None:
+    start = time.process_time()
+    document = markdown_document(f"# {'[' * 200_000}\n\n{'> ' * 5_000}text\n\n{'- ' * 5_000}text\n")
+    assert time.process_time() - start < 5
+    assert document.parts[0].headings == ("[" * 300,)

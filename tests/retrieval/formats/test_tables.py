@@ -86,3 +86,15 @@ def test_an_empty_table_has_no_text() -> None:
     for read in (csv_table, tsv_table, json_lines, json_list):
         with pytest.raises(DataError, match="it holds no text"):
             read("\n")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_may_end_in_any_way(end: str) -> None:
+    assert rows(csv_table(f"a,b{end}1,2{end}3,4{end}")) == [("a: 1\nb: 2", 2), ("a: 3\nb: 4", 3)]
+    assert csv_table("a,b\rc\n1,2\n").notes[0].startswith("it is read as text: line 1 ")
+
+
+def test_fields_of_any_length_are_read() -> None:
+    long = "x " * 200_000
+    assert rows(csv_table(f"a,b\n{long},y\n")) == [(f"a: {long.strip()}\nb: y", 2)]
+    assert csv_table(f'"{long}",b\n1,2\n').text.endswith("b: 2\n")

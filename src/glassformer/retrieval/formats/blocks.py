@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.retrieval.document import Document, DocumentPart
+from glassformer.retrieval.document import Document, DocumentPart, joined_headings
 
 _SPACES = re.compile(r"\s+")
 MAX_HEADING = 300
@@ -111,7 +111,8 @@ class TextBlocks:
             self.end_row()
         self.end_block()
         first = next((part.headings[0] for part in self._parts if part.headings), "")
-        return Document("".join(self._pieces), tuple(self._parts), (), title or first, metadata or {})
+        text = "".join(self._pieces)
+        return Document(text, joined_headings(text, self._parts), (), title or first, metadata or {})
 
     def _append(self, text: str) -> None:
         self._pieces.append(text)

@@ -72,13 +72,18 @@ def _answer(request: Mapping[str, str], seconds: float) -> dict[str, Any]:
     except MemoryError:
         return {"error": f"reading it takes more than {MEMORY_BYTES >> 30} GB of memory"}
     return {
-        "text": document.text.encode("utf-8", "replace").decode(),  # half of a surrogate pair is no character
-        "parts": [(part.start, part.headings) for part in document.parts],
+        "text": _valid(document.text),
+        "parts": [(part.start, list(map(_valid, part.headings))) for part in document.parts],
         "pages": document.pages,
-        "title": document.title,
-        "metadata": document.metadata,
+        "title": _valid(document.title),
+        "metadata": {_valid(name): _valid(str(value)) for name, value in document.metadata.items()},
         "notes": document.notes,
     }
+
+
+def _valid(text: str) -> str:
+    """A text without halves of surrogate pairs, which are no characters, and as long."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _read(kind: str, data: bytes, seconds: float) -> Document:

@@ -19,10 +19,12 @@ from typing import Any
 from glassformer.errors import DataError, import_optional
 from glassformer.files import is_number
 from glassformer.files.yaml_text import parse_yaml
-from glassformer.retrieval.document import Document, DocumentPart
+from glassformer.retrieval.document import Document, DocumentPart, joined_headings
 
 MAX_PARSED = 2_000_000
 """Characters of Markdown that are parsed, which takes about a second for a million; of more, the rest is one part."""
+MAX_HEADING = 300
+"""Characters of a heading that are read."""
 
 _FRONT = re.compile(r"---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _LINE_START = re.compile(r"^", re.MULTILINE)
@@ -50,7 +52,7 @@ def markdown_document(text: str) -> Document:
         parts.append(part)
     title = metadata.pop("title", None) or next((name for _, level, name in headings if level == 1), "")
     # Front matter is no text of the document; its characters belong to no part.
-    return Document(text, tuple(parts), (), str(title), metadata, notes, verbatim=True)
+    return Document(text, joined_headings(text, parts), (), str(title), metadata, notes, verbatim=True)
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], tuple[str, ...], int]:
@@ -89,7 +91,7 @@ def _headings(parser: Any, text: str) -> list[tuple[int, int, str]]:
 
 def _inline(parser: Any, source: str) -> str:
     """The text of a heading without its marks: `**Big** [apples](a.md)` is "Big apples"."""
-    (block,) = parser.parseInline(source)
+    (block,) = parser.parseInline(source[:MAX_HEADING])
     return " ".join("".join(token.content for token in block.children if token.type != "html_inline").split())
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from glassformer.errors import DataError, import_optional
 from glassformer.files import counted, error_reason
-from glassformer.retrieval.document import Document, DocumentPart
+from glassformer.retrieval.document import Document, DocumentPart, joined_headings
 
 MAX_OUTLINE = 10_000
 """Entries of an outline that are used."""
@@ -214,4 +214,4 @@ def _parts(file: Any, text: str, pages: tuple[int, ...]) -> tuple[DocumentPart, 
         if start == parts[-1].start:
             parts.pop()
         parts.append(DocumentPart(start, tuple(name for _, name in path)))
-    return tuple(parts)
+    return joined_headings(text, parts)

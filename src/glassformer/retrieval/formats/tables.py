@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from glassformer.data.json_rows import JsonLines, JsonList
-from glassformer.data.lines import Format, LineReader, ParsedRow
+from glassformer.data.lines import Format, LineReader, ParsedRow, line_feeds
 from glassformer.data.tables import DELIMITERS, TSV_OPTIONS, DelimitedText
 from glassformer.errors import DataError
 from glassformer.files import is_number
@@ -30,10 +30,13 @@ from glassformer.retrieval.formats.text import plain_text
 MAX_VALUE = 200
 """Characters of a text that is metadata: what is longer is no value to filter by."""
 
+FIRST_LINE = 10_000
+"""Characters of the first line in which delimiters are counted."""
+
 
 def csv_table(text: str) -> Document:
     """CSV, with the delimiter that its first line has most of."""
-    first = text[: text.find("\n") if "\n" in text else len(text)]
+    first = text[:FIRST_LINE].replace("\r", "\n").split("\n", 1)[0]
     delimiter = max(DELIMITERS, key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])) if first else 0)
     return _table(text, DelimitedText(delimiter=delimiter, on_bad_rows="skip"))
 
@@ -72,7 +75,7 @@ def _plain(problem: object) -> str:
 
 
 def _rows(data: bytes, format: Format) -> Iterator[ParsedRow]:
-    lines = LineReader(io.BytesIO(data), "it", limit=len(data))
+    lines = LineReader(line_feeds(io.BytesIO(data)), "it", limit=len(data))
     header = format.read_header(lines)
     count = 0
     for count, row in enumerate(format.rows(lines, header), 1):  # noqa: B007 (counted to the end)
