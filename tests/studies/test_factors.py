@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ def test_a_variant_by_size_and_latency(tmp_path: Path) -> None:
         "base, no quantised",
         "base, quantised",
     ]
+    assert chart.groups == ["base", "tiny"] and chart.points[3].group == "tiny" and chart.points[3].mark == "quantised"
     assert [x.factor for x in report.effects] == ["variant"] * 2 + ["quantised"] * 2 + ["variant + quantised"]
     assert report.effects[0].difference == Interval(pytest.approx(0.2))
     assert report.effects[0].sentence.endswith("its interval is not known.")
@@ -493,3 +495,23 @@ def test_cells_of_other_code_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"was evaluated otherwise: {other}; choose another output, or remove"):
         parse_study(values).run()
     assert "was evaluated otherwise: code was" in str(parse_study(values).plan())
+
+
+def test_points_have_the_colours_of_their_curves_where_some_have_none(tmp_path: Path) -> None:
+    """The model before training is first among the levels, and has no number of rows."""
+
+    def evaluate(cell: Cell) -> Any:
+        return scored({"accuracy": [1, 0, 1]}, {"seconds": 1.0})
+
+    report = Study({"method": ["zero", "a", "b"], "rows": [8, 16]}, evaluate, tmp_path).run()
+    points = [
+        replace(x, levels={**x.levels, "rows": None}) if x.levels["method"] == "zero" else x for x in report.points
+    ]
+    report = replace(report, points=points[1:], options=ReportOptions(cost="seconds"))
+    curves, trade_off = report.charts()
+    assert isinstance(curves, Series) and isinstance(trade_off, TradeOff)
+    assert [line.group for line in curves.lines] == ["a", "b"] and list(trade_off.groups) == ["a", "b", "zero"]
+    assert [(x.name, x.group, x.mark) for x in trade_off.points][:2] == [
+        ("zero", "zero", ""),
+        ("a, 8 rows", "a", "8 rows"),
+    ]

@@ -434,7 +434,8 @@ class StudyReport(Report, kind="study", version=2, keys=STUDY_KEYS):
             )
             for x in points
         ]
-        groups = list(dict.fromkeys(x.label(between) for x in self.points)) if grouped else []
+        curves = [line.name for line in self.lines if not line.dashed]  # first: a point may be of none
+        groups = list(dict.fromkeys([*curves, *(point.group for point in marks)])) if grouped else []
         axis = Axis(name, unit, more=False, log=_is_wide([point.x.value for point in marks]))
         title, metric = f"{self.metric} by {name}{_of(at)}", Axis(self.metric, more=self.higher)
         return [*charts, TradeOff(title, axis, metric, marks, groups)]
