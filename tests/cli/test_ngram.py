@@ -50,6 +50,14 @@ def test_train_measure_and_prune() -> None:
         run("train", "t.txt", "--output", "m.txt")
 
 
+def test_texts_that_are_not_utf_8() -> None:
+    Path("l.txt").write_text("schön und gut\n", encoding="latin-1")
+    with pytest.raises(DataError, match=r"or give its encoding: --encoding latin-1$"):
+        run("train", "l.txt", "--output", "l.arpa")
+    run("train", "l.txt", "--output", "l.arpa", "--encoding", "latin-1")
+    assert "schön" in load_ngram("l.arpa").words
+
+
 def test_tokens_of_a_model(minilm: Path) -> None:
     run("train", "t.txt", "--tokenizer", str(minilm), "--output", "m.ngram", "--min-count", "2", "--max-words", "9")
     assert len(load_ngram("m.ngram").words) == 12

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from glassformer.cli.app import app
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError
 from glassformer.text import Tokenizer
 from glassformer.text.train import train_tokenizer
 from tests.text.families import lines
@@ -53,6 +53,15 @@ def test_texts_tables_and_objects_give_what_python_gives(tmp_path: Path) -> None
     loaded = Tokenizer.from_folder(tmp_path / "there")
     assert loaded.engine.to_str() == expected.engine.to_str()
     assert "400" in out and "[PAD] 0 [UNK] 1 [CLS] 2" in out and " 0.000%" in out
+
+
+def test_texts_that_are_not_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "l.txt").write_text("schön\n" * 9, encoding="latin-1")
+    options = ("--kind", "characters", "--output", tmp_path / "there")
+    with pytest.raises(DataError, match=r"or give its encoding: --encoding latin-1$"):
+        run(tmp_path / "l.txt", *options)
+    run(tmp_path / "l.txt", *options, "--encoding", "latin-1")
+    assert "ö" in Tokenizer.from_folder(tmp_path / "there").get_vocab()
 
 
 def test_like_a_model_with_a_report_for_programs(tmp_path: Path, minilm: Path) -> None:

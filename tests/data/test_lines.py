@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from glassformer import ConfigError, DataError
+from glassformer.data.corpus import Corpus
 from glassformer.data.rows import read_rows
 from glassformer.data.streams import stream_rows
 
@@ -65,6 +66,15 @@ def test_published_sets_nested_lists_and_parallel_files(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text, encoding="latin-1")
     both = {"source": tmp_path / "de", "target": tmp_path / "fr"}
     assert read_rows(both, encoding="latin-1")[0] == {"source": "schön", "target": "ça va"}
+
+
+def test_a_corpus_in_an_encoding(tmp_path: Path) -> None:
+    files = [tmp_path / "a.csv", tmp_path / "b.txt"]
+    for file, name in zip(files, ("a.csv", "a.txt"), strict=True):
+        file.write_text(CONTENTS[name], encoding="latin-1")
+    assert list(Corpus(files, encoding="latin-1")) == [*(f"{text}\nmore" for text in TEXTS), *TEXTS]
+    with pytest.raises(DataError, match=r"give its encoding: encoding= latin-1$"):
+        list(Corpus(files))
 
 
 @pytest.mark.parametrize("encoding", ["nope", "hex", 3, "a\0b", ""])

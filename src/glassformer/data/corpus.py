@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from glassformer.data.lines import data_extension
 from glassformer.data.rows import EXTENSIONS
@@ -17,15 +18,19 @@ class Corpus:
 
     Args:
         column: of files with columns
+        encoding: of text files that are not UTF-8
         line_feeds: keep the ends of the lines of plain text
     Raises: DataError: a file is given twice.
     """
 
-    def __init__(self, files: Sequence[Path], column: str = "text", *, line_feeds: bool = False) -> None:
+    def __init__(
+        self, files: Sequence[Path], column: str = "text", *, encoding: str | None = None, line_feeds: bool = False
+    ) -> None:
         refuse_repeated(files, DataError)
         # A corpus file may have any extension: an unknown one means plain text.
         self._kinds = {file: EXTENSIONS.get(data_extension(file), "text") for file in files}
         self._column = column
+        self._options: dict[str, Any] = {} if encoding is None else {"encoding": encoding}
         self._line_end = "\n" if line_feeds else ""
 
     def __iter__(self) -> Iterator[str]:
@@ -33,7 +38,7 @@ class Corpus:
         for file, kind in self._kinds.items():
             column = "text" if kind == "text" else self._column
             line_end = self._line_end if kind == "text" else ""
-            rows = stream_rows(file, kind=kind, columns=[column], buffer=1)
+            rows = stream_rows(file, kind=kind, columns=[column], buffer=1, **self._options)
             for row in rows:
                 if not isinstance(row[column], str):
                     raise DataError(f"{rows.where}: {column!r} is {safe_repr(row[column])}; it must be a text")

@@ -20,6 +20,7 @@ TextColumn = Annotated[
     Mapping[Annotated[str, one_of("text")], str],
     Doc("Column mapping of files with columns, role=column: text=body; repeatable."),
 ]
+Encoding = Annotated[str | None, Doc("Encoding of text files that are not UTF-8: latin-1, cp1252, gbk, …", FILE_FORMAT)]
 COLUMNS = Doc("Column mapping, role=column: text=body, text_pair=title, label=kind; repeatable.")
 
 
@@ -61,9 +62,7 @@ class ReadingOptions(Schema):
         ),
     ] = False
     no_quotes: Annotated[bool, Doc("No quoting: a quote is an ordinary character.", FILE_FORMAT)] = False
-    encoding: Annotated[
-        str | None, Doc("Encoding of text files that are not UTF-8: latin-1, cp1252, gbk, …", FILE_FORMAT)
-    ] = None
+    encoding: Encoding = None
 
     def keywords(self) -> dict[str, Any]:
         """The options as keywords of `read_rows`."""

@@ -23,7 +23,7 @@ class Words:
     """The words of each text of several files, streamed from disk at each iteration."""
 
     def __init__(self, files: Sequence[Path], options: WordOptions) -> None:
-        self._texts = Corpus(files, options.columns.get("text", "text"))
+        self._texts = Corpus(files, options.columns.get("text", "text"), encoding=options.encoding)
         self._lower = options.lower
         self._split: Callable[[str], list[str]] = speech_words if options.for_speech else str.split
         if options.tokenizer is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from glassformer.data.options import TextColumn
+from glassformer.data.options import Encoding, TextColumn
 from glassformer.errors import ConfigError
 from glassformer.files.schema import Allowed, Count, Doc, Schema, at_least, one_of
 
@@ -24,6 +24,7 @@ class WordOptions(Schema):
     """What the words of texts in files are."""
 
     columns: TextColumn = field(default_factory=dict)
+    encoding: Encoding = None
     lower: Annotated[bool, Doc("Lowercase the texts.")] = False
     for_speech: Annotated[
         bool, Doc("Words in lower case without punctuation, as speech recognition looks them up.")

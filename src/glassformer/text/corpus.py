@@ -27,7 +27,8 @@ def train_on_files(files: Sequence[Path], options: TokenizerOptions) -> TrainedT
     folder = options.output
     if existing := [name for name in TOKENIZER_FILES if (folder / name).exists()]:
         raise DataError(f"{folder / existing[0]}: already exists; choose another folder with output=")
-    texts = Corpus(files, options.columns.get("text", "text"), line_feeds=options.kind == "characters")
+    column, lines = options.columns.get("text", "text"), options.kind == "characters"
+    texts = Corpus(files, column, encoding=options.encoding, line_feeds=lines)
     trained = train_tokenizer(
         texts,
         kind=options.kind,
@@ -51,7 +52,8 @@ def check_on_files(
 ) -> TokenizerReport:
     """Compare tokenizers, by name, on corpus files. Raises: ConfigError, DataError: see `check_tokenizers`."""
     words = word_lists(options.words)
-    texts = list(islice(Corpus(files, options.columns.get("text", "text")), MEASURED_TEXTS))
+    corpus = Corpus(files, options.columns.get("text", "text"), encoding=options.encoding)
+    texts = list(islice(corpus, MEASURED_TEXTS))
     return check_tokenizers(tokenizers, texts, words, options.stem)
 
 

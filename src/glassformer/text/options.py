@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from glassformer.data.options import TextColumn
+from glassformer.data.options import Encoding, TextColumn
 from glassformer.files.schema import Doc, Schema, at_least
 
 LARGEST = 2**31 - 1
@@ -45,6 +45,7 @@ class TokenizerOptions(TokenizerTraining):
     special: Annotated[Sequence[str], Doc("Additional special token, never split; repeatable.")] = ()
     like: Annotated[Path | None, Doc("Model whose tokenizer is retrained: same algorithm and special tokens.")] = None
     columns: TextColumn = field(default_factory=dict)
+    encoding: Encoding = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,3 +59,4 @@ class CheckOptions(Schema):
     ] = ()
     stem: Annotated[str | None, Doc("Also count stems, in this language: english, german, … (Snowball).")] = None
     columns: TextColumn = field(default_factory=dict)
+    encoding: Encoding = None

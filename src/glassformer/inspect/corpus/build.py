@@ -80,6 +80,7 @@ def index_corpus(
     top: int = TOP,
     max_tokens: int | None = None,
     column: str = "text",
+    encoding: str | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> CorpusIndex:
     """Index a text file by what a model makes of its tokens; a stopped call is resumed by the same call.
@@ -91,6 +92,7 @@ def index_corpus(
         neurons: keep the top activations of each
         top: how many of each neuron
         max_tokens: of a window, special tokens included; None = 256 at most
+        encoding: of a text file that is not UTF-8
         progress: told the rows that are done, and all of them
     Returns: the index. Size on disk: `IndexSettings.bytes_per_token` for each token.
     Raises: DataError: the file cannot be read; the folder holds something else; the disk is full. ConfigError: no such
@@ -101,7 +103,8 @@ def index_corpus(
     check(Activations, top, "top")
     passes = _Passes(model.network, layers, heads, neurons=neurons)
     size = _window_tokens(model, max_tokens)
-    rows = read_rows(source, columns=(column,), kind=_kind(source), limit=MAX_ROW_BYTES)
+    options = {} if encoding is None else {"encoding": encoding}
+    rows = read_rows(source, columns=(column,), kind=_kind(source), limit=MAX_ROW_BYTES, **options)
     settings = IndexSettings(
         fingerprint=model.network.fingerprint(dtypes=False),
         model=model.family.model_type,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from glassformer.data.options import TextColumn
+from glassformer.data.options import Encoding, TextColumn
 from glassformer.errors import ConfigError
 from glassformer.files.schema import Count, Doc, NonNegativeInt, Schema, at_least
 from glassformer.reports.page import check_html_path
@@ -41,10 +41,11 @@ class IndexOptions(Schema):
         None
     )
     columns: TextColumn = field(default_factory=dict)
+    encoding: Encoding = None
 
     def keywords(self) -> dict[str, Any]:
         """The options as keywords of `index_corpus`."""
-        names = ("layers", "heads", "neurons", "top", "max_tokens")
+        names = ("layers", "heads", "neurons", "top", "max_tokens", "encoding")
         return {**{name: getattr(self, name) for name in names}, "column": self.columns.get("text", "text")}
 
 
