@@ -64,6 +64,29 @@ def test_blocks_come_in_order_with_headings_and_rows() -> None:
     assert document.title == "The orchard" and document.metadata == {"author": "Ann"}
 
 
+def test_footnotes_come_last() -> None:
+    stream = io.BytesIO()
+    relation = (
+        '<Relationship Id="rId99" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/{}" {}/>'
+    )
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    added = {
+        "word/_rels/document.xml.rels": relation.format("footnotes", 'Target="footnotes.xml"') + "</Relationships>",
+        "[Content_Types].xml": f'<Override PartName="/word/footnotes.xml" ContentType="{kind}"/></Types>',
+    }
+    note = '<w:footnote w:id="{0}"><w:p><w:r><w:t>Note {0}</w:t></w:r><w:r><w:t>.</w:t></w:r></w:p></w:footnote>'
+    with zipfile.ZipFile(io.BytesIO(manual())) as old, zipfile.ZipFile(stream, "w") as new:
+        for name in old.namelist():
+            text = old.read(name).decode("utf-8", "surrogateescape")
+            if name in added:
+                text = text.replace(added[name][added[name].rindex("</") :], added[name])
+            new.writestr(name, text.encode("utf-8", "surrogateescape"))
+        notes = note.format(1) + note.format(2)
+        new.writestr("word/footnotes.xml", f'<w:footnotes xmlns:w="{space}">{notes}</w:footnotes>')
+    assert docx_document(stream.getvalue()).text.endswith("The end.\n\nNote 1.\n\nNote 2.\n\n")
+
+
 def test_the_child_gives_the_same_document() -> None:
     assert read_isolated("docx", manual(), 60.0) == docx_document(manual())
 

@@ -39,6 +39,15 @@ def test_headings_begin_parts() -> None:
     assert all(document.text[part.start :].startswith(part.headings[-1]) for part in document.parts)
 
 
+@pytest.mark.parametrize(
+    "inside", ["One<br>two", "<div>One</div><p>two</p>", "<span>One</span> <b>tw</b>o", "<ul><li>One two</ul>"]
+)
+def test_a_heading_may_have_lines_and_blocks(inside: str) -> None:
+    document = html_document(f"<p>before<h2>{inside}</h2>after".encode())
+    assert [part.headings for part in document.parts] in ([(), ("One two",)], [(), ("- One two",)])
+    assert document.text.split("\n\n")[::2] == ["before", "after"]
+
+
 def test_title_description_and_language_are_kept() -> None:
     document = html_document(PAGE.encode())
     assert document.title == "The page"

@@ -31,7 +31,7 @@ class TextBlocks:
         self._parts: list[DocumentPart] = [DocumentPart(0)]
         self._rows: list[list[str]] = []  # cells of the open rows; of each the last is open
         self._blank = True  # whether the text ends with a blank line
-        self._heading_at = 0
+        self._in_heading = False
 
     def write(self, text: str, *, verbatim: bool = False) -> None:
         """Add text to the open paragraph, heading or cell; white space is one space, unless it is verbatim."""
@@ -43,8 +43,8 @@ class TextBlocks:
             self._line.append(text)
 
     def end_line(self) -> None:
-        """End the open line; within a cell, it is a space."""
-        if self._rows:
+        """End the open line; within a cell or a heading, it is a space."""
+        if self._rows or self._in_heading:
             self.write(" ")
             return
         line = "".join(self._line)
@@ -59,20 +59,20 @@ class TextBlocks:
     def end_block(self) -> None:
         """End the open paragraph."""
         self.end_line()
-        if not self._blank and not self._rows:
+        if not (self._blank or self._rows or self._in_heading):
             self._append("\n")
             self._blank = True
 
     def begin_heading(self) -> None:
         self.end_block()
-        self._heading_at = self._size
+        self._in_heading = True
 
     def end_heading(self, level: int) -> None:
         """End the open heading, below which a part of the document begins."""
         name = _SPACES.sub(" ", "".join(self._line)).strip()
-        begins = self._size
+        begins, self._in_heading = self._size, False
         self.end_block()
-        if not name or len(name) > MAX_HEADING or begins != self._heading_at:
+        if not name or len(name) > MAX_HEADING:
             return
         self._path = [(above, text) for above, text in self._path if above < level] + [(level, name)]
         if self._parts[-1].start == begins:  # no text is before the first heading
