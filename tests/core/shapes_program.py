@@ -13,6 +13,7 @@ from dataclasses import replace
 
 # Before TYPE_CHECKING is set: these import differently, or cannot at all, where it is true.
 import beartype  # noqa: F401
+import packaging.requirements  # noqa: F401
 import torch
 from jaxtyping import TypeCheckError, install_import_hook
 
