@@ -539,3 +539,19 @@ def test_odd_values_of_a_manifest_are_warned_of(tmp_path: Path, change: dict[str
     manifest.write_bytes(run_folder._with_digest(content))
     with pytest.warns(UserWarning, match=f"{message}.*step-00000003 is skipped"):
         assert loads(saves.latest()) == 2
+
+
+def test_one_that_is_retired_before_it_is_read_means_that_there_are_newer_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the list of names and the first manifest, another process may retire all of them."""
+    saves, other = saved(tmp_path, 1, keep=1), Checkpoints(tmp_path / "checkpoints", keep=1)
+    read = run_folder.read_manifest
+
+    def read_late(folder: Path) -> Checkpoint:
+        monkeypatch.setattr(run_folder, "read_manifest", read)
+        other.save(2, writer(2), about={})
+        return read(folder)
+
+    monkeypatch.setattr(run_folder, "read_manifest", read_late)
+    assert loads(quietly(saves)) == 2

@@ -28,7 +28,7 @@ import platform
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, count
@@ -191,23 +191,22 @@ class Checkpoints:
 
     def _last(self, condition: Callable[[Checkpoint], bool]) -> Checkpoint | None:
         while True:
-            retired = False  # by a process that saves while we look: then there are newer ones
-            for checkpoint in filter(condition, self._known(warn=True)):
+            names = self._names(_NAME)
+            for checkpoint in filter(condition, self._known(names, warn=True)):
                 try:
                     checkpoint.verify()
                     return checkpoint
                 except WeightsError as problem:
                     if checkpoint.folder.exists():
                         self._skip_damaged(checkpoint.folder, problem)
-                    else:
-                        retired = True
-            if not retired:
+            if all((self.folder / name).exists() for name in names):
                 return None
+            # A process that saves meanwhile has retired one, so there are newer ones.
 
-    def _known(self, *, warn: bool = False) -> list[Checkpoint]:
+    def _known(self, names: Sequence[str] | None = None, *, warn: bool = False) -> list[Checkpoint]:
         """The checkpoints with a valid manifest, the last one first."""
         checkpoints: list[Checkpoint] = []
-        for name in self._names(_NAME):
+        for name in self._names(_NAME) if names is None else names:
             try:
                 checkpoints.append(read_manifest(self.folder / name))
             except WeightsError as problem:
