@@ -1,1 +1,43 @@
-"""Search and question answering over documents: a store of passages, retrievers, readers, and answers with sources."""
+"""Search and question answering over documents: a store of passages, retrievers, readers, and answers with sources.
+
+    index_folder("notes", "notes.store", model)                 read, split, embed, and store in SQLite
+    retriever = Retriever.open("notes.store")                   BM25 and vectors
+    ask("When was the lighthouse built?", retriever)            an answer, its passage, and its place in the file
+
+Read in this order:
+
+    formats/         a file → Document, one module a format; folder.py: which files; document.py
+    splitter.py      Document → passages; passage.py
+    store.py         what a store does; sqlite_store.py: one SQLite file; words.py: its full-text terms
+    indexing.py      folder → store, or what changed in it; embedder.py: passages and questions → vectors
+    vectors.py       exact search over vectors; clusters.py: k-means
+    retriever.py     question → passages: BM25, dense, fusion, re-ranking, diversity
+    answer.py        question → answer with its source
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from glassformer.files.lazy import LazyPackage
+
+if TYPE_CHECKING:
+    from glassformer.retrieval.answer import DocumentAnswer, ask
+    from glassformer.retrieval.indexing import index_folder
+    from glassformer.retrieval.opening import open_store
+    from glassformer.retrieval.retriever import Retriever
+    from glassformer.retrieval.store import Store
+
+__all__ = ["DocumentAnswer", "Retriever", "Store", "ask", "index_folder", "open_store"]
+
+_LAZY = {
+    "DocumentAnswer": "glassformer.retrieval.answer",
+    "Retriever": "glassformer.retrieval.retriever",
+    "Store": "glassformer.retrieval.store",
+    "ask": "glassformer.retrieval.answer",
+    "index_folder": "glassformer.retrieval.indexing",
+    "open_store": "glassformer.retrieval.opening",
+}
+
+sys.modules[__name__].__class__ = LazyPackage

@@ -10,6 +10,7 @@ from glassformer.errors import ConfigError
 from glassformer.files.schema import Count, Doc, NonNegativeInt, Positive, Schema, at_least
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+NO_MODEL = "none"
 
 PASSAGE_TOKENS = 256
 """Default passage size: what the usual embedding models were trained with, or more."""
@@ -84,3 +85,16 @@ class RetrievalOptions(Schema):
         Annotated[float, at_least(0.0, 1.0)],
         Doc("Maximal marginal relevance: 0 = by score alone, 1 = as different as can be.", "Search"),
     ] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskOptions(RetrievalOptions):
+    """How a question is answered."""
+
+    reader: Annotated[
+        str | None,
+        Doc(
+            "Reader: a question-answering model, or a language model that writes the answer; a folder or Hub name. "
+            "Default: the sentence that is nearest to the question."
+        ),
+    ] = None

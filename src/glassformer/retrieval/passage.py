@@ -31,8 +31,11 @@ class Passage:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def embedded(self) -> str:
-        """What a model reads of it: the headings, which often name what the text calls "it", then the text."""
-        return f"{HEADING_SEPARATOR.join(self.headings)}\n{self.text}" if self.headings else self.text
+        """What a model reads of it: the headings above it, which often name what the text calls "it", then the text."""
+        above = self.headings
+        if above and self.text.lstrip("#= ").startswith(above[-1]):  # it begins with its own heading
+            above = above[:-1]
+        return f"{HEADING_SEPARATOR.join(above)}\n{self.text}" if above else self.text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,148 @@
+"""`glassformer index`, `find` and `ask`: search and question answering over a folder of documents."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassformer.cli.options import Json, command
+from glassformer.cli.screen import note, notes, show, show_next, show_tables
+from glassformer.errors import DataError
+from glassformer.files.schema import given
+from glassformer.loading import InferenceLoading, Loading
+from glassformer.progress import progress_bar, spinner
+from glassformer.retrieval.options import AskOptions, DocumentOptions, RetrievalOptions, StoreOptions
+
+if TYPE_CHECKING:
+    from glassformer.retrieval.retriever import Retriever
+
+StorePath = Annotated[
+    str,
+    typer.Option("--store", "-s", help="Store that `glassformer index` made: its folder, or the URL of a database."),
+]
+Trace = Annotated[bool, typer.Option("--trace", help="Show each stage with its time.")]
+
+
+@command
+def index(
+    folder: Annotated[Path, typer.Argument(help="Folder of documents; with --status a store.", show_default=False)],
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Store to make, or to bring up to date.")
+    ] = None,
+    options: StoreOptions,
+    files: DocumentOptions,
+    loading: Loading,
+    status: Annotated[bool, typer.Option("--status", help="Show what a store holds, and what was not read.")] = False,
+    json: Json = False,
+) -> None:
+    """Index a folder of documents: text, Markdown, HTML, PDF, DOCX, tables and source code, for `ask` and `find`.
+
+    The same command brings the store up to date: what did not change is not embedded again.
+
+    Examples:
+
+    [cyan]glassformer index notes --output notes.store[/]
+
+    [cyan]glassformer index notes --output notes.store --model none[/]  search by words alone, without a model
+
+    [cyan]glassformer index notes.store --status[/]  what is in it, and which files could not be read
+    """
+    if status:
+        from glassformer.retrieval.indexing import report_of
+        from glassformer.retrieval.opening import open_store
+
+        show(report_of(open_store(folder), folder), json)
+        return
+    if output is None:
+        raise DataError("--output is missing; give the folder of the store that is made: --output notes.store")
+    with notes():
+        with spinner("loading the model"):
+            from glassformer.retrieval.indexing import index_folder, model_and_options
+
+            model, chosen, remark = model_and_options(output, options, **given(loading))
+        if remark:
+            note(remark)
+        report = index_folder(folder, output, model, options=chosen, files=files, bar=progress_bar)
+    show(report, json)
+    if not json:
+        show_next([f'glassformer ask "your question" --store {output}'])
+
+
+@command
+def find(
+    question: Annotated[str, typer.Argument(help="What is searched for, in quotes.", show_default=False)],
+    *,
+    store: StorePath,
+    options: RetrievalOptions,
+    loading: InferenceLoading,
+    trace: Trace = False,
+    json: Json = False,
+) -> None:
+    """Find passages in documents: by words (BM25), by meaning (embeddings), or both.
+
+    Examples:
+
+    [cyan]glassformer find "opening hours" --store notes.store --top 3[/]
+
+    [cyan]glassformer find "opening hours" --store notes.store --folder contracts --method bm25 --trace[/]
+    """
+    result = _retriever(store, options, loading).search(question, options)
+    show(result, json)
+    if trace and not json:
+        show_tables([result.trace()])
+
+
+@command
+def ask(
+    question: Annotated[
+        str | None, typer.Argument(help="Question, in quotes; without one, a prompt that keeps the model loaded.")
+    ] = None,
+    *,
+    store: StorePath,
+    options: AskOptions,
+    loading: InferenceLoading,
+    trace: Trace = False,
+    json: Json = False,
+) -> None:
+    """Answer a question from documents, with the passage that says it and its place in the file.
+
+    Examples:
+
+    [cyan]glassformer ask "When was the lighthouse built?" --store notes.store[/]
+
+    [cyan]glassformer ask --store notes.store[/]  question after question
+
+    [cyan]glassformer ask "Who pays?" --store notes.store --reader runs/reader --trace[/]
+    """
+    with notes():
+        retriever = _retriever(store, options, loading)
+        from glassformer.retrieval.answer import ask as answer
+
+        for asked in [question] if question is not None else _typed():
+            result = answer(asked, retriever, options)
+            show(result, json)
+            if trace and not json:
+                show_tables([result.trace()])
+
+
+def _retriever(store: str, options: RetrievalOptions, loading: Loading) -> Retriever:
+    with spinner("loading the model"):
+        from glassformer.retrieval.retriever import Retriever
+
+        return Retriever.open(store, reranker=options.rerank, **given(loading))
+
+
+def _typed() -> Iterator[str]:
+    """Questions from the terminal, or one a line from standard input, until it ends."""
+    while True:
+        try:
+            line = input("question> " if sys.stdin.isatty() else "")
+        except EOFError:
+            return
+        if line.strip():
+            yield line

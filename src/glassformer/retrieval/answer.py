@@ -1,0 +1,142 @@
+"""Answers from documents: the passages that a search finds, and what in them answers the question.
+
+    Reader                 the best span of all passages, by a question-answering model
+    none                   the sentence of the best passage that is nearest to the question
+
+The answer names the passage that it is from, and its place in the file.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
+from glassformer.retrieval.embedder import unit
+from glassformer.retrieval.options import AskOptions
+from glassformer.retrieval.passage import PassageMatch
+from glassformer.retrieval.retriever import RetrievalResult, Retriever, Stage, passage_tables
+from glassformer.retrieval.words import query_terms, terms
+from glassformer.text.sentences import sentence_spans
+
+NO_READER = (
+    "this is the sentence that is nearest to the question; a question-answering model (--reader MODEL) finds the words "
+    "that answer it: `glassformer train --task answer` trains one"
+)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DocumentAnswer(Report, kind="answer"):
+    """An answer from documents, with the passage that says it.
+
+    question: as it was asked
+    answer: a text; "" = the documents have none
+    passage: the one that it is from, among `matches`; None = there is no answer
+    start, stop: its characters in the document
+    score: of the answer, by the reader; of a sentence, its similarity to the question
+    matches: passages that the search result, the best first
+    method: of the search
+    stages: of the search and of reading, with their times
+    notes: what a reader of the answer should know
+    """
+
+    question: str
+    answer: str
+    passage: int | None = None
+    start: int = 0
+    stop: int = 0
+    score: float | None = None
+    matches: list[PassageMatch]
+    method: str
+    stages: list[Stage] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def source(self) -> PassageMatch | None:
+        """The passage that the answer is from."""
+        return None if self.passage is None else self.matches[self.passage]
+
+    @property
+    def caption(self) -> str:
+        return self.question
+
+    @property
+    def finding(self) -> str:
+        if self.source is None:
+            return "The documents do not answer this." if self.matches else "The documents have nothing about this."
+        return f"{self.answer}\n\nfrom {self.source.place}"
+
+    def tables(self) -> list[Table]:
+        return passage_tables(self.matches)
+
+    def page_tables(self) -> list[Table]:
+        return passage_tables(self.matches, whole=True)
+
+    def trace(self) -> Table:
+        """The stages, with their times."""
+        rows = [[x.name, f"{x.milliseconds:.1f}", str(x.results)] for x in self.stages]
+        return Table(["stage", "ms", "results"], rows)
+
+
+def ask(question: str, retriever: Retriever, options: AskOptions | None = None) -> DocumentAnswer:
+    """DocumentAnswer a question from the documents of a store.
+
+    Raises: as `Retriever.search`.
+    """
+    result = retriever.search(question, options or AskOptions())
+    if not result.matches:
+        return _answer(result)
+    start = time.perf_counter()
+    begin, end, score = nearest_sentence(question, result.matches[0], retriever)
+    stage = Stage(name="nearest sentence", milliseconds=round(1000 * (time.perf_counter() - start), 2), results=1)
+    return _answer(result, 0, begin, end, score, stages=[*result.stages, stage], notes=[*result.notes, NO_READER])
+
+
+def _answer(
+    result: RetrievalResult,
+    passage: int | None = None,
+    begin: int = 0,
+    end: int = 0,
+    score: float | None = None,
+    **more: Any,
+) -> DocumentAnswer:
+    """An answer.
+
+    Args:
+        begin, end: its characters in the passage
+    """
+    source = None if passage is None else result.matches[passage]
+    text, first = ("", 0) if source is None else (source.text[begin:end], source.start)
+    return DocumentAnswer(
+        question=result.question, answer=text, passage=passage, start=first + begin, stop=first + end, score=score,
+        matches=result.matches, method=result.method, **{"stages": result.stages, "notes": result.notes, **more},
+    )  # fmt: skip
+
+
+def nearest_sentence(question: str, passage: PassageMatch, retriever: Retriever) -> tuple[int, int, float]:
+    """The sentence of a passage that is nearest to a question: its first and last character, and how near it is.
+
+    By the cosine of their vectors; without a sentence encoder by the share of the question's terms that it has.
+    """
+    language = retriever.store.settings.language
+    spans = [_trimmed(passage.text, *span) for span in sentence_spans(passage.text, language)]
+    sentences = [passage.text[begin:end] for begin, end in spans]
+    if retriever.embedder is None:
+        wanted = set(query_terms(question, language))
+        scores = np.array([len(wanted & set(terms(text, language))) / max(len(wanted), 1) for text in sentences])
+    else:
+        scores = unit(retriever.embedder.passages(sentences).astype(np.float32)) @ unit(
+            retriever.embedder.query(question)
+        )
+    best = int(scores.argmax())
+    return (*spans[best], round(float(scores[best]), 4))
+
+
+def _trimmed(text: str, begin: int, end: int) -> tuple[int, int]:
+    """A span without the white space around it."""
+    sentence = text[begin:end]
+    return begin + len(sentence) - len(sentence.lstrip()), end - len(sentence) + len(sentence.rstrip())

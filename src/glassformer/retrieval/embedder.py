@@ -1,0 +1,88 @@
+"""Embedding of passages and questions by a sentence encoder, as the settings of a store say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from glassformer.engine.pooling import PoolingSettings
+from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.model import Model
+from glassformer.retrieval.options import PASSAGE_TOKENS, StoreOptions
+from glassformer.retrieval.store import StoreSettings
+from glassformer.sentence_embeddings import PROMPTS_OF_DOCUMENTS
+
+PROBE = "A lighthouse keeper writes the weather of each day into a book."
+LEAST_COSINE = 0.99
+"""Of two vectors of the probe by one model: an int8 copy of MiniLM has 0.995 or more, another model some 0.1."""
+
+
+class PassageEmbedder:
+    """A model that embeds passages and questions for one store.
+
+    Args:
+        settings: of the store
+    Raises: ConfigError: the store was made by another model.
+    """
+
+    def __init__(self, model: Model, settings: StoreSettings) -> None:
+        self.model, self.settings = model, settings
+        probe, stored = self.query(PROBE), np.array(settings.probe, np.float32)
+        lengths = float(np.linalg.norm(probe) * np.linalg.norm(stored)) if probe.shape == stored.shape else 0.0
+        if not lengths or float(probe @ stored) / lengths < LEAST_COSINE:
+            raise ConfigError(
+                f"the store was made with {settings.model!r}, and this model embeds a sentence in another way; give "
+                "the model, revision, pooling and prompts that it was made with, or index the folder again with this "
+                "one: the old passages answer until that is done"
+            )
+
+    def passages(self, texts: Sequence[str]) -> np.ndarray:
+        """Vectors of passages, by the prompt for documents. [n, D] float16"""
+        vectors = self.model.encode_document(list(texts), progress=False)
+        return self._stored(vectors).astype(np.float16)
+
+    def query(self, question: str) -> np.ndarray:
+        """The vector of a question, by the prompt for queries. [D] float32"""
+        vector: np.ndarray = self._stored(np.asarray(self.model.encode_query([question])))[0]
+        return vector
+
+    def _stored(self, vectors: np.ndarray) -> np.ndarray:
+        return unit(vectors) if self.settings.similarity == "cosine" else vectors
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Vectors of length 1. [n, D]"""
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
+
+
+def settings_of(options: StoreOptions, model: Model | None, revision: str | None = None) -> StoreSettings:
+    """The settings of a new store.
+
+    Args:
+        options: its passages
+        model: embeds them; None = search by words alone
+    Raises: UnsupportedError: a model whose vectors are compared by their distance.
+    """
+    settings = StoreSettings(
+        model=options.model, revision=revision, size=options.size or PASSAGE_TOKENS, overlap=options.overlap,
+        language=options.language,
+    )  # fmt: skip
+    if model is None:
+        return replace(settings, model=None)
+    measures: dict[str, Literal["cosine", "dot"]] = {"cosine": "cosine", "dot": "dot"}
+    if (similarity := measures.get(model.similarity_fn_name)) is None:
+        raise UnsupportedError(
+            f"the model compares vectors by {model.similarity_fn_name}; a store compares them by cosine or dot product"
+        )
+    limit = model.max_seq_length
+    prompts = model.pooling.prompts if isinstance(model.pooling, PoolingSettings) else {}
+    prompt = next((prompts[name] for name in PROMPTS_OF_DOCUMENTS if name in prompts), "")
+    vector = np.asarray(model.encode_query([PROBE]))
+    vector = unit(vector) if similarity == "cosine" else vector
+    return replace(
+        settings, size=options.size or min(PASSAGE_TOKENS, limit or PASSAGE_TOKENS), width=vector.shape[1],
+        similarity=similarity, prompt=prompt, probe=[round(float(x), 5) for x in vector[0]],
+    )  # fmt: skip

@@ -1,0 +1,301 @@
+"""Indexing: bring a store up to date with a folder.
+
+    file ──hash──> known: its name points to that content          unchanged, renamed, copied: nothing is embedded
+                   new:   read ──> split ──> embed ──> written     in batches, each a transaction
+    names that the folder has no more go at the end
+
+Killed at any time, it loses the batch at hand; the next run continues there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import as_path, counted
+from glassformer.files.schema import given
+from glassformer.model import Model, load
+from glassformer.progress import Bar, no_bar
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
+from glassformer.retrieval.document import Document
+from glassformer.retrieval.embedder import PassageEmbedder, settings_of
+from glassformer.retrieval.folder import FolderFile, Skipped, content_hash, walk
+from glassformer.retrieval.formats import read_document
+from glassformer.retrieval.opening import create_store, open_store
+from glassformer.retrieval.options import DEFAULT_MODEL, NO_MODEL, DocumentOptions, PassageOptions, StoreOptions
+from glassformer.retrieval.passage import Passage
+from glassformer.retrieval.splitter import split
+from glassformer.retrieval.sqlite_store import INDEX_FILE
+from glassformer.retrieval.store import ContentBatch, Store
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.train import train_tokenizer
+
+BATCH_PASSAGES = 512
+"""Passages that are embedded and written together: some seconds of work, and long enough batches for the encoder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unread(Report, kind="unread-file"):
+    """A file that was not read, or not all of it."""
+
+    file: str
+    reason: str
+
+    def tables(self) -> list[Table]:
+        return [Table(["file", "reason"], [[self.file, self.reason]])]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StoreReport(Report, kind="store"):
+    """What a store holds, and what the last indexing did.
+
+    store: its folder
+    document_count, passage_count: of those that can be searched
+    model: that embedded them; None = search by words alone
+    changes: files by what became of them: added, changed, renamed, unchanged, removed
+    embedded: passages that were embedded
+    seconds: that it took; 0 = nothing was indexed
+    unread: files that were not read, or not all of them
+    """
+
+    store: str
+    document_count: int
+    passage_count: int
+    model: str | None
+    changes: dict[str, int] = field(default_factory=dict)
+    embedded: int = 0
+    seconds: float = 0.0
+    unread: list[Unread] = field(default_factory=list)
+
+    @property
+    def caption(self) -> str:
+        by = "words alone" if self.model is None else f"words, and meaning by {self.model}"
+        size = f"{counted(self.document_count, 'document')}, {counted(self.passage_count, 'passage')}"
+        return f"{self.store}: {size}; search by {by}"
+
+    @property
+    def notes(self) -> list[str]:
+        if not self.seconds:
+            return []
+        changes = ", ".join(f"{count:,} {what}" for what, count in self.changes.items() if count)
+        return [f"{changes or 'no files'}; {counted(self.embedded, 'passage')} embedded in {self.seconds:.1f} s"]
+
+    def tables(self) -> list[Table]:
+        rows = [[unread.file, unread.reason] for unread in self.unread]
+        return [Table(["not read", "reason"], rows, left=2)] if rows else []
+
+
+def report_of(store: Store, where: object, **done: object) -> StoreReport:
+    """What a store holds."""
+    counts = store.counts()
+    unread = [Unread(file=name, reason=reason) for name, reason in store.problems()]
+    return StoreReport(
+        store=str(where), document_count=counts.documents, passage_count=counts.passages, model=store.settings.model,
+        unread=unread, **done,  # type: ignore[arg-type] # the fields that say what was done
+    )  # fmt: skip
+
+
+def index_folder(
+    folder: str | Path,
+    store: str | Path,
+    model: Model | None = None,
+    *,
+    options: StoreOptions | None = None,
+    files: DocumentOptions | None = None,
+    bar: Bar = no_bar,
+) -> StoreReport:
+    """Index the documents of a folder into a store, or bring a store up to date with it.
+
+    Args:
+        folder: of the documents
+        store: a folder; made where it is not there
+        model: embeds passages; None = search by words alone
+        options: of passages; `options.model`: how the model is called in the store
+        files: which are read
+        bar: shows progress by files
+    Raises: DataError: there is no such folder, or the disk is full. ConfigError: another process is indexing.
+    """
+    root = as_path(folder).expanduser()
+    if not root.is_dir():
+        raise DataError(f"{folder}: no such folder; give the folder of your documents")
+    options = options or StoreOptions()
+    if options.model is None and model is not None and model.folder is not None:
+        options = replace(options, model=str(model.folder))
+    settings = settings_of(options, model)
+    opened = create_store(store, settings)
+    with closing(opened), opened.writing():
+        embedder = None if model is None else PassageEmbedder(model, settings)
+        indexing = Indexing(opened, embedder, files or DocumentOptions())
+        start = time.perf_counter()
+        indexing.run(root, bar, leave_out=as_path(store).expanduser())
+        return report_of(
+            opened, store, changes=dict(indexing.changes), embedded=indexing.embedded,
+            seconds=time.perf_counter() - start,
+        )  # fmt: skip
+
+
+class Indexing:
+    """One run over a folder.
+
+    Args:
+        embedder: None = passages get no vectors
+    """
+
+    def __init__(self, store: Store, embedder: PassageEmbedder | None, files: DocumentOptions) -> None:
+        self.store, self.embedder, self.files = store, embedder, files
+        self.tokenizer = counting_words() if embedder is None else embedder.model.tokenizer
+        self.changes: Counter[str] = Counter()
+        self.embedded = 0
+        self._waiting: list[ContentBatch] = []
+
+    def run(self, root: Path, bar: Bar = no_bar, *, leave_out: Path | None = None) -> None:
+        """Bring the store up to date with a folder."""
+        before, contents = self.store.documents(), self.store.contents()
+        listed = list(_files(root, self.files, leave_out))
+        problems: list[tuple[str, str]] = [(x.name, x.reason) for x in listed if isinstance(x, Skipped)]
+        present = [x for x in listed if isinstance(x, FolderFile)]
+        known = set(before.values())
+        gone = set(before) - {file.name for file in present}
+        with bar("indexing", len(present)) as advance:
+            for file in present:
+                try:
+                    content = content_hash(file.path) + file.path.suffix.lower()
+                except DataError as problem:
+                    problems.append((file.name, reason_of(problem, file)))
+                else:
+                    self._place(file, content, before.get(file.name), contents, known, gone, before)
+                advance(1)
+            self._flush()
+        removed = gone - {name for name, _ in problems}
+        self.store.remove(sorted(gone))
+        self.changes["removed"] += len(removed) - self.changes["renamed"]
+        self.store.set_problems(problems)
+        self.store.finish()
+
+    def _place(
+        self,
+        file: FolderFile,
+        content: str,
+        was: str | None,
+        contents: dict[str, int],
+        known: set[str],
+        gone: set[str],
+        before: dict[str, str],
+    ) -> None:
+        """Point a name to its content, which is read if it is new."""
+        if was == content:
+            self.changes["unchanged"] += 1
+            return
+        moved = was is None and any(before[name] == content for name in gone)
+        self.changes["renamed" if moved else "changed" if was else "added"] += 1
+        if contents.get(content) == -1:
+            self._add(ContentBatch(content, names=[file.name]))
+            return
+        self._read(file, content, already=contents.get(content, 0))
+        contents[content] = -1
+
+    def _read(self, file: FolderFile, content: str, already: int) -> None:
+        """Read a file, and add its passages.
+
+        Args:
+            already: passages of it that the store has
+        """
+        problem = ""
+        try:
+            document = read_document(file.path, self.files)
+        except DataError as error:
+            problem, document = reason_of(error, file), Document("", ())
+        settings = self.store.settings
+        options = PassageOptions(size=settings.size, overlap=settings.overlap, language=settings.language)
+        passages = split(document, self.tokenizer, options, prompt=settings.prompt) if document.text else iter(())
+        problem = problem or " ".join(document.notes)
+        about = {"title": document.title, "metadata": document.metadata, "problem": problem}
+        batch: list[Passage] = []
+        for number, passage in enumerate(passages):
+            if number < already:
+                continue
+            batch.append(passage)
+            if len(batch) >= BATCH_PASSAGES:
+                self._add(ContentBatch(content, batch, complete=False, **about))  # type: ignore[arg-type]
+                batch = []
+        self._add(ContentBatch(content, batch, names=[file.name], **about))  # type: ignore[arg-type]
+
+    def _add(self, batch: ContentBatch) -> None:
+        self._waiting.append(batch)
+        if (
+            sum(len(waiting.passages) for waiting in self._waiting) >= BATCH_PASSAGES
+            or len(self._waiting) >= BATCH_PASSAGES
+        ):
+            self._flush()
+
+    def _flush(self) -> None:
+        """Embed the passages of the batches that wait, and write them in one transaction."""
+        if not self._waiting:
+            return
+        batches, self._waiting = self._waiting, []
+        if self.embedder is not None:
+            texts = [passage.embedded() for batch in batches for passage in batch.passages]
+            vectors = self.embedder.passages(texts) if texts else None
+            self.embedded += len(texts)
+            start = 0
+            for number, batch in enumerate(batches):
+                if vectors is not None and batch.passages:
+                    batches[number] = batch._replace(vectors=vectors[start : start + len(batch.passages)])
+                    start += len(batch.passages)
+        self.store.write(batches)
+
+
+def counting_words() -> Tokenizer:
+    """A tokenizer whose tokens are words, for passages that no model reads."""
+    return train_tokenizer(["words"], kind="words", at_most=True)
+
+
+def reason_of(problem: DataError, file: FolderFile) -> str:
+    """Why a file was not read, without its path, which is listed with it."""
+    return str(problem).removeprefix(f"{file.path}: ")
+
+
+def _files(root: Path, options: DocumentOptions, leave_out: Path | None) -> Iterator[FolderFile | Skipped]:
+    """The files of a folder, without those of the store, which may lie in it."""
+    inside = None if leave_out is None else leave_out.resolve()
+    for entry in walk(root, options):
+        if isinstance(entry, Skipped) or inside is None or not entry.path.resolve().is_relative_to(inside):
+            yield entry
+
+
+def model_and_options(store: Path, options: StoreOptions, **loading: Any) -> tuple[Model | None, StoreOptions, str]:
+    """The model of an index and its options: what is not given is as in a store that is there already.
+
+    Args:
+        options: `model`: NO_MODEL = search by words alone; None = that of the store, or the default model
+        loading: keywords of `load`
+    Returns: the model, the options, and a note where the default model cannot be had.
+    """
+    if (store / INDEX_FILE).exists():
+        with closing(open_store(store)) as opened:
+            settings = opened.settings
+        there = {name: getattr(settings, name) for name in ("size", "overlap", "language")}
+        options = StoreOptions(**{**there, "model": settings.model or NO_MODEL, **given(options)})
+    if options.model == NO_MODEL:
+        return None, replace(options, model=None), ""
+    try:
+        return (
+            load(options.model or DEFAULT_MODEL, **loading),
+            replace(options, model=options.model or DEFAULT_MODEL),
+            "",
+        )
+    except (DataError, ConfigError) as error:
+        if options.model is not None:
+            raise
+        remark = (
+            f"search is by words alone: the model {DEFAULT_MODEL} is not on this machine ({error}); for search by "
+            "meaning give a sentence encoder: --model FOLDER"
+        )
+        return None, options, remark

@@ -1,0 +1,230 @@
+"""Retrieval: the passages of a store that answer a question, by words (BM25), by meaning (dense), or both.
+
+    question ─┬─ BM25 ──────────┐
+              └─ embed ─ dense ─┴─ fusion ─ re-rank ─ diversity ─ top
+
+    fusion        score = Σ over methods    weight / (60 + rank)         reciprocal ranks: no scale of scores matters
+    re-ranking    a cross-encoder reads the question with each candidate
+    diversity     next = argmax (1 − λ) · relevance − λ · largest cosine with one that is taken already
+
+Sources: Cormack et al. 2009, "Reciprocal Rank Fusion"; Nogueira and Cho 2019, "Passage Re-ranking with BERT";
+Carbonell and Goldstein 1998, "The Use of MMR" (maximal marginal relevance).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.files.schema import Schema
+from glassformer.model import Model, load
+from glassformer.reports.report import Report
+from glassformer.reports.table import Table
+from glassformer.retrieval.embedder import PassageEmbedder, unit
+from glassformer.retrieval.opening import open_store
+from glassformer.retrieval.options import RetrievalOptions
+from glassformer.retrieval.passage import PassageMatch
+from glassformer.retrieval.store import Filter, Scored, Store
+
+RANK_CONSTANT = 60
+"""Of reciprocal rank fusion, as in its paper: the first rank is worth 1/61."""
+EXCERPT = 200
+"""Characters of a passage on a terminal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage(Schema):
+    """A step of a search.
+
+    milliseconds: that it took
+    results: how many it gave
+    """
+
+    name: str
+    milliseconds: float
+    results: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RetrievalResult(Report, kind="passages"):
+    """The passages of a store that answer a question, the best first.
+
+    question: as it was asked
+    method: bm25, dense or fusion
+    matches: passages with their scores and places
+    stages: of the search, with their times
+    notes: what a reader of the result should know
+    """
+
+    question: str
+    method: str
+    matches: list[PassageMatch]
+    stages: list[Stage] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def caption(self) -> str:
+        return self.question if self.matches else f"no passage for: {self.question}"
+
+    def tables(self) -> list[Table]:
+        return passage_tables(self.matches)
+
+    def page_tables(self) -> list[Table]:
+        return passage_tables(self.matches, whole=True)
+
+    def trace(self) -> Table:
+        """The stages of the search, with their times."""
+        rows = [[x.name, f"{x.milliseconds:.1f}", str(x.results)] for x in self.stages]
+        return Table(["stage", "ms", "results"], rows)
+
+
+def passage_tables(passages: Sequence[PassageMatch], *, whole: bool = False) -> list[Table]:
+    """The table of passages with their places and scores; unless `whole`, with the beginning of each."""
+    methods = [name for name in ("bm25", "dense", "rerank") if any(name in x.scores for x in passages)]
+    scores = methods if len(methods) > 1 else []
+    rows = [
+        [x.place, f"{x.score:.3f}", *(f"{x.scores[n]:.3f}" if n in x.scores else "" for n in scores), _text(x, whole)]
+        for x in passages
+    ]
+    headings = ["place", "score", *scores, "passage"]
+    return [Table(headings, rows, longest=10**6 if whole else EXCERPT + 1)] if rows else []
+
+
+def _text(match: PassageMatch, whole: bool) -> str:
+    """A passage on one line, without marks of tables and headings."""
+    text = " ".join(re.sub(r"[|#*]+|-{3,}", " ", match.text).split())
+    return text if whole or len(text) <= EXCERPT else f"{text[:EXCERPT].rsplit(' ', 1)[0]} …"
+
+
+class Retriever:
+    """Searches a store.
+
+    store: that is searched
+    embedder: embeds questions; None = search by words alone
+    reranker: a cross-encoder; None = results are ranked by fusion
+
+    Args:
+        model: the sentence encoder of the store; None = search by words alone
+        reranker: a classifier of pairs, with one label
+    Raises: ConfigError: another model than that of the store.
+    """
+
+    def __init__(self, store: Store, model: Model | None = None, *, reranker: Model | None = None) -> None:
+        self.store, self.reranker = store, reranker
+        self.embedder = (
+            None if model is None or store.settings.model is None else PassageEmbedder(model, store.settings)
+        )
+
+    @classmethod
+    def open(cls, store: str | Path, *, reranker: str | None = None, **loading: Any) -> Retriever:
+        """Open a store with the model that it was made with.
+
+        Args:
+            reranker: a cross-encoder: a folder or Hub name
+            loading: keywords of `load`, for both models
+        """
+        opened = open_store(store)
+        settings = opened.settings
+        model = None if settings.model is None else load(settings.model, **{"revision": settings.revision, **loading})
+        return cls(opened, model, reranker=None if reranker is None else load(reranker, **loading))
+
+    def search(self, question: str, options: RetrievalOptions | None = None) -> RetrievalResult:
+        """Find passages for a question.
+
+        Raises: DataError: the question is empty. ConfigError: the method needs a model, and there is none.
+        """
+        options = options or RetrievalOptions()
+        if not isinstance(question, str) or not question.strip():
+            raise DataError("the question is empty; ask something, such as: When was the lighthouse built?")
+        method = options.method or ("bm25" if self.embedder is None else "fusion")
+        timer = _Timer()
+        scores = self._scores(question, method, options, timer)
+        ranked = _fused(scores, options.dense_weight) if method == "fusion" else scores[method]
+        passages = {x.id: x for x in self.store.matches([id for id, _ in ranked])}
+        order = [(id, score) for id, score in ranked if id in passages]
+        if self.reranker is not None:
+            with timer.stage("rerank", order):
+                again = self.reranker.score([(question, passages[id].text) for id, _ in order])
+                scores["rerank"] = [
+                    (id, float(score)) for (id, _), score in zip(order, np.atleast_1d(again), strict=True)
+                ]
+                order = sorted(scores["rerank"], key=lambda x: -x[1])
+        if options.diversity and self.store.settings.model is not None:
+            with timer.stage("diversity", order):
+                order = self._diverse(order, options)
+        best = order[: options.top]
+        by_method = {name: dict(of_method) for name, of_method in scores.items()}
+        matches = [
+            replace(passages[id], score=score, scores={n: s[id] for n, s in by_method.items() if id in s})
+            for id, score in best
+        ]
+        return RetrievalResult(question=question, method=method, matches=matches, stages=timer.stages)
+
+    def _scores(self, question: str, method: str, options: RetrievalOptions, timer: _Timer) -> dict[str, Scored]:
+        """What each method finds."""
+        only = Filter(options.folder, options.where or {})
+        limit = max(options.candidates, options.top)
+        scores: dict[str, Scored] = {}
+        if method in ("bm25", "fusion"):
+            with timer.stage("bm25", by_words := []):
+                by_words += self.store.search_words(question, limit, only)
+            scores["bm25"] = by_words
+        if method in ("dense", "fusion"):
+            if self.embedder is None:
+                raise ConfigError(
+                    f"method is {method!r}, which needs a sentence encoder; "
+                    + ("this store has no vectors: index the folder with a model" if self.store.settings.model is None
+                       else "give the model of the store")
+                )  # fmt: skip
+            with timer.stage("embed the question", [0]):
+                query = self.embedder.query(question)
+            with timer.stage("dense", nearest := []):
+                nearest += self.store.search_vectors(query, limit, only)
+            scores["dense"] = nearest
+        return scores
+
+    def _diverse(self, order: Scored, options: RetrievalOptions) -> Scored:
+        """The best by maximal marginal relevance; relevance is scaled to 0 to 1."""
+        vectors = unit(np.nan_to_num(self.store.vectors([id for id, _ in order]).astype(np.float32)))
+        relevance = np.array([score for _, score in order])
+        relevance = (relevance - relevance.min(initial=0)) / max(float(np.ptp(relevance)) if len(order) else 0, 1e-12)
+        nearest = np.zeros(len(order))
+        taken: list[int] = []
+        while len(taken) < min(options.top, len(order)):
+            gain = (1 - options.diversity) * relevance - options.diversity * nearest
+            gain[taken] = -np.inf
+            taken.append(int(gain.argmax()))
+            nearest = np.maximum(nearest, vectors @ vectors[taken[-1]])
+        return [order[i] for i in taken]
+
+
+def _fused(scores: Mapping[str, Scored], dense_weight: float) -> Scored:
+    """Reciprocal rank fusion; weights sum to 1, of equal scores the lowest id is first."""
+    weights = {"bm25": 1 - dense_weight, "dense": dense_weight}
+    total: dict[int, float] = {}
+    for method, ranking in scores.items():
+        for rank, (id, _) in enumerate(ranking, 1):
+            total[id] = total.get(id, 0.0) + weights[method] / (RANK_CONSTANT + rank)
+    return sorted(total.items(), key=lambda x: (-x[1], x[0]))
+
+
+class _Timer:
+    """Stages with their times."""
+
+    def __init__(self) -> None:
+        self.stages: list[Stage] = []
+
+    @contextmanager
+    def stage(self, name: str, results: Sequence[object]) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        took = 1000 * (time.perf_counter() - start)
+        self.stages.append(Stage(name=name, milliseconds=round(took, 2), results=len(results)))

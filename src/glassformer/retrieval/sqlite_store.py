@@ -1,0 +1,462 @@
+"""A store in a folder: one SQLite file, with full-text search by FTS5.
+
+    STORE/store.json             which file answers: {"version": 1, "file": "passages-3fa1….sqlite"}
+          passages-3fa1….sqlite  named by the settings; those of a new model are written to a second file, which answers
+                                 when it is complete, and the first goes
+          lock                   of the one writer
+          vectors-….usearch      the approximate index: derived, made again when stale
+
+BM25 is that of FTS5, k₁ = 1.2 and b = 0.75:
+
+    score = Σ over terms t    idf(t) · tf · (k₁ + 1) / (tf + k₁ · (1 − b + b · length / mean length))
+    idf(t) = max(log((N − n(t) + 0.5) / (n(t) + 0.5)), 1e-6)          N passages, n(t) of them with t
+
+FTS5 scores each passage that has a term, in a microsecond: of frequent terms, a second for a million. So the rare terms
+choose passages, which are scored here by all terms, as long as passages without a rare term cannot be among the best
+(`SqliteStore.search_words`).
+
+Sources: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"; Turtle and Flood 1995,
+"Query evaluation: strategies and optimizations" (MaxScore).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import read_json_object
+from glassformer.files.atomic import write_json
+from glassformer.files.lock import FolderLock
+from glassformer.files.schema import parse
+from glassformer.reports.report import plain
+from glassformer.retrieval.passage import PassageMatch
+from glassformer.retrieval.store import EVERYTHING, VERSION, ContentBatch, Counts, Filter, Scored, Store, StoreSettings
+from glassformer.retrieval.vectors import ExactVectors
+from glassformer.retrieval.words import match_expression, query_terms, terms
+
+INDEX_FILE = "store.json"
+K1, B = 1.2, 0.75
+MAX_SCORED = 10_000
+"""Passages that FTS5 scores for the rare terms of a query: some 10 ms."""
+EXACT_FIRST = 10
+"""Results that are the best by all terms, whatever it takes; those behind them have a rare term."""
+MAX_QUERY_TERMS = 200
+"""Of a long question, the rarest terms."""
+
+SCHEMA = """
+CREATE TABLE settings(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE contents(id INTEGER PRIMARY KEY AUTOINCREMENT, hash TEXT UNIQUE NOT NULL, title TEXT NOT NULL,
+                      metadata TEXT NOT NULL, problem TEXT NOT NULL, complete INTEGER NOT NULL);
+CREATE TABLE documents(name TEXT PRIMARY KEY, content INTEGER NOT NULL REFERENCES contents) WITHOUT ROWID;
+CREATE INDEX documents_of ON documents(content);
+CREATE TABLE problems(name TEXT NOT NULL, reason TEXT NOT NULL);
+CREATE TABLE passages(id INTEGER PRIMARY KEY AUTOINCREMENT, content INTEGER NOT NULL REFERENCES contents,
+                      start INTEGER NOT NULL, stop INTEGER NOT NULL, line INTEGER NOT NULL, page INTEGER NOT NULL,
+                      headings TEXT NOT NULL, metadata TEXT NOT NULL, text TEXT NOT NULL);
+CREATE INDEX passages_of ON passages(content);
+CREATE TABLE vectors(passage INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE VIRTUAL TABLE words USING fts5(terms, content='', tokenize='ascii');
+CREATE VIRTUAL TABLE frequencies USING fts5vocab(words, row);
+"""
+
+
+def open_folder(folder: Path) -> SqliteStore:
+    """Open the store in a folder. Raises: DataError: there is none, or it is damaged or of another version."""
+    index = folder / INDEX_FILE
+    if not index.is_file():
+        kind = "is no store of documents" if folder.is_dir() else "no such folder"
+        raise DataError(f"{folder}: {kind}; `glassformer index FOLDER --output {folder}` makes one")
+    stored = read_json_object(index, DataError)
+    if stored.get("version") != VERSION:
+        raise DataError(
+            f"{folder}: the store has version {stored.get('version')!r}; supported: {VERSION}; index the folder into a "
+            "new store"
+        )
+    file = stored.get("file")
+    if not isinstance(file, str) or os.path.basename(file) != file or not (folder / file).is_file():
+        raise DataError(f"{index}: its database {file!r} is missing; copy the whole folder, or index the files again")
+    return SqliteStore(folder, file)
+
+
+def create_folder(folder: Path, settings: StoreSettings) -> SqliteStore:
+    """Make a store in a folder, or go on with one of the same settings.
+
+    Where another one answers there, it does so until `finish` of the new one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(json.dumps(plain(settings), sort_keys=True).encode()).hexdigest()[:12]
+    store = SqliteStore(folder, f"passages-{digest}.sqlite", settings)
+    if not (folder / INDEX_FILE).exists():
+        store.switch()
+    return store
+
+
+class SqliteStore(Store):
+    """A store in a SQLite file in a folder.
+
+    folder: of the store
+    file: name of the database in it
+
+    Args:
+        settings: of a new database; None = it is there
+    """
+
+    def __init__(self, folder: Path, file: str, settings: StoreSettings | None = None) -> None:
+        self.folder, self.file = folder, file
+        self._lock = threading.RLock()
+        self._searched: tuple[int, ExactVectors] | None = None
+        self._frequencies: tuple[int, dict[str, int]] = (-1, {})
+        with self._errors():
+            self._database = sqlite3.connect(
+                folder / file, isolation_level=None, check_same_thread=False, timeout=60, cached_statements=64
+            )
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = NORMAL")
+            version = self._database.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0 and settings is not None:
+                with self._transaction():
+                    for statement in SCHEMA.strip().removesuffix(";").split(";\n"):
+                        self._database.execute(statement)
+                    self._set(settings=plain(settings), edition=0, passages=0, terms=0)
+                    self._database.execute(f"PRAGMA user_version = {VERSION}")
+            elif version != VERSION:
+                raise DataError(f"{folder}: {file} has version {version}; supported: {VERSION}; index the files again")
+            self.settings = parse(StoreSettings, self._get("settings"))
+
+    def close(self) -> None:
+        with self._lock:
+            self._database.close()
+
+    # ------------------------------------------------------------------------------------------------- writing
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        with FolderLock(self.folder / "lock"):
+            yield
+
+    def write(self, batches: Sequence[ContentBatch]) -> None:
+        with self._errors(), self._transaction():
+            for batch in batches:
+                self._write(batch)
+            self._set(edition=self.edition + 1)
+
+    def _write(self, batch: ContentBatch) -> None:
+        run = self._database.execute
+        run(
+            "INSERT INTO contents(hash, title, metadata, problem, complete) VALUES(?, ?, ?, ?, 0) "
+            "ON CONFLICT(hash) DO NOTHING",
+            (batch.content, batch.title, json.dumps(plain(batch.metadata)), batch.problem),
+        )
+        (content,) = run("SELECT id FROM contents WHERE hash = ?", (batch.content,)).fetchone()
+        for number, passage in enumerate(batch.passages):
+            headings, metadata = json.dumps(passage.headings), json.dumps(plain(passage.metadata))
+            row = run(
+                "INSERT INTO passages(content, start, stop, line, page, headings, metadata, text) "
+                "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+                (content, passage.start, passage.stop, passage.line, passage.page, headings, metadata, passage.text),
+            )
+            if batch.vectors is not None:
+                blob = batch.vectors[number].astype("<f2").tobytes()
+                run("INSERT INTO vectors(passage, vector) VALUES(?, ?)", (row.lastrowid, blob))
+        if batch.complete and not run("SELECT complete FROM contents WHERE id = ?", (content,)).fetchone()[0]:
+            self._index_words(content)
+            run("UPDATE contents SET complete = 1 WHERE id = ?", (content,))
+        for name in batch.names:
+            self._place(name, content)
+
+    def _index_words(self, content: int, *, remove: bool = False) -> None:
+        """Add the words of a content to the full-text index, which counts complete contents alone; or remove them."""
+        first = "words, " if remove else ""
+        second = "'delete', " if remove else ""
+        passages, count = 0, 0
+        rows = self._database.execute("SELECT id, headings, text FROM passages WHERE content = ?", (content,))
+        for id, headings, text in rows:
+            listed = self._terms(headings, text)
+            self._database.execute(
+                f"INSERT INTO words({first}rowid, terms) VALUES({second}?, ?)", (id, " ".join(listed))
+            )
+            passages, count = passages + 1, count + len(listed)
+        sign = -1 if remove else 1
+        self._set(passages=self._get("passages") + sign * passages, terms=self._get("terms") + sign * count)
+
+    def _terms(self, headings: str, text: str) -> list[str]:
+        """What the full-text index has of a passage: the terms of its headings and its text."""
+        return terms(" ".join([*json.loads(headings), text]), self.settings.language)
+
+    def _place(self, name: str, content: int) -> None:
+        before = self._database.execute("SELECT content FROM documents WHERE name = ?", (name,)).fetchone()
+        self._database.execute("INSERT OR REPLACE INTO documents(name, content) VALUES(?, ?)", (name, content))
+        if before and before[0] != content:
+            self._drop_if_unused(before[0])
+
+    def _drop_if_unused(self, content: int) -> None:
+        run = self._database.execute
+        if run("SELECT 1 FROM documents WHERE content = ? LIMIT 1", (content,)).fetchone():
+            return
+        if run("SELECT complete FROM contents WHERE id = ?", (content,)).fetchone()[0]:
+            self._index_words(content, remove=True)
+        run("DELETE FROM vectors WHERE passage IN (SELECT id FROM passages WHERE content = ?)", (content,))
+        run("DELETE FROM passages WHERE content = ?", (content,))
+        run("DELETE FROM contents WHERE id = ?", (content,))
+
+    def remove(self, names: Iterable[str]) -> None:
+        with self._errors(), self._transaction():
+            for name in names:
+                row = self._database.execute("SELECT content FROM documents WHERE name = ?", (name,)).fetchone()
+                if row:
+                    self._database.execute("DELETE FROM documents WHERE name = ?", (name,))
+                    self._drop_if_unused(row[0])
+            self._set(edition=self.edition + 1)
+
+    def set_problems(self, problems: Iterable[tuple[str, str]]) -> None:
+        rows = list(problems)
+        with self._errors(), self._transaction():
+            self._database.execute("DELETE FROM problems")
+            self._database.executemany("INSERT INTO problems(name, reason) VALUES(?, ?)", rows)
+
+    def finish(self) -> None:
+        with self._errors(), self._transaction():  # of files that went before all of their passages were there
+            unused = "SELECT id FROM contents WHERE id NOT IN (SELECT content FROM documents)"
+            for (content,) in self._database.execute(unused).fetchall():
+                self._drop_if_unused(content)
+        with self._errors():
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.switch()
+
+    def switch(self) -> None:
+        """Make this the database that answers, and remove others."""
+        write_json(self.folder / INDEX_FILE, {"version": VERSION, "file": self.file}, DataError)
+        for path in self.folder.glob("passages-*.sqlite*"):
+            if not path.name.startswith(self.file):
+                with suppress(OSError):  # another process has it open, and its system keeps it
+                    path.unlink()
+
+    # ------------------------------------------------------------------------------------------------- reading
+
+    @property
+    def edition(self) -> int:
+        return int(self._get("edition"))
+
+    def documents(self) -> dict[str, str]:
+        rows = self._all("SELECT name, hash FROM documents JOIN contents ON contents.id = content")
+        return dict(rows)
+
+    def contents(self) -> dict[str, int]:
+        rows = self._all(
+            "SELECT hash, CASE WHEN complete THEN -1 ELSE (SELECT COUNT(*) FROM passages WHERE content = contents.id) "
+            "END FROM contents"
+        )
+        return dict(rows)
+
+    def problems(self) -> list[tuple[str, str]]:
+        rows = self._all("SELECT name, reason FROM problems")
+        rows += self._all(
+            "SELECT name, problem FROM documents JOIN contents ON contents.id = content WHERE problem != ''"
+        )
+        return sorted((name, reason) for name, reason in rows)
+
+    def counts(self) -> Counts:
+        documents, vectors = self._all("SELECT (SELECT COUNT(*) FROM documents), (SELECT COUNT(*) FROM vectors)")[0]
+        return Counts(documents, int(self._get("passages")), vectors)
+
+    def search_words(self, question: str, limit: int, only: Filter = EVERYTHING) -> Scored:
+        with self._errors(), self._lock:
+            total = int(self._get("passages"))
+            counts = {term: self._frequency(term) for term in query_terms(question, self.settings.language)}
+            listed = sorted(filter(counts.get, counts), key=counts.__getitem__)[:MAX_QUERY_TERMS]
+            weights = {term: inverse_frequency(total, counts[term]) for term in listed}
+            rare, scored = 0, 0
+            while rare < len(listed) and (rare == 0 or scored + counts[listed[rare]] <= MAX_SCORED):
+                scored += counts[listed[rare]]
+                rare += 1
+            while rare < len(listed):
+                partial = self._match(listed[:rare], max(limit, 100), only)
+                best = sorted(self._scores_by(weights, partial), key=lambda x: (-x[1], x[0]))[:limit]
+                # The most that a passage has which is not among these: from the other terms, and of those that have a
+                # rare term, from that.
+                more = partial[-1][1] if len(partial) >= max(limit, 100) else 0.0
+                others = more + (K1 + 1) * sum(weights[term] for term in listed[rare:])
+                if len(best) >= min(limit, EXACT_FIRST) and best[min(limit, EXACT_FIRST) - 1][1] >= others:
+                    return best
+                rare += 1
+            return self._match(listed, limit, only)
+
+    def _match(self, listed: list[str], limit: int, only: Filter) -> Scored:
+        if not listed:
+            return []
+        condition, values = _condition(only)
+        within = f" AND rowid IN (SELECT p.id FROM passages p WHERE {condition})" if condition else ""
+        rows = self._database.execute(
+            f"SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH ?{within} "
+            "ORDER BY score DESC, rowid LIMIT ?",
+            (match_expression(listed), *values, limit),
+        )
+        return [(int(id), float(score)) for id, score in rows]
+
+    def _scores_by(self, weights: Mapping[str, float], passages: Scored) -> Iterator[tuple[int, float]]:
+        """The BM25 scores of some passages.
+
+        Args:
+            weights: idf of each term
+        """
+        mean_length = self._get("terms") / self._get("passages")
+        for id, _ in passages:
+            listed = self._terms(*self._all("SELECT headings, text FROM passages WHERE id = ?", (id,))[0])
+            norm = K1 * (1 - B + B * len(listed) / mean_length)
+            score = 0.0
+            for term, weight in weights.items():
+                prefix = term.removesuffix("*")
+                tf = sum(x.startswith(prefix) for x in listed) if term.endswith("*") else listed.count(term)
+                score += weight * tf * (K1 + 1) / (tf + norm)
+            yield id, score
+
+    def _frequency(self, term: str) -> int:
+        """In how many passages a term is; of a prefix, in how many at most."""
+        edition = self.edition
+        if self._frequencies[0] != edition:
+            self._frequencies = (edition, {})
+        counted = self._frequencies[1]
+        if term not in counted:
+            low, high = (term[:-1], term[:-1] + "\U0010ffff") if term.endswith("*") else (term, term)
+            counted[term] = self._all("SELECT TOTAL(doc) FROM frequencies WHERE term BETWEEN ? AND ?", (low, high))[0][
+                0
+            ]
+        return int(counted[term])
+
+    def search_vectors(self, query: np.ndarray, limit: int, only: Filter = EVERYTHING) -> Scored:
+        condition, values = _condition(only)
+        if not condition:
+            search = self._all_vectors()
+        else:
+            search = self._exact(f"AND v.passage IN (SELECT p.id FROM passages p WHERE {condition})", values)
+        best = search.search(np.asarray(query, np.float32)[None], limit)
+        return [(int(id), float(score)) for id, score in zip(best.ids[0], best.scores[0], strict=True) if id >= 0]
+
+    def _all_vectors(self) -> ExactVectors:
+        """All vectors in memory, as long as the store is the same."""
+        with self._lock:
+            edition = self.edition
+            if self._searched is None or self._searched[0] != edition:
+                self._searched = (edition, self._exact())
+            return self._searched[1]
+
+    def _exact(self, condition: str = "", values: Sequence[Any] = ()) -> ExactVectors:
+        rows = self._all(
+            "SELECT v.passage, v.vector FROM vectors v JOIN passages q ON q.id = v.passage "
+            f"JOIN contents c ON c.id = q.content WHERE c.complete {condition} ORDER BY v.passage",
+            values,
+        )
+        ids = np.array([id for id, _ in rows], np.int64)
+        vectors = np.frombuffer(b"".join(blob for _, blob in rows), "<f2").reshape(len(rows), self.settings.width)
+        return ExactVectors(ids, vectors, self.settings.similarity)
+
+    def matches(self, ids: Sequence[int]) -> list[PassageMatch]:
+        listed = []
+        for id in ids:
+            row = self._all(
+                "SELECT content, start, stop, line, page, headings, p.metadata, text, title, c.metadata "
+                "FROM passages p JOIN contents c ON c.id = content WHERE p.id = ?",
+                (int(id),),
+            )
+            if not row:
+                continue
+            content, start, stop, line, page, headings, metadata, text, title, of_document = row[0]
+            names = self._all("SELECT name FROM documents WHERE content = ? ORDER BY name", (content,))
+            files = [name for (name,) in names]
+            if not files:
+                continue
+            listed.append(
+                PassageMatch(
+                    **{"id": int(id), "score": 0.0, "file": files[0], "also": files[1:], "title": title, "text": text},
+                    **{"start": start, "stop": stop, "line": line, "page": page, "headings": json.loads(headings)},
+                    metadata={**json.loads(of_document), **json.loads(metadata)},
+                )
+            )
+        return listed
+
+    def vectors(self, ids: Sequence[int]) -> np.ndarray:
+        read = np.full((len(ids), self.settings.width), np.nan, np.float16)
+        with self._errors(), self._lock:
+            for number, id in enumerate(ids):
+                row = self._database.execute("SELECT vector FROM vectors WHERE passage = ?", (int(id),)).fetchone()
+                if row:
+                    read[number] = np.frombuffer(row[0], "<f2")
+        return read
+
+    # ------------------------------------------------------------------------------------------------- database
+
+    def _all(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._errors(), self._lock:
+            return self._database.execute(query, tuple(values)).fetchall()
+
+    def _get(self, name: str) -> Any:
+        return json.loads(self._all("SELECT value FROM settings WHERE name = ?", (name,))[0][0])
+
+    def _set(self, **values: Any) -> None:
+        rows = [(name, json.dumps(value)) for name, value in values.items()]
+        self._database.executemany("INSERT OR REPLACE INTO settings(name, value) VALUES(?, ?)", rows)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):  # a full disk may have ended it already
+                    self._database.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise errors of SQLite as ours, with what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            reason, where = str(error), self.folder / self.file
+            if "full" in reason or "disk I/O" in reason:
+                raise DataError(
+                    f"{where}: cannot be written: {reason}; make room, and index again: what was indexed is there"
+                ) from error
+            if "locked" in reason or "busy" in reason:
+                raise ConfigError(f"{where}: another program has it locked; try again when that is done") from error
+            if "readonly" in reason or "unable to open" in reason:
+                raise DataError(f"{where}: cannot be opened for writing: {reason}; check its permissions") from error
+            raise DataError(
+                f"{where}: the database is damaged, or was copied in part: {reason}; copy the whole folder again, or "
+                "remove it and index the files again"
+            ) from error
+
+
+def inverse_frequency(total: int, count: int) -> float:
+    """idf of BM25: how much a term tells that `count` of `total` passages have."""
+    return max(math.log((total - count + 0.5) / (count + 0.5)), 1e-6)
+
+
+def _condition(only: Filter) -> tuple[str, list[Any]]:
+    """The condition on passages `p` of a filter in SQL, and its values; "" = all."""
+    parts, values = [], []
+    if only.folder is not None:
+        name = only.folder.removeprefix("./").strip("/")
+        if name not in ("", "."):
+            parts.append("p.content IN (SELECT content FROM documents WHERE name = ? OR (name >= ? AND name < ?))")
+            values += [name, f"{name}/", f"{name}0"]  # "0" follows "/"
+    for key, value in only.where.items():
+        text = "CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(value AS TEXT) END"
+        has = f"EXISTS(SELECT 1 FROM json_each(%s) WHERE key = ? AND {text} = ?)"
+        of_document = has % "(SELECT metadata FROM contents WHERE id = p.content)"
+        parts.append(f"({has % 'p.metadata'} OR {of_document})")
+        values += [key, value, key, value]
+    return " AND ".join(parts), values

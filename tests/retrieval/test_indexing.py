@@ -1,0 +1,184 @@
+"""Indexing: a store is brought up to date, and only what changed is embedded; stopped anywhere, it goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import glassformer
+import glassformer.retrieval.indexing as indexing
+from glassformer.errors import ConfigError, DataError
+from glassformer.model import Model
+from glassformer.retrieval.indexing import StoreReport, index_folder, model_and_options
+from glassformer.retrieval.options import DocumentOptions, StoreOptions
+from glassformer.retrieval.sqlite_store import open_folder
+from tests.retrieval.encoders import make_encoder, write_documents
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return glassformer.load(make_encoder(tmp_path_factory.mktemp("encoder")))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_documents(tmp_path / "documents")
+
+
+def changes(report: StoreReport) -> dict[str, int]:
+    return {what: count for what, count in report.changes.items() if count}
+
+
+def dump(store: Path) -> list[object]:
+    """All passages with their names, text and vectors, without ids."""
+    opened = open_folder(store)
+    rows = opened._all(
+        "SELECT d.name, p.start, p.stop, p.line, p.text, v.vector FROM documents d JOIN passages p ON p.content = "
+        "d.content LEFT JOIN vectors v ON v.passage = p.id ORDER BY 1, 2"
+    )
+    opened.close()
+    return rows
+
+
+def test_what_changed_is_embedded_and_nothing_else(folder: Path, tmp_path: Path, encoder: Model) -> None:
+    store = tmp_path / "store"
+    first = index_folder(folder, store, encoder)
+    assert changes(first) == {"added": 3} and first.document_count == 3 and first.embedded == first.passage_count >= 3
+    again = index_folder(folder, store, encoder)
+    assert changes(again) == {"unchanged": 3} and again.embedded == 0
+    (folder / "notes/garden.txt").write_text("Figs are purple.\n")
+    (folder / "tower.md").rename(folder / "beacon.md")
+    (folder / "copy.csv").write_bytes((folder / "notes/prices.csv").read_bytes())
+    (folder / "notes/prices.csv").unlink()
+    (folder / "new.txt").write_text("A new file.")
+    later = index_folder(folder, store, encoder)
+    assert changes(later) == {"renamed": 2, "changed": 1, "added": 1} and later.embedded == 2
+    index_folder(folder, tmp_path / "fresh", encoder)
+    assert dump(store) == dump(tmp_path / "fresh")
+    opened = open_folder(store)
+    assert opened.search_words("apples pears", 5) == [] or all(
+        "copy.csv" in [match.file, *match.also]
+        for match in opened.matches([i for i, _ in opened.search_words("apple pear", 5)])
+    )
+    for name in ("beacon.md", "copy.csv", "new.txt", "notes/garden.txt"):
+        (folder / name).unlink()
+    empty = index_folder(folder, store, encoder)
+    assert (empty.document_count, empty.passage_count, changes(empty)) == (0, 0, {"removed": 4})
+
+
+def test_passages_have_their_places_and_the_prompt_of_documents(folder: Path, tmp_path: Path, encoder: Model) -> None:
+    index_folder(folder, tmp_path / "store", encoder)
+    opened = open_folder(tmp_path / "store")
+    (match,) = [x for x in opened.matches(range(1, 20)) if "built in 1874" in x.text]
+    text = (folder / "tower.md").read_text()
+    assert text[match.start : match.stop] == match.text and match.file == "tower.md"
+    assert text.split("\n")[match.line - 1] in match.text and match.headings == ["The tower"]
+    assert match.metadata["year"] == 1874
+    (ships,) = [x for x in opened.matches(range(1, 20)) if "A ship" in x.text]
+    for x, text in ((match, match.text), (ships, f"The tower\n{ships.text}")):
+        vector = encoder.encode(f"a {text}")
+        assert opened.vectors([x.id])[0] == pytest.approx(vector / np.linalg.norm(vector), abs=1e-3)
+
+
+def test_what_is_not_read_is_listed(folder: Path, tmp_path: Path, encoder: Model) -> None:
+    (folder / "noise.txt").write_bytes(bytes(range(256)) * 9)
+    (folder / "large.txt").write_text("word " * 9_000)
+    (folder / "empty.txt").write_text("")
+    report = index_folder(folder, tmp_path / "store", encoder, files=DocumentOptions(max_bytes=20_000))
+    assert {x.file for x in report.unread} == {"noise.txt", "large.txt", "empty.txt"}
+    assert all(x.reason for x in report.unread)
+    assert [x.file for x in indexing.report_of(open_folder(tmp_path / "store"), "s").unread] == sorted(
+        x.file for x in report.unread
+    )
+    (folder / "noise.txt").write_text("Quiet words.")
+    assert {x.file for x in index_folder(folder, tmp_path / "store", encoder).unread} == {"empty.txt"}
+
+
+def test_the_store_may_lie_in_the_folder(folder: Path, encoder: Model) -> None:
+    for _ in range(2):
+        assert index_folder(folder, folder / "store", encoder).document_count == 3
+
+
+def test_a_file_is_continued_where_it_stopped(
+    folder: Path, tmp_path: Path, encoder: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "long.txt").write_text(" ".join(f"Sentence number {n} is here." for n in range(200)))
+    index_folder(folder, tmp_path / "whole", encoder)
+    monkeypatch.setattr(indexing, "BATCH_PASSAGES", 4)
+    written = 0
+
+    def stop(store: object, batches: object) -> None:
+        nonlocal written
+        written += 1
+        if written % 3 == 0:
+            raise KeyboardInterrupt
+        write(store, batches)
+
+    write = indexing.create_store(tmp_path / "other", indexing.settings_of(StoreOptions(), None)).write.__func__
+    monkeypatch.setattr("glassformer.retrieval.sqlite_store.SqliteStore.write", stop)
+    embedded = 0
+    for _ in range(100):
+        try:
+            embedded += index_folder(folder, tmp_path / "store", encoder).embedded
+            break
+        except KeyboardInterrupt:
+            continue
+    assert dump(tmp_path / "store") == dump(tmp_path / "whole")
+
+
+def test_killed_at_any_time(folder: Path, tmp_path: Path) -> None:
+    """`kill -9` while it writes: each answer meanwhile is that of whole documents, and the next run goes on."""
+    for number in range(60):
+        (folder / f"{number}.txt").write_text(" ".join(f"File {number} has sentence {n}." for n in range(300)))
+    program = (
+        "import sys, glassformer.retrieval.indexing as i; i.BATCH_PASSAGES = 8; print('ready', flush=True); "
+        "i.index_folder(sys.argv[1], sys.argv[2])"
+    )
+    index_folder(folder, tmp_path / "whole")
+    draw = np.random.default_rng(0)
+    for _ in range(5):
+        child = subprocess.Popen([sys.executable, "-c", program, folder, tmp_path / "store"], stdout=subprocess.PIPE)
+        assert child.stdout is not None and child.stdout.readline() == b"ready\n"
+        time.sleep(draw.uniform(0.01, 0.3))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        if (tmp_path / "store/store.json").exists():
+            opened = open_folder(tmp_path / "store")
+            for match in opened.matches([id for id, _ in opened.search_words("sentence 7", 50)]):
+                assert (folder / match.file).read_text()[match.start : match.stop] == match.text
+            opened.close()
+    index_folder(folder, tmp_path / "store")
+    assert dump(tmp_path / "store") == dump(tmp_path / "whole")
+
+
+def test_another_model_answers_when_it_is_done(folder: Path, tmp_path: Path, encoder: Model) -> None:
+    other = glassformer.load(make_encoder(tmp_path / "other", hidden_size=16))
+    store = tmp_path / "store"
+    index_folder(folder, store, encoder)
+    index_folder(folder, store, other)
+    assert open_folder(store).settings.width == 16 and len(list(store.glob("passages-*.sqlite"))) == 1
+    _, options, _ = model_and_options(store, StoreOptions())
+    assert options.model == str(tmp_path / "other")
+    _, options, _ = model_and_options(store, StoreOptions(model="none", overlap=4))
+    assert (options.model, options.overlap) == (None, 4)
+
+
+def test_who_writes_is_alone(folder: Path, tmp_path: Path) -> None:
+    index_folder(folder, tmp_path / "store")
+    with open_folder(tmp_path / "store").writing(), pytest.raises(ConfigError, match=str(os.getpid())):
+        index_folder(folder, tmp_path / "store")
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such folder; give the folder of your documents"):
+        index_folder(tmp_path / "none", tmp_path / "store")
+    (tmp_path / "empty").mkdir()
+    assert index_folder(tmp_path / "empty", tmp_path / "store").document_count == 0
