@@ -13,6 +13,7 @@ import pytest
 from glassformer.errors import DataError
 from glassformer.retrieval import approximate as module
 from glassformer.retrieval.approximate import MAX_HEADER, PREFIX, ApproximateVectors, write_approximate
+from glassformer.retrieval.clusters import directions, nearest_clusters
 from glassformer.retrieval.vectors import ExactVectors, recall, recall_curve
 from tests.retrieval.made import unit_vectors
 
@@ -91,6 +92,16 @@ def test_few_vectors_and_more_results_than_there_are(count: int, tmp_path: Path)
     write_approximate(tmp_path / "few.ann", np.arange(count) + 7, VECTORS[:count])
     found = ApproximateVectors(tmp_path / "few.ann", lambda ids: VECTORS[ids - 7]).search(QUERIES, 50)
     assert found.ids.shape == (40, count) and (np.sort(found.ids, axis=1) == np.arange(count) + 7).all()
+
+
+def test_clusters_that_follow_each_other_are_near(written: Path) -> None:
+    """So that those which a query probes are few runs of the file: of 40 random ones, almost all are alone."""
+    search = ApproximateVectors(written, vectors_of, n_probe=40)
+    probed = nearest_clusters(search._directions, QUERIES, 40)
+    assert ((np.diff(probed, axis=1) > 1).sum(1) + 1).mean() < 24
+    unit = directions(search.centres, "cosine")
+    following = (unit[1:] * unit[:-1]).sum(1)
+    assert following.mean() > 2 * abs((unit @ unit.T).mean())
 
 
 def test_centres_of_an_earlier_index_serve_again(written: Path, tmp_path: Path) -> None:

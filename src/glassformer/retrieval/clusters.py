@@ -147,6 +147,7 @@ class ClusteredVectors(ArraySearch):
         elif centres.ndim != 2 or centres.shape[1] != self.dimension:
             raise ConfigError(f"centres have the shape {list(centres.shape)}; they must be [k, {self.dimension}]")
         self.centres = np.asarray(centres, np.float32)
+        self._directions = directions(self.centres, measure)
         targets, own = torch.from_numpy(self.centres), np.empty(len(self), np.int64)
         for rows, block in blocks(self.vectors):
             own[rows] = assign(torch.from_numpy(block.astype(np.float32)), targets)[0].numpy()
@@ -160,7 +161,7 @@ class ClusteredVectors(ArraySearch):
 
     def _candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
         keys = np.full((len(queries), k), -1, np.int64)
-        for row, clusters in enumerate(nearest_clusters(self.centres, queries, self.n_probe, self.measure)):
+        for row, clusters in enumerate(nearest_clusters(self._directions, queries, self.n_probe)):
             spans = [slice(self.starts[cluster], self.starts[cluster + 1]) for cluster in clusters]
             best = largest_products(
                 chain.from_iterable(pieces(self.vectors[span]) for span in spans), queries[row : row + 1], k
@@ -170,15 +171,20 @@ class ClusteredVectors(ArraySearch):
         return keys
 
 
-def nearest_clusters(centres: np.ndarray, queries: np.ndarray, count: int, measure: str) -> np.ndarray:
-    """The clusters that a search looks into: those of the nearest centres, in the order of their numbers. [Q, count]
+def directions(centres: np.ndarray, measure: str) -> np.ndarray:
+    """What queries are multiplied with to find their nearest clusters: for cosine, centres of unit length. [k, D]
 
-    For cosine, centres count by their direction alone: a mean of unit vectors is the shorter the wider its cluster is,
-    and neighbours are as likely in a wide one.
+    A mean of unit vectors is the shorter the wider its cluster is, and neighbours are as likely in a wide one.
     """
-    products = queries @ centres.T
-    if measure == "cosine":
-        products /= np.maximum(np.linalg.norm(centres, axis=1), np.finfo(np.float32).tiny)
-    if count >= len(centres):
-        return np.tile(np.arange(len(centres)), (len(queries), 1))
+    if measure == "dot":
+        return centres
+    lengths = np.linalg.norm(centres, axis=1, keepdims=True)
+    return np.asarray(centres / np.maximum(lengths, np.finfo(np.float32).tiny))
+
+
+def nearest_clusters(directions: np.ndarray, queries: np.ndarray, count: int) -> np.ndarray:
+    """The clusters that a search looks into, in the order of their numbers. [Q, count]"""
+    if count >= len(directions):
+        return np.tile(np.arange(len(directions)), (len(queries), 1))
+    products = queries @ directions.T
     return np.sort(np.argpartition(-products, count - 1, axis=1)[:, :count], axis=1)

@@ -336,7 +336,7 @@ def largest_products(parts: Iterable[Tensor], queries: np.ndarray, k: int) -> Ne
     """
     columns = torch.from_numpy(np.ascontiguousarray(queries.T))
     largest = np.maximum(np.abs(queries).max(axis=1, keepdims=True, initial=0), np.finfo(np.float32).tiny)
-    levels = torch.from_numpy(np.rint(queries / largest * 127).astype(np.int8))
+    levels = torch.from_numpy(np.rint(queries / largest * 127).astype(np.int8)).T
     best, places = torch.empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64)
     waiting: list[Tensor] = []
     seen = rows = 0
@@ -345,14 +345,14 @@ def largest_products(parts: Iterable[Tensor], queries: np.ndarray, k: int) -> Ne
         nonlocal best, places, seen, rows
         here = torch.arange(seen, seen + rows).expand(len(queries), -1)
         # Earlier rows first: of equal numbers, the first is taken.
-        best, taken = _largest(torch.cat([best, torch.cat(waiting, dim=1).float()], dim=1), k)
+        best, taken = _largest(torch.cat([best, torch.cat(waiting).float().T], dim=1), k)
         places = torch.cat([places, here], dim=1).gather(1, taken)
         waiting.clear()
         seen, rows = seen + rows, 0
 
     for piece in parts:
         if piece.shape[0]:
-            waiting.append(torch._int_mm(levels, piece.T) if piece.dtype == torch.int8 else (piece @ columns).T)
+            waiting.append(torch._int_mm(piece, levels) if piece.dtype == torch.int8 else piece @ columns)
         rows += piece.shape[0]
         if rows >= SCORED_ROWS:
             merge()
