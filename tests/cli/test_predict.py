@@ -274,7 +274,7 @@ def test_binary_files(bert: str, tmp_path: Path) -> None:
     for name, content, message in (
         ("picture.png", b"\x89PNG\r\n\x1a\n\0\0", "line 1 is not UTF-8"),
         ("numbers", b"ok\n" + bytes(range(256)), "line 2 holds a NUL byte"),
-        ("utf16.txt", "wide".encode("utf-16"), "line 1 is not UTF-8"),
+        ("wide.txt", "wide".encode("utf-16-le"), "line 1 holds a NUL byte"),
         ("a.csv", b"text\n\xff\xfe\n", "line 2 is not UTF-8"),
         ("a.parquet", b"PAR1 or not", "a.parquet"),
     ):

@@ -151,7 +151,7 @@ def test_the_first_digest_counts_from_then_on(served: HubServer) -> None:
 
 def test_errors(served: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mime", "", "../mine", "mine/"):
-        with pytest.raises(ConfigError, match=r"no data set is called .*; glassformer data list shows all"):
+        with pytest.raises(ConfigError, match=r"no data set is called .*; glassformer data list shows"):
             fetch_data_set(name)
     (tmp_path / "file").write_text("")
     with pytest.raises(GlassformerError, match="cannot be written"):
